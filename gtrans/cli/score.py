@@ -1,7 +1,8 @@
 """Score translated documents: BLEU over sentences and documents, chrF, TER, METEOR.
 
 Every score has its full signature and a 95% confidence interval. If there are several
-systems, three significance tests compare each with the first. Whole documents are resampled.
+systems, each is compared with the first by approximate randomisation of whole documents; p is
+adjusted for their number (Holm), and the least difference that would be detected is printed.
 
 The empty lines of the reference (or its lines "<d>") separate the documents. A translation
 has the same lines; where the reference has a sentence and the translation an empty line, the
@@ -97,7 +98,7 @@ from gtrans.files import (
     check_output_folder,
 )
 from gtrans.languages import WITHOUT_SPACES, known_language, language_code
-from gtrans.messages import about_interval, json_text, print_lines, say
+from gtrans.messages import json_text, print_lines, say
 from gtrans.text.plain_text import not_plain
 from gtrans.text.reader import open_text
 
@@ -107,8 +108,6 @@ EXAMPLE = (
 )
 NEEDS = ()
 
-# With fewer units even the largest difference has p = 2 / 2**units > 0.05.
-MIN_UNITS_FOR_RANDOMISATION = 6
 SLOW_FOR_TER = 10_000  # sentences of all systems; half a minute for free translations
 MIN_DOC_TOKENS = 8
 MIN_BOOTSTRAP_TRIALS = 40  # a 95% interval leaves out the outermost fortieth on each side
@@ -284,8 +283,7 @@ def _add_significance(group: argparse._ArgumentGroup) -> None:
         type=int,
         default=BOOTSTRAP_TRIALS,
         metavar="N",
-        help="resampled corpora for confidence intervals and paired bootstrap "
-        "(default: %(default)s)",
+        help="resampled corpora for confidence intervals (default: %(default)s)",
     )
     group.add_argument(
         "--randomisation-trials",
@@ -293,6 +291,12 @@ def _add_significance(group: argparse._ArgumentGroup) -> None:
         default=RANDOMISATION_TRIALS,
         metavar="N",
         help="trials of approximate randomisation (default: %(default)s)",
+    )
+    group.add_argument(
+        "--all-tests",
+        action="store_true",
+        help="also print the paired bootstrap and the sign test, which find differences between "
+        "equal systems too often",
     )
     group.add_argument(
         "--non-inferior",
@@ -529,8 +533,6 @@ def report_of(args: argparse.Namespace) -> Report:
         _check_margin(key, list(report.measurements))
     for key, metric in report.measurements.items():
         report.resampled[key] = tests(metric, margin=margins.get(key))
-    if args.resample != "none":
-        report.notes += _resampling_notes(report)
     return report
 
 
@@ -541,6 +543,7 @@ def _tests(args: argparse.Namespace) -> partial[Any]:
         unit=args.resample,
         bootstrap_trials=args.bootstrap_trials,
         randomisation_trials=args.randomisation_trials,
+        all_tests=args.all_tests,
     )
 
 
@@ -587,26 +590,6 @@ def _notes_on_text(
             "spm or flores200, chooses a tokeniser that finds others (TER has one for Chinese and "
             "Japanese only)"
         )
-    return notes
-
-
-def _resampling_notes(report: Report) -> list[str]:
-    """Warnings for a corpus with few units to resample."""
-    kinds = {resampled.unit: resampled.units for resampled in report.resampled.values()}
-    notes = []
-    for unit, units in kinds.items():
-        if units == 1:
-            notes.append(
-                f"a single {unit} cannot be resampled, so there is no interval and no resampling "
-                "test; --resample sentence resamples sentences as if they were independent"
-            )
-        else:
-            notes += about_interval(units, f"{unit}s")
-        if 1 < units < MIN_UNITS_FOR_RANDOMISATION and len(report.systems) > 1:
-            notes.append(
-                f"with {units} {unit}s randomisation cannot reach p < 0.05, however large the "
-                f"difference: its smallest p is {2 / 2**units:.3g}"
-            )
     return notes
 
 

@@ -2,34 +2,36 @@
 
 Sentences of one document are not independent: a system that gets the topic of a document
 right gets many of its sentences right. So whole documents are drawn or swapped; the statistics of
-the segments of a document are summed first, which does not change the corpus score. Random
-numbers are those of sacreBLEU's ``PairedTest`` with the same seed.
+the segments of a document are summed first, which does not change the corpus score.
 
-Two p-values are given. That of sacreBLEU counts only trials *above* the observed difference.
-So two equal translations get p = 1/(trials + 1), and so do any two systems on three documents,
-which can be swapped in only eight combinations. In addition, its paired bootstrap compares both
-tails with one, so it rejects twice as often as it should. Our p-value uses the same trials and
-counts those *at least* as large as the observed difference, in both directions (for the
-bootstrap, around its mean).
+The test is paired approximate randomisation; it holds its level with few documents, too. Its
+p-value counts trials *at least* as large as the observed difference, in both directions, so that
+two equal translations have p = 1. Holm's method adjusts it for the number of systems. The 95%
+interval of a difference has the values that the same test does not reject: if they were the true
+difference, each unit would have a share of it, as much as it has of the reference's length. The
+least detectable difference is the one that the test finds in 80 of 100 such test sets.
 
-There is also the sign test of Collins et al. (2005), which Bao et al. (2021) use, and a test of
-non-inferiority: is a system worse than the baseline by less than a margin? Its null hypothesis is
-that it is worse by the margin or more. At the margin itself, the difference is the margin's loss
-and chance, and chance may go either way in every unit. So first every unit is given back its share
-of the margin, as many points as it has of the segments. Then units are swapped, and p is the share
-of trials that are at least the observed difference plus the margin. With the margin 0 this is the
-one-sided randomisation test; n units give no p below 1 in 2 to the n with any margin.
+A test of non-inferiority asks whether a system is worse than the baseline by less than a margin.
+Its null hypothesis is that it is worse by the margin or more. So every unit is given back its share
+of the margin, then units are swapped; p is one-sided. n units give no p below 1 in 2 to the n.
+
+On request there are two more tests, whose p-values are too small with few documents, or where the
+systems differ by whole documents: the paired bootstrap, and the sign test of Collins et al. (2005),
+which Bao et al. (2021) use. Random numbers are those of sacreBLEU's ``PairedTest`` with the same
+seed. Its p-values count only trials *above* the observed difference, and its bootstrap compares
+both tails with one; they are given as ``p_sacrebleu``.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binomtest
+from scipy.stats import binomtest, t
 
 from gtrans.errors import GtransError
 from gtrans.evaluation.metrics import Measurement, Statistics
@@ -38,7 +40,9 @@ Resample = Literal["document", "sentence", "none"]
 Direction = Literal["better", "worse", "even"]
 BOOTSTRAP_TRIALS = 1000
 RANDOMISATION_TRIALS = 10_000
-SIGNIFICANT = 0.05
+SIGNIFICANT, POWER = 0.05, 0.8
+FEW_FOR_MARGIN = 20
+"""Of fewer units, the test of non-inferiority may miss that a few of them fail badly."""
 _ROUNDING = 1e-9  # smaller differences between scores are rounding errors
 _AT_ONCE = 20_000_000  # units of trials in memory
 
@@ -77,11 +81,16 @@ class NonInferiority:
         margin: in points of the score, at least 0.
         p: one-sided; a small one is evidence that the system loses less than the margin.
         trials: of the randomisation.
+        largest_loss: how much worse than the baseline the system is in the unit where it loses
+            most, in points of the score; below 0: it is better everywhere.
+        worst_unit: the number of this unit, from 1.
     """
 
     margin: float
     p: float
     trials: int
+    largest_loss: float
+    worst_unit: int
 
 
 @dataclass(frozen=True)
@@ -106,31 +115,44 @@ class SignTest:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A system compared with the baseline.
+    """A system compared with the baseline; the last six are None without what they need.
 
     Attributes:
         difference: the system's score minus the baseline's.
         direction: whether the score is better or worse than the baseline's.
-        interval: 95% interval of the bootstrap's differences; None without resampling.
-        bootstrap: paired bootstrap; None without resampling.
-        randomisation: paired approximate randomisation; None without resampling.
+        interval: 95% interval of the difference, by randomisation; None with fewer than 6 units.
+        detectable: the least true difference that is detected with a power of 80%.
+        randomisation: paired approximate randomisation.
+        holm: its p-value, adjusted for all systems; None if there are only two.
+        bootstrap: paired bootstrap; None unless all tests were asked for, as the next one.
         sign_test: sign test over the segments of the metric.
-        non_inferiority: test against a margin; None without one, or without resampling.
+        non_inferiority: test against a margin.
     """
 
     difference: float
     direction: Direction
-    sign_test: SignTest
     interval: tuple[float, float] | None = None
-    bootstrap: PairedResult | None = None
+    detectable: float | None = None
     randomisation: PairedResult | None = None
+    holm: float | None = None
+    bootstrap: PairedResult | None = None
+    sign_test: SignTest | None = None
     non_inferiority: NonInferiority | None = None
+
+    @property
+    def p(self) -> float:
+        """The p-value of the randomisation, adjusted if there are several; 1 without a test."""
+        if self.holm is not None:
+            return self.holm
+        return 1.0 if self.randomisation is None else self.randomisation.p
 
     @property
     def sign_test_disagrees(self) -> bool:
         """Whether significantly more segments go the other way than the score."""
-        opposite = {self.direction, self.sign_test.direction} == {"better", "worse"}
-        return opposite and self.sign_test.p < SIGNIFICANT
+        test = self.sign_test
+        if test is None or {self.direction, test.direction} != {"better", "worse"}:
+            return False
+        return test.p < SIGNIFICANT
 
 
 @dataclass(frozen=True)
@@ -139,7 +161,7 @@ class Resampling:
 
     Attributes:
         unit: what was resampled: ``document``, or the unit of the metric's segments.
-        units: number of these units.
+        units: number of these units; 0: nothing was resampled.
         confidence: by system; empty if there are too few units.
         comparisons: by system, for all but the first one, which is the baseline.
     """
@@ -169,16 +191,18 @@ def resample(
     bootstrap_trials: int = BOOTSTRAP_TRIALS,
     randomisation_trials: int = RANDOMISATION_TRIALS,
     margin: float | None = None,
+    all_tests: bool = False,
 ) -> Resampling:
     """Confidence intervals of all systems, and comparisons of each system with the first.
 
     Args:
         measurement: one metric on all systems.
         unit: the unit to resample. ``sentence`` means the segments of the metric, as in
-            ``sacrebleu --paired-bs``; ``none`` computes the sign test only.
+            ``sacrebleu --paired-bs``; ``none``: only differences, and the sign test on request.
         bootstrap_trials: number of resampled corpora of the bootstrap.
         randomisation_trials: number of trials of approximate randomisation.
         margin: of the test of non-inferiority, in points of the score; None: no such test.
+        all_tests: also the paired bootstrap and the sign test.
 
     Returns:
         the results; a single unit cannot be resampled, so there are then no confidence
@@ -191,7 +215,6 @@ def resample(
     }
     baseline, *others = statistics
     units = len(statistics[baseline])
-    sizes = np.bincount(measurement.documents) if grouped else np.ones(units)
     drawn: dict[str, NDArray[Any]] = {}
     if unit != "none" and units > 1:
         times = _drawn(units, bootstrap_trials)
@@ -202,35 +225,86 @@ def resample(
         direction: Direction = "even"
         if abs(difference) > _ROUNDING:
             direction = "better" if (difference > 0) == measurement.higher_is_better else "worse"
-        comparison = Comparison(difference, direction, sign_test(measurement, baseline, name))
+        found = Comparison(difference, direction)
+        if all_tests:
+            found = replace(found, sign_test=sign_test(measurement, baseline, name))
         if drawn:
             changes = drawn[name] - drawn[baseline]
-            low, high = np.percentile(changes, [2.5, 97.5])
-            swapped, shares = _swapped(
-                measurement, statistics[baseline], statistics[name], sizes, randomisation_trials
-            )
-            comparison = replace(
-                comparison,
-                interval=(float(low), float(high)),
-                bootstrap=PairedResult(
-                    p_value(changes - changes.mean(), difference),
-                    _p_of_sacrebleu(np.abs(changes) - np.abs(changes).mean(), difference),
-                    bootstrap_trials,
-                ),
+            pair = statistics[baseline], statistics[name]
+            swapped, shares = _swapped(measurement, *pair, randomisation_trials)
+            found = replace(
+                found,
+                interval=_interval(swapped, shares, difference),
+                detectable=_detectable(changes, units),
                 randomisation=PairedResult(
                     p_value(swapped, difference),
                     _p_of_sacrebleu(np.abs(swapped), difference),
                     randomisation_trials,
                 ),
             )
+            if all_tests:
+                p = p_value(changes - changes.mean(), difference)
+                other_p = _p_of_sacrebleu(np.abs(changes) - np.abs(changes).mean(), difference)
+                found = replace(found, bootstrap=PairedResult(p, other_p, bootstrap_trials))
             if margin is not None:
                 sign = 1 if measurement.higher_is_better else -1
                 p = _p_above(sign * swapped + margin * shares, sign * difference + margin)
-                not_worse = NonInferiority(margin, p, randomisation_trials)
-                comparison = replace(comparison, non_inferiority=not_worse)
-        comparisons[name] = comparison
-    confidence = {name: _confidence(scores) for name, scores in drawn.items()}
-    return Resampling("document" if grouped else measurement.unit, units, confidence, comparisons)
+                losses = sign * (measurement.compute(pair[0]) - measurement.compute(pair[1]))
+                worst = int(losses.argmax())
+                not_worse = NonInferiority(
+                    margin, p, randomisation_trials, float(losses[worst]), worst + 1
+                )
+                found = replace(found, non_inferiority=not_worse)
+        comparisons[name] = found
+    return Resampling(
+        "document" if grouped else measurement.unit,
+        0 if unit == "none" else units,
+        {name: _confidence(scores) for name, scores in drawn.items()},
+        _adjusted(comparisons),
+    )
+
+
+def _adjusted(comparisons: Mapping[str, Comparison]) -> dict[str, Comparison]:
+    """The comparisons, their p-values adjusted by Holm's method where there are several."""
+    found = dict(comparisons)
+    tests = {name: it.randomisation.p for name, it in found.items() if it.randomisation}
+    least = 0.0
+    for rank, name in enumerate(sorted(tests, key=lambda name: tests[name])):
+        least = max(least, min(1.0, (len(tests) - rank) * tests[name]))
+        if len(tests) > 1:
+            found[name] = replace(found[name], holm=least)
+    return found
+
+
+def _interval(
+    swapped: Statistics, shares: Statistics, observed: float
+) -> tuple[float, float] | None:
+    """The differences that randomisation does not reject; None: it can reject none of them."""
+
+    def rejects(true: float) -> bool:
+        return p_value(swapped - true * shares, observed - true) <= SIGNIFICANT
+
+    if not swapped.any():
+        return 0.0, 0.0
+    ends = []
+    for side in (-1, 1):
+        kept, step = 0.0, max(float(swapped.std()), _ROUNDING)
+        while not rejects(observed + side * step):
+            kept, step = step, 2 * step
+            if step > 1e6 * max(1.0, abs(observed)):
+                return None
+        for _ in range(20):
+            middle = (kept + step) / 2
+            kept, step = (kept, middle) if rejects(observed + side * middle) else (middle, step)
+        ends.append(observed + side * kept)
+    return ends[0], ends[1]
+
+
+def _detectable(changes: Statistics, units: int) -> float:
+    """The least difference that is found with :data:`POWER`, from differences of the bootstrap."""
+    error = float(changes.std()) * np.sqrt(units / (units - 1))
+    quantiles = t.ppf(1 - SIGNIFICANT / 2, units - 1) + t.ppf(POWER, units - 1)
+    return float(quantiles * error)
 
 
 def sum_by(groups: NDArray[np.int64], values: Statistics) -> Statistics:
@@ -249,16 +323,17 @@ def _drawn(units: int, trials: int) -> Statistics:
 
 
 def _swapped(
-    measurement: Measurement, one: Statistics, other: Statistics, sizes: NDArray[Any], trials: int
+    measurement: Measurement, one: Statistics, other: Statistics, trials: int
 ) -> tuple[Statistics, Statistics]:
     """Approximate randomisation: units swapped between two systems at random.
 
     Returns:
-        for each trial the difference of the scores of its two sides, and the share of all units
-        that the other system has on the first side, less that on the second one.
+        for each trial the difference of the scores of its two sides, and how much of the length of
+        the reference the other system has on the first side, less that on the second one: 1 to -1.
     """
+    sizes = one[:, 1]
     chosen = np.random.default_rng(seed()).integers(2, size=(trials, len(one)), dtype=bool)
-    rows = np.column_stack([other - one, 2 * sizes / sizes.sum()])
+    rows = np.column_stack([other - one, 2 * sizes / max(sizes.sum(), _ROUNDING)])
     parts = np.array_split(chosen, 1 + chosen.size // _AT_ONCE)
     change = np.concatenate([part @ rows for part in parts])
     first, second = other.sum(0) - change[:, :-1], one.sum(0) + change[:, :-1]

@@ -19,8 +19,14 @@ from numpy.typing import NDArray
 
 from gtrans.evaluation.coverage import Coverage
 from gtrans.evaluation.metrics import Measurement
-from gtrans.evaluation.significance import Comparison, Resampling, seed
-from gtrans.messages import aligned, in_digits
+from gtrans.evaluation.significance import (
+    FEW_FOR_MARGIN,
+    SIGNIFICANT,
+    Comparison,
+    Resampling,
+    seed,
+)
+from gtrans.messages import about_interval, aligned, change_interval, in_digits
 
 POSITIONS_PER_BUCKET = 10
 SENTENCE_LENGTHS = (20, 40, 80)
@@ -211,30 +217,27 @@ def entry(report: Report, key: str, name: str) -> dict[str, Any]:
 def _comparison(
     baseline: str, metric: Measurement, resampled: Resampling, comparison: Comparison
 ) -> dict[str, Any]:
-    test = comparison.sign_test
     found: dict[str, Any] = {
         "baseline": baseline,
         "difference": comparison.difference,
         "direction": comparison.direction,
         "higher_is_better": metric.higher_is_better,
-        "resampled": resampled.unit if comparison.interval else None,
-        "units": resampled.units if comparison.interval else None,
-        "interval": comparison.interval,
-        "paired_bootstrap": comparison.bootstrap,
-        "paired_randomisation": comparison.randomisation,
-        "non_inferiority": comparison.non_inferiority,
-        "sign_test": {"unit": metric.unit}
-        | asdict(test)
-        | {"direction": test.direction, "disagrees": comparison.sign_test_disagrees},
     }
-    return {
-        name: asdict(value) if name in _TESTS else value
-        for name, value in found.items()
-        if value is not None
-    }
-
-
-_TESTS = ("paired_bootstrap", "paired_randomisation", "non_inferiority")
+    if comparison.randomisation is not None:
+        found |= {"resampled": resampled.unit, "units": resampled.units}
+        found |= {"interval": comparison.interval, "detectable": comparison.detectable}
+        found["paired_randomisation"] = asdict(comparison.randomisation)
+    if comparison.holm is not None:
+        found["paired_randomisation"]["p_holm"] = comparison.holm
+    if comparison.bootstrap is not None:
+        found["paired_bootstrap"] = asdict(comparison.bootstrap)
+    if comparison.non_inferiority is not None:
+        found["non_inferiority"] = asdict(comparison.non_inferiority)
+    if (test := comparison.sign_test) is not None:
+        found["sign_test"] = {"unit": metric.unit} | asdict(test)
+        found["sign_test"] |= {"direction": test.direction}
+        found["sign_test"] |= {"disagrees": comparison.sign_test_disagrees}
+    return found
 
 
 # --- columns --------------------------------------------------------------------------------------
@@ -261,6 +264,14 @@ def _interval(value: Any, digits: int) -> str:
     return " to ".join(in_digits(end, digits) for end in value)
 
 
+def _changes(value: Any, digits: int) -> str:
+    return change_interval(value, digits)
+
+
+def _loss(value: Any, digits: int) -> str:
+    return f"{in_digits(value['largest_loss'], digits)} (no. {value['worst_unit']})"
+
+
 def _share(value: Any, digits: int) -> str:
     return f"{value:.1f}%"
 
@@ -270,8 +281,9 @@ def _sign(value: Any, digits: int) -> str:
     return f"{p_value(value['p'])} {value['direction']}{' (!)' if value['disagrees'] else ''}"
 
 
-def _dagger(p: float) -> str:
-    return next((it for limit, it in ((0.01, r"\ddagger"), (0.05, r"\dagger")) if p < limit), "")
+def _dagger(value: Any) -> str:
+    p, marks = value.get("p_holm", value["p"]), ((0.01, r"\ddagger"), (0.05, r"\dagger"))
+    return next((mark for limit, mark in marks if p < limit), "")
 
 
 @dataclass(frozen=True)
@@ -315,14 +327,20 @@ COLUMNS = (
            _interval),
     Column("comparison.baseline", {"baseline": None}),
     Column("comparison.difference", {"difference": None}, "change", _change),
-    Column("comparison.interval", {"difference_low": 0, "difference_high": 1}),
+    Column("comparison.interval", {"difference_low": 0, "difference_high": 1}, "95% interval",
+           _changes),
+    Column("comparison.detectable", {"detectable": None}),
+    Column("comparison.paired_randomisation", {"p_randomisation": "p"}, "p rand",
+           lambda value, _: p_value(value["p"]), _dagger),
+    Column("comparison.paired_randomisation.p_holm", {"p_holm": None}, "p Holm", _p),
     Column("comparison.paired_bootstrap.p", {"p_bootstrap": None}, "p boot", _p),
-    Column("comparison.paired_randomisation.p", {"p_randomisation": None}, "p rand", _p, _dagger),
     Column("comparison.sign_test", {"p_sign": "p", "sign_better": "better", "sign_worse": "worse",
                                     "sign_direction": "direction"}, "p sign", _sign),
     Column("comparison.non_inferiority", {"non_inferior_margin": "margin", "p_non_inferior": "p"},
            "p non-inf", lambda value, _: p_value(value["p"]),
            lambda value: r"\circ" if value["p"] < 0.05 else ""),
+    Column("comparison.non_inferiority", {"largest_loss": "largest_loss",
+                                          "worst_unit": "worst_unit"}, "largest loss", _loss),
     Column("omitted", {"omitted": None}, "omitted", _share, latex=r"omitted (\%)"),
     Column("added", {"added": None}, "added", _share, latex=r"added (\%)"),
     Column("signature", {"signature": None}),
@@ -375,7 +393,24 @@ def to_text(report: Report, details: bool = False) -> list[str]:
         lines += ["", *aligned([[it.label, it.signature] for it in metrics], range(2))]
     if report.counts:
         lines += ["", ", ".join(f"{count} {name}" for name, count in report.counts.items())]
+    lines += _foot(report)
     return lines + [f"note: {note}" for note in notes(report)]
+
+
+def _foot(report: Report) -> list[str]:
+    """What was resampled, and the least differences that would have been detected."""
+    found = {}
+    for key, metric in report.measurements.items():
+        resampled = report.resampled[key]
+        known = [it.detectable for it in resampled.comparisons.values() if it.detectable]
+        if known:
+            kind = f"{resampled.units} {resampled.unit}s resampled"
+            least = f"{metric.label} {in_digits(max(known), metric.digits)}"
+            found.setdefault(kind, []).append(least)
+    return [
+        f"{kind}; least difference detected with 80% power: {', '.join(parts)}"
+        for kind, parts in found.items()
+    ]
 
 
 def _bucket_lines(report: Report, table: str, buckets: Sequence[Bucket]) -> list[str]:
@@ -403,7 +438,7 @@ def to_latex(report: Report) -> str:
     if several:
         lines.append(
             f"% $\\dagger$, $\\ddagger$: p < 0.05, 0.01 against {report.systems[0]} by paired "
-            "approximate randomisation; bold: the best score"
+            "approximate randomisation, adjusted by Holm for several systems; bold: the best score"
         )
     for metric, margin in _margins(report):
         lines.append(
@@ -446,23 +481,74 @@ def _escaped(text: str) -> str:
 # --- notes ----------------------------------------------------------------------------------------
 
 
+# With fewer units even the largest difference has p = 2 / 2**units > 0.05.
+MIN_UNITS_FOR_RANDOMISATION = 6
+
+
 def notes(report: Report) -> list[str]:
     """All warnings and explanations."""
-    found = list(report.notes)
+    found = list(report.notes) + _power(report)
     for key, metric in report.measurements.items():
         for name, comparison in report.resampled[key].comparisons.items():
-            if comparison.sign_test_disagrees:
-                test = comparison.sign_test
+            test = comparison.sign_test
+            if test is not None and comparison.sign_test_disagrees:
                 found.append(
                     f"{metric.label} of {name} is {comparison.direction}, but by p sign (!) "
                     f"more {metric.unit}s make it {test.direction} "
                     f"({test.better} better, {test.worse} worse): no evidence for the change"
                 )
-    return found + [
-        f"p non-inf: a small one is evidence that {metric.label} is worse than "
-        f"that of {report.systems[0]} by less than {margin:g}"
-        for metric, margin in _margins(report)
-    ]
+    for metric, margin in _margins(report):
+        found.append(
+            f"p non-inf: a small one is evidence that {metric.label} is worse than "
+            f"that of {report.systems[0]} by less than {margin:g}"
+        )
+        units = report.resampled[metric.key].units
+        if units < FEW_FOR_MARGIN:
+            found.append(
+                f"p non-inf from {units} units is too small where a few of many documents fail "
+                "badly; read the largest loss beside it"
+            )
+    return found + _few_units(report)
+
+
+def _power(report: Report) -> list[str]:
+    """What was not found, with the differences that would have been."""
+    found = []
+    for name in report.systems[1:]:
+        parts = []
+        for key, metric in report.measurements.items():
+            resampled = report.resampled[key]
+            comparison = resampled.comparisons[name]
+            if comparison.detectable is not None and comparison.p >= SIGNIFICANT:
+                least = in_digits(comparison.detectable, metric.digits)
+                parts.append(f"{metric.label} ({resampled.units} {resampled.unit}s, {least})")
+        if parts:
+            found.append(
+                f"no significant difference between {name} and {report.systems[0]} in "
+                f"{', '.join(parts)}; in brackets the least difference that is detected with 80% "
+                "power"
+            )
+    return found
+
+
+def _few_units(report: Report) -> list[str]:
+    """Warnings for a corpus with few units to resample."""
+    kinds = {resampled.unit: resampled.units for resampled in report.resampled.values()}
+    found = []
+    for unit, units in kinds.items():
+        if units == 1:
+            found.append(
+                f"a single {unit} cannot be resampled, so there is no interval and no resampling "
+                "test; --resample sentence resamples sentences as if they were independent"
+            )
+        elif units:
+            found += about_interval(units, f"{unit}s")
+        if 1 < units < MIN_UNITS_FOR_RANDOMISATION and len(report.systems) > 1:
+            found.append(
+                f"with {units} {unit}s randomisation cannot reach p < 0.05, however large the "
+                f"difference: its smallest p is {2 / 2**units:.3g}"
+            )
+    return found
 
 
 def _margins(report: Report) -> Iterator[tuple[Measurement, float]]:

@@ -22,7 +22,7 @@ def test_a_sign_test_against_the_change_says_so(
     ref = write(tmp_path / "ref", "So.\n" * 12)
     scores = write(tmp_path / "m.json", json.dumps({"base": BASE, "other": MIXED}))
     arguments = ["score", "--hyp", f"base={ref}", f"other={ref}", "--ref", ref]
-    arguments += ["--metrics", "s_bleu", "--segment-scores", f"m={scores}"]
+    arguments += ["--metrics", "s_bleu", "--segment-scores", f"m={scores}", "--all-tests"]
     assert main([*arguments, "--resample", "sentence"]) == 0
     output = capsys.readouterr().out
     (row,) = (line for line in output.splitlines() if "-0.0583" in line)
@@ -44,7 +44,7 @@ def test_a_sign_test_against_the_change_says_so(
 def test_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hyp, ref = write(tmp_path / "h", text(HYPOTHESES)), write(tmp_path / "r", text(REFERENCES))
     arguments = ["score", "--hyp", f"our_s={hyp}", f"human={ref}", "--ref", ref]
-    arguments += ["--metrics", "s_bleu", "ter", "--json"]
+    arguments += ["--metrics", "s_bleu", "ter", "--all-tests", "--json"]
     latex, table = tmp_path / "t.tex", tmp_path / "t.csv"
     assert main([*arguments, "--latex", str(latex), "--csv", str(table)]) == 0
     report = json.loads(capsys.readouterr().out)
@@ -136,6 +136,7 @@ def test_non_inferiority_stands_in_every_output(
     found = json.loads(capsys.readouterr().out)["systems"]["new"]
     test = found["chrf"]["comparison"]["non_inferiority"]
     assert test["margin"] == 9 and test["p"] < 0.02
+    assert test["worst_unit"] == 4 and test["largest_loss"] > 40
     assert "non_inferiority" not in found["s_bleu"]["comparison"]
     assert r"$^{\circ}$" in latex.read_text() and "by less than 9" in latex.read_text()
     with table.open(newline="") as file:

@@ -26,7 +26,8 @@ def test_scores_of_sentences(
     tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     one, other = lines(tmp_path / "m.a", [*A[:4], "", *A[4:]]), lines(tmp_path / "m.b", [*B])
-    found = score(capsys, *files, "--segment-scores", f"metricx={one}", f"metricx={other}")
+    scores = ["--segment-scores", f"metricx={one}", f"metricx={other}", "--all-tests"]
+    found = score(capsys, *files, *scores)
     entry = found["systems"]["b"]["metricx"]
     assert entry["score"] == pytest.approx(sum(B) / 6)
     assert entry["signature"] == "scores:m.a,m.b|aggregate:mean|unit:sentence"

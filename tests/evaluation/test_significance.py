@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -51,7 +52,9 @@ def mean(
 
 
 def compare(measurement: Measurement, unit: Resample = "document") -> Resampling:
-    return resample(measurement, unit, bootstrap_trials=500, randomisation_trials=1000)
+    return resample(
+        measurement, unit, bootstrap_trials=500, randomisation_trials=1000, all_tests=True
+    )
 
 
 # --- by hand -----------------------------------------------------------------------------
@@ -71,6 +74,7 @@ def test_a_sign_test_disagrees_only_if_it_is_significant() -> None:
     for better, disagrees in ((4, False), (12, True)):
         rows = {"base": [50.0] * (better + 2), "other": [51.0] * better + [0.0] * 2}
         comparison = compare(mean(rows)).comparisons["other"]
+        assert comparison.sign_test is not None
         assert (comparison.direction, comparison.sign_test.direction) == ("worse", "better")
         assert comparison.sign_test_disagrees is disagrees
 
@@ -97,7 +101,7 @@ def test_the_same_translation_twice_is_no_discovery() -> None:
         assert test is not None
         assert test.p == 1
         assert test.p_sacrebleu == pytest.approx(1 / (test.trials + 1))  # what sacreBLEU says
-    assert found.sign_test.p == 1
+    assert found.sign_test is not None and found.sign_test.p == 1
 
 
 def test_three_documents_prove_nothing() -> None:
@@ -115,7 +119,7 @@ def test_one_unit_cannot_be_resampled(unit: Resample) -> None:
     comparison = found.comparisons["b"]
     assert comparison.difference == 1
     assert comparison.interval is comparison.bootstrap is comparison.randomisation is None
-    assert comparison.sign_test.better == 1
+    assert comparison.sign_test is not None and comparison.sign_test.better == 1
 
 
 def test_non_inferiority_approaches_the_exact_test() -> None:
@@ -234,8 +238,64 @@ def test_several_systems_are_each_compared_with_the_first() -> None:
     assert list(together.confidence) == ["a", "b", "c"]
     assert list(together.comparisons) == ["b", "c"]
     for name in "bc":
-        alone = compare(mean({"a": values["a"], name: values[name]}))
-        assert alone.comparisons[name] == together.comparisons[name]
+        alone = compare(mean({"a": values["a"], name: values[name]})).comparisons[name]
+        assert alone.holm is None
+        assert replace(together.comparisons[name], holm=None) == alone
+    first, second = (it.randomisation for it in together.comparisons.values())
+    assert first is not None and second is not None and first.p > second.p
+    assert together.comparisons["c"].holm == 2 * second.p  # the smaller of two, by Holm
+    assert together.comparisons["b"].holm == first.p
+
+
+def test_an_interval_excludes_0_where_the_test_rejects() -> None:
+    """Both are one test, so that they agree; six units are the fewest that can reject."""
+    rng = np.random.default_rng(5)
+    for units, rejecting in ((5, 0), (8, 2), (30, 2)):
+        rejected = 0
+        for gain in (0.0, 0.2, 0.7):
+            a = rng.normal(size=units)
+            b = a + rng.normal(gain, 0.5, units)
+            found = compare(mean({"a": a.tolist(), "b": b.tolist()})).comparisons["b"]
+            if units < 6:
+                assert found.interval is None
+                continue
+            assert found.interval is not None
+            low, high = found.interval
+            assert low < found.difference < high
+            assert (low > 0 or high < 0) == (found.p <= 0.05)
+            rejected += found.p <= 0.05
+        assert rejected <= rejecting
+
+
+def test_the_least_difference_is_detected_in_four_of_five_corpora() -> None:
+    rng = np.random.default_rng(6)
+    noise = rng.normal(size=(200, 20))
+    least = compare(mean({"a": [0.0] * 20, "b": noise[0].tolist()})).comparisons["b"].detectable
+    assert least is not None
+    assert least == pytest.approx(2.95 * noise[0].std(ddof=1) / 20**0.5, rel=0.1)
+    true = 2.95 / 20**0.5
+    found = [
+        resample(
+            mean({"a": [0.0] * 20, "b": (of + true).tolist()}), bootstrap_trials=40,
+            randomisation_trials=400,
+        ).comparisons["b"].p
+        for of in noise
+    ]  # fmt: skip
+    assert 0.7 < np.mean(np.array(found) <= 0.05) < 0.9
+
+
+def test_non_inferiority_weighs_documents_by_length_and_names_the_worst() -> None:
+    """The long document loses; of a short one, as much would be less than the margin."""
+    rows = {
+        "a": np.array([[10.0, 10.0]] * 9 + [[910.0, 910.0]]),
+        "b": np.array([[10.0, 10.0]] * 9 + [[819.0, 910.0]]),
+    }
+    measured = replace(mean({"a": [0.0] * 10}), statistics=rows)
+    test = resample(measured, randomisation_trials=2000, margin=0.05).comparisons["b"]
+    assert test.non_inferiority is not None
+    assert test.non_inferiority.p > 0.4
+    assert test.non_inferiority.worst_unit == 10
+    assert test.non_inferiority.largest_loss == pytest.approx(0.1)
 
 
 # --- simulation --------------------------------------------------------------------------
@@ -293,7 +353,9 @@ def rejected(
             unit,
             bootstrap_trials=200,
             randomisation_trials=200,
+            all_tests=True,
         ).comparisons["b"]
+        assert comparison.sign_test is not None
         assert comparison.bootstrap is not None and comparison.randomisation is not None
         found["bootstrap"].append(comparison.bootstrap.p)
         found["bootstrap of sacreBLEU"].append(comparison.bootstrap.p_sacrebleu)

@@ -68,7 +68,7 @@ def test_accuracy_by_rule_with_interval_and_paired_tests(
     files: list[str], layout: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hypotheses = [f"{name}={tmp_path / name}{layout}" for name in ("first", "second")]
-    systems = score(capsys, *files, "--hyp", *hypotheses)["systems"]
+    systems = score(capsys, *files, "--hyp", *hypotheses, "--all-tests")["systems"]
     first, second = (systems[name]["ctxpro"] for name in ("first", "second"))
     assert (first["score"], second["score"]) == (75, 0)
     assert first["rules"] == {
@@ -82,7 +82,7 @@ def test_accuracy_by_rule_with_interval_and_paired_tests(
     assert comparison["paired_randomisation"]["p"] > 0.05
     assert (comparison["sign_test"]["better"], comparison["sign_test"]["worse"]) == (0, 3)
     latex, table = tmp_path / "t.tex", tmp_path / "t.csv"
-    tables = ["--latex", str(latex), "--csv", str(table)]
+    tables = ["--latex", str(latex), "--csv", str(table), "--all-tests"]
     assert main(["score", *files, "--hyp", *hypotheses, "--details", *tables]) == 0
     assert "FORM" in capsys.readouterr().out
     assert r"first & \textbf{75.00} \\" in latex.read_text().splitlines()
