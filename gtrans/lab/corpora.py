@@ -23,6 +23,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from filecmp import cmp
+from itertools import product
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal, get_args
 
@@ -315,6 +316,84 @@ def _form(entry: dict[str, Any]) -> Form:
         for name, parts in values.pop("splits").items()
     }
     return Form(**values, homes=homes, splits=splits)
+
+
+# --- text in a folder -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Text:
+    """Text of a pair of languages, or of several pairs with one language in common.
+
+    Attributes:
+        name: of it.
+        folder: with {train,dev|valid,test}.LANG, or {train,..}.PAIR.LANG.
+        dev: what the validation text is called.
+        source, target: the languages; of several pairs the common one is ``target``.
+        pairs: of several, such as de-en; empty: one.
+    """
+
+    name: str
+    folder: Path
+    dev: str
+    source: str
+    target: str
+    pairs: Sequence[str] = ()
+
+    @property
+    def prefixes(self) -> list[str]:
+        """Of training, validation and test text."""
+        return [str(self.folder / part) for part in ("train", self.dev, "test")]
+
+    def file(self, part: int, lang: str, pair: str = "") -> str:
+        """A file of text, which may be gzipped; part 0: training, 1: validation, 2: test."""
+        path = ".".join(filter(None, (self.prefixes[part], pair, lang)))
+        return f"{path}.gz" if Path(f"{path}.gz").is_file() else path
+
+    @property
+    def files(self) -> list[str]:
+        """All files."""
+        pairs = {it: it.split("-") for it in self.pairs} or {"": [self.source, self.target]}
+        every = product(range(3), pairs)
+        return [self.file(part, lang, pair) for part, pair in every for lang in pairs[pair]]
+
+    @property
+    def directions(self) -> list[str]:
+        """From and to the common language, for models that translate all of them."""
+        pairs = [it.split("-") for it in self.pairs] or [[self.target, self.source]]
+        return [f"{a}-{b}" for one, two in pairs for a, b in ((two, one), (one, two))]
+
+
+def find_text(folder: Path, source: str, target: str) -> Text:
+    """The text in a folder, whose languages are those of its files, ``source`` first if it is one.
+
+    Raises:
+        GtransError: it is not there, or its languages are not clear.
+    """
+    if not folder.is_dir():
+        raise GtransError(
+            f"{folder}: there is no such folder (`--data`, `--corpus`); `gtrans get-corpus` "
+            "makes those of the papers."
+        )
+    files = [it.name.removesuffix(".gz").split(".") for it in sorted(folder.glob("train.*"))]
+    langs = list(dict.fromkeys(it[1] for it in files if len(it) == 2))
+    pairs = list(dict.fromkeys(it[1] for it in files if len(it) == 3 and "-" in it[1]))
+    commons = {it.partition("-")[2] for it in pairs}
+    if (len(langs), len(commons)) not in ((2, 0), (0, 1)):
+        raise GtransError(
+            f"{folder}: its languages are not clear; it needs train.LANG of two languages, or "
+            "train.L-M.L and train.L-M.M of pairs that have the language M in common, and has "
+            f"{', '.join('.'.join(it) for it in files) or 'none'}."
+        )
+    if source not in langs:
+        source = langs[0] if langs else ""
+    target = commons.pop() if pairs else langs[langs[0] == source]
+    dev = "valid" if any(folder.glob("valid.*")) else "dev"
+    text = Text(folder.name, folder, dev, source, target, pairs)
+    for file in text.files:
+        if not Path(file).is_file():
+            raise GtransError(f"{file}: there is no such file (nor .gz).")
+    return text
 
 
 # --- files ----------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from gtrans.errors import GtransError, did_you_mean
+from gtrans.lab.corpora import Text, find_text
 from gtrans.shipped import shipped
 
 SCALES = ("tiny", "small", "paper")
@@ -130,16 +131,8 @@ class Table:
 
 @cache
 def read(name: str) -> Any:
-    """A file of the folder of experiments.
-
-    Raises:
-        GtransError: it is missing or no YAML.
-    """
-    path = shipped(_FOLDER) / f"{name}.yaml"
-    try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        raise GtransError(f"{path}: not readable ({' '.join(str(error).split())}).") from None
+    """A file of the folder of experiments."""
+    return yaml.safe_load((shipped(_FOLDER) / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
 @cache
@@ -232,49 +225,6 @@ def words_of(flags: Any) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Corpus:
-    """Text of a pair of languages, or of several pairs with one language in common.
-
-    Attributes:
-        name: of it.
-        folder: with {train,dev|valid,test}.LANG, or {train,..}.PAIR.LANG.
-        dev: what the validation text is called.
-        source, target: the languages; of several pairs the common one is ``target``.
-        pairs: of several, such as de-en; empty: one.
-    """
-
-    name: str
-    folder: Path
-    dev: str
-    source: str
-    target: str
-    pairs: Sequence[str] = ()
-
-    @property
-    def prefixes(self) -> list[str]:
-        """Of training, validation and test text."""
-        return [str(self.folder / part) for part in ("train", self.dev, "test")]
-
-    def text(self, part: int, lang: str, pair: str = "") -> str:
-        """A file of text, which may be gzipped; part 0: training, 1: validation, 2: test."""
-        path = ".".join(filter(None, (self.prefixes[part], pair, lang)))
-        return f"{path}.gz" if Path(f"{path}.gz").is_file() else path
-
-    @property
-    def texts(self) -> list[str]:
-        """All files."""
-        pairs = {it: it.split("-") for it in self.pairs} or {"": [self.source, self.target]}
-        every = product(range(3), pairs)
-        return [self.text(part, lang, pair) for part, pair in every for lang in pairs[pair]]
-
-    @property
-    def directions(self) -> list[str]:
-        """From and to the common language, for models that translate all of them."""
-        pairs = [it.split("-") for it in self.pairs] or [[self.target, self.source]]
-        return [f"{a}-{b}" for one, two in pairs for a, b in ((two, one), (one, two))]
-
-
-@dataclass(frozen=True)
 class Model:
     """A model of ``models.yaml``, ``of``, with the flags of a row."""
 
@@ -352,9 +302,6 @@ class Plan:
                 known = ", ".join(dict.fromkeys(repr(it.row.label) for it in rows))
                 why = found[0].why_not if found else f"there is no such row, only {known}"
                 raise GtransError(f"`--rows`: '{label}': {why}.")
-        for table in self.tables.values():
-            if (of := self.rows(table)) and not any(it.runs for it in of):
-                raise GtransError(f"{table.name}: none of its rows is run: {of[0].why_not}.")
 
     def with_all_seeds(self) -> Plan:
         """The same of all rows, with all seeds that there are in the current folder."""
@@ -387,7 +334,7 @@ class Plan:
         return found or (["synthetic"] if self.scale.name == "tiny" else table.corpora)
 
     @cache  # noqa: B019 # a process has one plan
-    def corpus(self, name: str) -> Corpus:
+    def corpus(self, name: str) -> Text:
         """A corpus that is made or given.
 
         Raises:
@@ -395,37 +342,13 @@ class Plan:
         """
         made, of = Path("corpora", name), self.scale.of
         if name in of.get("synthetic", {}):
-            return Corpus(name, made, "valid", *of["pair"])
+            return Text(name, made, "valid", *of["pair"])
         if self.data is None:
             raise GtransError(f"`--data` is missing: the folder that holds {name}/.")
         folder = self.data / name
         if not folder.is_dir() and name in of.get("assembled", ()):
-            return Corpus(name, made, "dev", *of["pair"])
-        if not folder.is_dir():
-            raise GtransError(
-                f"{folder}: there is no such folder (`--data`, `--corpus`); `gtrans get-corpus` "
-                "makes those of the papers."
-            )
-        files = [it.name.removesuffix(".gz").split(".") for it in sorted(folder.glob("train.*"))]
-        langs = list(dict.fromkeys(it[1] for it in files if len(it) == 2))
-        pairs = list(dict.fromkeys(it[1] for it in files if len(it) == 3 and "-" in it[1]))
-        commons = {it.partition("-")[2] for it in pairs}
-        if (len(langs), len(commons)) not in ((2, 0), (0, 1)):
-            raise GtransError(
-                f"{folder}: its languages are not clear; it needs train.LANG of two languages, or "
-                "train.L-M.L and train.L-M.M of pairs that have the language M in common, and has "
-                f"{', '.join('.'.join(it) for it in files) or 'none'}."
-            )
-        source, target = of.get("languages", {}).get(name, of["pair"])
-        if source not in langs:
-            source = langs[0] if langs else ""
-        target = commons.pop() if pairs else langs[langs[0] == source]
-        dev = "valid" if any(folder.glob("valid.*")) else "dev"
-        corpus = Corpus(name, folder, dev, source, target, pairs)
-        for text in corpus.texts:
-            if not Path(text).is_file():
-                raise GtransError(f"{text}: there is no such file (nor .gz).")
-        return corpus
+            return Text(name, made, "dev", *of["pair"])
+        return find_text(folder, *of.get("languages", {}).get(name, of["pair"]))
 
     # -- models
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from shlex import join
 from statistics import mean, stdev
@@ -19,6 +19,10 @@ from gtrans.messages import change_interval, in_digits
 from gtrans.version import __version__
 
 _RANDOMISED = "paired_randomisation"
+_CSV = (
+    *("row", "corpus", "score", "seed", "value", "low", "high", "baseline", "change low"),
+    *("change high", "p", "test", "signature", "folder", "training seconds"),
+)
 
 
 def write(plan: Plan, table: Table) -> None:
@@ -84,7 +88,7 @@ def _row(plan: Plan, table: Table, row: PlannedRow, columns: Mapping[str, Any]) 
                 found = read_number(plan, run, column, files)
                 seeds += [] if found is None else [{"seed": run.seed, **found}]
         if seeds:
-            cells[title] = _cell(seeds)
+            cells[title] = {**_spread([it["value"] for it in seeds]), "seeds": seeds}
     return {
         "label": row.row.label,
         "corpus": row.corpus,
@@ -97,10 +101,8 @@ def _row(plan: Plan, table: Table, row: PlannedRow, columns: Mapping[str, Any]) 
     }
 
 
-def _cell(seeds: list[dict[str, Any]]) -> dict[str, Any]:
-    values = [it["value"] for it in seeds]
-    spread = stdev(values) if len(values) > 1 else None
-    return {"mean": mean(values), "spread": spread, "seeds": seeds}
+def _spread(values: Sequence[float]) -> dict[str, Any]:
+    return {"mean": mean(values), "spread": stdev(values) if len(values) > 1 else None}
 
 
 def _run(run: Run) -> dict[str, Any]:
@@ -122,11 +124,10 @@ def _difference(own: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) 
     found = [it["value"] - of_seed[it["seed"]] for it in own if it["seed"] in of_seed]
     if not found:
         return {}
-    spread = stdev(found) if len(found) > 1 else None
+    of = _spread(found)
     # Below this it is the rounding of a subtraction that tells the differences apart.
-    differ = spread is not None and spread > 1e-9 * max(abs(it["value"]) for it in own)
-    p = float(ttest_1samp(found, 0).pvalue) if differ else None
-    return {"mean": mean(found), "spread": spread, "p": p}
+    differ = (of["spread"] or 0) > 1e-9 * max(abs(it["value"]) for it in own)
+    return {**of, "p": float(ttest_1samp(found, 0).pvalue) if differ else None}
 
 
 # --- numbers ----------------------------------------------------------------------------
@@ -147,19 +148,21 @@ def read_number(
         ``value`` and, where they are known, its 95% ``interval`` and ``signature``; of the
         difference from the baseline its interval, ``change``, and the ``p`` of a ``test``.
     """
+    from gtrans.lab.analyses.curves import logged
+
     measure, at = column["measure"], column["at"]
     if measure == "training":
         return _of_training(files, column)
     if measure == "size":
-        sizes = [_of_log(it.parent / "train.log", at[0]) for it in files]
-        return {"value": column["times"] * sum(sizes)}
+        return {"value": column["times"] * sum(logged(it.parent, at[0]) for it in files)}
     if measure == "speed":
         words = len(files[1].read_text(encoding="utf-8").split())
         (times,) = csv.DictReader(io.StringIO(files[0].read_text()), delimiter="\t")
         return {"value": words / float(times["s"])}
     contents = [_content(it) for it in files]
     if measure == "directions":
-        return _of_directions(plan, run, at, [_s_bleu(it) for it in contents])
+        scores = [float(it["systems"]["row"]["s_bleu"]["score"]) for it in contents]
+        return _of_directions(plan, run, at, scores)
     if measure == "score":
         return _of_score(contents[0]["systems"]["row"].get(at[0]), at[1:])
     if measure in TESTED_SETS:
@@ -187,10 +190,6 @@ def _at(content: Any, place: Iterable[str]) -> Any:
 
 def _known(**found: Any) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value not in (None, "")}
-
-
-def _s_bleu(content: Any) -> float:
-    return float(content["systems"]["row"]["s_bleu"]["score"])
 
 
 def _of_score(found: Any, rest: Sequence[str]) -> dict[str, Any] | None:
@@ -246,20 +245,12 @@ def _of_training(files: Sequence[Path], column: Mapping[str, Any]) -> dict[str, 
     from gtrans.lab.analyses.curves import read_history
 
     history, (split, name) = read_history(files[0].parent), column["at"]
-    of_groups = name == "loss" and "loss_group_1" in history.names(split)
     values = [value for _, value in history.series(split, name)]
+    of_groups = name == "loss" and "loss_group_1" in history.names(split)
     if len(files) > 1 or of_groups or not values:
         return None
     best = min if column.get("better") == "lower" else max
     return {"value": mean(values) if column.get("of_run") == "mean" else best(values)}
-
-
-def _of_log(log: Path, word: str) -> float:
-    """The first number behind a word of the log of a run, such as the number of parameters."""
-    found = re.search(re.escape(word) + r"\D*([\d,.]*\d)", log.read_text(encoding="utf-8"))
-    if found is None:
-        raise GtransError(f"{log}: it does not say '{word}'.")
-    return float(found[1].replace(",", ""))
 
 
 def _of_directions(
@@ -299,22 +290,20 @@ def draw(table: Table, found: Mapping[str, Any]) -> list[str]:
 
     assert table.figure is not None
     panels = []
-    for axis in table.figure["x"]:
-        for title in table.figure["y"]:
-            runs: dict[str, dict[int, list[tuple[float | str, float]]]] = {}
-            for row in found["rows"]:
-                place, cell = table.rows[row["label"]], row["cells"].get(title)
-                if axis not in place.x or cell is None:
-                    continue
+    for axis, title in product(table.figure["x"], table.figure["y"]):
+        runs: dict[str, dict[int, list[tuple[float | str, float]]]] = {}
+        for row in found["rows"]:
+            place, cell = table.rows[row["label"]], row["cells"].get(title)
+            if axis in place.x and cell is not None:
                 corpus = row["corpus"] if len(found["corpora"]) > 1 else ""
                 curve = runs.setdefault(", ".join(filter(None, (place.series, corpus))), {})
                 for it in cell["seeds"]:
                     curve.setdefault(it["seed"], []).append((place.x[axis], it["value"]))
-            series = (
-                Series(name or title, mean_of_runs(curve.values()), number)
-                for number, (name, curve) in enumerate(runs.items())
-            )
-            panels += [Panel(title, axis, title, tuple(series))] if runs else []
+        series = (
+            Series(name or title, mean_of_runs(curve.values()), number)
+            for number, (name, curve) in enumerate(runs.items())
+        )
+        panels += [Panel(title, axis, title, tuple(series))] if runs else []
     title = f"{table.name}: {table.title} (scale {found['scale']})"
     about = {"scale": found["scale"], "corpora": found["corpora"]}
     files = [f"{table.name}.figure{ending}" for ending in (".png", ".svg")]
@@ -440,21 +429,20 @@ def _markdown(rows: Sequence[Mapping[str, str]], align: str) -> str:
 
 def to_csv(table: Mapping[str, Any]) -> str:
     """A line for each number of each seed."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([
-        "row", "corpus", "score", "seed", "value", "low", "high", "baseline", "change low",
-        "change high", "p", "test", "signature", "folder", "training seconds",
-    ])  # fmt: skip
+    file, rows = io.StringIO(), []
     for row in table["rows"]:
         runs = {run["seed"]: run for run in row["runs"]}
         for title, cell in row["cells"].items():
             for it in cell["seeds"]:
                 run = runs[it["seed"]]
-                writer.writerow([
-                    row["label"], row["corpus"], title, it["seed"], it["value"],
-                    *it.get("interval", ("", "")), row["baseline"], *it.get("change", ("", "")),
-                    it.get("p", ""), it.get("test", ""), it.get("signature", ""), run["folder"],
-                    run["seconds"],
-                ])  # fmt: skip
+                (low, high), change = it.get("interval", ("", "")), it.get("change", ("", ""))
+                rows.append({
+                    "row": row["label"], "corpus": row["corpus"], "score": title, **it,
+                    "low": low, "high": high, "baseline": row["baseline"],
+                    "change low": change[0], "change high": change[1],
+                    "folder": run["folder"], "training seconds": run["seconds"],
+                })  # fmt: skip
+    writer = csv.DictWriter(file, _CSV, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
     return file.getvalue()

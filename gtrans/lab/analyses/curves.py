@@ -268,6 +268,19 @@ def read_history(run_folder: str | Path) -> History:
     return history
 
 
+def logged(run_folder: str | Path, word: str) -> float:
+    """The first number behind a word of the log of a run, such as the number of parameters.
+
+    Raises:
+        GtransError: the log does not have the word.
+    """
+    log = Path(run_folder) / LOG
+    found = re.search(re.escape(word) + r"\D*([\d,.]*\d)", log.read_text(encoding="utf-8"))
+    if found is None:
+        raise GtransError(f"{log}: it does not say '{word}'.")
+    return float(found[1].replace(",", ""))
+
+
 def _record(line: str) -> tuple[str, Record] | None:
     """Where a line of a log belongs, and what it says; None: it has no values."""
     if found := _JSON.search(line):
