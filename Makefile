@@ -44,7 +44,7 @@ docs: env ## the documentation as a site, in build/site; a broken link is an err
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # pip's own settings (PIP_NO_INDEX, PIP_FIND_LINKS) say where it finds torch and the libraries.
-release-check: env ## the wheel in an empty environment, README's commands typed there (needs the network)
+release-check: env ## the wheel in an empty environment, the quickstart typed there (needs the network)
 	$(BIN)/python scripts/as_a_user.py --out $(RELEASE_CHECK) --python $(or $(PYTHON),python3)
 
 clean: ## remove what the commands above wrote, but not .venv

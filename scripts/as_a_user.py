@@ -1,10 +1,10 @@
-"""Installs the wheel as a user does, outside the project, and types the README's commands.
+"""Installs the wheel as a user does, outside the project, and types the quickstart's commands.
 
     python scripts/as_a_user.py --out FOLDER --python python3.12 [--python python3.13 ..]
 
 For each Python: a new environment that has torch and nothing else, the wheel, and an empty folder.
-There the commands of README's "Your own corpus" are typed as they stand; what a command says is
-missing is installed as it says. Then `gtrans
+There the commands of docs/quickstart.md are typed as they stand; what a command says is missing
+is installed as it says. Then `gtrans
 recipes --output`, one of its scripts and one of its configurations. pip's own settings say
 where torch comes from. The last lines are a table of the versions that were tried.
 """
@@ -24,25 +24,23 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 SHORT_RECIPE = (
-    "exp_gtransformer/run-randinit.sh --train-prefix text/train "
-    "--valid-prefix text/valid --test-prefix text/test --bpe-merges 300 --gpus 0 "
+    "exp_gtransformer/run-randinit.sh --train-prefix corpus/train "
+    "--valid-prefix corpus/valid --test-prefix corpus/test --bpe-merges 300 --gpus 0 "
     "--document-updates 3 --max-tokens 600 --arch gtransformer_tiny --beam 1 --out out"
 )
 SHORT_CONFIGURATION = (
     "fairseq-hydra-train --config-dir {package}/shipped/configs "
-    "--config-name gtransformer_sentence common.user_dir={package} task.data={here}/data "
+    "--config-name gtransformer_sentence common.user_dir={package} task.data={here}/data-bin "
     "model._name=gtransformer_tiny "
     "optimization.max_update=3 dataset.max_tokens=600 common.cpu=true "
     "checkpoint.save_dir={here}/hydra hydra.run.dir={here}/hydra/log"
 )
 
 
-def readme_commands(text: str) -> list[str]:
-    """The commands of the first block of "Your own corpus", each on one line."""
-    section = text.split("\n## Your own corpus\n")[1].split("\n## ")[0]
-    block = section.split("```\n")[1].replace("\\\n", " ")
-    lines = [line for line in block.splitlines() if line and not line.startswith("#")]
-    return [re.sub(" +", " ", line) for line in lines]
+def quickstart_commands(text: str) -> list[str]:
+    """The commands of the page above its part for a GPU, each on one line."""
+    section = text.split("\n## ")[0].replace("\\\n", " ")
+    return [re.sub(" +", " ", line) for line in re.findall(r"^gtrans .*$", section, re.MULTILINE)]
 
 
 class User:
@@ -88,7 +86,7 @@ class User:
             self.types(words)
 
     def follows(self, commands: list[str]) -> None:
-        """Type the README's commands; a refusal must be one line that says what to install."""
+        """Type the quickstart's commands; a refusal must be one line that says what to install."""
         self.types("gtrans --help && gtrans score -h")
         corpus, *rest = commands
         self.types(corpus)
@@ -131,7 +129,7 @@ def rows(args: argparse.Namespace) -> Iterator[str]:
     (wheel,) = wheels.glob("*.whl")
     pinned = (ROOT / "requirements.txt").read_text(encoding="utf-8")
     (torch,) = re.findall(r"^torch==.*$", pinned, re.MULTILINE)
-    commands = readme_commands((ROOT / "README.md").read_text(encoding="utf-8"))
+    commands = quickstart_commands((ROOT / "docs" / "quickstart.md").read_text("utf-8"))
     for number, python in enumerate(args.python):
         user = User(python, args.out / f"user{number}")
         user.installs(wheel, torch)

@@ -224,7 +224,7 @@ def test_a_torch_that_is_not_there_is_refused(choice, said, project):
     executable(
         python,
         'case "$*" in *torch*) echo ModuleNotFoundError: no torch >&2; exit 1 ;; esac',
-        "case \"$*\" in *version*) echo 3.12.1 ;; *include*) exit 0 ;; esac",
+        'case "$*" in *version*) echo 3.12.1 ;; *include*) exit 0 ;; esac',
     )
     done = install(project, TORCH=choice, PYTHON=str(python))
     assert done.returncode == 1

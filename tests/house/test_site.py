@@ -67,6 +67,14 @@ def test_figures_are_those_of_the_code(repo: Path, monkeypatch: pytest.MonkeyPat
     runpy.run_path(str(repo / "scripts" / "figures.py"), run_name="__main__")
 
 
+@pytest.mark.parametrize("name", ["pages", "results"])
+def test_pages_and_tables_are_those_of_the_data(
+    repo: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(sys, "argv", [name, "--check"])
+    runpy.run_path(str(repo / "scripts" / f"{name}.py"), run_name="__main__")
+
+
 def test_hooks_call_what_make_check_calls(repo: Path) -> None:
     config = yaml.safe_load((repo / ".pre-commit-config.yaml").read_text("utf-8"))
     entries = [hook["entry"].split()[0] for one in config["repos"] for hook in one["hooks"]]
