@@ -91,11 +91,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Convert, and print what was found."""
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.conversion.converting import ConversionOptions, convert
-    from gtrans.conversion.positions import extend_own
+    from gtrans.checkpoints.conversion import ConversionOptions, convert, extend_own
 
     if args.to is not None:
-        from gtrans.conversion.stock import export_stock
+        from gtrans.checkpoints.export import export_stock
 
         _refuse_of_reading(args)
         lines = export_stock(args.source, args.target)

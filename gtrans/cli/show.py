@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gtrans.errors import GtransError
 from gtrans.libraries import ENGINE
 from gtrans.messages import json_text, print_lines
 
@@ -32,28 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Print what it is."""
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.files import is_checkpoint
-    from gtrans.showing.card import model_card
-    from gtrans.showing.checkpoint import of_checkpoint
-    from gtrans.showing.folders import of_folder
-    from gtrans.showing.translation import of_translation
+    from gtrans.checkpoints.showing import facts_of
 
-    path: Path = args.path
-    if not path.exists():
-        raise GtransError(f"{path}: there is no such file or folder.")
-    found = of_folder(path) if path.is_dir() else of_translation(path)
-    if found is None:
-        if not is_checkpoint(path):
-            raise GtransError(
-                f"{path}: neither a checkpoint nor a translation with its record "
-                f"({path.name}.made.json), so nothing is known of it."
-            )
-        found = of_checkpoint(path)
-    if args.card:
-        if "architecture" not in found.facts:
-            raise GtransError(f"`--card` is for checkpoints, but {path} is a {found.kind}.")
-        print_lines(*model_card(found).split("\n"))
-    elif args.json:
+    found = facts_of(args.path)
+    if args.json:
         print(json_text(found.as_json()))
     else:
-        print_lines(*found.lines())
+        print_lines(*(found.card() if args.card else found.lines()))

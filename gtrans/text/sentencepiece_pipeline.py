@@ -1,7 +1,7 @@
 """The text pipeline of mBART and similar models: SentencePiece on plain text, no Moses steps.
 
 A model has two files: that of SentencePiece, and the dictionary of the pieces in the vocabulary of
-the network. A piece that is not in the dictionary (see :mod:`gtrans.conversion.trimming`) is split
+the network. A piece that is not in the dictionary (see :mod:`gtrans.checkpoints.trimming`) is split
 into pieces that are; a character without a piece becomes the unknown word.
 """
 

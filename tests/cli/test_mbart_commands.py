@@ -17,8 +17,8 @@ from support.synthetic_corpus import write_corpus
 from support.tiny_models import StockCommands
 
 from gtrans.checkpoints.reading import read_checkpoint
+from gtrans.checkpoints.sources import MBART25
 from gtrans.cli import main
-from gtrans.conversion.languages import MBART25
 from gtrans.decoding.loading import load_models
 from gtrans.text.prepared_folder import load_pipeline
 from gtrans.text.sentencepiece_pipeline import SentencePiecePipeline

@@ -11,7 +11,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import nn
 
-from gtrans.conversion.languages import MBART25, MBART50
+from gtrans.checkpoints.sources import MBART25, MBART50
 from gtrans.data.symbols import add_symbols
 
 PIECES = tuple(f"p{number}" for number in range(20))

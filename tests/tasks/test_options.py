@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.tiny_models import TINY, StockCommands, TinyWorld
 
-from gtrans.showing.checkpoint import of_checkpoint
+from gtrans.checkpoints.showing import of_checkpoint
 
 COMMON = (
     *("--user-dir", "gtrans", "--task", "document_translation", "--unit", "document"),

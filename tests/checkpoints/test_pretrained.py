@@ -22,8 +22,8 @@ from support.tiny_models import Harm
 from torch import Tensor
 
 from gtrans.checkpoints.reading import read_checkpoint
+from gtrans.checkpoints.sources import MBART25
 from gtrans.cli import main
-from gtrans.conversion.languages import MBART25
 from gtrans.decoding.loading import load_models
 from gtrans.models.base.warm_start import WarmStartReport, dictionaries_of, warm_start
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig

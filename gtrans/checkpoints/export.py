@@ -23,7 +23,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from gtrans.checkpoints.identity import ModelIdentity
 from gtrans.checkpoints.reading import options_of, read_checkpoint, write_checkpoint
-from gtrans.conversion.model_options import DECODER_TABLE, OUTPUT
+from gtrans.checkpoints.sources import DECODER_TABLE, OUTPUT
 from gtrans.decoding.loading import TASK, check_described, import_plugin
 from gtrans.errors import GtransError
 from gtrans.files import atomic_writer, check_output_folder

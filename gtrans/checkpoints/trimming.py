@@ -26,7 +26,8 @@ from torch import Tensor
 
 from gtrans.checkpoints.identity import STATE, ModelIdentity, say_unknown
 from gtrans.checkpoints.reading import options_of, read_checkpoint, write_checkpoint
-from gtrans.conversion.model_options import DECODER_TABLE, ENCODER_TABLE, OUTPUT
+from gtrans.checkpoints.showing import count_parameters
+from gtrans.checkpoints.sources import DECODER_TABLE, ENCODER_TABLE, OUTPUT
 from gtrans.data.binarised import count_symbols, load_lines
 from gtrans.data.symbols import MASK, language_symbol, split_languages
 from gtrans.data.vocabulary import Vocabulary
@@ -87,7 +88,7 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
     used = used_symbols(data, languages, splits, dictionary)
     kept = _kept(dictionary, used)
     index = torch.cat([torch.tensor(kept), torch.arange(len(dictionary), rows)])
-    before = _parameters(tensors)
+    before = count_parameters(tensors)
     shared: dict[int, Tensor] = {}
     for name in (ENCODER_TABLE, DECODER_TABLE, OUTPUT):
         if name in tensors:
@@ -110,7 +111,7 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
     write_checkpoint(loaded, target)
     if recorded is None:
         say_unknown(checkpoint)
-    return Trimmed((len(dictionary), len(kept)), (before, _parameters(tensors)))
+    return Trimmed((len(dictionary), len(kept)), (before, count_parameters(tensors)))
 
 
 def _identity(
@@ -176,11 +177,3 @@ def _kept(dictionary: Dictionary, used: set[int]) -> list[int]:
     characters = {SPACE}.union(*(dictionary.symbols[number] for number in used - specials))
     single = {dictionary.indices[one] for one in characters if one in dictionary.indices}
     return sorted(specials | used | single)
-
-
-def _parameters(tensors: dict[str, Any]) -> int:
-    """Number of parameters; shared tensors count once."""
-    different = {
-        entry.data_ptr(): entry.numel() for entry in tensors.values() if isinstance(entry, Tensor)
-    }
-    return sum(different.values())

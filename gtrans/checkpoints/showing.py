@@ -1,0 +1,329 @@
+"""What a checkpoint, a prepared folder, a run folder or a translation is: ``gtrans show``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from gtrans.checkpoints.averaging import AVERAGE_OF
+from gtrans.checkpoints.identity import ModelIdentity
+from gtrans.checkpoints.reading import check_values, options_of, read_checkpoint
+from gtrans.data.vocabulary import Vocabulary
+from gtrans.decoding.loading import check_described, import_plugin
+from gtrans.decoding.resuming import read_record
+from gtrans.errors import GtransError
+from gtrans.files import digest, fingerprint, is_checkpoint
+from gtrans.models.base.checkpoint_fit import check_fit
+from gtrans.tasks.options import read_dictionary
+from gtrans.text.preparation import count_split
+from gtrans.text.prepared_folder import (
+    LAST_STEP,
+    STATE_FILE,
+    Preparation,
+    check_recorded,
+    read_state,
+)
+from gtrans.training.made_from import recorded
+
+_CHECKPOINTS = "checkpoint*.pt"
+_UNKNOWN = "identity unknown: it does not say what it was made from"
+# Of the groups of options, what a reader wants to know of a training.
+_SETTINGS = (
+    ("criterion", ("_name", "label_smoothing")),
+    ("optimizer", ("_name", "adam_betas", "weight_decay")),
+    ("lr_scheduler", ("_name", "warmup_updates")),
+    ("optimization", ("lr", "update_freq", "clip_norm", "max_update")),
+    ("dataset", ("max_tokens", "batch_size")),
+    ("distributed_training", ("distributed_world_size",)),
+    ("common", ("seed", "fp16", "bf16", "amp")),
+)
+# The sections of a model card.
+_SECTIONS = (
+    ("Model", ("architecture", "parameters", "languages", "symbols", "unit", "options of units")),
+    ("Text", ("preparation",)),
+    ("Training", ("training", "made from")),
+    ("Identity", ("written by", "identity of the dictionaries", "identity", "sha256")),
+)
+
+
+@dataclass
+class Facts:
+    """What is known of a file or a folder.
+
+    Attributes:
+        path: as the user named it.
+        kind: what it is: ``checkpoint``, ``prepared folder``, ``run folder``, ``translation``.
+        facts: by short names; values are text, numbers, None (unknown), lists, or such by names.
+        notes: warnings.
+    """
+
+    path: str
+    kind: str
+    facts: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it as an object for JSON."""
+        return {"path": self.path, "kind": self.kind, **self.facts, "notes": self.notes}
+
+    def lines(self) -> list[str]:
+        """All of it as text."""
+        rows = list(_rows(self.facts))
+        width = max((len(name) for name, _ in rows), default=0)
+        return [
+            f"{self.path}: {self.kind}",
+            *(f"  {name.ljust(width)}  {value}" for name, value in rows),
+            *(f"  note: {note}" for note in self.notes),
+        ]
+
+    def card(self) -> list[str]:
+        """The model card of a checkpoint or of a run folder, in Markdown.
+
+        Raises:
+            GtransError: it is something else.
+        """
+        if "architecture" not in self.facts:
+            raise GtransError(f"`--card` is for checkpoints, but {self.path} is a {self.kind}.")
+        name, languages = self.facts["architecture"], self.facts.get("languages")
+        lines = [
+            f"# {_text(name)}, {_text(languages)}",
+            "",
+            "A model for document-level machine translation, trained with gtrans. It carries its "
+            "vocabulary and its preparation" + (", except that:" if self.notes else "."),
+            *(f"- {note}" for note in self.notes),
+        ]
+        for title, names in _SECTIONS:
+            lines += ["", f"## {title}", "", "| | |", "|---|---|"]
+            shown = {entry: self.facts.get(entry) for entry in names}
+            lines += [f"| {name} | {value} |" for name, value in _rows(shown, ": ")]
+        return [
+            *lines,
+            "",
+            "## Use",
+            "",
+            "```",
+            f"gtrans translate --path {self.path} --input doc.txt --output out.txt",
+            "```",
+            "",
+            "The input has one sentence per line and an empty line between documents. What the "
+            "model was not evaluated on is not said here: texts of other domains than its training "
+            "data may be translated badly, and it repeats what is wrong in that data.",
+        ]
+
+
+def _rows(facts: Mapping[str, Any], between: str = " ") -> Iterator[tuple[str, str]]:
+    """Names and values; the names of nested values have those before them, with ``between``."""
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            yield from ((f"{name}{between}{key}", text) for key, text in _rows(value, between))
+        else:
+            yield name, _text(value)
+
+
+def _text(value: Any) -> str:
+    """A value as a reader expects it."""
+    if value is None:
+        return "unknown"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_text, value)) or "none"
+    return str(value)
+
+
+def facts_of(path: Path) -> Facts:
+    """What a file or a folder is.
+
+    Raises:
+        GtransError: there is none, it is nothing of this project, or it is damaged.
+    """
+    if not path.exists():
+        raise GtransError(f"{path}: there is no such file or folder.")
+    if path.is_dir():
+        if (path / STATE_FILE).is_file():
+            return _of_prepared(path)
+        if any(path.glob(_CHECKPOINTS)):
+            return _of_run(path)
+        raise GtransError(
+            f"{path}: it holds neither a preparation ({STATE_FILE}) nor checkpoints "
+            f"({_CHECKPOINTS}); name a folder of `gtrans prepare` or of a training."
+        )
+    found = _of_translation(path)
+    if found is None and not is_checkpoint(path):
+        raise GtransError(
+            f"{path}: neither a checkpoint nor a translation with its record "
+            f"({path.name}.made.json), so nothing is known of it."
+        )
+    return found or of_checkpoint(path)
+
+
+def of_checkpoint(path: Path) -> Facts:
+    """What a checkpoint is.
+
+    Raises:
+        GtransError: it is unreadable, its identity is damaged, or its options do not describe
+            its parameters.
+    """
+    state = read_checkpoint(path, in_memory=False)
+    check_values(state["model"], path)
+    import_plugin()
+    check_described(state, path)
+    check_fit(state, path)
+    model, task = options_of(state, "model"), options_of(state, "task")
+    identity = ModelIdentity.of_checkpoint(state, path)
+    facts = {
+        "architecture": model.get("arch") or model.get("_name"),
+        "parameters": count_parameters(state["model"]),
+        **_of_identity(identity, task),
+        "average of": ", ".join(state.get(AVERAGE_OF, [])) or None,
+        "training": _training(state),
+        "made from": _made_from(state, path),
+        "sha256": digest(path),
+    }
+    return Facts(str(path), "checkpoint", facts, [] if identity is not None else [_UNKNOWN])
+
+
+def count_parameters(tensors: Mapping[str, Any]) -> int:
+    """Number of parameters; shared tensors count once."""
+    different = {x.data_ptr(): x.numel() for x in tensors.values() if isinstance(x, Tensor)}
+    return sum(different.values())
+
+
+def _of_identity(identity: ModelIdentity | None, task: Mapping[str, Any]) -> dict[str, Any]:
+    """What a model was made for; ``task``: the options of its task."""
+    if identity is None:
+        pair = [task.get("source_lang"), task.get("target_lang")]
+        return {"languages": "-".join(map(str, pair)) if all(pair) else None, "identity": None}
+    unit = {name.replace("_", " "): value for name, value in identity.unit.items() if value}
+    return {
+        "languages": "-".join(identity.languages),
+        **_of_data(identity),
+        "unit": unit.pop("unit", None),
+        "options of units": unit,
+        "written by": f"gtrans {identity.version}",
+        "identity": identity.digest,
+    }
+
+
+def _of_data(identity: ModelIdentity) -> dict[str, Any]:
+    """What a data folder and its models have in common."""
+    sizes = [len(identity.source.symbols), len(identity.target.symbols)]
+    return {
+        "symbols": sizes[0] if identity.source == identity.target else sizes,
+        "identity of the dictionaries": identity.dictionaries,
+        "preparation": _of_preparation(identity.preparation),
+    }
+
+
+def _of_preparation(preparation: Preparation | None) -> dict[str, Any] | None:
+    """How text becomes tokens; None if ``gtrans prepare`` did not do it."""
+    if preparation is None:
+        return None
+    state = preparation.state
+    if state.get("pieces"):
+        segmented: dict[str, Any] = {"subwords": state["pieces"]}
+    else:
+        steps = [name for name, done in state["steps"].items() if done]
+        asked = ("symbols", "merges")  # the first, if the size of the vocabulary was given
+        name = next(name for name in asked if state["bpe"].get(name))
+        segmented = {"steps": [*steps, "BPE"], f"BPE {name}": state["bpe"][name]}
+    bert = state.get("bert")
+    return {
+        **segmented,
+        **({"word pieces of": bert["name"]} if bert else {}),
+        "identity": preparation.digest,
+    }
+
+
+def _training(state: Mapping[str, Any]) -> dict[str, Any]:
+    history = state.get("optimizer_history") or [{}]
+    extra = state.get("extra_state") or {}
+    position = extra.get("train_iterator") or {}
+    settings = {
+        (group if name == "_name" else name).replace("_", " "): value
+        for group, names in _SETTINGS
+        for name in names
+        if (value := options_of(state, group).get(name)) not in (None, "", False)
+    }
+    return {
+        "updates": history[-1].get("num_updates"),
+        "epoch": position.get("epoch"),
+        "loss of validation": extra.get("val_loss"),
+        "best of the run": extra.get("best"),
+        **settings,
+    }
+
+
+def _made_from(state: Mapping[str, Any], path: Path) -> dict[str, Any] | None:
+    """The training data and the start of the run."""
+    run = recorded(state, path)
+    if run is None:
+        return None
+    starts = run.get("start") or {}
+    return {
+        "training data": options_of(state, "task").get("data"),
+        "identity of the training data": run.get("data"),
+        **{flag: f"{start['path']} ({start['digest']})" for flag, start in starts.items()},
+    }
+
+
+def _of_prepared(path: Path) -> Facts:
+    state = read_state(path)
+    finished = state.get("finished") or {}
+    languages = str(state["source_lang"]), str(state["target_lang"])
+    found = Facts(str(path), "prepared folder", {"languages": "-".join(languages)})
+    if LAST_STEP not in finished:
+        found.notes.append("not finished: run its `gtrans prepare` again")
+        return found
+    check_recorded(path, (name for step in finished.values() for name in step["outputs"]), True)
+    splits: dict[str, Any] = {}
+    for name in sorted({step.split()[1] for step in finished if step.startswith("encode ")}):
+        side = count_split(path, name, languages)[0]
+        splits[name] = f"{side.sentences:,} sentences in {side.documents:,} documents"
+    dictionaries = [read_dictionary(str(path), lang) for lang in languages]
+    source, target = (Vocabulary.of(one, len(one)) for one in dictionaries)
+    identity = ModelIdentity(languages, source, target, Preparation.read(path), {})
+    found.facts |= {"splits": splits, **_of_data(identity)}
+    return found
+
+
+def _of_run(path: Path) -> Facts:
+    names = sorted(checkpoint.name for checkpoint in path.glob(_CHECKPOINTS))
+    newest = path / "checkpoint_last.pt"
+    if not newest.is_file():
+        newest = max(path.glob(_CHECKPOINTS), key=lambda file: file.stat().st_mtime_ns)
+    shown = of_checkpoint(newest)
+    facts = {"checkpoints": names, "shown": newest.name, **shown.facts}
+    return Facts(str(path), "run folder", facts, shown.notes)
+
+
+def _of_translation(path: Path) -> Facts | None:
+    """What a translation is, by the record beside it; None if it has none.
+
+    Raises:
+        GtransError: the record is damaged, or of another text.
+    """
+    record = read_record(path)
+    if record is None:
+        return None
+    if not record.describes(path) or fingerprint(record.made_from) != record.run:
+        raise GtransError(
+            f"{path}: it or its record was changed after `gtrans translate` wrote it, so nobody "
+            "knows what it is; translate again."
+        )
+    parts = (("files", record.names), ("made from", record.made_from))
+    facts = {
+        "sentences": record.sentences,
+        **{name: {k: v for k, v in part.items() if v is not None} for name, part in parts},
+        "identity": record.run,
+        "sha256": record.output,
+    }
+    return Facts(str(path), "translation", facts)

@@ -1,0 +1,299 @@
+"""Checkpoints of other programs: where their parts are, and one table of renames for each.
+
+=================  =============================================================================
+``g-transformer``  the authors' G-Transformer: ``{'args': Namespace, 'model': state dict}``
+``fairseq``        BART and mBART as fairseq saves them (``mbart.cc25/model.pt``): the same, or
+                   ``cfg`` in place of ``args``
+``huggingface``    BART, mBART and mBART-50: a folder with ``config.json`` and weights
+=================  =============================================================================
+
+The rows of all embeddings are in fairseq's order: the symbols of ``dict.txt``, then ``[lang]`` for
+each language, then ``<mask>``.
+"""
+
+from __future__ import annotations
+
+import re
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gtrans.checkpoints.identity import ModelIdentity
+from gtrans.checkpoints.reading import options_of, read_checkpoint
+from gtrans.data.frame import pretrained_marks
+from gtrans.data.symbols import split_languages
+from gtrans.errors import GtransError
+from gtrans.modules.pretrained_files import WEIGHTS, read_json, read_weights
+
+ENCODER_TABLE = "encoder.embed_tokens.weight"
+DECODER_TABLE = "decoder.embed_tokens.weight"
+OUTPUT = "decoder.output_projection.weight"
+TABLES = (ENCODER_TABLE, DECODER_TABLE, OUTPUT)
+_SHARED, _BIAS = "shared.weight", "final_logits_bias"
+
+Renames = Sequence[tuple[str, str | None]]
+"""Regular expressions of names there, and what stands for them here; None: it is no parameter."""
+
+_OF_FAIRSEQ: Renames = (
+    # Entries without arithmetic meaning that older versions have.
+    (r"(^|\.)(version|_float_tensor|embed_positions\.weights)$", None),
+    (r"^decoder\.embed_out$", OUTPUT),
+)
+RENAMES: dict[str, Renames] = {
+    "g-transformer": (
+        *_OF_FAIRSEQ,
+        (r"_attn_local\.", "_attn."),
+        (r"_attn_global\.", "_attn.global_attn."),
+        (r"_attn_gate\.0\.", "_attn.gate.proj."),
+    ),
+    # BART may have heads for classification in addition.
+    "fairseq": (*_OF_FAIRSEQ, (r"^classification_heads\.", None)),
+    "huggingface": (
+        (r"^model\.", ""),
+        (rf"^{_BIAS}$", None),
+        (r"^lm_head\.weight$", OUTPUT),
+    ),
+}
+
+MBART25 = (
+    "ar_AR,cs_CZ,de_DE,en_XX,es_XX,et_EE,fi_FI,fr_XX,gu_IN,hi_IN,it_IT,ja_XX,kk_KZ,ko_KR,lt_LT,"
+    "lv_LV,my_MM,ne_NP,nl_XX,ro_RO,ru_RU,si_LK,tr_TR,vi_VN,zh_CN"
+)
+"""The languages of mBART, in the order of their symbols."""
+MBART50 = (
+    f"{MBART25},af_ZA,az_AZ,bn_IN,fa_IR,he_IL,hr_HR,id_ID,ka_GE,km_KH,mk_MK,ml_IN,mn_MN,mr_IN,"
+    "pl_PL,ps_AF,pt_XX,sv_SE,sw_KE,ta_IN,te_IN,th_TH,tl_XX,uk_UA,ur_PK,xh_ZA,gl_ES,sl_SI"
+)
+
+# Where the user can get the weights; nothing here downloads them.
+_DOWNLOADS = (
+    "download https://dl.fbaipublicfiles.com/fairseq/models/mbart/mbart.cc25.v2.tar.gz (or "
+    "https://dl.fbaipublicfiles.com/fairseq/models/bart.large.tar.gz) and unpack it there"
+)
+_END = 2  # </s>
+# Options that a conversion reads, by type; those of Hugging Face have the same names but one.
+_KINDS: dict[Any, tuple[str, ...]] = {
+    str: ("arch", "activation_fn", "doc_mode", "source_lang", "target_lang"),
+    int: ("encoder_attention_heads", "decoder_attention_heads"),
+    int | float: (
+        *("dropout", "attention_dropout", "activation_dropout", "relu_dropout"),
+        "label_smoothing",
+    ),
+    str | list | tuple: ("langs",),
+}
+
+
+@dataclass
+class ForeignCheckpoint:
+    """A checkpoint of another program.
+
+    Attributes:
+        path: its path, for messages.
+        state: its parameters, under their names in this project.
+        options: its options, under the names of fairseq's Transformer.
+        original: the names of all its entries.
+        ignored: names of the entries that are not parameters of the model.
+        langs: languages whose symbols follow the dictionary's own.
+        source_lang, target_lang: languages that it translates from and to, if it names them.
+        marks: the marks around sentences, see :class:`gtrans.data.frame.Frame`.
+        unit: the unit that it was trained on.
+        doc_mode: ``partial`` if the names of its tensors point to group attention, else ``full``.
+        identity: what it was made from, if it says so: a model of fairseq's after
+            ``gtrans trim-vocab`` does.
+        without_mask: its embeddings may lack the mask.
+    """
+
+    path: Path
+    state: dict[str, Tensor]
+    options: Mapping[str, Any]
+    original: list[str]
+    ignored: list[str]
+    langs: list[str] = field(default_factory=list)
+    source_lang: str | None = None
+    target_lang: str | None = None
+    marks: str = "both"
+    unit: str = "sentence"
+    doc_mode: str = "full"
+    identity: ModelIdentity | None = None
+    without_mask: bool = False
+
+    def add_mask(self, symbols: int) -> bool:
+        """Give embeddings that may lack the mask, the last of ``symbols``, a row for it.
+
+        It is the mean of all rows, so that the logit of the mask is the mean of all logits: its
+        probability is at most that of a word on average, and the others hardly change.
+
+        Returns:
+            whether the mask was missing.
+        """
+        tables = [name for name in TABLES if name in self.state]
+        rows = {self.state[name].size(0) for name in tables}
+        if not self.without_mask or rows != {symbols - 1}:
+            return False
+        for name in tables:
+            table = self.state[name]
+            mean = table.float().mean(0, keepdim=True).to(table.dtype)
+            self.state[name] = torch.cat([table, mean])
+        return True
+
+
+def renamed(tensors: Mapping[str, Tensor], renames: Renames) -> tuple[dict[str, Tensor], list[str]]:
+    """The parameters under this project's names, and the names of all other entries.
+
+    Tables that several names share have one entry in some programs; here each has its own.
+    """
+    state: dict[str, Tensor] = {}
+    ignored: list[str] = []
+    for original, tensor in tensors.items():
+        name: str | None = original
+        for pattern, replacement in renames:
+            if name is not None and re.search(pattern, name):
+                name = None if replacement is None else re.sub(pattern, replacement, name)
+        if name is None:
+            ignored.append(original)
+        else:
+            state[name] = tensor
+    shared = state.pop(_SHARED, None)
+    for name in TABLES if shared is not None else ():
+        state.setdefault(name, shared)
+    if OUTPUT not in state and DECODER_TABLE in state:
+        state[OUTPUT] = state[DECODER_TABLE]
+    return state, ignored
+
+
+def _checked(options: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Raises GtransError for an option of another type than it has in that program."""
+    for kind, names in _KINDS.items():
+        for name in names:
+            value = options.get(name)
+            if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+                raise GtransError(
+                    f"{path}: its option {name} cannot be a {type(value).__name__} ({value!r:.40})."
+                )
+    return options
+
+
+def read_g_transformer(path: Path) -> ForeignCheckpoint:
+    """The checkpoint of the authors' G-Transformer at ``path``.
+
+    Raises:
+        GtransError: it is unreadable, of another program, or does not name its languages.
+    """
+    checkpoint = read_checkpoint(path)
+    args = checkpoint.get("args")
+    if not isinstance(args, Namespace):
+        raise GtransError(
+            f"{path}: not a checkpoint of the authors' G-Transformer, it holds no options "
+            "('args') of fairseq 0.9."
+        )
+    options, original = _checked(vars(args), path), checkpoint["model"]
+    langs = split_languages(options.get("langs"))
+    source, target = options.get("source_lang"), options.get("target_lang")
+    if not (source and target):
+        if len(langs) != 2:
+            raise GtransError(f"{path}: its options name no source and target language.")
+        source, target = langs
+    state, ignored = renamed(original, RENAMES["g-transformer"])
+    return ForeignCheckpoint(
+        path,
+        state,
+        options,
+        list(original),
+        ignored,
+        langs or list(dict.fromkeys([source, target])),
+        source,
+        target,
+        unit="document",
+        doc_mode="partial" if any("_attn_local." in name for name in original) else "full",
+    )
+
+
+def read_fairseq(path: Path) -> ForeignCheckpoint:
+    """The BART or mBART of fairseq at ``path``.
+
+    Raises:
+        GtransError: it is missing, unreadable, or has no options.
+    """
+    if not path.is_file():
+        raise GtransError(f"{path}: there is no such checkpoint; {_DOWNLOADS}.")
+    checkpoint = read_checkpoint(path)
+    options = _checked(options_of(checkpoint, "model"), path)
+    if not options:
+        raise GtransError(f"{path}: not a checkpoint of fairseq's BART, it holds no options.")
+    original = checkpoint["model"]
+    state, ignored = renamed(original, RENAMES["fairseq"])
+    # Fine-tuning as a translation model cuts the mask off, which is the last symbol of BART.
+    task = options_of(checkpoint, "task").get("_name")
+    fine_tuned = task is not None and "denoising" not in str(task)
+    marks = pretrained_marks(options)
+    return ForeignCheckpoint(
+        path,
+        state,
+        options,
+        list(original),
+        ignored,
+        split_languages(options.get("langs")),
+        options.get("source_lang"),
+        options.get("target_lang"),
+        marks,
+        identity=ModelIdentity.of_checkpoint(checkpoint, path),
+        without_mask=fine_tuned and marks == "bart",
+    )
+
+
+def read_hugging_face(folder: Path) -> ForeignCheckpoint:
+    """The BART, mBART or mBART-50 of Hugging Face in ``folder``.
+
+    Raises:
+        GtransError: the folder or a file is missing, or the model is of another kind.
+    """
+    path = folder / "config.json"
+    if not path.is_file():
+        raise GtransError(
+            f"{path}: there is no such file; download config.json and model.safetensors of "
+            f"facebook/mbart-large-cc25 (or another BART or mBART) from huggingface.co to {folder}."
+        )
+    config = read_json(path)
+    kind = config.get("model_type")
+    if kind not in ("bart", "mbart"):
+        raise GtransError(f"{path}: the model is of type '{kind}', not bart or mbart.")
+    options = {**config, "activation_fn": config.get("activation_function")}
+    options["no_scale_embedding"] = not config.get("scale_embedding", False)
+    original = read_weights(folder)
+    if not original:
+        raise GtransError(
+            f"{folder}: there are no weights ({', '.join(WEIGHTS)}); download one of these files "
+            "of the model from huggingface.co to it."
+        )
+    if any(name.endswith(_BIAS) and bool(bias.any()) for name, bias in original.items()):
+        raise GtransError(
+            f"{folder}: it adds a bias to its output ({_BIAS}), which this model does not have."
+        )
+    state, ignored = renamed(original, RENAMES["huggingface"])
+    marks, langs = "bart", ""
+    if kind == "mbart":
+        starts_with_end = config.get("decoder_start_token_id") == _END
+        is_mbart50 = config.get("tokenizer_class") == "MBart50Tokenizer" or starts_with_end
+        marks, langs = ("mbart50", MBART50) if is_mbart50 else ("mbart", MBART25)
+    return ForeignCheckpoint(
+        folder,
+        state,
+        _checked(options, path),
+        list(original),
+        ignored,
+        split_languages(langs),
+        marks=marks,
+    )
+
+
+SOURCES: dict[str, Callable[[Path], ForeignCheckpoint]] = {
+    "g-transformer": read_g_transformer,
+    "fairseq": read_fairseq,
+    "huggingface": read_hugging_face,
+}
+"""The programs whose checkpoints can be read, as ``gtrans convert --from`` names them."""
