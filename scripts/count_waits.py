@@ -32,7 +32,6 @@ from systems import BEAM, Endless, gtransformer, marks_of
 from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy
 from gtrans.decoding.document_search import DocumentSearch
 from gtrans.decoding.options import SearchOptions
-from gtrans.modules.packed import unpack
 
 _CALLS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
 _WORDS = 64
@@ -88,15 +87,14 @@ def count(device: measuring.Device, backend: str) -> dict[str, Any]:
     batch = document_batches(documents_of(_WORDS, 1, dictionary), dictionary, 1)[0]
     source = batch["net_input"]["src_tokens"]
     # As a data worker makes it, with the plan.
-    batch["net_input"]["plan"] = model.planner.packed(batch["net_input"])
+    batch["net_input"]["plan"] = model.plan_batch(model.plan_needs, batch["net_input"])
     model, batch = place(model, device), place(batch, device)
     criterion = ChunkedCrossEntropy(
         SimpleNamespace(target_dictionary=dictionary), label_smoothing=0.1
     )
 
     def passes() -> None:
-        net_input = {**batch["net_input"], "plan": unpack(batch["net_input"]["plan"])}
-        criterion(model, {**batch, "net_input": net_input})[0].backward()
+        criterion(model, batch)[0].backward()
 
     model.train()
     waits(passes, device)
@@ -141,7 +139,7 @@ def main() -> int:
     args = parser.parse_args()
     measuring.prepare_process()
     device = measuring.DEVICES[args.device]
-    backends = ("regroup", "varlen") if device.name == "cuda" else ("regroup",)
+    backends = ("regroup", "auto") if device.name == "cuda" else ("regroup",)
     rows = [count(device, backend) for backend in backends]
     for row in rows:
         print("  ".join(f"{key}: {value}" for key, value in row.items()))

@@ -36,7 +36,7 @@ class DocumentDataset(FairseqDataset):
     :meth:`gtrans.data.examples.ExampleBuilder.collate`.
 
     Attributes:
-        planner: makes of the ``net_input`` of a batch what a model must know of it besides; it
+        plan_batch: makes of the ``net_input`` of a batch what a model must know of it besides; it
             becomes ``net_input["plan"]``. None: batches have no plan.
     """
 
@@ -72,7 +72,7 @@ class DocumentDataset(FairseqDataset):
         self.redraw = redraw
         self._recut = recut
         self._limits = (sys.maxsize, sys.maxsize), ""
-        self.planner: Callable[[Mapping[str, Any]], Any] | None = None
+        self.plan_batch: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None
         # For both sides (lines,): tokens of a line with end symbol.
         other = source if target is None else target
         self.line_sizes = np.asarray(source.sizes), np.asarray(other.sizes)
@@ -185,8 +185,8 @@ class DocumentDataset(FairseqDataset):
             "first_sentence": torch.tensor([sample["first_sentence"] for sample in samples]),
             **self.examples.collate(samples),
         }
-        if self.planner is not None:
-            batch["net_input"]["plan"] = self.planner(batch["net_input"])
+        if self.plan_batch is not None:
+            batch["net_input"]["plan"] = self.plan_batch(batch["net_input"])
         return batch
 
     def num_tokens(self, index: int) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from gtrans.modules.packed import to_device
+from gtrans.modules.group_attention import to_device
 
 
 def word_dropout(

@@ -26,8 +26,7 @@ from gtrans.data.units import InstanceStreamUnit, UnitSpan
 from gtrans.decoding.loading import not_finite
 from gtrans.errors import GtransError
 from gtrans.modules.chunked_loss import DecoderStates, rows_of
-from gtrans.modules.layout import DocumentLayout
-from gtrans.modules.shared_prefix import SharedPrefixLayout
+from gtrans.modules.group_attention import DocumentLayout, shared_prefixes
 from gtrans.text.pipeline import TextPipeline
 from gtrans.text.words import Words, words_of
 
@@ -299,7 +298,7 @@ def _score(
     numbers: dict[Hashable, int] = {}
     sources = torch.tensor([numbers.setdefault(row.source, len(numbers)) for row in batch])
     whole = DocumentLayout.of_target(read, frame.pad, frame.bos, frame.eos)
-    shared = SharedPrefixLayout.of(whole, read, sources)
+    shared = shared_prefixes(whole, read, sources)
     # `state_of_word`: for each wanted word the number of the state that predicts it.
     chosen, state_of_word = torch.unique(
         shared.choose(torch.arange(shared.tokens), wanted), return_inverse=True

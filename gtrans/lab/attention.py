@@ -19,12 +19,11 @@ from torch import Tensor, nn
 
 from gtrans.modules.attention import (
     DocumentAttention,
-    GlobalGate,
+    Gate,
     MultiheadAttention,
     Pairs,
     WeightObserver,
 )
-from gtrans.modules.context_attention import ContextGate
 from gtrans.modules.group_attention import AttentionPlan
 
 _NAME = re.compile(r"(?:^|\.)(context_encoder|encoder|decoder)\.layers\.(\d+)\.(.+)$")
@@ -177,11 +176,11 @@ def watched(model: nn.Module) -> Iterator[Measurements]:
         seen.attention.setdefault(location, Spread()).add(weights, pairs.visible)
 
     for name, module in model.named_modules():
-        if isinstance(module, GlobalGate | ContextGate):
+        if isinstance(module, Gate):
             location = Location.of(name)
             if location is not None:
                 # The context's weight is g where the equation has g * context, otherwise 1 - g.
-                sign = 1 if isinstance(module, ContextGate) and module.context_first else -1
+                sign = 1 if module.other_first else -1
                 hook = _gate_hook(seen.gates.setdefault(location, Opening()), sign)
                 hooks.append(module.proj.register_forward_hook(hook))
     try:

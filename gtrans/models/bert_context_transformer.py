@@ -12,7 +12,7 @@ Eq 3.4-3.5       :class:`gtrans.modules.context_attention.ContextAttention` next
 Eq 3.8-3.10      the same next to cross-attention in the decoder
 §3.6             training in two steps: ``--init-from`` a sentence model
 C_B, whitened    not in the thesis, which is ``--raw-bert-states``; context attention learns
-                 several times as fast: :mod:`gtrans.modules.whitening`
+                 several times as fast: :class:`gtrans.modules.bert.Whitening`
 Eq 2.11-2.17     BERT-fused with drop-net (Zhu et al. 2020): ``--combine mean``
 ===============  =====================================================================
 
@@ -33,28 +33,60 @@ from torch import Tensor, nn
 from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
 from gtrans.models.base.decoder import Decoder
-from gtrans.models.base.encoder import Encoder
+from gtrans.models.base.encoder import Encoder, EncoderOutput
 from gtrans.models.base.model import BERT_FEATURES, DocumentModel
 from gtrans.models.base.options import UnitTransformerConfig, sizes
-from gtrans.models.base.parts.context import (
-    INTEGRATIONS,
-    ContextConfig,
-    add_context_attention,
-    check_context,
+from gtrans.models.base.planning import (
+    BatchPlan,
+    Needs,
+    chosen_index,
+    entries_of,
+    joined,
+    self_plans,
+    taken,
 )
-from gtrans.models.base.planning import BatchPlanner, Needs, SourcePlanner
 from gtrans.models.base.presets import register_system, resolve_sizes, size_option
-from gtrans.modules.attention_plans import AttentionPlans
-from gtrans.modules.context_attention import PackedContext
-from gtrans.modules.encoder_output import EncoderOutput
-from gtrans.modules.layout import DocumentLayout, chosen_index, taken
+from gtrans.modules.attention import MultiheadAttention
+from gtrans.modules.bert import Whitening
+from gtrans.modules.context_attention import (
+    COMBINATIONS,
+    PLACES,
+    ContextAttention,
+    PackedContext,
+)
+from gtrans.modules.group_attention import DocumentLayout, Entries
 from gtrans.modules.linear import Linear
-from gtrans.modules.transformer import EncoderLayer, LayerSpec
-from gtrans.modules.whitening import Whitening
-
-__all__ = ["CONTEXT_INPUTS", "INTEGRATIONS", "BertContextTransformer", "ContextEncoder"]
+from gtrans.modules.transformer import EncoderLayer, LayerSpec, Surroundings
 
 CONTEXT_INPUTS = ("bert", "words")
+INTEGRATIONS = ("both", "encoder", "decoder", "none")
+
+
+@dataclass
+class ContextConfig:
+    """Context attention."""
+
+    bert_integration: ChoiceEnum(list(INTEGRATIONS)) = option(  # type: ignore[valid-type]
+        "both", "which layers attend to the context (table 5.3)"
+    )
+    combine: ChoiceEnum(list(COMBINATIONS)) = option(  # type: ignore[valid-type]
+        "gate",
+        "how a layer combines its own attention with context attention: gate: by context gates "
+        "(paper); mean: by their mean (BERT-fused)",
+    )
+    context_place: ChoiceEnum(list(PLACES)) = option(  # type: ignore[valid-type]
+        "beside",
+        "where a layer has context attention: beside: on the queries of its self-attention or "
+        "cross-attention (thesis); behind: on the output of self-attention (Zhang et al. 2018)",
+    )
+    drop_net: float = option(
+        1.0, "with --combine mean: how often training uses only one of the two attentions"
+    )
+    context_gate_bias: Optional[float] = option(
+        None,
+        "context gates begin at sigmoid(BIAS) on the side of the layer's own attention, so that a "
+        "large value starts as the sentence model (default: random gates)",
+    )
 
 
 @dataclass
@@ -88,81 +120,11 @@ PRESETS = {
 }
 
 
-@dataclass
-class ContextPlan:
-    """The plan of sentences and of their contexts.
-
-    Attributes:
-        sentences: of the sentences to translate.
-        current: ``(batch, length)`` their tokens in the windows
-            (:func:`gtrans.modules.layout.chosen_index`); None: rows are sentences already.
-        neighbours: the tokens of their neighbours, if the context is read as words.
-        layers: of the context encoder; None: there is none.
-        context: lengths of the contexts; None: there are none.
-    """
-
-    sentences: AttentionPlans
-    current: Tensor | None
-    neighbours: Tensor | None
-    layers: AttentionPlans | None
-    context: PackedContext | None
-
-    @property
-    def encoded(self) -> DocumentLayout:
-        """The layout of the encoder's output."""
-        return self.sentences.source
-
-
-@dataclass(frozen=True)
-class ContextPlanner:
-    """Plans windows, or sentences if there is no ``current``.
-
-    Attributes:
-        sentences: plans the sentences to translate.
-        reads: what is read of the context, one of :data:`CONTEXT_INPUTS`; None: nothing.
-        layers: what the layers of the context encoder ask for; None: there is none.
-        eos: ends the sentences of the context, and stands for one that is missing.
-    """
-
-    sentences: SourcePlanner
-    reads: Optional[str]
-    layers: Needs | None
-    eos: int
-
-    def __call__(self, source: Mapping[str, Any]) -> ContextPlan:
-        """The plan of ``net_input`` without decoder input, on the host."""
-        tokens, pad = source["src_tokens"], self.sentences.pad
-        current = layout = None
-        is_neighbour = torch.zeros_like(tokens, dtype=torch.bool)
-        sentences = tokens
-        if "current" in source:
-            window = self.sentences.layout(tokens)
-            is_current = window.sentence.eq(source["current"][window.row])
-            in_window = window.pad(is_current.long()).bool()
-            is_neighbour = tokens.ne(pad) & ~in_window
-            current = chosen_index(in_window)
-            sentences = taken(tokens, current, pad)
-        neighbours = None
-        if self.reads == "words":
-            # Room for `</s>` in rows without neighbours.
-            neighbours = F.pad(chosen_index(is_neighbour), (0, 1), value=-1)
-            neighbours = neighbours[:, : max(neighbours.size(1) - 1, 1)]
-            words = neighbours_of(tokens, neighbours, pad, self.eos)
-            layout = DocumentLayout.of_source(words, pad, self.eos)
-        elif self.reads == "bert" and "context_lengths" in source:
-            layout = DocumentLayout.of_rows(source["context_lengths"])
-        context = layers = None
-        if layout is not None:
-            context = PackedContext.of_lengths(layout.documents.lengths)
-            if self.layers is not None:
-                plans = AttentionPlans(layout, shapes=self.layers.shapes)
-                layers = self.layers.complete(plans, layout)
-        plan = self.sentences.of_tokens(sentences, context)
-        return ContextPlan(plan, current, neighbours, layers, context)
-
-
 def neighbours_of(tokens: Tensor, index: Tensor, pad: int, eos: int) -> Tensor:
-    """The words at ``index`` (:func:`gtrans.modules.layout.chosen_index`); ``</s>`` if none."""
+    """The words at ``index``; ``</s>`` if there are none.
+
+    See :func:`gtrans.models.base.planning.chosen_index`.
+    """
     words = taken(tokens, index, pad)
     first = torch.arange(words.size(1), device=words.device) == 0
     return torch.where(words.eq(pad) & first, eos, words)
@@ -177,12 +139,12 @@ class ContextEncoder(nn.Module):
         self.layers = nn.ModuleList(EncoderLayer(spec, "global") for _ in range(layers))
         self.layer_norm = spec.norm() if spec.pre_norm else None
 
-    def forward(self, x: Tensor, plans: AttentionPlans) -> Tensor:
+    def forward(self, x: Tensor, around: Surroundings) -> Tensor:
         """``(context tokens, input dim) -> (context tokens, dim)``."""
         if self.project is not None:
             x = self.project(x)
         for layer in self.layers:
-            x = layer(x, plans)
+            x = layer(x, around)
         return x if self.layer_norm is None else self.layer_norm(x)
 
 
@@ -210,7 +172,8 @@ class BertContextTransformer(DocumentModel):
     def check(cls, cfg: Any, task: Any) -> None:
         """Raises GtransError for options that contradict each other."""
         super().check(cfg, task)
-        check_context(cfg)
+        if not 0 <= cfg.drop_net <= 1:
+            raise GtransError(f"`--drop-net` must be between 0 and 1, but is {cfg.drop_net}.")
         least = 1 if cfg.context_input == "words" else 0
         if cfg.context_layers < least:
             raise GtransError(
@@ -247,43 +210,88 @@ class BertContextTransformer(DocumentModel):
                 padding, and ``context_lengths (batch,)``, how many of them each row has.
         """
         src_tokens: Tensor = source["src_tokens"]
-        plan: ContextPlan = source.get("plan") or self.plan(source).source
-        context = None
-        if plan.context is not None:
-            context = PackedContext(self._context_states(source, plan), plan.context.lengths)
-        if plan.current is not None:
-            src_tokens = taken(src_tokens, plan.current, self.encoder.dictionary.pad())
-        encoded: EncoderOutput = self.encoder(src_tokens, context=context, plan=plan.sentences)
+        plan: BatchPlan = source.get("plan") or self.planned(source)
+        context, lengths = None, plan.further.get("context_lengths")
+        if lengths is not None:
+            context = PackedContext(self._context_states(source, plan), lengths)
+        if "current" in plan.further:
+            src_tokens = taken(src_tokens, plan.further["current"], self.encoder.frame.pad)
+        encoded: EncoderOutput = self.encoder(src_tokens, context=context, plan=plan)
         return encoded
 
-    def _context_states(self, source: Mapping[str, Any], plan: ContextPlan) -> Tensor:
+    def _context_states(self, source: Mapping[str, Any], plan: BatchPlan) -> Tensor:
         """``(context tokens, dim)``: what is attended to of the contexts of all rows."""
         if self.whitening is not None:
             states: Tensor = self.whitening(source["context_states"])
         else:
-            states = self._embedded_words(source["src_tokens"], plan)
-        if self.context_encoder is None or plan.layers is None:
-            return states
-        encoded: Tensor = self.context_encoder(states, plan.layers)
-        return encoded
-
-    def _embedded_words(self, src_tokens: Tensor, plan: ContextPlan) -> Tensor:
-        """The embedded words of the neighbours: ``(context tokens, dim)``."""
-        assert plan.neighbours is not None and plan.layers is not None
-        dictionary = self.encoder.dictionary
-        words = neighbours_of(src_tokens, plan.neighbours, dictionary.pad(), dictionary.eos())
-        return self.encoder.embedded(words, plan.layers.source)
+            frame, layout = self.encoder.frame, plan.layouts["context"]
+            neighbours = plan.further["neighbours"]
+            words = neighbours_of(source["src_tokens"], neighbours, frame.pad, frame.eos)
+            states = self.encoder.embedded(words, layout)
+        if self.context_encoder is not None:
+            states = self.context_encoder(states, Surroundings(plan.attention["context"], {}))
+        return states
 
     @property
-    def planner(self) -> BatchPlanner:
-        """Makes the plans of sentences and of their contexts."""
-        sentences = self.encoder.planner
-        layers = None
-        if self.context_encoder is not None:
-            layers = replace(sentences.needs, kinds={"encoder": ("global",)}, context=False)
-        eos = self.encoder.dictionary.eos()
+    def plan_needs(self) -> dict[str, Needs]:
+        """As in the base class, with what is read of the context (``reads``)."""
+        needs = super().plan_needs
         reads = "bert" if self.whitening is not None else None
-        if self.context_input == "words":
-            reads = "words"
-        source = ContextPlanner(sentences, reads, layers, eos)
-        return BatchPlanner(source, self.decoder.planner)
+        further = {"reads": "words" if self.context_input == "words" else reads}
+        return {**needs, "encoder": replace(needs["encoder"], further=further)}
+
+    @classmethod
+    def plan_source(cls, needs: Needs, source: Mapping[str, Tensor]) -> Entries:
+        """The plan of windows, or of sentences if there is no ``current``.
+
+        For windows there are ``current (batch, length)``, the tokens of the sentences to translate
+        (:func:`gtrans.models.base.planning.chosen_index`), and ``neighbours``, those of the others
+        if they are read as words; with a context its layout and plans ``context``, and
+        ``context_lengths (batch,)``.
+        """
+        tokens, pad, eos, reads = source["src_tokens"], needs.pad, needs.eos, needs.further["reads"]
+        is_neighbour, sentences = torch.zeros_like(tokens, dtype=torch.bool), tokens
+        further: dict[str, Tensor] = {}
+        if "current" in source:
+            window = cls.encoder_type.layout_of(needs, tokens)
+            is_current = window.sentence.eq(source["current"][window.row])
+            in_window = window.pad(is_current.long()).bool()
+            is_neighbour = tokens.ne(pad) & ~in_window
+            further["current"] = chosen_index(in_window)
+            sentences = taken(tokens, further["current"], pad)
+        layout = None
+        if reads == "words":
+            # Room for `</s>` in rows without neighbours.
+            neighbours = F.pad(chosen_index(is_neighbour), (0, 1), value=-1)
+            further["neighbours"] = neighbours[:, : max(neighbours.size(1) - 1, 1)]
+            words = neighbours_of(tokens, further["neighbours"], pad, eos)
+            layout = DocumentLayout.of_source(words, pad, eos)
+        elif reads == "bert" and "context_lengths" in source:
+            layout = DocumentLayout.of_rows(source["context_lengths"])
+        lengths = None if layout is None else layout.document_lengths
+        plan = cls.encoder_type.plan_rows(
+            needs, cls.encoder_type.layout_of(needs, sentences), lengths
+        )
+        if layout is None or lengths is None:
+            return joined(plan, entries_of({}, {}, **further))
+        attention = {"context": self_plans(layout, ("global",), needs.shapes)}
+        further["context_lengths"] = lengths
+        return joined(plan, entries_of({"context": layout}, attention, **further))
+
+
+def add_context_attention(model: DocumentModel, cfg: Any, width: int) -> None:
+    """Let the layers that ``cfg`` names attend to context states of this width."""
+    for side in ("encoder", "decoder"):
+        if cfg.bert_integration not in ("both", side):
+            continue
+        layers: Any = getattr(model, side).layers
+        for layer in layers:
+            spec = layer.spec
+            layer.context_attn = ContextAttention(
+                MultiheadAttention(spec.dim, spec.heads, spec.attention_dropout, width),
+                str(cfg.combine),
+                context_first=side == "decoder",
+                gate_bias=cfg.context_gate_bias,
+                drop_net=float(cfg.drop_net),
+                norm=spec.norm() if str(cfg.context_place) == "behind" else None,
+            )

@@ -7,7 +7,7 @@ Translation", ACL 2020.
 Eq 2     ``[E(c); E(x)]``: a window of :mod:`gtrans.data.units`, embedded as words
 Eq 3     ``[S(c); S(x)]``: ``embed_segments``, row 0 for the context, row 1 for the sentence
 Eq 4     bottom blocks over context and sentence: ``encoder.layers[:bottom_layers]``
-Eq 5     ``h1[s:t]``: :class:`FlatPlan` keeps the tokens of the sentence;
+Eq 5     ``h1[s:t]``: ``kept`` of :meth:`FlatTransformerEncoder.plan` the tokens of the sentence;
          the top blocks and the decoder see no others; fused groups of the bottom blocks
          are cut down to them, too
 §3.2     sizes, one sentence before and one after: ``PRESETS``, ``context_size``
@@ -31,16 +31,23 @@ from torch import Tensor, nn
 from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
 from gtrans.models.base.bert_encoder import BertEncoder, BertSourceConfig, BertSourceTransformer
-from gtrans.models.base.encoder import Encoder, StackDesign
+from gtrans.models.base.encoder import Encoder, EncoderOutput, StackDesign
 from gtrans.models.base.model import DocumentModel
 from gtrans.models.base.options import UnitTransformerConfig, sizes
-from gtrans.models.base.planning import SourcePlan, SourcePlanner
+from gtrans.models.base.planning import (
+    BatchPlan,
+    Needs,
+    chosen_index,
+    entries_of,
+    joined,
+    self_plans,
+    taken,
+)
 from gtrans.models.base.presets import register_system
-from gtrans.modules.attention_plans import AttentionPlans
-from gtrans.modules.context_attention import PackedContext
-from gtrans.modules.encoder_output import EncoderOutput
+from gtrans.modules.bert import CLS, SEP
+from gtrans.modules.group_attention import DocumentLayout, Entries
 from gtrans.modules.layer_fusion import run_layers
-from gtrans.modules.layout import DocumentLayout, chosen_index, taken
+from gtrans.modules.transformer import Surroundings
 
 
 @dataclass
@@ -67,54 +74,6 @@ PRESETS = {
 }
 
 
-@dataclass
-class FlatPlan:
-    """The plan of windows, of which the upper layers see the current sentences only.
-
-    Attributes:
-        window: for the bottom layers.
-        sentence: for the others.
-        is_current: ``(window tokens,)`` 1 for those of the current sentences, else 0.
-        kept: ``(sentence tokens,)`` their numbers among those of the windows.
-        shortened: ``(batch, length)`` the tokens that are read
-            (:func:`gtrans.modules.layout.chosen_index`); None: all.
-    """
-
-    window: AttentionPlans
-    sentence: AttentionPlans
-    is_current: Tensor
-    kept: Tensor
-    shortened: Tensor | None = None
-    context: PackedContext | None = None
-
-    @property
-    def encoded(self) -> DocumentLayout:
-        """The layout of the encoder's output."""
-        return self.sentence.source
-
-
-class FlatPlanner(SourcePlanner):
-    """Plans windows, or sentences if there is no ``current``."""
-
-    def __call__(self, source: Mapping[str, Any]) -> SourcePlan:
-        """See the base class."""
-        if "current" not in source:
-            return super().__call__(source)
-        return self.of_windows(source["src_tokens"], source["current"])
-
-    def of_windows(self, tokens: Tensor, current: Tensor) -> FlatPlan:
-        """The plan of windows: arguments as in :meth:`FlatTransformerEncoder.read`."""
-        window = self.layout(tokens)
-        is_current = window.sentence.eq(current[window.row])
-        lengths = torch.bincount(window.row[is_current], minlength=window.shape[0])
-        return FlatPlan(
-            self.of_layout(window),
-            self.of_layout(DocumentLayout.of_rows(lengths)),
-            is_current.long(),
-            is_current.nonzero().squeeze(1),
-        )
-
-
 class FlatTransformerEncoder(Encoder):
     """The unified encoder.
 
@@ -137,18 +96,30 @@ class FlatTransformerEncoder(Encoder):
             size = float(cfg.segment_size) * self.embed.scale
             nn.init.normal_(self.embed_segments.weight, std=size * dim**-0.5)
 
-    @property
-    def planner(self) -> SourcePlanner:
-        """Makes the plan of windows, or of sentences."""
-        base: SourcePlanner = super().planner
-        return FlatPlanner(base.pad, base.closing, base.needs)
+    @classmethod
+    def plan(cls, needs: Needs, source: Mapping[str, Tensor]) -> Entries:
+        """The plan of windows, or of sentences if there is no ``current``.
+
+        For windows there are a layout and plans ``window``, ``is_current (window tokens,)``, 1 for
+        the tokens of the current sentences, else 0, and ``kept (sentence tokens,)``, their numbers
+        among those of the windows.
+        """
+        if "current" not in source:
+            return super().plan(needs, source)
+        window = cls.layout_of(needs, source["src_tokens"])
+        is_current = window.sentence.eq(source["current"][window.row])
+        lengths = torch.bincount(window.row[is_current], minlength=window.shape[0])
+        sentence = cls.plan_rows(needs, DocumentLayout.of_rows(lengths))
+        plans = self_plans(window, needs.kinds["encoder"], needs.shapes)
+        further = {"is_current": is_current.long(), "kept": is_current.nonzero().squeeze(1)}
+        return joined(sentence, entries_of({"window": window}, {"window": plans}, **further))
 
     def read(
         self,
         src_tokens: Tensor,
         current: Tensor,
         return_all_layers: bool = False,
-        plan: FlatPlan | None = None,
+        plan: BatchPlan | None = None,
     ) -> EncoderOutput:
         """Encode windows; the output holds the tokens of the current sentences only.
 
@@ -157,31 +128,34 @@ class FlatTransformerEncoder(Encoder):
             current: ``(batch,)`` number of the sentence to translate, in its window.
             return_all_layers: put the outputs of all layers into ``layers``: ``(window tokens,
                 dim)`` of the bottom layers, ``(sentence tokens, dim)`` of the others.
-            plan: what :attr:`planner` makes of the windows; None: it is made now.
+            plan: of the windows; None: it is made now.
         """
         if plan is None:
-            plan = self.plan({"src_tokens": src_tokens, "current": current})
-        if plan.shortened is not None:
-            src_tokens = taken(src_tokens, plan.shortened, self.dictionary.pad())
-        window = plan.window.source
-        segments = None if self.embed_segments is None else self.embed_segments(plan.is_current)
+            plan = self.planned({"src_tokens": src_tokens, "current": current})
+        if "shortened" in plan.further:
+            src_tokens = taken(src_tokens, plan.further["shortened"], self.frame.pad)
+        window, segments = plan.layouts["window"], None
+        if self.embed_segments is not None:
+            segments = self.embed_segments(plan.further["is_current"])
         x = self.embedded(src_tokens, window, segments)
-        order = self.embed.order(window.sentence_numbers, window.of_several)
+        order = self.embed.order(window.sentence, window.most_sentences, window.in_several)
+        in_window = Surroundings(plan.attention["window"], {}, order)
+        in_sentence = Surroundings(plan.attention["encoder"], {})
         outputs: list[Tensor] = []
 
         def run(number: int, x: Tensor) -> Tensor:
-            in_window = (plan.window, order) if number < self.bottom_layers else (plan.sentence,)
-            output: Tensor = self.layers[number](x, *in_window)
+            around = in_window if number < self.bottom_layers else in_sentence
+            output: Tensor = self.layers[number](x, around)
             if return_all_layers:
                 outputs.append(output)
             return output
 
         # What is fused of the bottom layers is cut down to the current sentences, too.
-        cut = self.bottom_layers, lambda state: state.index_select(0, plan.kept)
+        cut = self.bottom_layers, lambda state: state.index_select(0, plan.further["kept"])
         x = run_layers(self.fusion, self.used_layers, x, run, cut=cut)[0][0]
         if self.layer_norm is not None:
             x = self.layer_norm(x)
-        return EncoderOutput(x, plan.encoded, None, outputs)
+        return EncoderOutput(x, plan.source, None, outputs)
 
 
 @register_system("flat_transformer", FlatTransformerConfig, PRESETS)
@@ -224,26 +198,6 @@ BERT_PRESETS = {
 }
 
 
-@dataclass(frozen=True)
-class FlatBertPlanner(FlatPlanner):
-    """Plans shortened windows.
-
-    Attributes:
-        longest: most tokens of a row.
-        marks: the ids of ``[CLS]`` and ``[SEP]``.
-    """
-
-    longest: int
-    marks: tuple[int, int]
-
-    def of_windows(self, tokens: Tensor, current: Tensor) -> FlatPlan:
-        """As in the base class, after shortening."""
-        cls, sep = self.marks
-        shortened, current = bert_windows(tokens, current, self.longest, (cls, self.pad, sep))
-        plan = super().of_windows(taken(tokens, shortened, self.pad), current)
-        return replace(plan, shortened=shortened)
-
-
 class FlatBertEncoder(BertEncoder, FlatTransformerEncoder):
     """The unified encoder as a BERT: ``[CLS] context [SEP] sentence [SEP]``.
 
@@ -257,12 +211,25 @@ class FlatBertEncoder(BertEncoder, FlatTransformerEncoder):
         self.one_segment = bool(cfg.no_segment_embedding)
 
     @property
-    def planner(self) -> SourcePlanner:
-        """Makes the plan of windows as BERT reads them."""
-        base: SourcePlanner = super().planner
+    def plan_needs(self) -> Needs:
+        """As in the base class, with the most tokens of a row (``longest``)."""
         learned: Any = self.embed_positions
-        marks = self.dictionary.bos(), self.dictionary.eos()
-        return FlatBertPlanner(base.pad, base.closing, base.needs, learned.size, marks)
+        return replace(super().plan_needs, further={"longest": learned.size})
+
+    @classmethod
+    def plan(cls, needs: Needs, source: Mapping[str, Tensor]) -> Entries:
+        """As in the base class, of shortened windows (``shortened``: :func:`chosen_index`)."""
+        if "current" not in source:
+            return super().plan(needs, source)
+        tokens, marks = source["src_tokens"], (CLS, needs.pad, SEP)
+        shortened, current = bert_windows(
+            tokens, source["current"], needs.further["longest"], marks
+        )
+        plan = super().plan(
+            needs, {"src_tokens": taken(tokens, shortened, needs.pad), "current": current}
+        )
+        plan["further"]["shortened"] = shortened
+        return plan
 
     def embedded(
         self, src_tokens: Tensor, layout: DocumentLayout, segments: Tensor | None = None
@@ -286,7 +253,7 @@ def bert_windows(
         marks: the ids of ``[CLS]``, ``[PAD]`` and ``[SEP]``.
 
     Returns:
-        which tokens are read (:func:`gtrans.modules.layout.chosen_index`), and the numbers.
+        which tokens are read (:func:`gtrans.models.base.planning.chosen_index`), and the numbers.
     """
     cls, pad, sep = marks
     layout = DocumentLayout.of_source(tokens, pad, sep)

@@ -17,9 +17,10 @@ sentence after sentence. Fused groups of the decoder attend to their own states,
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Optional
 
+import numpy as np
 import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum
@@ -28,17 +29,32 @@ from torch import Tensor, nn
 from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
 from gtrans.models.base.decoder import Decoder
-from gtrans.models.base.encoder import Encoder, StackDesign
+from gtrans.models.base.encoder import Encoder, EncoderOutput, StackDesign
 from gtrans.models.base.model import SentenceTransformer
 from gtrans.models.base.options import TransformerConfig, sizes
-from gtrans.models.base.planning import Needs, SourcePlanner, TargetPlanner, planned
+from gtrans.models.base.planning import (
+    BatchPlan,
+    Needs,
+    entries_of,
+    joined,
+    lengths_without_end,
+)
 from gtrans.models.base.presets import register_system
-from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.context_attention import PackedContext
 from gtrans.modules.decode_state import DecodeState
-from gtrans.modules.encoder_output import EncoderOutput
-from gtrans.modules.hierarchical_attention import HierarchicalAttention, SentencesBefore
-from gtrans.modules.layout import DocumentLayout, Segments
+from gtrans.modules.group_attention import (
+    DocumentLayout,
+    Entries,
+    Ints,
+    Segments,
+    on_host,
+    to_device,
+)
+from gtrans.modules.hierarchical_attention import (
+    HierarchicalAttention,
+    SentencesBefore,
+    sentences_before,
+)
 
 SIDES = ("both", "encoder", "decoder")
 
@@ -85,72 +101,6 @@ class History:
         return History(source, [sentence.chosen(documents) for sentence in self.target])
 
 
-@dataclass
-class HanPlan:
-    """The plan of rows whose last sentences attend to those before them.
-
-    Attributes:
-        plans: of the Transformer below.
-        current: ``(tokens,)`` the tokens of the last sentences.
-        asking: their runs.
-        before: the sentences before them, if those are in the rows.
-        encoded: the layout of the encoder's output.
-    """
-
-    plans: AttentionPlans
-    current: Tensor
-    asking: Segments
-    before: SentencesBefore
-    encoded: DocumentLayout
-    context: PackedContext | None = None
-
-
-def _han_plan(
-    plans: AttentionPlans, layout: DocumentLayout, words: Tensor, needs: Needs, whole: bool
-) -> HanPlan:
-    """``words (sentences,)``: how many tokens of each may be attended to."""
-    current, asking = last_sentences(layout)
-    before = SentencesBefore(
-        asking, in_window(layout, words), layout.tokens, needs.shapes, needs.backend
-    )
-    encoded = layout if whole else DocumentLayout.of_rows(asking.lengths)
-    return HanPlan(plans, current, asking, before, encoded)
-
-
-@dataclass(frozen=True)
-class HanPlanner(SourcePlanner):
-    """Plans windows, whose last sentence is the current one, or sentences.
-
-    Attributes:
-        keeps_window: see :class:`HanEncoder`.
-    """
-
-    keeps_window: bool
-
-    def __call__(self, source: Mapping[str, Any]) -> HanPlan:
-        """See the base class."""
-        plans = self.of_tokens(source["src_tokens"])
-        layout = plans.source
-        words = layout.sentences.lengths
-        return _han_plan(plans, layout, words, self.needs, self.keeps_window)
-
-
-class HanTargetPlanner(TargetPlanner):
-    """Plans the translations of windows or of sentences."""
-
-    def __call__(
-        self,
-        tokens: Tensor,
-        source: DocumentLayout,
-        context: PackedContext | None,
-        source_of_row: Tensor | None = None,
-    ) -> Any:
-        """As in the base class, a :class:`HanPlan`."""
-        plans = super().__call__(tokens, source, context, source_of_row)
-        words = self.lengths_without_end(plans.words, tokens)
-        return _han_plan(plans, plans.words, words, self.needs, whole=True)
-
-
 class HanEncoder(Encoder):
     """The sentence Transformer's encoder with hierarchical attention on top.
 
@@ -173,7 +123,7 @@ class HanEncoder(Encoder):
         *,
         memory: History | None = None,
         return_all_layers: bool = False,
-        plan: HanPlan | None = None,
+        plan: BatchPlan | None = None,
     ) -> EncoderOutput:
         """Encode windows, whose last sentence is the current one, or sentences with a history.
 
@@ -182,40 +132,51 @@ class HanEncoder(Encoder):
             src_lengths: unused.
             memory: the sentences before each row, if rows are single sentences.
             return_all_layers: put the outputs of all layers into ``layers``.
+            plan: of the rows; None: it is made now.
         """
         if plan is None:
-            plan = self.plan({"src_tokens": src_tokens})
-        encoded = super().forward(src_tokens, return_all_layers=return_all_layers, plan=plan.plans)
-        layout, before, keys = encoded.layout, plan.before, encoded.states
-        h = encoded.states[plan.current]
-        if memory is not None:
+            plan = self.planned({"src_tokens": src_tokens})
+        rows = replace(plan, layouts={"source": plan.layouts["rows"]})
+        encoded = super().forward(src_tokens, return_all_layers=return_all_layers, plan=rows)
+        current, keys = plan.further["current"], encoded.states
+        h = encoded.states[current]
+        if memory is None:
+            before = SentencesBefore.of(plan.further["encoder_before"])
+        else:
             memory.encoded = encoded
-            before, keys = self._from_history(memory.source, plan.asking, encoded.states)
+            keys = torch.cat([keys[:0], *(sentence.states for sentence in memory.source)])
+            lengths = [encoded.layout.document_lengths, *(past.lengths for past in memory.source)]
+            known = on_host({str(number): length for number, length in enumerate(lengths)})
+            made = in_history([*known.values()], self.plan_needs.shapes)
+            before = SentencesBefore.of(to_device(made, keys.device))
         refined = h if self.han is None else self.han(h, keys, before)
         if self.keeps_window or memory is not None:
-            states = encoded.states.index_copy(0, plan.current, refined)
-            return EncoderOutput(states, layout, encoded.order, encoded.layers)
-        return EncoderOutput(refined, plan.encoded, None, encoded.layers)
+            states = encoded.states.index_copy(0, current, refined)
+            return replace(encoded, states=states)
+        return EncoderOutput(refined, plan.source, None, encoded.layers)
 
     @property
-    def planner(self) -> "HanPlanner":
-        """Makes the plan of windows or of sentences."""
-        base: SourcePlanner = super().planner
-        return HanPlanner(base.pad, base.closing, base.needs, self.keeps_window)
+    def plan_needs(self) -> Needs:
+        """As in the base class, with ``keeps_window``."""
+        return replace(super().plan_needs, further={"keeps_window": self.keeps_window})
 
-    def _from_history(
-        self, sentences: Sequence[PackedContext], asking: Segments, like: Tensor
-    ) -> tuple[SentencesBefore, Tensor]:
-        """Of single sentences: what comes before them, and the states in which it stands."""
-        needs = self.planner.needs
-
-        def plan(asking: Segments, lengths: list[Tensor]) -> SentencesBefore:
-            before, start = from_history(lengths)
-            return SentencesBefore(asking, before, start, needs.shapes, needs.backend)
-
-        lengths = [sentence.lengths for sentence in sentences]
-        before = planned(plan, like.device, asking, lengths)
-        return before, torch.cat([like[:0], *(sentence.states for sentence in sentences)])
+    @classmethod
+    def plan(cls, needs: Needs, source: Mapping[str, Tensor]) -> Entries:
+        """As in the base class, with the layout of the ``rows`` that are read."""
+        layout = cls.layout_of(needs, source["src_tokens"])
+        encoded = layout
+        if not needs.further["keeps_window"]:
+            last = layout.sentence_counts.cumsum(0) - 1
+            encoded = DocumentLayout.of_rows(layout.sentence_lengths[last])
+        before = in_window(layout, layout.sentence_lengths, needs.shapes)
+        rows = cls.plan_rows(needs, layout)
+        return joined(
+            rows,
+            entries_of(
+                {"rows": layout, "source": encoded}, {},
+                current=current_tokens(layout), encoder_before=before,
+            ),
+        )  # fmt: skip
 
 
 class HanDecoder(Decoder):
@@ -237,24 +198,41 @@ class HanDecoder(Decoder):
         encoder_out: EncoderOutput,
         memory: Any = None,
         layers: list[Tensor] | None = None,
-        plan: Any = None,
+        plan: BatchPlan | None = None,
     ) -> tuple[Tensor, DocumentLayout]:
         """As in the base class; the last sentence of every row has seen those before it."""
-        if self.han is None:
-            return super().states(prev_output_tokens, encoder_out, None, layers, plan)
         if plan is None:
-            plan = self.plan(prev_output_tokens, encoder_out)
-        features, layout = super().states(prev_output_tokens, encoder_out, None, layers, plan.plans)
-        refined = [self.han(h[plan.current], h, plan.before) for h in features]
-        return features.index_copy(1, plan.current, torch.stack(refined)), layout
-
-    @property
-    def planner(self) -> TargetPlanner:
-        """Makes the plan of the decoder's input."""
-        base = super().planner
+            plan = self.planned(prev_output_tokens, encoder_out)
+        features, layout = super().states(prev_output_tokens, encoder_out, None, layers, plan)
         if self.han is None:
-            return base
-        return HanTargetPlanner(base.pad, base.opening, base.eos, base.needs)
+            return features, layout
+        before, current = (
+            SentencesBefore.of(plan.further["decoder_before"]),
+            plan.further["current_words"],
+        )
+        refined = [self.han(h[current], h, before) for h in features]
+        return features.index_copy(1, current, torch.stack(refined)), layout
+
+    @classmethod
+    def plan(
+        cls,
+        needs: Needs,
+        tokens: Tensor,
+        source: DocumentLayout,
+        context: Tensor | None = None,
+        source_of_row: Tensor | None = None,
+    ) -> Entries:
+        """As in the base class, with the sentences before the last one of every row."""
+        plan = super().plan(needs, tokens, source, context, source_of_row)
+        layout = DocumentLayout.of_entries(plan["layouts"]["target"])
+        if layout.whole is None:
+            words = lengths_without_end(layout, tokens, needs.eos, layout.sentence_lengths)
+            plan["further"].update(
+                words=words,
+                current_words=current_tokens(layout),
+                decoder_before=in_window(layout, words, needs.shapes),
+            )
+        return plan
 
     def by_themselves(
         self, prev_output_tokens: Tensor, encoder_out: EncoderOutput
@@ -263,14 +241,9 @@ class HanDecoder(Decoder):
 
         Those of the groups of a word ``(groups * dim,)`` stand one after the other.
         """
-        base = super().planner
-        plans, words = planned(
-            base.with_words,
-            prev_output_tokens.device,
-            prev_output_tokens,
-            encoder_out.layout,
-        )
-        features, layout = super().states(prev_output_tokens, encoder_out, plan=plans)
+        plan = self.planned(prev_output_tokens, encoder_out)
+        words = plan.further["words"]
+        features, layout = super().states(prev_output_tokens, encoder_out, plan=plan)
         real = layout.position < words[layout.row]
         return PackedContext(features[:, real].transpose(0, 1).flatten(1), words)
 
@@ -346,46 +319,43 @@ class HanTransformer(SentenceTransformer):
         encoded = memory.encoded
         if encoded is None:
             raise ValueError("the sentences have not been encoded with this memory")
-        source = PackedContext(encoded.states, encoded.layout.documents.lengths)
+        source = PackedContext(encoded.states, encoded.layout.document_lengths)
         target = self.decoder.by_themselves(prev_output_tokens, encoded)
         memory.source = [source, *memory.source][: self.history_size]
         memory.target = [target, *memory.target][: self.history_size]
 
 
-def last_sentences(layout: DocumentLayout) -> tuple[Tensor, Segments]:
-    """The tokens of the last sentence of every row, and its runs in them."""
+def current_tokens(layout: DocumentLayout) -> Tensor:
+    """The tokens of the last sentence of every row."""
     last = layout.sentence_counts[layout.row] - 1
-    lengths = layout.sentences.lengths[layout.sentence_counts.cumsum(0) - 1]
-    tokens = layout.sentence.eq(last).nonzero().squeeze(1)
-    return tokens, Segments(lengths.cumsum(0) - lengths, lengths)
+    return layout.sentence.eq(last).nonzero().squeeze(1)
 
 
-def in_window(layout: DocumentLayout, words: Tensor) -> list[tuple[Tensor, Segments]]:
+def in_window(layout: DocumentLayout, words: Tensor, shapes: str) -> Entries:
     """The sentences before the last one of every row, by distance.
 
     ``words (sentences,)``: how many tokens of each are attended to. See
     :class:`gtrans.modules.hierarchical_attention.SentencesBefore`.
     """
-    last = layout.sentence_counts.cumsum(0) - 1
-    before = []
-    for distance in range(1, int(layout.sentence_counts.max())):
-        rows = (layout.sentence_counts > distance).nonzero().squeeze(1)
+    counts, starts = layout.sentence_counts.numpy(), layout.sentence_starts.numpy()
+    last = counts.cumsum() - 1
+    before: list[tuple[Ints, Segments]] = []
+    for distance in range(1, layout.most_sentences):
+        rows = np.flatnonzero(counts > distance)
         sentences = last[rows] - distance
-        before.append((rows, Segments(layout.sentences.starts[sentences], words[sentences])))
-    return before
+        before.append((rows, Segments(starts[sentences], words.numpy()[sentences])))
+    return sentences_before(layout.sentence_lengths.numpy()[last], before, layout.tokens, shapes)
 
 
-def from_history(lengths: Sequence[Tensor]) -> tuple[list[tuple[Tensor, Segments]], int]:
+def in_history(lengths: Sequence[Tensor], shapes: str) -> Entries:
     """The same of single sentences: all rows have equally many before them.
 
-    ``lengths``: for each distance from 1 the tokens ``(rows,)`` of the sentences so far before.
-
-    Returns:
-        what comes before, and how many tokens that is.
+    ``lengths``: the tokens ``(rows,)`` of the current sentences, then for each distance from 1
+    those of the sentences so far before, which stand one after the other.
     """
+    current, *past = (each.numpy() for each in lengths)
     before, start = [], 0
-    for of_sentence in lengths:
-        runs = Segments(of_sentence.cumsum(0) - of_sentence + start, of_sentence)
-        before.append((torch.arange(len(of_sentence)), runs))
-        start += int(of_sentence.sum())
-    return before, start
+    for words in past:
+        before.append((np.arange(len(words)), Segments(words.cumsum() - words + start, words)))
+        start += int(words.sum())
+    return sentences_before(current, before, start, shapes)

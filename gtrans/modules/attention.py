@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +51,7 @@ class MultiheadAttention(nn.Module):
         self.dim = dim
         self.heads = heads
         self.dropout = dropout
-        self.backend = "regroup"
+        self.backend = "auto"
         self.observer: WeightObserver | None = None
         self.q_proj = Linear(dim, dim)
         self.k_proj = Linear(key_dim or dim, dim)
@@ -70,7 +70,7 @@ class MultiheadAttention(nn.Module):
             attended, weights = dense_attention(q, k, v, plan, self.heads, dropout)
             if self.observer is not None:
                 self.observer(weights, plan)
-        elif self.backend == "varlen" and suits(q, plan, self.heads, dropout):
+        elif self.backend == "auto" and suits(q, plan, self.heads, dropout):
             attended = varlen_attention(q, k, v, plan, self.heads)
         else:
             attended = segment_attention(q, k, v, plan, self.heads, dropout)
@@ -120,11 +120,11 @@ class ProjectedKeys:
     def __init__(self, attentions: Sequence[MultiheadAttention]) -> None:
         """Collect those of ``attentions``, each of which is called once."""
         self._projections = [[each.k_proj, each.v_proj] for each in attentions]
-        self._found: dict[nn.Module, Tensor] = {}
+        self._projected: dict[nn.Module, Tensor] = {}
 
     def __enter__(self) -> ProjectedKeys:
         def keep(projection: nn.Module, _: Any, projected: Tensor) -> None:
-            self._found[projection] = projected
+            self._projected[projection] = projected
 
         self._hooks = [
             projection.register_forward_hook(keep)
@@ -140,26 +140,34 @@ class ProjectedKeys:
     @property
     def pairs(self) -> list[list[Tensor]]:
         """Of each attention the keys and the values, ``(tokens, dim)`` each."""
-        return [[self._found[projection] for projection in pair] for pair in self._projections]
+        return [[self._projected[projection] for projection in pair] for pair in self._projections]
 
 
-class GlobalGate(nn.Module):
-    """``H = H_L * g + H_G * (1 - g)`` with ``g = sigmoid([H_L, H_G] W + b)`` (Eq 10)."""
+class Gate(nn.Module):
+    """Mixes a layer's own state with another: Eq 10 of G-Transformer, and the gates of others.
 
-    def __init__(self, dim: int, bias: float | None = None) -> None:
-        """``bias``: begin with ``g = sigmoid(bias)`` for every input; None: random gates."""
+    ``H = g H_own + (1 - g) H_other`` with ``g = sigmoid([H_own, H_other] W + b)`` or, if the other
+    state comes first in the equation, ``H = g H_other + (1 - g) H_own`` with
+    ``g = sigmoid([H_other, H_own] W + b)``.
+    """
+
+    def __init__(self, dim: int, bias: float | None = None, other_first: bool = False) -> None:
+        """``bias``: every gate begins at ``sigmoid(bias)`` on the own side; None: random gates."""
         super().__init__()
+        self.other_first = other_first
         self.proj = Linear(2 * dim, dim)
         if bias is not None:
             nn.init.zeros_(self.proj.weight)
-            nn.init.constant_(self.proj.bias, bias)
+            nn.init.constant_(self.proj.bias, -bias if other_first else bias)
 
-    def forward(self, group: Tensor, global_: Tensor) -> Tensor:
+    def forward(self, own: Tensor, other: Tensor) -> Tensor:
         """Mix two ``(.., dim)`` states element by element."""
-        # Computed directly: 1 - g would round a small share to 0, and a gate that begins
-        # closed would get no gradient.
-        share = torch.sigmoid(-self.proj(torch.cat([group, global_], -1)))
-        return group + share * (global_ - group)
+        pair = (other, own) if self.other_first else (own, other)
+        gate = self.proj(torch.cat(pair, -1))
+        # Computed directly: 1 - g would round a small share to 0, and a gate that begins closed
+        # would get no gradient; and a share of 0 leaves the own state as it is to the last bit.
+        share = torch.sigmoid(gate if self.other_first else -gate)
+        return own + share * (other - own)
 
 
 class DocumentAttention(MultiheadAttention):
@@ -181,17 +189,16 @@ class DocumentAttention(MultiheadAttention):
         super().__init__(dim, heads, dropout)
         self.kind = kind
         self.global_attn: MultiheadAttention | None = None
-        self.gate: GlobalGate | None = None
+        self.gate: Gate | None = None
         if kind == "combined":
             self.global_attn = MultiheadAttention(dim, heads, dropout)
-            self.gate = GlobalGate(dim, gate_bias)
+            self.gate = Gate(dim, gate_bias)
 
     def forward(  # type: ignore[override]
         self,
         query: Tensor,
         key: Tensor,
-        group_plan: Callable[[], AttentionPlan],
-        global_plan: Callable[[], AttentionPlan],
+        plans: Mapping[str, AttentionPlan],
         query_order: Tensor | None = None,
         key_order: Tensor | None = None,
     ) -> Tensor:
@@ -200,8 +207,7 @@ class DocumentAttention(MultiheadAttention):
         Args:
             query: packed queries.
             key: packed keys and values.
-            group_plan: returns the plan of group attention; called only if it is needed.
-            global_plan: the same for global attention.
+            plans: of ``group`` and ``global`` attention, as far as the kind needs them.
             query_order: ``(queries, dim)`` embedded sentence numbers, added to the queries of
                 global attention; None: positions count through the document.
             key_order: ``(keys, dim)``, the same for the keys.
@@ -212,17 +218,18 @@ class DocumentAttention(MultiheadAttention):
         own = key is query
         query = lowered(query)
         key = query if own else lowered(key)
-
-        def over_group(attention: MultiheadAttention) -> Tensor:
-            return MultiheadAttention.forward(attention, query, key, key, group_plan())
-
-        def over_document(attention: MultiheadAttention) -> Tensor:
-            ordered_query = query if query_order is None else query + query_order
-            ordered_key = key if key_order is None else key + key_order
-            plan = global_plan()
-            return MultiheadAttention.forward(attention, ordered_query, ordered_key, key, plan)
-
-        return self._combine(over_group, over_document)
+        attend = MultiheadAttention.forward
+        if self.kind == "group":
+            return attend(self, query, key, key, plans["group"])
+        ordered_query = query if query_order is None else query + query_order
+        ordered_key = key if key_order is None else key + key_order
+        if self.global_attn is None or self.gate is None:
+            return attend(self, ordered_query, ordered_key, key, plans["global"])
+        output: Tensor = self.gate(
+            attend(self, query, key, key, plans["group"]),
+            self.global_attn(ordered_query, ordered_key, key, plans["global"]),
+        )
+        return output
 
     def step_self(self, x: Tensor, state: DecodeState, layer: int, order: Tensor | None) -> Tensor:
         """Self-attention of one new token of each hypothesis.

@@ -24,15 +24,12 @@ self-attention as queries. The gate stands where other sublayers have the residu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
-from gtrans.modules.attention import MultiheadAttention
+from gtrans.modules.attention import Gate, MultiheadAttention
 from gtrans.modules.group_attention import AttentionPlan
-from gtrans.modules.layout import Segments
-from gtrans.modules.linear import Linear
 
 COMBINATIONS = ("gate", "mean")
 PLACES = ("beside", "behind")
@@ -50,71 +47,19 @@ class PackedContext:
     states: Tensor
     lengths: Tensor
 
-    @classmethod
-    def of_lengths(cls, lengths: Tensor) -> PackedContext:
-        """Contexts of these lengths, without their states; for plans, which read none."""
-        return cls(torch.empty(int(lengths.sum()), 0), lengths)
-
-    @cached_property
-    def segments(self) -> Segments:
-        """The context tokens of each row."""
-        return Segments(self.lengths.cumsum(0) - self.lengths, self.lengths)
-
-    def plan(
-        self,
-        rows: Segments,
-        tokens: int,
-        chosen: Tensor | None = None,
-        shapes: str = "exact",
-    ) -> AttentionPlan:
-        """The plan in which every token sees the context of its row.
-
-        Args:
-            rows: the rows of the packed queries.
-            tokens: number of packed queries.
-            chosen: ``(rows,)`` the number of each row's context; None: the row's own number.
-            shapes: one of :data:`gtrans.modules.group_attention.SHAPES`.
-        """
-        context = self.segments if chosen is None else self.segments.chosen(chosen)
-        return AttentionPlan(rows, context, tokens, self.states.size(0), False, shapes)
-
     def chosen(self, rows: Tensor) -> PackedContext:
         """The contexts of ``rows (n,)``, repeated or reordered."""
         lengths = self.lengths[rows]
+        starts = self.lengths.cumsum(0) - self.lengths
         begins = lengths.cumsum(0) - lengths
-        shift = torch.repeat_interleave(self.segments.starts[rows] - begins, lengths)
+        shift = torch.repeat_interleave(starts[rows] - begins, lengths)
         index = torch.arange(shift.numel(), device=shift.device) + shift
         return PackedContext(self.states[index], lengths)
 
     def align(self, packed: Tensor) -> Tensor:
         """``(context tokens, ..) -> (batch, longest, ..)``, zeros after a row's end."""
-        parts = torch.split(packed, self.segments.sizes)
+        parts = torch.split(packed, self.lengths.tolist())
         return nn.utils.rnn.pad_sequence(list(parts), batch_first=True)
-
-
-class ContextGate(nn.Module):
-    """The gate of Eq 3.5 (``context_first`` False) and of Eq 3.10 (``context_first`` True).
-
-    The gate is the share of the first side.
-    """
-
-    def __init__(self, dim: int, context_first: bool, bias: float | None = None) -> None:
-        """``bias``: begin with ``sigmoid(bias)`` on the layer's own side; None: random gates."""
-        super().__init__()
-        self.context_first = context_first
-        self.proj = Linear(2 * dim, dim)
-        if bias is not None:
-            nn.init.zeros_(self.proj.weight)
-            nn.init.constant_(self.proj.bias, -bias if context_first else bias)
-
-    def forward(self, own: Tensor, context: Tensor) -> Tensor:
-        """Mix two ``(.., dim)`` states element by element."""
-        pair = (context, own) if self.context_first else (own, context)
-        gate = self.proj(torch.cat(pair, -1))
-        # Computed directly, so that a share of 0 leaves the layer's own output unchanged to
-        # the last bit.
-        share = torch.sigmoid(gate if self.context_first else -gate)
-        return own + share * (context - own)
 
 
 class ContextAttention(nn.Module):
@@ -137,7 +82,7 @@ class ContextAttention(nn.Module):
             combine: one of :data:`COMBINATIONS`.
             context_first: order of the two sides in the equations; False in encoders, True in
                 decoders.
-            gate_bias: see :class:`ContextGate`.
+            gate_bias: see :class:`gtrans.modules.attention.Gate`.
             drop_net: with ``mean``, the probability that training uses only one of the two.
             norm: LayerNorm of a sublayer of its own, behind self-attention; None: it is next to
                 the layer's own attention.
@@ -147,9 +92,9 @@ class ContextAttention(nn.Module):
         self.context_first = context_first
         self.drop_net = drop_net
         self.layer_norm = norm
-        self.gate: ContextGate | None = None
+        self.gate: Gate | None = None
         if combine == "gate":
-            self.gate = ContextGate(attention.dim, context_first, gate_bias)
+            self.gate = Gate(attention.dim, gate_bias, context_first)
 
     def forward(
         self, query: Tensor, own: Tensor, context: PackedContext, plan: AttentionPlan
@@ -160,7 +105,7 @@ class ContextAttention(nn.Module):
             query: queries of both attentions.
             own: output of the layer's own attention.
             context: the contexts of the batch.
-            plan: :meth:`PackedContext.plan` for these queries.
+            plan: that in which every query sees the context of its row.
         """
         states = context.states.to(query)
         return self.combine(own, self.attention(query, states, states, plan))

@@ -1,12 +1,106 @@
-"""Embeddings of packed tokens, their positions and the numbers of their sentences."""
+"""Embeddings of packed tokens, their positions and the numbers of their sentences.
+
+Positions are counted from 0; both kinds of embedding add fairseq's offset themselves: in fairseq
+the first token has position ``padding_idx + 1``, and checkpoints rely on it.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
+import torch
 from torch import Tensor, nn
 
-from gtrans.modules.dropout import dropout
-from gtrans.modules.layout import DocumentLayout, Positions
-from gtrans.modules.positions import LearnedPositions, SinusoidalPositions
+from gtrans.errors import GtransError
+from gtrans.modules.group_attention import DocumentLayout, to_device
+from gtrans.modules.linear import dropout
+
+# fairseq's padding_idx + 1.
+OFFSET = 2
+
+
+class SinusoidalPositions(nn.Module):
+    """Sinusoidal embeddings (Vaswani et al. 2017) in fairseq's arrangement.
+
+    The first half of a vector holds the sines, the second the cosines. The table is not part
+    of the state dict, and it grows when a longer text comes, so no document is too long. It is no
+    buffer: ``--broadcast-buffers`` sends those to all processes, whose tables have grown
+    differently.
+    """
+
+    def __init__(self, dim: int, size: int = 1024) -> None:
+        super().__init__()
+        self.dim = dim
+        self.table = self._build(size)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> SinusoidalPositions:
+        """Move the table with the rest of the model, which torch does with buffers only."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.table = fn(self.table)
+        return self
+
+    def _build(self, size: int) -> Tensor:
+        half = self.dim // 2
+        rates = torch.exp(torch.arange(half) * -(math.log(10000) / max(half - 1, 1)))
+        angles = torch.arange(size)[:, None] * rates[None, :]
+        table = torch.cat([angles.sin(), angles.cos()], 1)
+        return nn.functional.pad(table, (0, self.dim % 2))
+
+    def forward(self, positions: Tensor, end: int | None = None) -> Tensor:
+        """``(tokens,)`` positions from 0 -> ``(tokens, dim)``.
+
+        ``end`` is more than any of them, perhaps by far; None: it is read from them, for which
+        the host waits.
+        """
+        longest = (_end(positions) if end is None else end) + OFFSET
+        if longest > self.table.size(0):
+            size = max(longest, 2 * self.table.size(0))
+            self.table = to_device(self._build(size).to(self.table.dtype), self.table.device)
+        return self.table.index_select(0, positions + OFFSET)
+
+
+class LearnedPositions(nn.Embedding):
+    """Learned positions, as in BERT, BART and mBART; the weight is ``(offset + size, dim)``.
+
+    The first ``offset`` vectors belong to no position. fairseq's tables have two of them, of
+    which the second, for padding, is zero; BERT's tables have none.
+    """
+
+    def __init__(self, dim: int, size: int = 1024, offset: int = OFFSET) -> None:
+        super().__init__(offset + size, dim, offset - 1 if offset else None)
+        self.offset = offset
+        nn.init.normal_(self.weight, std=dim**-0.5)
+        if self.padding_idx is not None:
+            nn.init.zeros_(self.weight[self.padding_idx])
+
+    @property
+    def size(self) -> int:
+        """The number of positions."""
+        return self.num_embeddings - self.offset
+
+    def forward(self, positions: Tensor, end: int | None = None) -> Tensor:
+        """``(tokens,)`` positions from 0 -> ``(tokens, dim)``; ``end``: as for sinusoidal ones.
+
+        Raises:
+            GtransError: a position after the last one of the table.
+        """
+        longest = end
+        if longest is None or longest > self.size:
+            longest = _end(positions)
+        if longest > self.size:
+            raise GtransError(
+                f"a text has {longest} tokens, but the model has learned only {self.size} "
+                "positions; give a smaller --max-doc-tokens, let positions restart in every "
+                "sentence (--positions sentence), or extend the model's positions "
+                "(`gtrans convert --extend-positions N`)."
+            )
+        embedded: Tensor = super().forward(positions + self.offset)
+        return embedded
+
+
+def _end(positions: Tensor) -> int:
+    return int(positions.max()) + 1 if positions.numel() else 0
 
 
 def word_table(words: int, dim: int, padding: int) -> nn.Embedding:
@@ -38,15 +132,18 @@ class Embedder(nn.Module):
         self.has_groups = has_groups
         self.sinusoid = SinusoidalPositions(dim)
 
-    def positions(self, layout: DocumentLayout) -> Positions:
-        """The position of each packed token."""
-        return layout.positions(self.by_sentence)
+    def positions(self, layout: DocumentLayout) -> tuple[Tensor, int]:
+        """``(tokens,)`` the position of each packed token, and a number above all of them."""
+        if self.by_sentence:
+            return layout.position_in_sentence, layout.longest_sentence
+        return layout.position, layout.longest
 
-    def order(self, sentence: Positions, several: Tensor) -> Tensor | None:
+    def order(self, sentence: Tensor, end: int, several: Tensor) -> Tensor | None:
         """``(tokens, dim)`` embedded sentence numbers; None if positions do not restart.
 
         Args:
-            sentence: the number of each token's sentence.
+            sentence: ``(tokens,)`` the number of each token's sentence.
+            end: above all of them.
             several: ``(tokens,)`` whether the source of its row has several sentences. Where it
                 has one there is nothing to tell apart. In models whose only attention is that of
                 the sentence model the embedding is then zero, so that a sentence alone is what it
@@ -54,13 +151,13 @@ class Embedder(nn.Module):
         """
         if not self.by_sentence:
             return None
-        order: Tensor = self.sinusoid(sentence.numbers, sentence.end)
+        order: Tensor = self.sinusoid(sentence, end)
         return order if self.has_groups else order * several[:, None]
 
     def forward(
         self,
         tokens: Tensor,
-        positions: Positions,
+        positions: tuple[Tensor, int],
         table: nn.Embedding,
         learned: LearnedPositions | None = None,
         norm: nn.LayerNorm | None = None,
@@ -70,7 +167,7 @@ class Embedder(nn.Module):
 
         Args:
             tokens: ``(tokens,)`` ids.
-            positions: of each token.
+            positions: ``(tokens,)`` of each token, and a number above all of them.
             table: the word embeddings.
             learned: learned positions; None: sinusoidal ones.
             norm: LayerNorm on the sum, or None.
@@ -83,7 +180,7 @@ class Embedder(nn.Module):
             GtransError: a position after the last learned one.
         """
         embed_position = self.sinusoid if learned is None else learned
-        position = embed_position(positions.numbers, positions.end)
+        position = embed_position(*positions)
         x = self.scale * table(tokens) + position
         if segments is not None:
             x = x + segments

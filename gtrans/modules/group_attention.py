@@ -1,41 +1,584 @@
 """Attention within groups of tokens, at a cost that grows with the groups.
 
-G-Transformer (Bao et al. 2021) defines group attention as ordinary attention with a mask that
-is -1e8 between tokens of different sentences (Eq 6-7). Sentences are contiguous, so no
-``N x N`` mask is needed: :func:`segment_attention` pads the packed tokens to ``(segments,
-longest segment)``, runs ``scaled_dot_product_attention``, and packs the result again. A segment
-is a sentence in group attention and a whole document in global attention, so both run through
-the same code.
+G-Transformer (Bao et al. 2021) defines group attention as ordinary attention with a mask that is
+-1e8 between tokens of different sentences (Eq 6-7). Sentences are contiguous, so no ``N x N`` mask
+is needed. The file has three parts, in the order in which a batch meets them:
 
-:class:`AttentionPlan` holds the index tensors. It is built once for a batch and shared by all
-layers. :func:`dense_attention` is the equation as written; it is the oracle of the tests, and
-it returns the attention weights. For CUDA in half precision there is also
-:mod:`gtrans.modules.varlen_attention`.
+* :class:`DocumentLayout`: to which sentence of which document each token belongs (the group tags of
+  Eq 3). Models get ids ``(batch, length)`` and work on *packed* states ``(tokens, dim)``, the real
+  tokens of all rows one after the other.
+* :func:`attention_plan`: who attends to whom, as index tensors. Made with NumPy where batches are
+  made, it is part of ``net_input``, so that no pass waits for the device.
+* :func:`segment_attention` pads packed tokens to ``(segments, longest segment)``, runs
+  ``scaled_dot_product_attention``, and packs the result. A segment is a sentence in group attention
+  and a document in global attention. :func:`dense_attention` is the equation as written: the oracle
+  of the tests, which returns the weights, too.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
-from gtrans.modules.gather import Gather, padded_index, with_rows
-from gtrans.modules.layout import Segments
+Ints = NDArray[np.int64]
+Entries = dict[str, Any]
+"""Index tensors by name, with numbers and further entries: what a plan is in ``net_input``."""
 
-BACKENDS = ("regroup", "dense", "varlen")
-
-# On a CPU a new bucket begins at a segment that is shorter than this share of the longest one in
-# the bucket. Measured: the cost of a bucket is mainly its padding.
-_BUCKET_RATIO = 0.87
-
+BACKENDS = ("auto", "regroup", "dense")
 SHAPES = ("exact", "rounded")
 """Buckets as large as what is in them, for a CPU; or of few different shapes, for devices whose
 libraries prepare something for every new shape and where every bucket is a launch."""
 
+# On a CPU a new bucket begins at a segment that is shorter than this share of the longest one in
+# the bucket. Measured: the cost of a bucket is mainly its padding.
+_BUCKET_RATIO = 0.87
 _FINE_FROM = 512
+
+
+# ---- layout: which token belongs to which sentence -----------------------------------------------
+
+
+@dataclass(frozen=True)
+class DocumentLayout:
+    """The sentence structure of a padded batch.
+
+    Attributes:
+        shape: ``(batch, length)`` of the padded batch.
+        index: ``(tokens,)`` position of every real token in the flattened batch.
+        row: ``(tokens,)`` the document of a token; a row of the batch is one, unless it is divided.
+        sentence: ``(tokens,)`` number of its sentence in the document, from 0.
+        position: ``(tokens,)`` its position in the document, from 0.
+        position_in_sentence: ``(tokens,)`` the same in its sentence.
+        sentence_lengths: ``(sentences,)`` tokens of each sentence of the batch.
+        document_lengths: ``(documents,)`` tokens of each document.
+        sentence_counts: ``(documents,)`` sentences of each document.
+        longest, longest_sentence: tokens of the longest document and sentence.
+        most_sentences: sentences of the document that has most of them.
+        instances: if rows are divided, ``(batch, most)`` the sentences of each instance of a row,
+            then zeros; None: a row is one document.
+        computed: if rows share states (:func:`shared_prefixes`), ``(tokens of whole,)`` the token
+            that computes each token of ``whole``.
+        whole: then the layout of the same rows without sharing.
+    """
+
+    shape: tuple[int, int]
+    index: Tensor
+    row: Tensor
+    sentence: Tensor
+    position: Tensor
+    position_in_sentence: Tensor
+    sentence_lengths: Tensor
+    document_lengths: Tensor
+    sentence_counts: Tensor
+    longest: int
+    longest_sentence: int
+    most_sentences: int
+    instances: Tensor | None = None
+    computed: Tensor | None = None
+    whole: DocumentLayout | None = None
+
+    @classmethod
+    def from_starts(cls, real: Tensor, starts: Tensor) -> DocumentLayout:
+        """Build the layout on the host from two boolean masks ``(batch, length)``.
+
+        Args:
+            real: True on tokens, False on padding, which may be on either side.
+            starts: True on the first token of a sentence. The first token of a row opens a
+                sentence even if it is not marked here.
+        """
+        batch, length = real.shape
+        index = np.flatnonzero(real.numpy())
+        row = index // max(length, 1)
+        lengths = np.bincount(row, minlength=batch)
+        before = lengths.cumsum() - lengths
+        opens = starts.numpy().ravel()[index]
+        opens[before[lengths > 0]] = True
+        sentence_starts = np.flatnonzero(opens)
+        sentence_lengths = np.diff(sentence_starts, append=len(index))
+        counts = np.bincount(row[sentence_starts], minlength=batch)
+        number, order = opens.cumsum() - 1, np.arange(len(index))
+        return cls(
+            shape=(batch, length),
+            index=torch.from_numpy(index),
+            row=torch.from_numpy(row),
+            sentence=torch.from_numpy(number - (counts.cumsum() - counts)[row]),
+            position=torch.from_numpy(order - before[row]),
+            position_in_sentence=torch.from_numpy(order - sentence_starts[number]),
+            sentence_lengths=torch.from_numpy(sentence_lengths),
+            document_lengths=torch.from_numpy(lengths),
+            sentence_counts=torch.from_numpy(counts),
+            longest=_most(lengths),
+            longest_sentence=_most(sentence_lengths),
+            most_sentences=_most(counts),
+        )
+
+    @classmethod
+    def of_rows(cls, lengths: Tensor) -> DocumentLayout:
+        """The layout of rows that are one sentence each, ``(batch,)`` tokens long."""
+        real = torch.arange(int(lengths.max())) < lengths[:, None]
+        return cls.from_starts(real, torch.zeros_like(real))
+
+    @classmethod
+    def of_source(cls, tokens: Tensor, pad: int, eos: int) -> DocumentLayout:
+        """The layout of source ids ``(batch, length)``.
+
+        ``eos`` is the last symbol of every sentence: ``</s>``, or the mark that follows it.
+        """
+        real = tokens.ne(pad)
+        after_end = torch.zeros_like(real)
+        after_end[:, 1:] = tokens[:, :-1].eq(eos)
+        return cls.from_starts(real, after_end)
+
+    @classmethod
+    def of_target(cls, tokens: Tensor, pad: int, bos: int, eos: int) -> DocumentLayout:
+        """The layout of decoder input ids ``(batch, length)``.
+
+        Every sentence begins with the symbol with which its row begins: ``bos`` in a row
+        ``<s> .. </s> <s> ..`` (§4.3: the tag increases after each ``</s>``), or ``</s>`` in
+        fairseq's own rows ``</s> ..``, where the end of a sentence begins the next one.
+        """
+        real = tokens.ne(pad)
+        first = tokens.gather(1, real.int().argmax(1, keepdim=True))
+        opening = torch.where(first.eq(eos), first, torch.full_like(first, bos))
+        return cls.from_starts(real, tokens.eq(opening) & real)
+
+    @classmethod
+    def of_entries(cls, entries: Mapping[str, Any]) -> DocumentLayout:
+        """The layout of :meth:`entries`."""
+        whole = entries["whole"]
+        layout = cls(**{**entries, "whole": whole and cls.of_entries(whole)})
+        return replace(layout, shape=tuple(layout.shape))
+
+    def entries(self) -> Entries:
+        """The layout as a part of a plan."""
+        return {**vars(self), "whole": self.whole and self.whole.entries()}
+
+    def on_host(self) -> DocumentLayout:
+        """The same layout on the host, which waits once."""
+        tensors = {name: x for name, x in vars(self).items() if isinstance(x, Tensor)}
+        return replace(self, **on_host(tensors))
+
+    def divided(self, instances: Tensor | None) -> DocumentLayout:
+        """The same batch, on the host, in which every instance of a row is a document of its own.
+
+        Attention and positions are then those of instances, wherever they speak of documents.
+
+        Args:
+            instances: see :attr:`instances`; None: rows stay as they are.
+
+        Raises:
+            ValueError: a row has another number of sentences.
+        """
+        if instances is None:
+            return self
+        if not torch.equal(instances.sum(1), self.sentence_counts):
+            raise ValueError(
+                f"instances of {instances.sum(1).tolist()} sentences in rows of "
+                f"{self.sentence_counts.tolist()}"
+            )
+        counts = instances[instances > 0].numpy()
+        sizes = self.sentence_lengths.numpy()
+        first = counts.cumsum() - counts
+        lengths = np.add.reduceat(sizes, first)
+        row = np.arange(len(counts)).repeat(lengths)
+        sentence = np.arange(len(sizes)).repeat(sizes) - first[row]
+        starts = lengths.cumsum() - lengths
+        return replace(
+            self,
+            row=torch.from_numpy(row),
+            sentence=torch.from_numpy(sentence),
+            position=torch.from_numpy(np.arange(self.tokens) - starts[row]),
+            document_lengths=torch.from_numpy(lengths),
+            sentence_counts=torch.from_numpy(counts),
+            longest=_most(lengths),
+            most_sentences=_most(counts),
+            instances=instances,
+        )
+
+    @property
+    def tokens(self) -> int:
+        """Number of real tokens."""
+        return int(self.index.numel())
+
+    @property
+    def documents(self) -> int:
+        """Number of documents."""
+        return int(self.document_lengths.numel())
+
+    @property
+    def sentence_starts(self) -> Tensor:
+        """``(sentences,)`` packed index of the first token of each sentence."""
+        return self.sentence_lengths.cumsum(0) - self.sentence_lengths
+
+    @property
+    def in_several(self) -> Tensor:
+        """``(tokens,)`` whether a token's document has several sentences."""
+        return self.sentence_counts.gt(1)[self.row]
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the batch holds no padding at all."""
+        return self.tokens == self.shape[0] * self.shape[1]
+
+    def pack(self, padded: Tensor) -> Tensor:
+        """``(batch, length, ..) -> (tokens, ..)``."""
+        flat = padded.flatten(0, 1)
+        return flat if self.is_dense else flat.index_select(0, self.index)
+
+    def pad(self, packed: Tensor, value: float = 0.0) -> Tensor:
+        """``(tokens, ..) -> (batch, length, ..)``, ``value`` on padding.
+
+        Shared states are copied into every row.
+        """
+        if self.whole is not None and self.computed is not None:
+            return self.whole.pad(packed[self.computed], value)
+        if not self.is_dense:
+            size = self.shape[0] * self.shape[1]
+            flat = packed.new_full((size, *packed.shape[1:]), value)
+            packed = flat.index_copy(0, self.index, packed)
+        return packed.view(*self.shape, *packed.shape[1:])
+
+    def choose(self, packed: Tensor, chosen: Tensor) -> Tensor:
+        """``(tokens, ..) -> (chosen, ..)``: the tokens where ``chosen (batch, length)`` is True.
+
+        They are in the order of the rows. Padding is left out even if it is chosen.
+        """
+        if self.whole is not None and self.computed is not None:
+            return packed[self.computed[self.whole.pack(chosen)]]
+        return packed[self.pack(chosen)]
+
+    def align(self, packed: Tensor) -> Tensor:
+        """``(tokens, ..) -> (documents, longest, ..)``, all padding on the right and zeros."""
+        if self.is_dense and self.instances is None:
+            return self.pad(packed)
+        width = self.shape[1] if self.instances is None else self.longest
+        padded = packed.new_zeros(self.documents, width, *packed.shape[1:])
+        padded[self.row, self.position] = packed
+        return padded
+
+
+def _most(numbers: Ints) -> int:
+    return int(numbers.max(initial=0))
+
+
+def shared_prefixes(whole: DocumentLayout, tokens: Tensor, sources: Tensor) -> DocumentLayout:
+    """The layout, on the host, of rows that share the states of their common prefixes.
+
+    Rows are translations, those of a source next to each other. A row has no states of its own for
+    the prefix that it shares with the row before it; the rest of a row attends to the states of the
+    rows with which it shares its prefix. Sorted rows share as much as possible.
+
+    Args:
+        whole: layout of ``tokens``.
+        tokens: ``(rows, length)`` decoder input, padded on the right.
+        sources: ``(rows,)`` the source of each row.
+    """
+    ids, lengths = tokens.numpy(), whole.document_lengths.numpy()
+    row, position = whole.row.numpy(), whole.position.numpy()
+    common = np.cumprod(ids[1:] == ids[:-1], axis=1).sum(1)
+    shared = np.zeros_like(lengths)
+    shared[1:] = np.where(sources.numpy()[1:] == sources.numpy()[:-1], common, 0)
+    # Every row keeps its last token, so that every row has states of its own.
+    shared = np.minimum(shared, np.maximum(lengths - 1, 0))
+    is_own = position >= shared[row]
+    own = np.flatnonzero(is_own)
+    # (rows, length): the nearest row up to this one that computes its own state there
+    owner = np.full(ids.shape, -1)
+    owner[row[own], position[own]] = row[own]
+    owner = np.maximum.accumulate(owner, axis=0)
+    table = np.full(ids.shape, -1)
+    table[row[own], position[own]] = np.arange(len(own))
+    number = np.arange(len(whole.sentence_lengths)).repeat(whole.sentence_lengths.numpy())
+    chosen = torch.from_numpy(own)
+    return replace(
+        whole,
+        index=whole.index[chosen],
+        row=whole.row[chosen],
+        sentence=whole.sentence[chosen],
+        position=whole.position[chosen],
+        position_in_sentence=whole.position_in_sentence[chosen],
+        sentence_lengths=torch.from_numpy(np.unique(number[own], return_counts=True)[1]),
+        document_lengths=torch.from_numpy(lengths - shared),
+        computed=torch.from_numpy(table[owner[row, position], position]),
+        whole=whole,
+    )
+
+
+# ---- plans: who attends to whom ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Runs of packed tokens, in NumPy.
+
+    Attributes:
+        starts: ``(segments,)`` packed index of the first token of each run.
+        lengths: ``(segments,)`` number of tokens of each run.
+        index: packed indices. If given, the runs are runs of this list, so that a token may be
+            in several of them; None: they are runs of the packed tokens themselves.
+    """
+
+    starts: Ints
+    lengths: Ints
+    index: Ints | None = None
+
+    @classmethod
+    def of(cls, lengths: Tensor, index: Tensor | None = None) -> Segments:
+        """Runs of these ``lengths (segments,)``, one after the other."""
+        sizes = lengths.numpy()
+        return cls(sizes.cumsum() - sizes, sizes, None if index is None else index.numpy())
+
+    def chosen(self, numbers: Ints) -> Segments:
+        """The segments with these ``numbers (n,)``, in that order."""
+        return Segments(self.starts[numbers], self.lengths[numbers], self.index)
+
+    def padded(self, members: Ints, width: int, rows: int) -> Ints:
+        """``(rows, width)`` indices of the tokens of the segments ``members``; -1 on padding."""
+        offsets = np.arange(width)
+        index = self.starts[members][:, None] + offsets
+        after_end = offsets >= self.lengths[members][:, None]
+        if self.index is not None:
+            index = self.index[np.where(after_end, 0, index)]
+        return _with_rows(np.where(after_end, -1, index), rows)
+
+    def cover(self, tokens: int) -> bool:
+        """Whether they are consecutive, hold all ``tokens``, and none is empty."""
+        ends = self.lengths.cumsum()
+        return (
+            self.index is None
+            and bool((self.lengths > 0).all())
+            and int(self.lengths.sum()) == tokens
+            and bool((self.starts == ends - self.lengths).all())
+        )
+
+
+def _with_rows(padded: Any, rows: int, value: int = -1) -> Any:
+    """``padded (n, width)`` with rows of ``value`` after them: ``(rows, width)``."""
+    return np.pad(padded, ((0, rows - len(padded)), (0, 0)), constant_values=value)
+
+
+class Bucket(NamedTuple):
+    """Segments of similar length: ``count`` of them, padded to ``query`` and ``key`` tokens.
+
+    ``mask`` broadcasts to ``(count, heads, query, key)`` and is True on visible keys. Without
+    it a query sees all keys or, if ``causal``, those up to its own position.
+    """
+
+    count: int
+    query: int
+    key: int
+    causal: bool
+    mask: Tensor | None
+
+
+@dataclass(frozen=True)
+class Gather:
+    """Pads packed tokens by an index, with a gather as its gradient.
+
+    Autograd's own scatter-add would be several times slower.
+
+    Attributes:
+        index: ``(padded,)`` the packed token at each padded position, any on padding.
+        inverse: ``(tokens,)`` the padded position of each token; None: some have several.
+        unused: ``(tokens,)`` True on tokens that are nowhere; None: there are none.
+    """
+
+    index: Tensor
+    inverse: Tensor | None
+    unused: Tensor | None
+
+    def pad(self, packed: Tensor) -> Tensor:
+        """``(tokens, dim) -> (padded, dim)``, with arbitrary states on padding."""
+        if self.inverse is None:
+            return packed.index_select(0, self.index)
+        padded: Tensor = _GatherFunction.apply(  # type: ignore[no-untyped-call]
+            packed, self.index, self.inverse, self.unused
+        )
+        return padded
+
+    def pack(self, padded: Tensor) -> Tensor:
+        """``(padded, dim) -> (tokens, dim)``, of tokens that are somewhere once."""
+        assert self.inverse is not None
+        return padded.index_select(0, self.inverse)
+
+
+class _GatherFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, packed: Tensor, index: Tensor, inverse: Tensor, unused: Tensor | None
+    ) -> Tensor:
+        ctx.save_for_backward(inverse, unused)
+        return packed.index_select(0, index)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        inverse, unused = ctx.saved_tensors
+        gathered = grad.index_select(0, inverse)
+        if unused is not None:
+            gathered.masked_fill_(unused[:, None], 0)
+        return gathered, None, None, None
+
+
+def gather_entries(padded: Sequence[Ints], tokens: int) -> Entries | None:
+    """The :class:`Gather` of all buckets, from the indices of each; None if nothing is to move."""
+    index = np.concatenate([np.zeros(0, np.int64), *(bucket.ravel() for bucket in padded)])
+    if len(index) == tokens and (index == np.arange(tokens)).all():
+        return None
+    real = np.flatnonzero(index >= 0)
+    inverse = np.full(tokens, -1)
+    inverse[index[real]] = real
+    unused = inverse < 0
+    repeats = len(real) > tokens - unused.sum()
+    return {
+        "index": torch.from_numpy(np.maximum(index, 0)),
+        "inverse": None if repeats else torch.from_numpy(np.maximum(inverse, 0)),
+        "unused": torch.from_numpy(unused) if unused.any() else None,
+    }
+
+
+@dataclass(frozen=True)
+class AttentionPlan:
+    """Who attends to whom; made by :func:`attention_plan`.
+
+    Attributes:
+        size: numbers of packed queries and keys.
+        buckets: the segments in groups of similar length, longest first.
+        query, key: packed queries and keys to padded buckets; None: these are the same.
+        causal: a query sees keys up to its own position only.
+        begins: where segments of queries and of keys begin, and their end, each ``(segments + 1,)``
+            int32, if they are ``consecutive``.
+        consecutive: segments follow each other from the first token to the last, none is empty.
+        longest: tokens of the longest segment of queries and of keys.
+    """
+
+    size: tuple[int, int]
+    buckets: Sequence[Bucket]
+    query: Gather | None
+    key: Gather | None
+    causal: bool
+    begins: Sequence[Tensor]
+    consecutive: bool
+    longest: tuple[int, int]
+
+    @classmethod
+    def of(cls, entries: Mapping[str, Any]) -> AttentionPlan:
+        """The plan of :func:`attention_plan`, wherever its tensors are now."""
+        query, key = (entries[side] and Gather(**entries[side]) for side in ("query", "key"))
+        buckets = [Bucket(*bucket) for bucket in entries["buckets"]]
+        return cls(**{**entries, "buckets": buckets, "query": query, "key": key})
+
+    @property
+    def visible(self) -> Tensor:
+        """``(queries, keys)`` True where a query sees a key; as large as the equation says."""
+        device = self.begins[0].device
+        rows, columns = (torch.arange(number, device=device) for number in self.size)
+        if self.query is not None and self.query.inverse is not None:
+            # Padding is a row of its own, which is left out at the end.
+            padded = torch.full_like(self.query.index, self.size[0])
+            rows = padded.index_copy(0, self.query.inverse, rows)
+        if self.key is not None:
+            columns = self.key.index
+        seen = rows.new_zeros(self.size[0] + 1, self.size[1])
+        for bucket, queries, keys in zip(self.buckets, *self.split(rows, columns), strict=True):
+            pairs = seen.new_ones(bucket.count, bucket.query, bucket.key)
+            if bucket.mask is not None:
+                pairs = pairs * bucket.mask[:, 0]
+            pairs = pairs.tril() if bucket.causal else pairs
+            places = queries.view(bucket.count, -1, 1), keys.view(bucket.count, 1, -1)
+            seen.index_put_(places, pairs, accumulate=True)
+        return seen[:-1] > 0
+
+    def split(self, queries: Tensor, *keys: Tensor) -> list[Sequence[Tensor]]:
+        """Padded queries and keys ``(padded, ..)``, those of each bucket."""
+        rows = [bucket.count * bucket.query for bucket in self.buckets]
+        columns = [bucket.count * bucket.key for bucket in self.buckets]
+        # Split, not sliced: the gradient of every slice would be a tensor of full size.
+        return [torch.split(queries, rows), *(torch.split(x, columns) for x in keys)]
+
+
+def attention_plan(
+    query: Segments,
+    key: Segments,
+    size: tuple[int, int],
+    causal: bool = False,
+    shapes: str = "exact",
+) -> Entries:
+    """The entries of an :class:`AttentionPlan` on the host.
+
+    Segment ``i`` of the queries sees segment ``i`` of the keys and nothing else.
+
+    Args:
+        query: segments of the queries; together they hold all of them.
+        key: equally many segments of the keys; they may leave keys out.
+        size: numbers of packed queries and keys.
+        causal: a query sees keys up to its own position only. The queries of a segment are then
+            its last keys, or all of them.
+        shapes: one of :data:`SHAPES`.
+    """
+    # In causal attention a segment may have few queries but many keys.
+    lengths = query.lengths if causal else np.maximum(query.lengths, key.lengths)
+    buckets: list[Bucket] = []
+    padded: tuple[list[Ints], list[Ints]] = ([], [])
+    for members in _alike(lengths, shapes):
+        own, seen = query.lengths[members], key.lengths[members]
+        count, rows, columns = len(members), _most(own), _most(seen)
+        if shapes == "rounded":
+            count, rows, columns = rounded_count(count), rounded_width(rows), rounded_width(columns)
+            if not causal and 2 * min(rows, columns) >= max(rows, columns):
+                rows = columns = max(rows, columns)
+        padded[0].append(query.padded(members, rows, count))
+        padded[1].append(key.padded(members, columns, count))
+        whole = bool((own == seen).all())
+        mask = None
+        if causal and not whole:
+            last = _with_rows((seen - own)[:, None] + np.arange(rows), count, 0)
+            mask = np.arange(columns) <= last[:, None, :, None]
+        # A causal query never looks beyond itself, so padding after it needs no mask.
+        elif not causal and (seen != columns).any():
+            mask = padded[1][-1][:, None, None, :] >= 0
+            # Rows of padding see something, so that their softmax is a number.
+            mask[len(members) :] = True
+        visible = None if mask is None else torch.from_numpy(mask)
+        buckets.append(Bucket(count, rows, columns, causal and whole, visible))
+    gather = gather_entries(padded[0], size[0])
+    return {
+        "size": size,
+        "buckets": buckets,
+        "query": gather,
+        "key": gather if query is key else gather_entries(padded[1], size[1]),
+        "causal": causal,
+        "begins": [_begins(query), _begins(key)],
+        "consecutive": query.cover(size[0]) and key.cover(size[1]),
+        "longest": (_most(query.lengths), _most(key.lengths)),
+    }
+
+
+def _begins(segments: Segments) -> Tensor:
+    return torch.from_numpy(np.concatenate([[0], segments.lengths.cumsum()]).astype(np.int32))
+
+
+def _alike(lengths: Ints, shapes: str) -> Iterator[Ints]:
+    """The numbers of segments, but empty ones, in groups of similar length, longest first."""
+    order = np.argsort(-lengths, kind="stable")
+    order = order[lengths[order] > 0]
+    sizes: list[int] = lengths[order].tolist()
+    begin = 0
+    for end in range(1, len(sizes) + 1):
+        if end < len(sizes):
+            length, longest = sizes[end], sizes[begin]
+            if shapes == "exact" and length >= _BUCKET_RATIO * longest:
+                continue
+            if shapes == "rounded" and rounded_width(length) == rounded_width(longest):
+                continue
+        yield order[begin:end]
+        begin = end
 
 
 def shapes_for(device: torch.device) -> str:
@@ -62,187 +605,34 @@ def _next_of(number: int, between: int) -> int:
     return -(-number // step) * step
 
 
-@dataclass(frozen=True)
-class Bucket:
-    """Segments of similar length: ``count`` of them, padded to ``query`` and ``key`` tokens.
-
-    ``mask`` broadcasts to ``(count, heads, query, key)`` and is True on visible keys. Without
-    it a query sees all keys or, if ``causal``, those up to its own position.
-    """
-
-    count: int
-    query: int
-    key: int
-    mask: Tensor | None
-    causal: bool
+def on_host(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors of ids on the host, for which it waits once."""
+    if all(tensor.device.type == "cpu" for tensor in tensors.values()):
+        return dict(tensors)
+    flat = torch.cat([tensor.flatten() for tensor in tensors.values()]).cpu()
+    parts = torch.split(flat, [tensor.numel() for tensor in tensors.values()])
+    return {
+        name: part.view(tensor.shape)
+        for (name, tensor), part in zip(tensors.items(), parts, strict=True)
+    }
 
 
-class AttentionPlan:
-    """Who attends to whom, for packed queries and keys in matching segments.
-
-    Segment ``i`` of the queries sees segment ``i`` of the keys and nothing else.
-    """
-
-    def __init__(
-        self,
-        query: Segments,
-        key: Segments,
-        query_tokens: int,
-        key_tokens: int,
-        causal: bool,
-        shapes: str = "exact",
-    ) -> None:
-        """Pair ``query`` with ``key`` segments.
-
-        Args:
-            query: segments of the queries; together they hold all ``query_tokens``.
-            key: equally many segments of the keys; they may leave keys out.
-            query_tokens: number of packed queries.
-            key_tokens: number of packed keys.
-            causal: a query sees keys up to its own position only. The queries of a segment
-                are then its last keys, or all of them.
-            shapes: one of :data:`SHAPES`.
-        """
-        self.query = query
-        self.key = key
-        self.query_tokens = query_tokens
-        self.key_tokens = key_tokens
-        self.causal = causal
-        self.shapes = shapes
-
-    @classmethod
-    def within(
-        cls, segments: Segments, tokens: int, causal: bool = False, shapes: str = "exact"
-    ) -> AttentionPlan:
-        """Self-attention inside ``segments`` that cover all ``tokens``."""
-        return cls(segments, segments, tokens, tokens, causal, shapes)
-
-    @cached_property
-    def _grouping(self) -> tuple[list[Bucket], Gather | None, Gather | None]:
-        device = self.query.starts.device
-        query_sizes, key_sizes = self.query.sizes, self.key.sizes
-        longest = [max(pair) for pair in zip(query_sizes, key_sizes, strict=True)]
-        # In causal attention a segment may have few queries but many keys.
-        lengths = query_sizes if self.causal else longest
-        order = sorted((i for i, n in enumerate(lengths) if n), key=lambda i: (-lengths[i], i))
-        buckets: list[Bucket] = []
-        query_index: list[Tensor] = []
-        key_index: list[Tensor] = []
-        begin = 0
-        while begin < len(order):
-            end = begin + 1
-            while end < len(order) and self._alike(lengths[order[begin]], lengths[order[end]]):
-                end += 1
-            members = order[begin:end]
-            chosen = torch.tensor(members, device=device)
-            count, width_q, width_k = self._shape(
-                len(members),
-                max(query_sizes[i] for i in members),
-                max(key_sizes[i] for i in members),
-            )
-            query_index.append(with_rows(padded_index(self.query, chosen, width_q), count))
-            keys = with_rows(padded_index(self.key, chosen, width_k), count)
-            key_index.append(keys)
-            whole = all(query_sizes[i] == key_sizes[i] for i in members)
-            mask = None
-            if self.causal and not whole:
-                last = self.key.lengths[chosen] - self.query.lengths[chosen]
-                last = with_rows(last[:, None] + torch.arange(width_q, device=device), count, 0)
-                mask = torch.arange(width_k, device=device) <= last[:, None, :, None]
-            # A causal query never looks beyond itself, so padding after it needs no mask.
-            elif not self.causal and any(key_sizes[i] != width_k for i in members):
-                mask = keys.ge(0)[:, None, None, :]
-                # Rows of padding see something, so that their softmax is a number.
-                mask[len(members) :] = True
-            causal = self.causal and whole
-            buckets.append(Bucket(count, width_q, width_k, mask, causal))
-            begin = end
-        gather = Gather.build(query_index, self.query_tokens)
-        same = self.query is self.key
-        return buckets, gather, gather if same else Gather.build(key_index, self.key_tokens)
-
-    def _alike(self, longest: int, length: int) -> bool:
-        """Whether a segment comes into the bucket of the ``longest`` one."""
-        if self.shapes == "exact":
-            return length >= _BUCKET_RATIO * longest
-        return rounded_width(length) == rounded_width(longest)
-
-    def _shape(self, count: int, query: int, key: int) -> tuple[int, int, int]:
-        """Count and widths of a bucket, given those of what is in it."""
-        if self.shapes == "exact":
-            return count, query, key
-        query, key = rounded_width(query), rounded_width(key)
-        if not self.causal and 2 * min(query, key) >= max(query, key):
-            query = key = max(query, key)
-        return rounded_count(count), query, key
-
-    @property
-    def buckets(self) -> list[Bucket]:
-        """The segments in groups of similar length, longest first."""
-        return self._grouping[0]
-
-    @property
-    def query_gather(self) -> Gather | None:
-        """Packed queries to padded buckets; None if these are the same."""
-        return self._grouping[1]
-
-    @property
-    def key_gather(self) -> Gather | None:
-        """Packed keys to padded buckets; None if these are the same."""
-        return self._grouping[2]
-
-    def prepare(self, backend: str) -> None:
-        """Compute on the host what attention by ``backend`` asks for."""
-        if backend == "dense":
-            _ = self.visible
-            return
-        _ = self._grouping
-        if backend == "varlen":
-            _ = self.boundaries, self.query.sizes, self.key.sizes
-
-    @cached_property
-    def boundaries(self) -> tuple[Tensor, Tensor] | None:
-        """``(segments + 1,)`` int32: where segments of queries and of keys begin, and their end.
-
-        None if the segments are not consecutive from the first token to the last, or if one of
-        them is empty.
-        """
-        sides = ((self.query, self.query_tokens), (self.key, self.key_tokens))
-        if not all(_covers(part, tokens) for part, tokens in sides):
-            return None
-        query, key = (
-            torch.cat([part.starts, part.starts.new_tensor([tokens])]).int()
-            for part, tokens in sides
-        )
-        return query, key
-
-    @cached_property
-    def visible(self) -> Tensor:
-        """``(queries, keys)`` True where a query sees a key."""
-        visible = torch.zeros(
-            self.query_tokens, self.key_tokens, dtype=torch.bool, device=self.query.starts.device
-        )
-        for number, (queries, keys) in enumerate(
-            zip(self.query.sizes, self.key.sizes, strict=True)
-        ):
-            chosen = torch.tensor([number], device=visible.device)
-            pairs = torch.ones(queries, keys, dtype=torch.bool, device=visible.device)
-            query_index = padded_index(self.query, chosen, queries).T
-            visible[query_index, padded_index(self.key, chosen, keys)] = (
-                pairs.tril(keys - queries) if self.causal else pairs
-            )
-        return visible
+def to_device(entries: Any, device: torch.device) -> Any:
+    """A tensor, or all tensors of a plan, on ``device``; the host does not wait for its copies."""
+    if isinstance(entries, Tensor):
+        if entries.device == device:
+            return entries
+        return entries.pin_memory().to(device, non_blocking=True)
+    if device.type == "cpu":
+        return entries
+    if isinstance(entries, Mapping):
+        return {name: to_device(entry, device) for name, entry in entries.items()}
+    if isinstance(entries, list | tuple):
+        return [to_device(entry, device) for entry in entries]
+    return entries
 
 
-def _covers(segments: Segments, tokens: int) -> bool:
-    """Whether the segments are consecutive, cover all ``tokens``, and none is empty."""
-    ends = segments.lengths.cumsum(0)
-    return (
-        segments.index is None
-        and all(segments.sizes)
-        and sum(segments.sizes) == tokens
-        and torch.equal(segments.starts, ends - segments.lengths)
-    )
+# ---- attention -----------------------------------------------------------------------------------
 
 
 def segment_attention(
@@ -266,30 +656,22 @@ def segment_attention(
     Returns:
         ``(queries, dim)``.
     """
-    gather_q, gather_k = plan.query_gather, plan.key_gather
-    if gather_q is not None:
-        query = gather_q.pad(query)
-    if gather_k is not None:
-        key, value = gather_k.pad(key), gather_k.pad(value)
-    buckets = plan.buckets
-    # Split, not sliced: the gradient of every slice would be a tensor of full size.
-    sizes_q = [bucket.count * bucket.query for bucket in buckets]
-    sizes_k = [bucket.count * bucket.key for bucket in buckets]
-    queries = torch.split(query, sizes_q)
-    keys, values = (torch.split(x, sizes_k) for x in (key, value))
+    if plan.query is not None:
+        query = plan.query.pad(query)
+    if plan.key is not None:
+        key, value = plan.key.pad(key), plan.key.pad(value)
     outputs = []
-    for bucket, q, k, v in zip(buckets, queries, keys, values, strict=True):
-        attended = scaled_attention(
-            _split_heads(q, bucket.count, heads),
-            _split_heads(k, bucket.count, heads),
-            _split_heads(v, bucket.count, heads),
-            bucket.mask,
-            dropout,
-            bucket.causal,
-        )
+    for bucket, *states in zip(plan.buckets, *plan.split(query, key, value), strict=True):
+        q, k, v = (_split_heads(x, bucket.count, heads) for x in states)
+        attended = scaled_attention(q, k, v, bucket.mask, dropout, bucket.causal)
         outputs.append(attended.transpose(1, 2).reshape(bucket.count * bucket.query, -1))
     output = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
-    return output if gather_q is None else gather_q.pack(output)
+    return output if plan.query is None else plan.query.pack(output)
+
+
+def _split_heads(states: Tensor, count: int, heads: int) -> Tensor:
+    """``(count * length, dim) -> (count, heads, length, dim / heads)``."""
+    return states.view(count, states.size(0) // count, heads, -1).transpose(1, 2)
 
 
 def scaled_attention(
@@ -323,11 +705,6 @@ def scaled_attention(
             query.float(), key.float(), value.float(), mask, dropout, causal
         )
     return attended.to(query.dtype)
-
-
-def _split_heads(states: Tensor, count: int, heads: int) -> Tensor:
-    """``(count * length, dim) -> (count, heads, length, dim / heads)``."""
-    return states.view(count, states.size(0) // count, heads, -1).transpose(1, 2)
 
 
 def dense_attention(

@@ -16,23 +16,25 @@ A sentence that has none before it keeps its states.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from gtrans.modules.attention import GlobalGate, MultiheadAttention
+from gtrans.modules.attention import Gate, MultiheadAttention
 from gtrans.modules.context_attention import PackedContext
-from gtrans.modules.group_attention import AttentionPlan
-from gtrans.modules.layout import Segments
+from gtrans.modules.decode_state import SharedSources
+from gtrans.modules.group_attention import AttentionPlan, Entries, Ints, Segments, attention_plan
 from gtrans.modules.linear import Linear
 from gtrans.modules.residual import LayerSpec, ResidualLayer
-from gtrans.modules.shared_keys import SharedSources
 
 
+@dataclass(frozen=True)
 class SentencesBefore:
-    """Which sentences stand before the current ones: the plan of hierarchical attention.
+    """Which sentences stand before the current ones; made by :func:`sentences_before`.
 
     Attributes:
         words: for each distance from 1 the current tokens ``(n,)`` that have a sentence so far
@@ -41,42 +43,42 @@ class SentencesBefore:
         mask: ``(m, 1, 1, distances)`` True where they have one.
     """
 
-    def __init__(
-        self,
-        asking: Segments,
-        before: Sequence[tuple[Tensor, Segments]],
-        keys: int,
-        shapes: str = "exact",
-        backend: str = "regroup",
-    ) -> None:
-        """Plan on the host.
+    words: Sequence[tuple[Tensor, AttentionPlan]]
+    some: Tensor | None
+    mask: Tensor | None
 
-        Args:
-            asking: the runs of the current sentences.
-            before: for each distance from 1 the numbers of the current sentences that have a
-                sentence so far before them, and the runs of those among the keys.
-            keys: number of key tokens.
-            shapes: one of :data:`gtrans.modules.group_attention.SHAPES`.
-            backend: for which attention is prepared.
-        """
-        self.words: list[tuple[Tensor, AttentionPlan]] = []
-        self.some = self.mask = None
-        total = int(asking.lengths.sum())
-        known: list[Tensor] = []
-        for numbers, runs in before:
-            if not numbers.numel():
-                break
-            tokens = _tokens_of(asking.chosen(numbers))
-            lengths = asking.lengths[numbers]
-            own = Segments(lengths.cumsum(0) - lengths, lengths)
-            plan = AttentionPlan(own, runs, tokens.numel(), keys, False, shapes)
-            plan.prepare(backend)
-            self.words.append((tokens, plan))
-            known.append(torch.zeros(total, dtype=torch.bool).index_fill(0, tokens, True))
-        if known:
-            # Whoever has a sentence farther away has the nearest one, too.
-            self.some = known[0].nonzero().squeeze(1)
-            self.mask = torch.stack(known, 1)[self.some][:, None, None, :]
+    @classmethod
+    def of(cls, entries: Mapping[str, Any]) -> SentencesBefore:
+        """What :func:`sentences_before` has made, wherever its tensors are now."""
+        words = [(tokens, AttentionPlan.of(plan)) for tokens, plan in entries["words"]]
+        return cls(words, entries["some"], entries["mask"])
+
+
+def sentences_before(
+    current: Ints, before: Sequence[tuple[Ints, Segments]], keys: int, shapes: str = "exact"
+) -> Entries:
+    """The entries of :class:`SentencesBefore` on the host.
+
+    Args:
+        current: ``(sentences,)`` tokens of the current sentences, which follow each other.
+        before: for each distance from 1 the numbers of the current sentences that have a sentence
+            so far before them, and the runs of those among the keys.
+        keys: number of key tokens.
+        shapes: one of :data:`gtrans.modules.group_attention.SHAPES`.
+    """
+    sentence = np.arange(len(current)).repeat(current)
+    words, known = [], []
+    for numbers, runs in before:
+        known.append(np.isin(sentence, numbers))
+        tokens = torch.from_numpy(np.flatnonzero(known[-1]))
+        asking = Segments.of(torch.from_numpy(current[numbers]))
+        words.append((tokens, attention_plan(asking, runs, (len(tokens), keys), shapes=shapes)))
+    if not words:
+        return {"words": [], "some": None, "mask": None}
+    # Whoever has a sentence farther away has the nearest one, too.
+    some = np.flatnonzero(known[0])
+    mask = np.stack(known, 1)[some][:, None, None, :]
+    return {"words": words, "some": torch.from_numpy(some), "mask": torch.from_numpy(mask)}
 
 
 class HierarchicalAttention(ResidualLayer):
@@ -89,7 +91,7 @@ class HierarchicalAttention(ResidualLayer):
         self.sentence_query = Linear(spec.dim, spec.dim)
         self.word_attn = MultiheadAttention(spec.dim, spec.heads, spec.attention_dropout)
         self.sentence_attn = MultiheadAttention(spec.dim, spec.heads, spec.attention_dropout)
-        self.gate = GlobalGate(spec.dim, gate_bias)
+        self.gate = Gate(spec.dim, gate_bias)
 
     def forward(self, h: Tensor, keys: Tensor, before: SentencesBefore) -> Tensor:
         """New states of the current sentences.
@@ -151,11 +153,3 @@ class HierarchicalAttention(ResidualLayer):
         summary = attention.attend(self.sentence_query(h), key, value, mask)
         mixed: Tensor = self.gate(h, self._feed_forward(summary))
         return mixed
-
-
-def _tokens_of(runs: Segments) -> Tensor:
-    """``(tokens,)`` numbers of the tokens of some runs, one run after the other."""
-    begins = runs.lengths.cumsum(0) - runs.lengths
-    total = int(runs.lengths.sum())
-    shift = torch.repeat_interleave(runs.starts - begins, runs.lengths, output_size=total)
-    return torch.arange(total, device=shift.device) + shift

@@ -142,9 +142,7 @@ class DecoderGroupFusion(LayerFusion):
     members: Tensor
     weights: nn.Parameter | None
 
-    def __init__(
-        self, layers: int, group_size: int, kind: str = "sum", bias: float = 0.0
-    ) -> None:
+    def __init__(self, layers: int, group_size: int, kind: str = "sum", bias: float = 0.0) -> None:
         """``kind`` is one of :data:`GROUP_FUSIONS`.
 
         The gates of the groups' last layers begin at ``sigmoid(bias)``, others at

@@ -23,17 +23,28 @@ it at once. The result is the same as that of one step after the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from gtrans.modules import STEPS
 from gtrans.modules.attention import MultiheadAttention
-from gtrans.modules.dropout import dropout
-from gtrans.modules.memory_plan import MemoryFlow, MemoryPass, MemoryPlan
-from gtrans.modules.positions import OFFSET, SinusoidalPositions
+from gtrans.modules.embedding import OFFSET, SinusoidalPositions
+from gtrans.modules.group_attention import (
+    AttentionPlan,
+    DocumentLayout,
+    Entries,
+    Gather,
+    Segments,
+    attention_plan,
+    gather_entries,
+    rounded_width,
+)
+from gtrans.modules.linear import dropout
 from gtrans.modules.residual import LayerSpec, ResidualLayer
 
 SLOTS = ("sinusoidal", "learned")
@@ -69,6 +80,208 @@ class MemorySpec:
         the pass before. All passes compute the same values.
         """
         return max(self.bptt, 0) + 1
+
+
+@dataclass
+class MemoryFlow:
+    """The memories with which a pass over a batch of documents begins and ends.
+
+    Attributes:
+        entering: ``(documents, memories, size, dim)`` values at the beginning, without gradient;
+            None: all documents begin.
+        fresh: ``(documents,)`` True if a document begins, with the learned initial memory;
+            None: all do.
+        leaving: number of a memory -> its values ``(documents, size, dim)`` after the last
+            step, without gradient.
+        earlier: number of a memory -> the states that wrote to it in the last pass, and its
+            values at every step of that pass (:attr:`gtrans.modules.memory.MemorySpec.passes`).
+        encoded: the encoded source, kept until the translation is known and the decoder's
+            memories can be updated.
+    """
+
+    entering: Tensor | None = None
+    fresh: Tensor | None = None
+    leaving: dict[int, Tensor] = field(default_factory=dict)
+    earlier: dict[int, tuple[Tensor, list[Tensor]]] = field(default_factory=dict)
+    encoded: Any = None
+
+    @classmethod
+    def of(cls, memories: Sequence[Tensor | None]) -> MemoryFlow:
+        """The memories of some documents; ``(memories, size, dim)`` each, None: it begins."""
+        known = next((memory for memory in memories if memory is not None), None)
+        if known is None:
+            return cls()
+        blank = torch.zeros_like(known)
+        entering = torch.stack([blank if memory is None else memory for memory in memories])
+        fresh = torch.tensor([memory is None for memory in memories], device=known.device)
+        return cls(entering, fresh)
+
+    @classmethod
+    def joined(cls, flows: Sequence[MemoryFlow]) -> MemoryFlow:
+        """The memories with which some documents begin, each from a flow of its own."""
+        return cls.of([None if flow.entering is None else flow.entering[0] for flow in flows])
+
+    @property
+    def left(self) -> Tensor:
+        """``(documents, memories, size, dim)``: the values with which the next pass begins."""
+        return torch.stack([self.leaving[number] for number in sorted(self.leaving)], 1)
+
+    def following(self, documents: Tensor) -> MemoryFlow:
+        """The memories with which the next steps of ``documents (n,)`` begin."""
+        # No memory was written, such as where decoding leaves out the layers that have one.
+        if not self.leaving:
+            return MemoryFlow()
+        left = self.left[documents]
+        return MemoryFlow(left, torch.zeros(len(left), dtype=torch.bool, device=left.device))
+
+    def by_document(self, documents: int) -> list[MemoryFlow]:
+        """Of each of so many documents alone the memory with which its next step begins."""
+        return [self.following(torch.tensor([number])) for number in range(documents)]
+
+    def at_start(self, number: int, initial: Tensor, documents: int) -> Tensor:
+        """``(documents, size, dim)``: memory ``number`` before the first step."""
+        initials = initial.expand(documents, -1, -1)
+        if self.entering is None or self.fresh is None:
+            return initials
+        entering = self.entering[:, number].to(initial)
+        return torch.where(self.fresh[:, None, None], initials, entering)
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Which tokens update which memory at which step; made by :func:`memory_plan`.
+
+    Documents are sorted by their number of steps, the longest first, so that those with a
+    step t are the first ``active[t]``.
+
+    Attributes:
+        order: ``(documents,)`` the numbers of the sorted documents.
+        inverse: ``(documents,)`` the index of each document among the sorted ones.
+        active: for every step, how many documents have it.
+        widths: for every step the most tokens that write.
+        masks: for every step ``(active, 1, 1, width)`` True on real tokens, or None.
+        gather: packed tokens to those of the steps; None: they are the same.
+        to_layout: ``(steps,)`` from (step, sorted document) to the order of the layout.
+        reading: every step sees its own memory.
+    """
+
+    order: Tensor
+    inverse: Tensor
+    active: Sequence[int]
+    widths: Sequence[int]
+    masks: Sequence[Tensor | None]
+    gather: Gather | None
+    to_layout: Tensor
+    reading: AttentionPlan
+
+    @classmethod
+    def of(cls, entries: Mapping[str, Any]) -> MemoryPlan:
+        """The plan of :func:`memory_plan`, wherever its tensors are now."""
+        gather = entries["gather"] and Gather(**entries["gather"])
+        return cls(**{**entries, "gather": gather, "reading": AttentionPlan.of(entries["reading"])})
+
+    def by_step(self, packed: Tensor) -> list[Tensor]:
+        """``(tokens, dim)`` -> for every step ``(active, width, dim)``, padding arbitrary."""
+        padded = packed if self.gather is None else self.gather.pad(packed)
+        # Split, not sliced: the gradient of every slice would be a tensor of full size.
+        sizes = [active * width for active, width in zip(self.active, self.widths, strict=True)]
+        return [
+            part.view(active, -1, packed.size(1))
+            for part, active in zip(torch.split(padded, sizes), self.active, strict=True)
+        ]
+
+
+def memory_plan(
+    layout: DocumentLayout,
+    size: int,
+    written: Tensor | None = None,
+    shapes: str = "exact",
+    steps: str = STEPS[0],
+) -> Entries:
+    """The entries of the :class:`MemoryPlan` of a batch, on the host, for all layers of a side.
+
+    Args:
+        layout: sentences and instances of every row; a row is (a part of) one document.
+        size: memory vectors of a document.
+        written: ``(steps,)`` how many tokens of each step, from its first, update
+            the memory (None: all of them).
+        shapes: one of :data:`gtrans.modules.group_attention.SHAPES`.
+        steps: one of :data:`gtrans.modules.STEPS`.
+    """
+    parts, counts = Segments.of(layout.sentence_lengths), layout.sentence_counts.numpy()
+    if steps == "instances":
+        parts, counts = Segments.of(layout.document_lengths), np.ones_like(counts)
+        if layout.instances is not None:
+            counts = layout.instances.gt(0).sum(1).numpy()
+    order = np.argsort(-counts, kind="stable")
+    first = (counts.cumsum() - counts)[order]
+    lengths = parts.lengths if written is None else written.numpy()
+    writing = Segments(parts.starts, lengths)
+    active = [int((counts > step).sum()) for step in range(counts.max(initial=0))]
+    by_step, padded, masks, widths = [], [], [], []
+    for step, documents in enumerate(active):
+        numbers = first[:documents] + step
+        width = int(lengths[numbers].max())
+        if shapes == "rounded":
+            width = rounded_width(width)
+        index = writing.padded(numbers, width, documents)
+        full = bool((index >= 0).all())
+        by_step.append(numbers)
+        padded.append(index)
+        masks.append(None if full else torch.from_numpy(index >= 0)[:, None, None, :])
+        widths.append(width)
+    memories = Segments.of(torch.full((len(parts.lengths),), size))
+    tokens = layout.tokens, len(parts.lengths) * size
+    return {
+        "order": torch.from_numpy(order),
+        "inverse": torch.from_numpy(np.argsort(order)),
+        "active": active,
+        "widths": widths,
+        "masks": masks,
+        "gather": gather_entries(padded, layout.tokens),
+        "to_layout": torch.from_numpy(np.argsort(np.concatenate(by_step))),
+        "reading": attention_plan(parts, memories, tokens, shapes=shapes),
+    }
+
+
+@dataclass
+class MemoryPass:
+    """One pass over a batch by the memories of one side.
+
+    Attributes:
+        flow: holds the memories at the beginning, and receives those at the end.
+        plan: that of all memories of the side.
+    """
+
+    flow: MemoryFlow
+    plan: MemoryPlan
+
+    @classmethod
+    def of(cls, flow: MemoryFlow | None, plan: MemoryPlan | None) -> MemoryPass | None:
+        """The pass, if there is a memory and a plan for it."""
+        return None if flow is None or plan is None else cls(flow, plan)
+
+    def repeatable(self, run: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+        """``run``, which reads and writes the flow, for calls that all find it as it is now.
+
+        Only the first call writes to it.
+        """
+        earlier = dict(self.flow.earlier)
+        called: list[bool] = []
+
+        def repeated(x: Tensor) -> Tensor:
+            flow = self.flow
+            self.flow = own = replace(flow, leaving={}, earlier=dict(earlier))
+            try:
+                return run(x)
+            finally:
+                self.flow = flow
+                if not called:
+                    called.append(True)
+                    flow.leaving.update(own.leaving)
+                    flow.earlier.update(own.earlier)
+
+        return repeated
 
 
 class RecurrentMemory(ResidualLayer):

@@ -13,8 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gtrans.modules.attention import DocumentAttention
-from gtrans.modules.dropout import dropout
-from gtrans.modules.linear import Linear
+from gtrans.modules.linear import Linear, dropout
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
 ACTIVATIONS = tuple(_ACTIVATIONS)
@@ -34,7 +33,7 @@ class LayerSpec:
         pre_norm: LayerNorm before each sublayer instead of after its residual.
         rezero: no LayerNorm; each layer has a learned scalar, 0 at the beginning, by which the
             outputs of its sublayers are multiplied (Bachlechner et al. 2020).
-        gate_bias: see :class:`gtrans.modules.attention.GlobalGate`.
+        gate_bias: see :class:`gtrans.modules.attention.Gate`.
         norm_eps: epsilon of LayerNorm (1e-12 in BERT).
         ffn_init: how feed-forward networks begin, one of :data:`FFN_INITS`: Xavier's uniform
             weights and no bias, or the default of ``nn.Linear``, uniform in
@@ -72,9 +71,7 @@ class LayerSpec:
 
     def attention(self, kind: str) -> DocumentAttention:
         """A new attention of this layer's sizes, of one of the kinds of attention."""
-        return DocumentAttention(
-            self.dim, self.heads, self.attention_dropout, kind, self.gate_bias
-        )
+        return DocumentAttention(self.dim, self.heads, self.attention_dropout, kind, self.gate_bias)
 
 
 class ResidualLayer(nn.Module):

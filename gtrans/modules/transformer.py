@@ -1,31 +1,50 @@
 """Transformer layers on packed states.
 
-Parameter names follow fairseq's layers. A layer knows nothing of documents: the plans of the
-batch (:class:`gtrans.modules.attention_plans.AttentionPlans`) say which tokens see which
-others. A model may switch on two parts of a layer, which are off (None) in a new layer:
-``context_attn``, a second attention next to self-attention in the encoder and next to
-cross-attention in the decoder (or, with a LayerNorm of its own, behind self-attention in both), and
-``memory``, which comes after self-attention.
+Parameter names follow fairseq's layers. A layer knows nothing of documents: what it reads besides
+its states, with the plans of who sees whom, is in a :class:`Surroundings`. A model may switch on
+two parts of a layer, which are off (None) in a new layer: ``context_attn``, a second attention next
+to self-attention in the encoder and next to cross-attention in the decoder (or, with a LayerNorm of
+its own, behind self-attention in both), and ``memory``, which comes after self-attention.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.context_attention import ContextAttention, PackedContext
-from gtrans.modules.decode_state import DecodeState
+from gtrans.modules.decode_state import DecodeState, SharedSources
 from gtrans.modules.group_attention import AttentionPlan
-from gtrans.modules.memory import RecurrentMemory
-from gtrans.modules.memory_plan import MemoryFlow
+from gtrans.modules.memory import MemoryFlow, MemoryPass, RecurrentMemory
 from gtrans.modules.residual import LayerSpec, ResidualLayer
-from gtrans.modules.shared_keys import SharedSources
 
 __all__ = ["DecoderLayer", "EncoderLayer", "LayerSpec", "context_sources", "memory_sources"]
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What all layers of one side read in a pass besides their states.
+
+    Attributes:
+        own: plans of self-attention (``group``, ``global``) and of context attention (``context``).
+        cross: plans of cross-attention (``group``, ``global``).
+        order: ``(tokens, dim)`` embedded sentence numbers; None: positions count through the
+            document (:meth:`gtrans.modules.attention.DocumentAttention.forward`).
+        source_order: ``(source tokens, dim)`` the same of the source.
+        context: the context of each source; None: there is none.
+        memory: the pass of the memories over the batch; None: there are none.
+    """
+
+    own: Mapping[str, AttentionPlan]
+    cross: Mapping[str, AttentionPlan]
+    order: Tensor | None = None
+    source_order: Tensor | None = None
+    context: PackedContext | None = None
+    memory: MemoryPass | None = None
 
 
 class TransformerLayer(ResidualLayer):
@@ -40,33 +59,51 @@ class TransformerLayer(ResidualLayer):
     context_attn: ContextAttention | None
     memory: RecurrentMemory | None
 
-    def __init__(self, spec: LayerSpec) -> None:
+    def __init__(self, spec: LayerSpec, attention: str) -> None:
+        """``attention`` is one of :data:`gtrans.modules.attention.KINDS`."""
         super().__init__(spec)
         self.context_attn = None
         self.memory = None
         self.checkpoints = False
+        self.self_attn = spec.attention(attention)
+        self.self_attn_layer_norm = spec.norm()
 
-    def _computed(
-        self, run: Callable[[Tensor], Tensor], x: Tensor, plans: AttentionPlans
-    ) -> Tensor:
+    def _computed(self, run: Callable[[Tensor], Tensor], x: Tensor, around: Surroundings) -> Tensor:
         """``run(x)``, in training perhaps once more for the gradient; all are ``(tokens, dim)``."""
         if not (self.checkpoints and self.training and torch.is_grad_enabled()):
             return run(x)
-        if self.memory is not None and plans.memory is not None:
-            run = plans.memory.repeatable(run)
+        if self.memory is not None and around.memory is not None:
+            run = around.memory.repeatable(run)
         # What is random depends on the device of the arguments: `x` must be one.
         output: Tensor = checkpoint(run, x, use_reentrant=False)
         return output
 
-    def _with_context(
-        self, query: Tensor, own: Tensor, plans: AttentionPlans, plan: AttentionPlan | None
-    ) -> Tensor:
+    def _attend_to_self(self, x: Tensor, around: Surroundings, beside: bool) -> Tensor:
+        """Self-attention, the context behind it and the memory: ``(tokens, dim)``.
+
+        ``beside``: context attention, unless it is behind, has the same queries.
+        """
+
+        def attend(h: Tensor) -> Tensor:
+            own: Tensor = self.self_attn(h, h, around.own, around.order, around.order)
+            return self._with_context(h, own, around) if beside else own
+
+        x = self._residual(x, self.self_attn_layer_norm, attend)
+        if around.context is not None and "context" in around.own:
+            states, plan = around.context.states.to(x), around.own["context"]
+            x = self._behind_self_attention(
+                x, lambda part, query: part.attention(query, states, states, plan)
+            )
+        if self.memory is not None and around.memory is not None:
+            x = self.memory(x, around.memory)
+        return x
+
+    def _with_context(self, query: Tensor, own: Tensor, around: Surroundings) -> Tensor:
         """``own (tokens, dim)``, combined with context attention if the layer has it."""
-        if self.context_attn is None or self.context_attn.layer_norm is not None:
+        part = self.context_attn
+        if part is None or part.layer_norm is not None or around.context is None:
             return own
-        if plans.context is None or plan is None:
-            return own
-        combined: Tensor = self.context_attn(query, own, plans.context, plan)
+        combined: Tensor = part(query, own, around.context, around.own["context"])
         return combined
 
     def _behind_self_attention(
@@ -85,65 +122,17 @@ class TransformerLayer(ResidualLayer):
         x = part.combine(x, attend(part, query))
         return x if self.spec.pre_norm else part.layer_norm(x)
 
-    def _context_behind(
-        self, x: Tensor, plans: AttentionPlans, plan: AttentionPlan | None
-    ) -> Tensor:
-        """:meth:`_behind_self_attention` for the batch of ``plans``."""
-        if plans.context is None or plan is None:
-            return x
-        states = plans.context.states.to(x)
-        return self._behind_self_attention(
-            x, lambda part, query: part.attention(query, states, states, plan)
-        )
-
-    def _with_memory(self, x: Tensor, plans: AttentionPlans) -> Tensor:
-        """``x (tokens, dim)`` after it has updated and read the memory, if the layer has one."""
-        if self.memory is None or plans.memory is None:
-            return x
-        output: Tensor = self.memory(x, plans.memory)
-        return output
-
 
 class EncoderLayer(TransformerLayer):
     """Self-attention and feed-forward network."""
 
-    def __init__(self, spec: LayerSpec, attention: str) -> None:
-        """``attention`` is one of :data:`gtrans.modules.attention.KINDS`."""
-        super().__init__(spec)
-        self.self_attn = spec.attention(attention)
-        self.self_attn_layer_norm = spec.norm()
+    def forward(self, x: Tensor, around: Surroundings) -> Tensor:
+        """Packed states ``(tokens, dim) -> (tokens, dim)``."""
 
-    def forward(
-        self,
-        x: Tensor,
-        plans: AttentionPlans,
-        order: Tensor | None = None,
-    ) -> Tensor:
-        """``(tokens, dim) -> (tokens, dim)``.
+        def run(x: Tensor) -> Tensor:
+            return self._feed_forward(self._attend_to_self(x, around, beside=True))
 
-        Args:
-            x: packed states.
-            plans: the batch's attention plans.
-            order: ``(tokens, dim)`` embedded sentence numbers, or None; see
-                :meth:`gtrans.modules.attention.DocumentAttention.forward`.
-        """
-        return self._computed(lambda x: self._pass(x, plans, order), x, plans)
-
-    def _pass(self, x: Tensor, plans: AttentionPlans, order: Tensor | None) -> Tensor:
-        x = self._residual(
-            x,
-            self.self_attn_layer_norm,
-            lambda h: self._with_context(
-                h,
-                self.self_attn(
-                    h, h, lambda: plans.encoder_group, lambda: plans.encoder_global, order, order
-                ),
-                plans,
-                plans.encoder_context,
-            ),
-        )
-        x = self._context_behind(x, plans, plans.encoder_context)
-        return self._feed_forward(self._with_memory(x, plans))
+        return self._computed(run, x, around)
 
 
 class DecoderLayer(TransformerLayer):
@@ -156,71 +145,33 @@ class DecoderLayer(TransformerLayer):
 
     def __init__(self, spec: LayerSpec, attention: str, cross_attention: str) -> None:
         """``attention`` and ``cross_attention``: see :data:`gtrans.modules.attention.KINDS`."""
-        super().__init__(spec)
-        self.self_attn = spec.attention(attention)
-        self.self_attn_layer_norm = spec.norm()
+        super().__init__(spec, attention)
         self.encoder_attn = spec.attention(cross_attention)
         self.encoder_attn_layer_norm = spec.norm()
         if spec.two_feed_forwards:
             self.fc3, self.fc4 = spec.feed_forward()
             self.ffn_layer_norm = spec.norm()
 
-    def forward(
-        self,
-        x: Tensor,
-        encoded: Tensor,
-        plans: AttentionPlans,
-        order: Tensor | None = None,
-        source_order: Tensor | None = None,
-    ) -> Tensor:
+    def forward(self, x: Tensor, encoded: Tensor, around: Surroundings) -> Tensor:
         """One teacher-forced pass: ``(target tokens, dim) -> (target tokens, dim)``.
 
         Args:
             x: ``(target tokens, dim)`` packed.
             encoded: ``(source tokens, dim)`` packed encoder output.
-            plans: the batch's attention plans.
-            order: ``(target tokens, dim)`` embedded sentence numbers, or None.
-            source_order: ``(source tokens, dim)`` the same of the source, or None.
+            around: what else it reads.
         """
-        return self._computed(
-            lambda x: self._pass(x, encoded, plans, order, source_order), x, plans
-        )
 
-    def _pass(
-        self,
-        x: Tensor,
-        encoded: Tensor,
-        plans: AttentionPlans,
-        order: Tensor | None,
-        source_order: Tensor | None,
-    ) -> Tensor:
-        x = self._residual(
-            x,
-            self.self_attn_layer_norm,
-            lambda h: self.self_attn(
-                h, h, lambda: plans.decoder_group, lambda: plans.decoder_global, order, order
-            ),
-        )
-        x = self._context_behind(x, plans, plans.decoder_context)
-        x = self._first_feed_forward(self._with_memory(x, plans))
-        x = self._residual(
-            x,
-            self.encoder_attn_layer_norm,
-            lambda h: self._with_context(
-                h,
-                self.encoder_attn(
-                    h,
-                    encoded,
-                    lambda: plans.cross_group,
-                    lambda: plans.cross_global,
-                    order,
-                    source_order,
-                ),
-                plans,
-                plans.decoder_context,
-            ),
-        )
-        return self._feed_forward(x)
+        def attend_to_source(h: Tensor) -> Tensor:
+            own = self.encoder_attn(h, encoded, around.cross, around.order, around.source_order)
+            return self._with_context(h, own, around)
+
+        def run(x: Tensor) -> Tensor:
+            x = self._first_feed_forward(self._attend_to_self(x, around, beside=False))
+            return self._feed_forward(
+                self._residual(x, self.encoder_attn_layer_norm, attend_to_source)
+            )
+
+        return self._computed(run, x, around)
 
     def step(self, x: Tensor, state: DecodeState, layer: int, order: Tensor | None) -> Tensor:
         """One new token of every hypothesis: ``(hypotheses, dim) -> (hypotheses, dim)``.
@@ -231,26 +182,29 @@ class DecoderLayer(TransformerLayer):
             layer: number of this layer.
             order: ``(hypotheses, dim)`` embedded sentence numbers, or None.
         """
+        sources = None if state.context is None else state.context.for_layer(layer)
+
+        def attend_to_source(h: Tensor) -> Tensor:
+            own = self.encoder_attn.step_cross(h, state, layer, order)
+            part = self.context_attn
+            if part is None or sources is None or part.layer_norm is not None:
+                return own
+            return part.step(h, own, *sources)
+
         x = self._residual(
             x,
             self.self_attn_layer_norm,
             lambda h: self.self_attn.step_self(h, state, layer, order),
         )
-        if state.context is not None:
-            sources = state.context.for_layer(layer)
+        if sources is not None:
             x = self._behind_self_attention(
                 x, lambda part, query: part.attention.attend(query, *sources)
             )
         if self.memory is not None and state.memory is not None:
             keys, values, _ = state.memory.for_layer(layer)
             x = self.memory.step(x, keys, values)
-        x = self._first_feed_forward(x)
         x = self._residual(
-            x,
-            self.encoder_attn_layer_norm,
-            lambda h: self._step_with_context(
-                h, self.encoder_attn.step_cross(h, state, layer, order), state, layer
-            ),
+            self._first_feed_forward(x), self.encoder_attn_layer_norm, attend_to_source
         )
         return self._feed_forward(x)
 
@@ -258,15 +212,6 @@ class DecoderLayer(TransformerLayer):
         if not self.spec.two_feed_forwards:
             return x
         return self._network(x, self.fc3, self.fc4, self.ffn_layer_norm)
-
-    def _step_with_context(
-        self, query: Tensor, own: Tensor, state: DecodeState, layer: int
-    ) -> Tensor:
-        if self.context_attn is None or state.context is None:
-            return own
-        if self.context_attn.layer_norm is not None:
-            return own
-        return self.context_attn.step(query, own, *state.context.for_layer(layer))
 
 
 def context_sources(

@@ -41,7 +41,6 @@ from whole_set import documents_in, write_documents
 
 from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy
 from gtrans.decoding.translator import make_batches
-from gtrans.modules.packed import unpack
 from gtrans.optim.fused_adam import fuse
 
 YARDSTICK = "stock sentence Transformer"
@@ -50,7 +49,7 @@ SYSTEMS: dict[str, dict[str, Any] | None] = {
     YARDSTICK: None,
     SENTENCES: {"doc_mode": "full"},
     "G-Transformer, regroup": {"attention_backend": "regroup"},
-    "G-Transformer, varlen": {"attention_backend": "varlen"},
+    "G-Transformer, varlen": {"attention_backend": "auto"},
     "document Transformer": {"doc_mode": "full"},
 }
 # Words of a document and of a batch, the most telling first.
@@ -101,15 +100,12 @@ class Updates:
         """The batch as a data worker gives it."""
         if not self.ours:
             return batch
-        plan = self.model.planner.packed(batch["net_input"])
+        plan = self.model.plan_batch(self.model.plan_needs, batch["net_input"])
         return {**batch, "net_input": {**batch["net_input"], "plan": plan}}
 
     def passes(self, batch: Batch) -> int:
         """Forward and backward on a batch of the host; what gradients are divided by."""
         batch = self.device.place(batch)
-        if self.ours:
-            net_input = batch["net_input"]
-            batch = {**batch, "net_input": {**net_input, "plan": unpack(net_input["plan"])}}
         loss, size, _ = self.criterion(self.model, batch)
         self.optimizer.backward(loss)
         return int(size)

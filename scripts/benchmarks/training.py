@@ -28,7 +28,7 @@ SYSTEMS: dict[str, dict[str, Any] | None] = {
     "gtrans dense": {"attention_backend": "dense"},
     "gtrans document Transformer": {"doc_mode": "full"},
 }
-VARLEN = {"gtrans varlen": {"attention_backend": "varlen"}}  # needs CUDA
+VARLEN = {"gtrans varlen": {"attention_backend": "auto"}}  # needs CUDA
 
 
 def measure(args: argparse.Namespace, device: Device) -> Iterator[Row]:

@@ -19,7 +19,6 @@ from support.host_waits import HostWaits, pretend
 from support.suites import others_long
 
 from gtrans.modules.group_attention import BACKENDS
-from gtrans.modules.packed import unpack
 
 # Random numbers of the two devices would differ.
 NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
@@ -36,8 +35,8 @@ def tried(always: Container[str]) -> list[Any]:
 def with_plan(built: Built) -> dict[str, Any]:
     """A batch as a data worker makes it, on its way to the device."""
     batch = batch_of(built)
-    packed = built.model.planner.packed(batch["net_input"])
-    batch["net_input"] = built.task.complete_input(batch["net_input"]) | {"plan": packed}
+    plan = built.model.plan_batch(built.model.plan_needs, batch["net_input"])
+    batch["net_input"] = built.task.complete_input(batch["net_input"]) | {"plan": plan}
     return batch
 
 
@@ -53,10 +52,8 @@ def criterion_of(built: Built) -> Any:
 
 def loss_of(built: Built, batch: dict[str, Any]) -> torch.Tensor:
     """Loss and gradients of a batch whose plan has arrived."""
-    packed = batch["net_input"]["plan"]
-    net_input = {**batch["net_input"], "plan": None if packed is None else unpack(packed)}
     built.model.zero_grad()
-    loss: torch.Tensor = criterion_of(built)(built.model, {**batch, "net_input": net_input})[0]
+    loss: torch.Tensor = criterion_of(built)(built.model, batch)[0]
     loss.backward()
     return loss.detach()
 
@@ -158,9 +155,7 @@ def test_a_free_search_waits_twice_at_most(prepared_with_bert):
     built.model.eval()
     with HostWaits():
         pretend(built.model)
-    (few, before), (many, after) = (
-        steps_and_waits(built, words, free=True) for words in (3, 7)
-    )
+    (few, before), (many, after) = (steps_and_waits(built, words, free=True) for words in (3, 7))
     assert many > few
     assert after.count - before.count <= 2 * (many - few), after.places - before.places
 

@@ -40,7 +40,9 @@ def case(request: pytest.FixtureRequest) -> Case:
 
 @pytest.fixture(scope="module")
 def checkpoint(
-    case: Case, stock: StockCommands, prepared_with_bert: Path,
+    case: Case,
+    stock: StockCommands,
+    prepared_with_bert: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
     """A model that has been trained for two updates and validated."""
@@ -155,9 +157,7 @@ def test_search_with_a_memory_between_instances_is_one_pass(prepared_with_bert, 
     check_search(built, 4 if overlap else 3)  # of three documents
 
 
-@pytest.mark.parametrize(
-    "backend", ["regroup", pytest.param("dense", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("backend", ["regroup", pytest.param("dense", marks=pytest.mark.long)])
 def test_mixed_precision(case, backend, prepared_with_bert) -> None:
     """bf16 is ``--amp`` on a CPU; fp16 has the types that ``--amp`` has on CUDA."""
     built = build(case, prepared_with_bert, attention_backend=backend, dropout=0.0)

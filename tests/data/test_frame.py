@@ -16,7 +16,7 @@ from gtrans.data.frame import ONCE_A_UNIT, SENTENCE_MARKS, Frame
 from gtrans.data.symbols import add_symbols, symbol_of
 from gtrans.errors import GtransError
 from gtrans.models.gtransformer import GTransformer
-from gtrans.modules.layout import DocumentLayout
+from gtrans.modules.group_attention import DocumentLayout
 from gtrans.tasks.options import DocumentTranslationConfig, adopt_unit
 
 BOS, PAD, EOS, SRC, TGT = 0, 1, 2, 90, 91
@@ -75,12 +75,12 @@ def test_the_layout_finds_the_sentences(marks: str) -> None:
     one = frame(marks)
     layout = DocumentLayout.of_source(torch.tensor([source]), PAD, one.closing)
     first = 3 + one.extra
-    assert layout.sentences.sizes == [first, len(source) - first]
+    assert layout.sentence_lengths.tolist() == [first, len(source) - first]
     opening = BOS if one.opening == EOS else one.opening
     layout = DocumentLayout.of_target(torch.tensor([previous]), PAD, opening, EOS)
     # Where an end mark opens the next sentence it is in that one's group.
     first = 3 + one.extra if marks != "end" else 3
-    assert layout.sentences.sizes == [first, len(previous) - first]
+    assert layout.sentence_lengths.tolist() == [first, len(previous) - first]
 
 
 @given(

@@ -20,7 +20,7 @@ from gtrans.data.stream_windows import (
     stream_windows,
 )
 from gtrans.errors import GtransError
-from gtrans.modules.memory_plan import MemoryFlow
+from gtrans.modules.memory import MemoryFlow
 
 # ---- windows -------------------------------------------------------------------------------------
 

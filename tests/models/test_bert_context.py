@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from support.batches import context_plan
 from support.untrained import task_for, untrained
 
 from gtrans.errors import GtransError
 from gtrans.models.bert_context_transformer import BertContextTransformer
 from gtrans.models.gtransformer import GTransformer
-from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.context_attention import PackedContext
-from gtrans.modules.layout import DocumentLayout
 
 BOS, PAD, EOS, A, B, C = 0, 1, 2, 4, 5, 6
 BERT_DIM = 6
@@ -128,8 +127,7 @@ def test_context_attention_behind_self_attention_by_hand(side: str, pre_norm: bo
     part = layer.context_attn
     x, states = torch.randn(3, 16), torch.randn(7, BERT_DIM)
     context = PackedContext(states, torch.tensor([4, 3]))
-    rows = DocumentLayout.of_rows(torch.tensor([2, 1]))
-    plan = context.plan(rows.documents, 3)
+    plan = context_plan([2, 1], [4, 3])
     with torch.no_grad():
         query = part.layer_norm(x) if pre_norm else x
         attended = part.attention(query, states, states, plan)
@@ -137,7 +135,9 @@ def test_context_attention_behind_self_attention_by_hand(side: str, pre_norm: bo
         first = torch.sigmoid(part.gate.proj(torch.cat(pair, 1)))
         wanted = first * pair[0] + (1 - first) * pair[1]
         wanted = wanted if pre_norm else part.layer_norm(wanted)
-        found = layer._context_behind(x, AttentionPlans(rows, context=context), plan)
+        found = layer._behind_self_attention(
+            x, lambda part, query: part.attention(query, context.states, context.states, plan)
+        )
     torch.testing.assert_close(found, wanted)
 
 

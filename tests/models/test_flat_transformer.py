@@ -113,7 +113,7 @@ def test_the_encoder_is_that_of_the_paper(left: bool, bottom: int, no_segments: 
         for row, begin, sentence in zip(ROWS, begins, SENTENCES, strict=True)
     ]
     assert torch.allclose(found.states, torch.cat(expected), atol=1e-5)
-    assert found.layout.documents.sizes == [4, 3, 5]
+    assert found.layout.document_lengths.tolist() == [4, 3, 5]
 
 
 @pytest.mark.parametrize(("bottom", "tokens"), [

@@ -74,7 +74,7 @@ def test_flat_fuses_the_current_sentence_of_its_bottom_layers(prepared_with_bert
     outputs = outputs_of(encoder.layers)
     with torch.no_grad():
         found = built.model.encode(source).states
-        kept = encoder.plan(source).kept
+        kept = encoder.planned(source).further["kept"]
         bottom, top = outputs
         assert len(bottom) > len(kept) == len(top)
         expected = encoder.fusion.layer_norm((bottom[kept] + top) / 4)

@@ -11,7 +11,7 @@ from support.gtransformer_models import model_of
 from torch import Tensor, nn
 
 from gtrans.models.gtransformer_memory import GTransformerMemory
-from gtrans.modules.memory_plan import MemoryFlow
+from gtrans.modules.memory import MemoryFlow
 
 Instance = list[list[int]]
 LAYERS = {f"{part}_global_layers": 1 for part in ("encoder", "decoder", "cross")}

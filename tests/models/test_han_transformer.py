@@ -6,6 +6,7 @@ import json
 from argparse import Namespace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from support.contract import Case, batch_of, build, searched_and_read
@@ -16,8 +17,12 @@ from torch import Tensor, nn
 from gtrans.cli import main
 from gtrans.errors import GtransError
 from gtrans.modules.context_attention import PackedContext
-from gtrans.modules.hierarchical_attention import HierarchicalAttention, SentencesBefore
-from gtrans.modules.layout import Segments
+from gtrans.modules.group_attention import Segments
+from gtrans.modules.hierarchical_attention import (
+    HierarchicalAttention,
+    SentencesBefore,
+    sentences_before,
+)
 from gtrans.modules.residual import LayerSpec
 
 WINDOWS = Case("han_transformer_tiny", "window", "history")
@@ -53,12 +58,12 @@ def test_the_equations_word_by_word():
     sentences = [keys[:4], keys[4:9]]
     # the first current sentence has two sentences before it, the second one, the third none
     h = torch.randn(6, DIM)
-    asking = Segments(torch.tensor([0, 2, 5]), torch.tensor([2, 3, 1]))
     before = [
-        (torch.tensor([0, 1]), Segments(torch.tensor([4, 0]), torch.tensor([5, 4]))),
-        (torch.tensor([0]), Segments(torch.tensor([0]), torch.tensor([4]))),
+        (np.array([0, 1]), Segments(np.array([4, 0]), np.array([5, 4]))),
+        (np.array([0]), Segments(np.array([0]), np.array([4]))),
     ]
-    found = han(h, keys, SentencesBefore(asking, before, len(keys)))
+    made = sentences_before(np.array([2, 3, 1]), before, len(keys))
+    found = han(h, keys, SentencesBefore.of(made))
     wanted = [expected(han, word, sentences[::-1]) for word in h[:2]]
     wanted += [expected(han, word, sentences[:1]) for word in h[2:5]]
     torch.testing.assert_close(found[:5], torch.stack(wanted))

@@ -15,9 +15,15 @@ from gtrans.errors import GtransError
 from gtrans.models.base.parts.memory import parse_layers
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 from gtrans.models.memory_transformer import MemoryTransformer
-from gtrans.modules.layout import DocumentLayout
-from gtrans.modules.memory import MemorySpec, RecurrentMemory
-from gtrans.modules.memory_plan import MemoryFlow, MemoryPass, MemoryPlan
+from gtrans.modules.group_attention import DocumentLayout
+from gtrans.modules.memory import (
+    MemoryFlow,
+    MemoryPass,
+    MemoryPlan,
+    MemorySpec,
+    RecurrentMemory,
+    memory_plan,
+)
 from gtrans.modules.residual import LayerSpec
 
 BOS, PAD, EOS = 0, 1, 2
@@ -37,7 +43,7 @@ def layout_of(documents: list[list[int]]) -> DocumentLayout:
 
 def pass_over(layout: DocumentLayout, size: int) -> MemoryPass:
     """Of memories of ``size`` vectors; all documents begin."""
-    return MemoryPass(MemoryFlow(), MemoryPlan(layout, size))
+    return MemoryPass(MemoryFlow(), MemoryPlan.of(memory_plan(layout, size)))
 
 
 # ---- one layer -----------------------------------------------------------------------------------

@@ -15,11 +15,16 @@ from torch import Tensor
 
 from gtrans.decoding.document_search import DocumentHypothesis, DocumentSearch, SearchVocabulary
 from gtrans.decoding.options import SearchOptions
+from gtrans.models.base.encoder import EncoderOutput
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 from gtrans.modules.attention import DocumentAttention, MultiheadAttention
-from gtrans.modules.encoder_output import EncoderOutput
-from gtrans.modules.group_attention import BACKENDS, AttentionPlan
-from gtrans.modules.layout import DocumentLayout, Segments
+from gtrans.modules.group_attention import (
+    BACKENDS,
+    AttentionPlan,
+    DocumentLayout,
+    Segments,
+    attention_plan,
+)
 
 TOLERANCE = 1e-4
 PAD = 1
@@ -207,8 +212,8 @@ class _Entropies:
 def _padding_plan(padding: Tensor, keys: DocumentLayout) -> AttentionPlan:
     """Queries of padding ``(batch, length)`` see all keys of their document."""
     lengths = padding.sum(1)
-    queries = Segments(lengths.cumsum(0) - lengths, lengths)
-    return AttentionPlan(queries, keys.documents, int(lengths.sum()), keys.tokens, causal=False)
+    queries, documents = Segments.of(lengths), Segments.of(keys.document_lengths)
+    return AttentionPlan.of(attention_plan(queries, documents, (int(lengths.sum()), keys.tokens)))
 
 
 @torch.no_grad()
@@ -223,16 +228,15 @@ def test_attention_entropies(model: GTransformer) -> None:
     encoded = encode(model)
     _, extra = model.decoder(prev, encoded, return_all_layers=True)
     source, target = encoded.layout, extra["layout"]
-    table = model.encoder.embed_tokens
-    embedded = model.encoder.embed(source.pack(src_tokens), source.positions(False), table)
+    embedded = model.encoder.embedded(src_tokens, source)
 
     padding = src_tokens.eq(PAD)
     plan = _padding_plan(padding, source)
-    x = start = model.encoder.embed.scale * table.weight[PAD]
+    x = start = model.encoder.embed.scale * model.encoder.embed_tokens.weight[PAD]
     x = start.expand(int(padding.sum()), -1)
     inputs = [embedded, *encoded.layers]
     for number, layer in enumerate(model.encoder.layers):
-        attended = layer.self_attn(x, inputs[number], lambda: plan, lambda: plan)
+        attended = layer.self_attn(x, inputs[number], {"group": plan, "global": plan})
         x = layer._feed_forward(layer.self_attn_layer_norm(x + attended))
         expected = tensor(f"encoder_layer_out/{number}").transpose(0, 1)[padding]
         torch.testing.assert_close(x, expected, atol=TOLERANCE, rtol=0)
@@ -242,9 +246,9 @@ def test_attention_entropies(model: GTransformer) -> None:
     x = start.expand(int(padding.sum()), -1)
     for number, layer in enumerate(model.decoder.layers):
         keys = extra["layers"][number]
-        attended = layer.self_attn(x, keys, lambda: plan, lambda: plan)
+        attended = layer.self_attn(x, keys, {"group": plan, "global": plan})
         x = layer.self_attn_layer_norm(x + attended)
-        attended = layer.encoder_attn(x, encoded.states, lambda: cross, lambda: cross)
+        attended = layer.encoder_attn(x, encoded.states, {"group": cross, "global": cross})
         x = layer._feed_forward(layer.encoder_attn_layer_norm(x + attended))
         expected = tensor(f"decoder_inner_state/{number + 1}").transpose(0, 1)[padding]
         torch.testing.assert_close(x, expected, atol=TOLERANCE, rtol=0)

@@ -15,6 +15,7 @@ from support.untrained import dictionary, task_for
 from torch import Tensor
 
 from gtrans.errors import GtransError
+from gtrans.models.base.planning import taken
 from gtrans.models.flat_transformer import FlatBert, bert_windows
 from gtrans.models.gtransformer_bert import GTransformerBert
 from gtrans.modules.bert import (
@@ -29,7 +30,6 @@ from gtrans.modules.bert import (
     load_bert,
     token_types,
 )
-from gtrans.modules.layout import taken
 
 CPU = torch.device("cpu")
 

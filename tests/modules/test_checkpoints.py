@@ -42,9 +42,7 @@ def step(case: Case, data: Path, amp: bool = False, **options: Any) -> tuple[Any
 def test_losses_and_gradients_are_the_same(case: Case, amp: bool, prepared_with_bert: Path) -> None:
     further = {"memory_bptt": 2} if "memory" in case.arch else {}
     loss, gradients = step(case, prepared_with_bert, amp, **further)
-    again, found = step(
-        case, prepared_with_bert, amp, checkpoint_activations=True, **further
-    )
+    again, found = step(case, prepared_with_bert, amp, checkpoint_activations=True, **further)
     assert torch.equal(loss, again)
     assert gradients.keys() == found.keys()
     for name, gradient in gradients.items():

@@ -6,10 +6,10 @@ import math
 
 import pytest
 import torch
+from support.batches import context_plan
 
-from gtrans.modules.attention import MultiheadAttention
-from gtrans.modules.context_attention import ContextAttention, ContextGate, PackedContext
-from gtrans.modules.layout import DocumentLayout
+from gtrans.modules.attention import Gate, MultiheadAttention
+from gtrans.modules.context_attention import ContextAttention, PackedContext
 
 
 def attention(dim: int = 2, key_dim: int = 3) -> MultiheadAttention:
@@ -24,7 +24,7 @@ def sigmoid(x: float) -> float:
 @pytest.mark.parametrize("context_first", [False, True])
 def test_gate_by_hand(context_first: bool) -> None:
     """Eq 3.5: g of [B, D] is the share of B; Eq 3.10: d of [F, G] is the share of F."""
-    gate = ContextGate(1, context_first)
+    gate = Gate(1, other_first=context_first)
     with torch.no_grad():
         gate.proj.weight.copy_(torch.tensor([[0.5, -1.0]]))
         gate.proj.bias.fill_(0.25)
@@ -49,19 +49,18 @@ def test_attention_to_the_context_by_hand() -> None:
     wanted = mixed @ heads.out_proj.weight.T + heads.out_proj.bias
 
     context = PackedContext(states, torch.tensor([2]))
-    layout = DocumentLayout.of_rows(torch.tensor([1]))
     beside = ContextAttention(heads, "mean", context_first=False).eval()
     own = torch.tensor([[0.5, 0.25]])
-    found = beside(query, own, context, context.plan(layout.documents, 1))
+    found = beside(query, own, context, context_plan([1], [2]))
     assert torch.allclose(found, 0.5 * own + 0.5 * wanted, atol=1e-6)
 
 
 def test_every_row_sees_its_own_context_only() -> None:
     beside = ContextAttention(attention(), "mean", context_first=False).eval()
-    lengths, rows = torch.tensor([3, 1, 2]), DocumentLayout.of_rows(torch.tensor([2, 4, 1]))
+    lengths = torch.tensor([3, 1, 2])
     states, query = torch.randn(6, 3), torch.randn(7, 2)
     context = PackedContext(states, lengths)
-    plan = context.plan(rows.documents, 7)
+    plan = context_plan([2, 4, 1], [3, 1, 2])
     before = beside(query, query, context, plan)
     changed = states.clone()
     changed[3] += 1  # the context of the second row
@@ -88,9 +87,7 @@ def test_every_row_sees_its_own_context_only() -> None:
 )
 def test_drop_net(rate: float, lot: float, encoder: float, decoder: float) -> None:
     for context_first, share in ((False, encoder), (True, decoder)):
-        beside = ContextAttention(
-            attention(), "mean", context_first=context_first, drop_net=rate
-        )
+        beside = ContextAttention(attention(), "mean", context_first=context_first, drop_net=rate)
         assert beside.context_share(lot) == share
 
 

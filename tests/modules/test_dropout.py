@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gtrans.modules.dropout import dropout
+from gtrans.modules.linear import dropout
 
 
 @pytest.mark.parametrize("probability", [0.1, 0.3, 0.5, 0.9])
@@ -14,9 +14,7 @@ def test_share_scale_and_independence(probability: float) -> None:
     x = torch.full((4, 100_001), 2.0, requires_grad=True)
     output = dropout(x, probability, True)
     dropped = output.eq(0).float()
-    torch.testing.assert_close(
-        dropped.mean(1), torch.full((4,), probability), atol=6e-3, rtol=0.0
-    )
+    torch.testing.assert_close(dropped.mean(1), torch.full((4,), probability), atol=6e-3, rtol=0.0)
     kept = output[output.ne(0)]
     scaled = torch.full_like(kept, 2 / (1 - probability))
     torch.testing.assert_close(kept, scaled, rtol=1e-3, atol=0.0)

@@ -15,7 +15,7 @@ from torch import nn
 from gtrans.errors import GtransError
 from gtrans.models.base.warm_start import rename
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
-from gtrans.modules.positions import LearnedPositions, SinusoidalPositions
+from gtrans.modules.embedding import LearnedPositions, SinusoidalPositions
 
 
 def numbered(size: int, offset: int) -> LearnedPositions:

@@ -6,10 +6,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.batches import BATCHES, EOS, PAD, PLANS, batch_of, plans_of
+from support.batches import BATCHES, PLANS, batch_of, plans_of
 
 from gtrans.errors import GtransError
-from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.group_attention import (
     SHAPES,
     AttentionPlan,
@@ -17,16 +16,14 @@ from gtrans.modules.group_attention import (
     rounded_width,
     segment_attention,
 )
-from gtrans.modules.layout import DocumentLayout
 
 
-def compare(plans: AttentionPlans, name: str, heads: int = 2, dim: int = 8) -> None:
+def compare(plan: AttentionPlan, heads: int = 2, dim: int = 8) -> None:
     """Outputs and gradients of both backends agree to 1e-5."""
-    plan: AttentionPlan = getattr(plans, name)
-    torch.manual_seed(len(name))
-    sizes = (plan.query_tokens, plan.key_tokens, plan.key_tokens)
+    torch.manual_seed(1)
+    sizes = (*plan.size, plan.size[1])
     inputs = [torch.randn(size, dim, requires_grad=True) for size in sizes]
-    weight = torch.randn(plan.query_tokens, dim)
+    weight = torch.randn(plan.size[0], dim)
     results = []
     for attend in (segment_attention, lambda *a: dense_attention(*a)[0]):
         output = attend(*inputs, plan, heads)
@@ -41,23 +38,23 @@ def compare(plans: AttentionPlans, name: str, heads: int = 2, dim: int = 8) -> N
 @settings(max_examples=40)
 def test_regrouped_equals_dense(name: str, documents: list[list[int]], data: st.DataObject) -> None:
     other = [[data.draw(st.integers(0, 6)) for _ in document] for document in documents]
-    compare(plans_of(batch_of(documents, left=True), batch_of(other)), name)
+    compare(plans_of(batch_of(documents, left=True), batch_of(other))[name])
 
 
 @pytest.mark.parametrize("name", PLANS)
 def test_rounded_shapes_change_nothing(name: str) -> None:
     """Buckets of few shapes have padding and rows of padding; words and gradients are the same."""
-    source, target = batch_of([[3] * 9, [50], [1, 90, 2]], left=True), batch_of(
-        [[4] * 9, [41], [2, 60, 3]]
+    source, target = (
+        batch_of([[3] * 9, [50], [1, 90, 2]], left=True),
+        batch_of([[4] * 9, [41], [2, 60, 3]]),
     )
-    layouts = [plans_of(source, target).source, plans_of(source, target).words]
     results = []
     for shapes in SHAPES:
-        plan: AttentionPlan = getattr(AttentionPlans(*layouts, shapes=shapes), name)
+        plan = plans_of(source, target, shapes)[name]
         torch.manual_seed(1)
-        sizes = (plan.query_tokens, plan.key_tokens, plan.key_tokens)
+        sizes = (*plan.size, plan.size[1])
         inputs = [torch.randn(size, 8, dtype=torch.double, requires_grad=True) for size in sizes]
-        weight = torch.randn(plan.query_tokens, 8, dtype=torch.double)
+        weight = torch.randn(plan.size[0], 8, dtype=torch.double)
         output = segment_attention(*inputs, plan, 2)
         results.append([output, *torch.autograd.grad((output * weight).sum(), inputs)])
         for bucket in plan.buckets if shapes == "rounded" else ():
@@ -69,28 +66,27 @@ def test_rounded_shapes_change_nothing(name: str) -> None:
 
 def test_fewer_target_sentences_than_source_sentences() -> None:
     plans = plans_of(batch_of([[3, 4, 5], [2, 2]]), batch_of([[2], [1, 1]]))
-    compare(plans, "cross_group")
+    compare(plans["cross_group"])
 
 
 def test_more_target_sentences_are_refused() -> None:
-    plans = plans_of(batch_of([[3], [2, 2]]), batch_of([[3], [1, 1, 1]]))
     with pytest.raises(GtransError, match="row 1 .* 3 target sentences but only 2 source"):
-        _ = plans.cross_group.buckets
+        plans_of(batch_of([[3], [2, 2]]), batch_of([[3], [1, 1, 1]]))
 
 
 def test_cost_grows_with_sentences_not_with_the_document() -> None:
     """The padded rows and scores of 80 equal sentences are 80 times those of one."""
 
     def scores(sentences: int) -> int:
-        layout = DocumentLayout.of_source(batch_of([[23] * sentences]), PAD, EOS)
-        buckets = AttentionPlans(layout).encoder_group.buckets
+        source = batch_of([[23] * sentences])
+        buckets = plans_of(source, source)["encoder_group"].buckets
         return sum(b.count * b.query * b.key for b in buckets)
 
     assert scores(80) == 80 * scores(1)
 
 
 def test_ragged_sentences_waste_little() -> None:
-    layout = DocumentLayout.of_source(batch_of([[5, 200, 30, 31, 8, 60, 3, 45, 25]]), PAD, EOS)
-    buckets = AttentionPlans(layout).encoder_group.buckets
+    source = batch_of([[5, 200, 30, 31, 8, 60, 3, 45, 25]])
+    buckets = plans_of(source, source)["encoder_group"].buckets
     padded = sum(bucket.count * bucket.query for bucket in buckets)
-    assert padded < 1.25 * layout.tokens
+    assert padded < 1.25 * source.numel()

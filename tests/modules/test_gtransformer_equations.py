@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from support.batches import layouts_of, plans_of
 from support.gtransformer_equations import (
     GAMMA,
     document_attention,
@@ -12,8 +13,6 @@ from support.gtransformer_equations import (
 )
 
 from gtrans.modules.attention import KINDS, DocumentAttention
-from gtrans.modules.attention_plans import AttentionPlans
-from gtrans.modules.layout import DocumentLayout
 
 BOS, PAD, EOS = 0, 1, 2
 # two documents: 3 and 2 sentences on each side, of unequal lengths
@@ -46,24 +45,14 @@ def test_what_the_models_run_is_the_equation(kind, where, backend):
     module.backend = backend
     if module.global_attn is not None:
         module.global_attn.backend = backend
-    source = DocumentLayout.of_source(padded(SOURCE), PAD, EOS)
-    target = DocumentLayout.of_target(padded(TARGET), PAD, BOS, EOS)
-    plans = AttentionPlans(source, target)
-    keys = torch.randn(source.tokens, 12)
-    if where == "encoder":
-        queries = keys
-        plan = (lambda: plans.encoder_group), (lambda: plans.encoder_global)
-        sides = SOURCE, SOURCE
-    else:
-        queries = torch.randn(target.tokens, 12)
-        if where == "decoder":
-            keys = queries
-            plan = (lambda: plans.decoder_group), (lambda: plans.decoder_global)
-            sides = TARGET, TARGET
-        else:
-            plan = (lambda: plans.cross_group), (lambda: plans.cross_global)
-            sides = TARGET, SOURCE
-    found = module(queries, keys, *plan)
+    batch = padded(SOURCE), padded(TARGET)
+    made = plans_of(*batch)
+    plans = {kind: made[f"{where}_{kind}"] for kind in ("group", "global")}
+    sides = {"encoder": (0, 0), "decoder": (1, 1), "cross": (1, 0)}[where]
+    states = [torch.randn(layout.tokens, 12) for layout in layouts_of(*batch)]
+    queries, keys = (states[side] for side in sides)
+    found = module(queries, keys, plans)
+    sides = [(SOURCE, TARGET)[side] for side in sides]
     query_rows = queries.split([len(document) for document in sides[0]])
     key_rows = keys.split([len(document) for document in sides[1]])
     tags = [[group_tags(torch.tensor(one), EOS) for one in side] for side in sides]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.batches import BATCHES, BOS, EOS, PAD, batch_of
 
-from gtrans.modules.layout import DocumentLayout
+from gtrans.modules.group_attention import DocumentLayout
 
 
 def test_the_symbol_that_opens_the_decoder_input_opens_every_sentence() -> None:
@@ -29,8 +29,8 @@ def test_layout_agrees_with_counting(documents: list[list[int]], left: bool) -> 
     target = DocumentLayout.of_target(tokens, PAD, BOS, EOS)
     expected = [words + 2 for document in documents for words in document]
     for side in (layout, target):
-        assert side.sentences.sizes == expected
-        assert side.documents.sizes == [sum(w + 2 for w in d) for d in documents]
+        assert side.sentence_lengths.tolist() == expected
+        assert side.document_lengths.tolist() == [sum(w + 2 for w in d) for d in documents]
         assert side.sentence_counts.tolist() == [len(d) for d in documents]
         numbers = [k for d in documents for k, w in enumerate(d) for _ in range(w + 2)]
         assert side.sentence.tolist() == numbers

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from gtrans.modules import varlen_attention as varlen
 from gtrans.modules.attention import MultiheadAttention
-from gtrans.modules.group_attention import AttentionPlan, segment_attention
+from gtrans.modules.group_attention import AttentionPlan, segment_attention, to_device
 
 SOURCE = [[3, 0, 5], [7], [1, 2, 2]]
 TARGET = [[2, 4, 1], [9], [3, 1, 2]]
@@ -65,10 +64,10 @@ def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> A
 @pytest.mark.usefixtures("kernel")
 @pytest.mark.parametrize("name", PLANS)
 def test_kernels_are_told_the_segments(name: str) -> None:
-    plan: AttentionPlan = getattr(plans_of(batch_of(SOURCE, left=True), batch_of(TARGET)), name)
+    plan = plans_of(batch_of(SOURCE, left=True), batch_of(TARGET))[name]
     torch.manual_seed(0)
-    query = torch.randn(plan.query_tokens, 8)
-    key, value = torch.randn(2, plan.key_tokens, 8)
+    query = torch.randn(plan.size[0], 8)
+    key, value = torch.randn(2, plan.size[1], 8)
     torch.testing.assert_close(
         varlen.varlen_attention(query, key, value, plan, 2),
         segment_attention(query, key, value, plan, 2),
@@ -87,52 +86,45 @@ class Stand:
 
 
 def test_falls_back_where_they_may_not() -> None:
-    plan = plans_of(batch_of(SOURCE), batch_of(TARGET)).encoder_group
+    plan = plans_of(batch_of(SOURCE), batch_of(TARGET))["encoder_group"]
     attention = MultiheadAttention(8, 2)
-    x = torch.randn(plan.query_tokens, 8)
-    expected = attention(x, x, x, plan)
-    attention.backend = "varlen"
-    torch.testing.assert_close(attention(x, x, x, plan), expected)
+    x = torch.randn(plan.size[0], 8)
+    found = attention(x, x, x, plan)
+    attention.backend = "regroup"
+    torch.testing.assert_close(found, attention(x, x, x, plan))
 
 
-def test_a_warning_says_once_why_they_are_not_used(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_where_they_suit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(varlen, "_device_has_kernels", lambda device: device.index == 0)
-    varlen._warn.cache_clear()
-    plan = plans_of(batch_of(SOURCE), batch_of(TARGET)).encoder_group
-    suits: Callable[..., bool] = varlen.suits
+    plan = plans_of(batch_of(SOURCE), batch_of(TARGET))["encoder_group"]
+    partial = plans_of(batch_of([[3, 4], [2]]), batch_of([[2], [1]]))["cross_group"]
     old_card = Stand()
     old_card.device = torch.device("cuda", 1)
-    cases: list[tuple[tuple[Any, ...], str]] = [
-        ((Stand(), plan, 2, 0.1), "no attention dropout, which is 0.1"),
-        ((Stand(torch.float32), plan, 2, 0.0), "half precision"),
-        ((Stand(), plan, 16, 0.0), "heads must have a multiple of 8, at most 256 dim"),
-        ((Stand(dim=1024), plan, 2, 0.0), "dimensions, not 512"),
-        ((old_card, plan, 2, 0.0), "this CUDA device does not have them"),
-        ((torch.zeros(4, 64), plan, 2, 0.0), "they need a CUDA device"),
+    cases: list[tuple[tuple[Any, ...], bool]] = [
+        ((Stand(), plan, 2, 0.0), True),
+        ((Stand(torch.float16), plan, 8, 0.0), True),
+        ((Stand(), plan, 2, 0.1), False),  # dropout
+        ((Stand(torch.float32), plan, 2, 0.0), False),
+        ((Stand(), plan, 16, 0.0), False),  # heads of 4
+        ((Stand(dim=1024), plan, 2, 0.0), False),  # heads of 512
+        ((old_card, plan, 2, 0.0), False),
+        ((torch.zeros(4, 64), plan, 2, 0.0), False),  # on the CPU
+        ((Stand(), partial, 2, 0.0), False),  # keys that nobody sees
     ]
-    for arguments, reason in cases:
-        caplog.clear()
-        for _ in range(3):
-            assert not suits(*arguments)
-        (record,) = caplog.records
-        assert reason in record.getMessage() and "varlen" in record.getMessage()
-    caplog.clear()
-    assert suits(Stand(), plan, 2, 0.0) and suits(Stand(torch.float16), plan, 8, 0.0)
-    partial = plans_of(batch_of([[3, 4], [2]]), batch_of([[2], [1]])).cross_group
-    assert not suits(Stand(), partial, 2, 0.0)
-    assert not caplog.records
+    for arguments, expected in cases:
+        assert varlen.suits(*arguments) is expected, arguments
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="the real kernels need a CUDA device")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("name", PLANS)
 def test_kernels_on_cuda(name: str, dtype: torch.dtype) -> None:
-    plans = plans_of(batch_of(SOURCE, left=True).cuda(), batch_of(TARGET).cuda())
-    plan: AttentionPlan = getattr(plans, name)
+    made = plans_of(batch_of(SOURCE, left=True), batch_of(TARGET))[name]
+    gathers = {side: getattr(made, side) for side in ("query", "key")}
+    entries = vars(made) | {side: gather and vars(gather) for side, gather in gathers.items()}
+    plan = AttentionPlan.of(to_device(entries, torch.device("cuda")))
     torch.manual_seed(0)
-    sizes = (plan.query_tokens, plan.key_tokens, plan.key_tokens)
+    sizes = (*plan.size, plan.size[1])
     inputs = [torch.randn(s, 64, device="cuda", dtype=dtype, requires_grad=True) for s in sizes]
     if not varlen.suits(inputs[0], plan, 2, 0.0):
         pytest.skip("this CUDA device has no variable-length kernels")

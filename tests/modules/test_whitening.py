@@ -6,7 +6,7 @@ import hashlib
 
 import torch
 
-from gtrans.modules.whitening import SHRINKAGE, Whitening
+from gtrans.modules.bert import SHRINKAGE, Whitening
 
 NAME = hashlib.sha256(b"an encoder").hexdigest()
 

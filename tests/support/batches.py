@@ -6,8 +6,8 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from gtrans.modules.attention_plans import AttentionPlans
-from gtrans.modules.layout import DocumentLayout
+from gtrans.models.base.planning import cross_plans, self_plans
+from gtrans.modules.group_attention import AttentionPlan, DocumentLayout
 
 BOS, PAD, EOS = 0, 1, 2
 
@@ -30,8 +30,27 @@ def batch_of(documents: list[list[int]], left: bool = False) -> Tensor:
     return torch.tensor([p + r if left else r + p for r, p in zip(rows, pads, strict=True)])
 
 
-def plans_of(source: Tensor, target: Tensor) -> AttentionPlans:
-    return AttentionPlans(
+def layouts_of(source: Tensor, target: Tensor) -> tuple[DocumentLayout, DocumentLayout]:
+    return (
         DocumentLayout.of_source(source, PAD, EOS),
         DocumentLayout.of_target(target, PAD, BOS, EOS),
     )
+
+
+def plans_of(source: Tensor, target: Tensor, shapes: str = "exact") -> dict[str, AttentionPlan]:
+    """The plans :data:`PLANS` of a batch."""
+    encoded, read = layouts_of(source, target)
+    kinds = "group", "global"
+    made = {
+        "encoder": self_plans(encoded, kinds, shapes),
+        "decoder": self_plans(read, kinds, shapes, causal=True),
+        "cross": cross_plans(encoded, read, kinds, shapes),
+    }
+    return {f"{s}_{k}": AttentionPlan.of(e) for s, plans in made.items() for k, e in plans.items()}
+
+
+def context_plan(rows: list[int], context: list[int]) -> AttentionPlan:
+    """The plan by which rows of so many tokens see contexts of so many."""
+    layout = DocumentLayout.of_rows(torch.tensor(rows))
+    made = self_plans(layout, ("context",), "exact", torch.tensor(context))
+    return AttentionPlan.of(made["context"])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gtrans.modules.attention import DocumentAttention, GlobalGate, MultiheadAttention
+from gtrans.modules.attention import DocumentAttention, Gate, MultiheadAttention
 
 GAMMA = -1e8
 
@@ -54,7 +54,7 @@ def multi_head(
     return output
 
 
-def gate_sum(gate: GlobalGate, group: Tensor, global_: Tensor) -> Tensor:
+def gate_sum(gate: Gate, group: Tensor, global_: Tensor) -> Tensor:
     """The last two lines of Eq 10: ``H_L * g + H_G * (1 - g)``."""
     g = torch.sigmoid(gate.proj(torch.cat([group, global_], -1)))
     return group * g + global_ * (1 - g)

@@ -15,7 +15,7 @@ from gtrans.data.stream import StreamDataset
 from gtrans.data.stream_windows import StreamOptions
 from gtrans.models.gtransformer_memory import GTransformerMemoryConfig
 from gtrans.models.memory_transformer import MemoryTransformerConfig
-from gtrans.modules.memory_plan import MemoryFlow
+from gtrans.modules.memory import MemoryFlow
 from support.untrained import task_for
 
 COUNTS = [3, 7, 1, 12, 5, 2, 9, 4]

@@ -10,7 +10,7 @@ import pytest
 import torch
 from support.memory_models import model_of
 
-from gtrans.modules.memory_plan import MemoryFlow
+from gtrans.modules.memory import MemoryFlow
 from gtrans.tasks.parts import Batch
 from gtrans.tasks.parts.streams import Streams
 

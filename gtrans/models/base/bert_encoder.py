@@ -21,8 +21,8 @@ from gtrans.models.base.encoder import Encoder, StackDesign
 from gtrans.models.base.model import BERT_PIECES, DocumentModel
 from gtrans.models.base.options import UnitTransformerConfig
 from gtrans.modules.bert import BertWeights
-from gtrans.modules.layout import DocumentLayout
-from gtrans.modules.positions import LearnedPositions
+from gtrans.modules.embedding import LearnedPositions
+from gtrans.modules.group_attention import DocumentLayout
 
 
 @dataclass

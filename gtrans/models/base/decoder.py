@@ -9,17 +9,29 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
-from gtrans.data.frame import Frame
-from gtrans.models.base.encoder import StackDesign, longest_row, needs_of
-from gtrans.models.base.options import StackConfig, embedder, positions_and_norm
-from gtrans.models.base.planning import TargetPlanner, planned
+from gtrans.models.base.encoder import EncoderOutput, Stack, StackDesign
+from gtrans.models.base.options import StackConfig
+from gtrans.models.base.planning import (
+    BatchPlan,
+    Needs,
+    cross_plans,
+    entries_of,
+    lengths_without_end,
+    memory_plans,
+    self_plans,
+    source_documents,
+)
 from gtrans.models.base.stock_search import StockDecoder
 from gtrans.modules.attention import DocumentAttention, ProjectedKeys
-from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.chunked_loss import DecoderStates
-from gtrans.modules.context_attention import PackedContext
 from gtrans.modules.decode_state import DecodeState, effective_kinds
-from gtrans.modules.encoder_output import EncoderOutput
+from gtrans.modules.group_attention import (
+    DocumentLayout,
+    Entries,
+    on_host,
+    shared_prefixes,
+    to_device,
+)
 from gtrans.modules.layer_fusion import (
     DecoderGroupFusion,
     ProbabilityFusion,
@@ -27,14 +39,12 @@ from gtrans.modules.layer_fusion import (
     fuse_probabilities,
     run_layers,
 )
-from gtrans.modules.layout import DocumentLayout, Positions
 from gtrans.modules.linear import Linear
-from gtrans.modules.memory_plan import MemoryFlow
-from gtrans.modules.positions import LearnedPositions
-from gtrans.modules.transformer import DecoderLayer, context_sources, memory_sources
+from gtrans.modules.memory import MemoryFlow, MemoryPass
+from gtrans.modules.transformer import DecoderLayer, Surroundings, context_sources, memory_sources
 
 
-class Decoder(StockDecoder):
+class Decoder(Stack, StockDecoder):
     """The decoder: teacher-forced on packed tokens, or one token at a time.
 
     Logits of a decoder with several groups of layers are log-probabilities already. A softmax
@@ -42,12 +52,9 @@ class Decoder(StockDecoder):
     (:meth:`search_scores`).
 
     Attributes:
-        opening: id of the symbol that opens every sentence; in rows that begin with ``</s>``,
-            ``</s>`` opens them.
+        cross_kinds: kind of cross-attention of every layer.
+        groups: the groups of its layers that predict words.
     """
-
-    embed_positions: LearnedPositions | None
-    layernorm_embedding: nn.LayerNorm | None
 
     def __init__(
         self,
@@ -56,24 +63,11 @@ class Decoder(StockDecoder):
         embed_tokens: nn.Embedding,
         design: StackDesign,
     ) -> None:
-        super().__init__(dictionary)
-        frame = Frame.of(cfg, dictionary, dictionary)
-        self.opening = frame.opening
-        # Rows that begin with `</s>` are found without it (DocumentLayout.of_target).
-        if frame.opening == frame.eos and frame.document_mark is None:
-            self.opening = frame.bos
-        spec = design.spec
-        self.embed_tokens = embed_tokens
-        self.embed_positions, self.layernorm_embedding = positions_and_norm(cfg)
-        self.embed = embedder(cfg, design.by_sentence, design.has_groups)
-        self.self_kinds, self.cross_kinds = list(design.self_kinds), list(design.cross_kinds)
-        self.layers = nn.ModuleList(
-            DecoderLayer(spec, kind, cross)
-            for kind, cross in zip(self.self_kinds, self.cross_kinds, strict=True)
-        )
-        self.used_layers = design.used_layers or len(self.layers)
-        self.fusion = design.fusion(design.spec)
-        self.layer_norm = design.norm_after(self.fusion)
+        StockDecoder.__init__(self, dictionary)
+        spec, self.cross_kinds = design.spec, tuple(design.cross_kinds)
+        kinds = zip(design.self_kinds, self.cross_kinds, strict=True)
+        layers = [DecoderLayer(spec, kind, cross) for kind, cross in kinds]
+        self.build(cfg, embed_tokens, design, layers)
         self.transparent: TransparentAttention | None = None
         if design.transparent:
             self.transparent = TransparentAttention(design.transparent, len(self.layers))
@@ -101,7 +95,7 @@ class Decoder(StockDecoder):
         states_only: bool = False,
         return_all_layers: bool = False,
         memory: MemoryFlow | None = None,
-        plan: AttentionPlans | None = None,
+        plan: BatchPlan | None = None,
     ) -> tuple[Any, dict[str, Any]]:
         """Logits ``(batch, length, vocabulary)`` of every next token.
 
@@ -116,7 +110,7 @@ class Decoder(StockDecoder):
             return_all_layers: the dictionary also holds ``"layers"`` (the embedded input and
                 every layer's output, ``(tokens, dim)`` each) and ``"layout"``.
             memory: as in :meth:`gtrans.models.base.encoder.Encoder.forward`.
-            plan: what :attr:`planner` makes of the input; None: it is made now.
+            plan: of the input; None: it is made now.
         """
         layers: list[Tensor] = []
         features, layout = self.states(
@@ -146,29 +140,28 @@ class Decoder(StockDecoder):
         encoder_out: EncoderOutput,
         memory: MemoryFlow | None = None,
         layers: list[Tensor] | None = None,
-        plan: AttentionPlans | None = None,
+        plan: BatchPlan | None = None,
     ) -> tuple[Tensor, DocumentLayout]:
         """States before the output projection, ``(groups, tokens, dim)``, and their layout.
 
         The embedded input and every layer's output are appended to ``layers``, if it is given.
         """
         if plan is None:
-            plan = self.plan(prev_output_tokens, encoder_out)
-        plans = plan.reading(encoder_out.context, memory)
-        layout = plans.words
-        x = self._embedded(layout.pack(prev_output_tokens), self.embed.positions(layout))
-        several = encoder_out.layout.sentence_counts > 1
-        if encoder_out.source_of_row is not None:
-            several = several[encoder_out.source_of_row]
-        order = self.embed.order(layout.sentence_numbers, several[layout.row])
+            plan = self.planned(prev_output_tokens, encoder_out)
+        layout = plan.target
+        x = self.embedding(layout.pack(prev_output_tokens), self.embed.positions(layout))
+        numbers = layout.sentence, encoder_out.layout.most_sentences
+        order = self.embed.order(*numbers, plan.further["in_several"])
+        around = Surroundings(
+            plan.attention["decoder"], plan.attention["cross"], order, encoder_out.order,
+            encoder_out.context, MemoryPass.of(memory, plan.memory.get("decoder")),
+        )  # fmt: skip
         sources = self._sources(encoder_out)
         if layers is not None:
             layers.append(x)
 
         def run(number: int, x: Tensor) -> Tensor:
-            output: Tensor = self.layers[number](
-                x, sources[number], plans, order, encoder_out.order
-            )
+            output: Tensor = self.layers[number](x, sources[number], around)
             if layers is not None:
                 layers.append(output)
             return output
@@ -176,29 +169,68 @@ class Decoder(StockDecoder):
         return self._run(x, run), layout
 
     @property
-    def planner(self) -> TargetPlanner:
-        """Makes the plans of the decoder's input."""
-        needs = needs_of(self, {"decoder": self.self_kinds, "cross": self.cross_kinds})
-        dictionary = self.dictionary
-        return TargetPlanner(dictionary.pad(), self.opening, dictionary.eos(), needs)
+    def plan_needs(self) -> Needs:
+        """What :meth:`plan` must know of this decoder."""
+        return self.needs(decoder=self.self_kinds, cross=self.cross_kinds)
 
-    def plan(self, prev_output_tokens: Tensor, encoder_out: EncoderOutput) -> Any:
-        """The plans of input that is on the device of the model."""
-        context, layout = encoder_out.context, encoder_out.layout
+    @classmethod
+    def plan(
+        cls,
+        needs: Needs,
+        tokens: Tensor,
+        source: DocumentLayout,
+        context: Tensor | None = None,
+        source_of_row: Tensor | None = None,
+    ) -> Entries:
+        """The plan of decoder input, on the host.
 
-        def plans(
-            tokens: Tensor, source: DocumentLayout, lengths: Tensor | None, rows: Tensor | None
-        ) -> Any:
-            known = None if lengths is None else PackedContext.of_lengths(lengths)
-            return self.planner(tokens, source, known, rows)
+        Args:
+            needs: of this decoder.
+            tokens: ``(rows, length)`` the decoder's input.
+            source: the layout of the encoder's output.
+            context: ``(sources,)`` tokens of the context of each source, or None.
+            source_of_row: ``(rows,)`` the source of each row; None: the same number.
+        """
+        instances = source.instances
+        if instances is not None and source_of_row is not None:
+            instances = instances[source_of_row]
+        layout = cls.layout_of(needs, tokens).divided(instances)
+        lengths = layout.sentence_lengths
+        if needs.memory_steps == "instances":
+            lengths = layout.document_lengths
+        memory = memory_plans(
+            needs, "decoder", layout, lengths_without_end(layout, tokens, needs.eos, lengths)
+        )
+        documents = source_documents(source, source_of_row)
+        several = source.sentence_counts.gt(1)
+        several = several if documents is None else several[torch.from_numpy(documents)]
+        if source_of_row is not None and needs.further.get("shares_prefixes"):
+            layout = shared_prefixes(layout, tokens, source_of_row)
+        rows = None if source_of_row is None else source_of_row.numpy()
+        shapes = needs.shapes
+        own = self_plans(layout, needs.kinds["decoder"], shapes, context, True, rows)
+        cross = cross_plans(source, layout, needs.kinds["cross"], shapes, documents)
+        attention = {"decoder": own, "cross": cross}
+        return entries_of({"target": layout}, attention, memory, in_several=several[layout.row])
 
-        lengths = None if context is None else context.lengths
-        read = prev_output_tokens, layout, lengths, encoder_out.source_of_row
-        return planned(plans, prev_output_tokens.device, *read)
+    @staticmethod
+    def layout_of(needs: Needs, tokens: Tensor) -> DocumentLayout:
+        """The sentence structure of ``tokens (rows, length)`` on the host."""
+        return DocumentLayout.of_target(tokens, needs.pad, needs.opening, needs.eos)
+
+    def planned(self, prev_output_tokens: Tensor, encoder_out: EncoderOutput) -> BatchPlan:
+        """The plan of input that is on the device of the model; the host waits."""
+        layout, context = encoder_out.layout.on_host(), encoder_out.context
+        lengths = None if context is None else context.lengths.cpu()
+        rows = encoder_out.source_of_row
+        rows = None if rows is None else rows.cpu()
+        entries = self.plan(self.plan_needs, prev_output_tokens.cpu(), layout, lengths, rows)
+        return BatchPlan.of(to_device(entries, prev_output_tokens.device))
 
     def layout(self, prev_output_tokens: Tensor) -> DocumentLayout:
-        """The sentence structure of ``prev_output_tokens (batch, length)``."""
-        return self.planner.layout(prev_output_tokens)
+        """The sentence structure of ``prev_output_tokens (batch, length)``, on its device."""
+        made = self.layout_of(self.plan_needs, on_host({"tokens": prev_output_tokens})["tokens"])
+        return DocumentLayout.of_entries(to_device(made.entries(), prev_output_tokens.device))
 
     def search_scores(self, logits: Tensor) -> Tensor:
         """``(.., vocabulary)`` what a search adds up: log-probabilities in single precision.
@@ -256,7 +288,9 @@ class Decoder(StockDecoder):
             self.cross_kinds[:used],
             encoder_out.states,
             context_sources(self.layers[:used], encoder_out.context),
-            None if memory is None else memory_sources(self.layers[:used], memory, layout.shape[0]),
+            None
+            if memory is None
+            else memory_sources(self.layers[:used], memory, layout.documents),
         )
 
     def read_prefix(
@@ -304,7 +338,7 @@ class Decoder(StockDecoder):
     def step_states(self, tokens: Tensor, opens: Tensor, state: DecodeState) -> Tensor:
         """States of a :meth:`step` before the output projection: ``(groups, hypotheses, dim)``."""
         state.advance(opens)
-        order = self.embed.order(state.sentence_numbers, state.of_several)
+        order = self.embed.order(state.sentence, state.most_sentences, state.in_several)
 
         def run(number: int, x: Tensor) -> Tensor:
             output: Tensor = self.layers[number].step(  # type: ignore[operator]
@@ -312,7 +346,7 @@ class Decoder(StockDecoder):
             )
             return output
 
-        return self._run(self._embedded(tokens, state.positions(self.embed.by_sentence)), run)
+        return self._run(self.embedding(tokens, state.positions(self.embed.by_sentence)), run)
 
     def _run(self, x: Tensor, run: Callable[[int, Tensor], Tensor]) -> Tensor:
         """The layers in use on ``x (tokens, dim)``: ``(groups in use, tokens, dim)``."""
@@ -337,16 +371,6 @@ class Decoder(StockDecoder):
             return [encoder_out.states] * len(self.layers)
         sources: list[Tensor] = self.transparent(encoder_out.layers)
         return sources
-
-    def _embedded(self, tokens: Tensor, positions: Positions) -> Tensor:
-        x: Tensor = self.embed(
-            tokens, positions, self.embed_tokens, self.embed_positions, self.layernorm_embedding
-        )
-        return x
-
-    def max_positions(self) -> int:
-        """Most tokens of a row; sinusoidal positions have no limit."""
-        return longest_row(self.embed_positions, self.embed)
 
 
 def _choose(features: Tensor, layout: DocumentLayout, chosen: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ on nothing that is not here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import torch
@@ -19,23 +20,19 @@ from gtrans.checkpoints.identity import ModelIdentity
 from gtrans.data.vocabulary import Vocabulary
 from gtrans.errors import GtransError
 from gtrans.models.base.decoder import Decoder
-from gtrans.models.base.encoder import AttentionKinds, Encoder, StackDesign
+from gtrans.models.base.encoder import AttentionKinds, Encoder, EncoderOutput, StackDesign
 from gtrans.models.base.options import check_stack, layer_spec
 from gtrans.models.base.parts.fusion import check_fusion, decoder_groups, group_fusion, used_groups
-from gtrans.models.base.planning import PLANNED, BatchPlan, BatchPlanner, planned
+from gtrans.models.base.planning import PLANNED, BatchPlan, Needs, joined
 from gtrans.models.base.presets import DocumentModelConfig, Presets, resolve_sizes
 from gtrans.modules.attention import MultiheadAttention
-from gtrans.modules.attention_plans import AttentionPlans
-from gtrans.modules.bert import BertWeights
+from gtrans.modules.bert import PAD, BertWeights, Whitening
 from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.embedding import word_table
-from gtrans.modules.encoder_output import EncoderOutput
-from gtrans.modules.layout import DocumentLayout
-from gtrans.modules.memory import MemorySpec
-from gtrans.modules.memory_plan import MemoryFlow
+from gtrans.modules.group_attention import DocumentLayout, Entries, on_host, to_device
+from gtrans.modules.memory import MemoryFlow, MemorySpec
 from gtrans.modules.residual import LayerSpec
 from gtrans.modules.transformer import TransformerLayer
-from gtrans.modules.whitening import Whitening
 
 Model = TypeVar("Model", bound="DocumentModel")
 
@@ -309,7 +306,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         predict_at: Tensor | None = None,
         states_only: bool = False,
         memory: Any = None,
-        plan: BatchPlan | None = None,
+        plan: Entries | None = None,
         **source: Any,
     ) -> tuple[Any, dict[str, Any]]:
         """Logits ``(batch, target length, vocabulary)`` of every next token.
@@ -328,8 +325,8 @@ class DocumentModel(FairseqEncoderDecoderModel):
                 caller need not hold the logits of all tokens.
             memory: the memory with which the rows begin (None: all rows begin a document); it
                 receives the memory with which they end.
-            plan: what :attr:`planner` makes of the batch; None: it is made now, for which the
-                host waits once.
+            plan: what :meth:`plan_batch` makes of the batch; None: it is made now, for which
+                the host waits once.
             source: the rest of ``net_input``: in windows ``current (batch,)``, the number of
                 the current sentence in its row; in streams of instances ``instances (batch,
                 most)``, the sentences of every instance of a row, then zeros; BERT's output for
@@ -340,25 +337,25 @@ class DocumentModel(FairseqEncoderDecoderModel):
             :class:`gtrans.modules.chunked_loss.DecoderStates` instead of the logits.
         """
         flow = self._flow(memory)
-        if plan is None:
-            read = {"src_tokens": src_tokens, "prev_output_tokens": prev_output_tokens, **source}
-            plan = self.plan({**read, "source_of_row": source_of_row})
+        source = {"src_tokens": src_tokens, **source}
+        if plan is None or source_of_row is not None:
+            targets = {"prev_output_tokens": prev_output_tokens, "source_of_row": source_of_row}
+            planned = self.planned({**source, **targets})
+        else:
+            planned = BatchPlan.of(plan)
         if self.memory_spec is not None and flow is not None and torch.is_grad_enabled():
             for _ in range(self.memory_spec.passes - 1):
-                self._read(src_tokens, prev_output_tokens, flow, plan)
-        encoded = self.encode(
-            {"src_tokens": src_tokens, **source, "memory": flow, "plan": plan.source}
-        )
+                self._read(src_tokens, prev_output_tokens, flow, planned)
+        encoded = self.encode({**source, "memory": flow, "plan": planned})
         if source_of_row is not None:
             encoded = encoded.reordered(source_of_row)
-            encoded = encoded if self.shares_prefixes else encoded.copied()
         output: tuple[Any, dict[str, Any]] = self.decoder(
             prev_output_tokens,
             encoded,
             predict_at=predict_at,
             states_only=states_only,
             memory=flow,
-            plan=plan.target,
+            plan=planned,
         )
         if flow is not None:
             flow.earlier.clear()
@@ -384,18 +381,43 @@ class DocumentModel(FairseqEncoderDecoderModel):
         return encoded
 
     @property
-    def planner(self) -> BatchPlanner:
-        """Makes the plan of a batch, as an object without parameters.
+    def plan_needs(self) -> dict[str, Needs]:
+        """What :meth:`plan_batch` must know of ``encoder`` and ``decoder``; without parameters."""
+        decoder = replace(
+            self.decoder.plan_needs, further={"shares_prefixes": self.shares_prefixes}
+        )
+        return {"encoder": self.encoder.plan_needs, "decoder": decoder}
 
-        What it makes of ``net_input`` on the host, moved to the device of the model, can be given
-        to :meth:`forward` as ``plan``. Then the host does not wait for the device in a pass.
+    @classmethod
+    def plan_batch(cls, needs: Mapping[str, Needs], net_input: Mapping[str, Any]) -> Entries:
+        """The plan of a batch, on the host: index tensors for :meth:`forward`.
+
+        Args:
+            needs: :attr:`plan_needs` of the model.
+            net_input: the arguments of :meth:`forward`; without decoder input only the encoder's
+                part is planned.
         """
-        return BatchPlanner(self.encoder.planner, self.decoder.planner)
+        source = {name: net_input[name] for name in PLANNED if net_input.get(name) is not None}
+        if "word_pieces" in net_input:
+            source["context_lengths"] = net_input["word_pieces"].ne(PAD).sum(1)
+        plan = cls.plan_source(needs["encoder"], source)
+        if "prev_output_tokens" not in source:
+            return plan
+        layout = DocumentLayout.of_entries(plan["layouts"]["source"])
+        context, rows = plan["further"].get("context_lengths"), source.get("source_of_row")
+        tokens = source["prev_output_tokens"]
+        return joined(plan, cls.decoder_type.plan(needs["decoder"], tokens, layout, context, rows))
 
-    def plan(self, net_input: Mapping[str, Any]) -> BatchPlan:
+    @classmethod
+    def plan_source(cls, needs: Needs, source: Mapping[str, Tensor]) -> Entries:
+        """The encoder's part of :meth:`plan_batch`."""
+        return cls.encoder_type.plan(needs, source)
+
+    def planned(self, net_input: Mapping[str, Any]) -> BatchPlan:
         """The plan of a batch that is on the device of the model; the host waits once."""
         read = {name: net_input[name] for name in PLANNED if net_input.get(name) is not None}
-        return planned(self.planner, net_input["src_tokens"].device, read)
+        entries = self.plan_batch(self.plan_needs, on_host(read))
+        return BatchPlan.of(to_device(entries, net_input["src_tokens"].device))
 
     # ---- search --------------------------------------------------------------------------------
 
@@ -487,7 +509,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
             memory: the model's own :class:`CarriedState`; updated in place.
         """
         read = net_input["src_tokens"], net_input["prev_output_tokens"]
-        self._read(*read, memory, self.plan(net_input))
+        self._read(*read, memory, self.planned(net_input))
 
     @torch.no_grad()
     def remember(self, prev_output_tokens: Tensor, memory: Any) -> None:
@@ -510,15 +532,15 @@ class DocumentModel(FairseqEncoderDecoderModel):
         flow: MemoryFlow,
         plan: BatchPlan,
     ) -> None:
-        encoded: EncoderOutput = self.encoder(src_tokens, memory=flow, plan=plan.source)
-        self._read_target(prev_output_tokens, encoded, flow, plan.target)
+        encoded: EncoderOutput = self.encoder(src_tokens, memory=flow, plan=plan)
+        self._read_target(prev_output_tokens, encoded, flow, plan)
 
     def _read_target(
         self,
         prev_output_tokens: Tensor,
         encoded: EncoderOutput,
         flow: MemoryFlow,
-        plan: AttentionPlans | None = None,
+        plan: BatchPlan | None = None,
     ) -> None:
         if any(layer.memory is not None for layer in self.decoder.layers):
             self.decoder.states(prev_output_tokens, encoded, flow, plan=plan)

@@ -12,9 +12,8 @@ from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
 from gtrans.models.base.parts.fusion import FusionConfig
 from gtrans.models.base.presets import DocumentModelConfig, size_option
-from gtrans.modules.embedding import Embedder
+from gtrans.modules.embedding import Embedder, LearnedPositions
 from gtrans.modules.group_attention import BACKENDS
-from gtrans.modules.positions import LearnedPositions
 from gtrans.modules.residual import ACTIVATIONS, LayerSpec
 
 _LARGEST = 1e6
@@ -55,9 +54,10 @@ class StackConfig(DocumentModelConfig):
     )
     no_scale_embedding: Optional[bool] = size_option("do not scale embeddings by sqrt(dim)")
     attention_backend: ChoiceEnum(list(BACKENDS)) = option(  # type: ignore[valid-type]
-        "regroup",
-        "how attention is computed: regroup: sentences of similar length together; dense: as in "
-        "the equations; varlen: FlashAttention on CUDA in half precision, else as regroup",
+        "auto",
+        "how attention is computed: auto: FlashAttention on CUDA in half precision, where it can "
+        "be used, else as regroup; regroup: sentences of similar length together; dense: as in "
+        "the equations",
     )
     checkpoint_activations: bool = option(
         False,

@@ -3,7 +3,7 @@
 The models decode with ``begin`` and ``step`` and a state that knows which hypotheses belong to
 one source, so that keys and values of a source are computed and stored once. fairseq instead
 repeats the encoder's output for every hypothesis, and reorders it together with an
-``incremental_state``. The two base classes here adapt one to the other: repeating and
+``incremental_state``. The base class here adapts one to the other: repeating and
 reordering only record row numbers, and the state is created at the first step.
 """
 
@@ -12,22 +12,13 @@ from collections.abc import Callable
 from typing import Any, Optional
 
 import torch
-from fairseq.models import FairseqEncoder, FairseqIncrementalDecoder
+from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor
 
 from gtrans.modules.decode_state import DecodeState
-from gtrans.modules.encoder_output import EncoderOutput
-from gtrans.modules.packed import to_device
+from gtrans.modules.group_attention import to_device
 
 _STATE = "gtrans"
-
-
-class StockEncoder(FairseqEncoder):
-    """An encoder whose ``forward`` gives an :class:`EncoderOutput`."""
-
-    def reorder_encoder_out(self, encoder_out: EncoderOutput, new_order: Tensor) -> EncoderOutput:
-        """Row ``i`` continues row ``new_order[i]``."""
-        return encoder_out.reordered(new_order)
 
 
 class StockDecoder(FairseqIncrementalDecoder):
@@ -38,7 +29,7 @@ class StockDecoder(FairseqIncrementalDecoder):
     teacher_forced: Callable[..., tuple[Any, dict[str, Any]]]
 
     @abstractmethod
-    def begin(self, encoder_out: EncoderOutput, beam: int) -> DecodeState:
+    def begin(self, encoder_out: Any, beam: int) -> DecodeState:
         """The state before the first token, with ``beam`` hypotheses for every source."""
 
     @abstractmethod
@@ -48,7 +39,7 @@ class StockDecoder(FairseqIncrementalDecoder):
     def forward(
         self,
         prev_output_tokens: Tensor,
-        encoder_out: EncoderOutput,
+        encoder_out: Any,
         incremental_state: Optional[dict[str, Any]] = None,
         **options: Any,
     ) -> tuple[Any, dict[str, Any]]:
@@ -68,22 +59,15 @@ class StockDecoder(FairseqIncrementalDecoder):
             return self.teacher_forced(prev_output_tokens, encoder_out, **options)
         state = incremental_state.get(_STATE)
         if state is None:
-            state = incremental_state[_STATE] = self._begin(encoder_out, prev_output_tokens.size(0))
+            # The hypotheses of a source stay next to each other in all of fairseq's searches.
+            beam = max(prev_output_tokens.size(0) // encoder_out.layout.shape[0], 1)
+            state = incremental_state[_STATE] = self.begin(encoder_out, beam)
         opens = torch.zeros_like(prev_output_tokens[:, 0], dtype=torch.bool)
         logits = torch.empty(0)
         # One token, unless the first call comes with a longer prefix.
         for tokens in prev_output_tokens[:, state.step + 1 :].unbind(1):
             logits = self.step(tokens, opens, state)
         return logits[:, None], {"attn": None}
-
-    def _begin(self, encoder_out: EncoderOutput, hypotheses: int) -> DecodeState:
-        sources = encoder_out.layout.shape[0]
-        beam = max(hypotheses // sources, 1)
-        numbers = torch.arange(sources, device=encoder_out.states.device)
-        in_order = numbers.repeat_interleave(beam)
-        if encoder_out.source_of_row is None or torch.equal(encoder_out.source_of_row, in_order):
-            return self.begin(encoder_out, beam)
-        return self.begin(encoder_out.copied(), 1)
 
     def reorder_incremental_state(
         self, incremental_state: dict[str, Any], new_order: Tensor

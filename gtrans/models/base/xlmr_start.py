@@ -21,7 +21,7 @@ from gtrans.checkpoints.reading import told
 from gtrans.errors import GtransError
 from gtrans.libraries import require
 from gtrans.models.base.warm_start import WarmStartReport, grown
-from gtrans.modules.positions import OFFSET
+from gtrans.modules.embedding import OFFSET
 from gtrans.modules.pretrained_files import check_sizes, read_weights, refuse_code
 
 logger = logging.getLogger(__name__)

@@ -1,12 +1,12 @@
-"""The plans of batches: made where batches are made, unpacked on the device of the model."""
+"""The plans of batches: made where batches are made, in the processes that load data."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from gtrans.data.document_dataset import DocumentDataset
-from gtrans.modules.packed import unpack
-from gtrans.tasks.parts import Batch, TaskPart
+from gtrans.tasks.parts import TaskPart
 
 
 class Plans(TaskPart):
@@ -22,9 +22,4 @@ class Plans(TaskPart):
     def begin_batches(self, dataset: Any, workers: int, epoch: int) -> None:
         """Let the data set plan its batches for the model where the model is now."""
         if isinstance(dataset, DocumentDataset):
-            dataset.planner = self._model.planner.packed
-
-    def before_batch(self, batch: Batch) -> Batch:
-        """The batch with its plan unpacked."""
-        packed = batch.sample["net_input"].get("plan")
-        return batch if packed is None else batch.with_input(plan=unpack(packed))
+            dataset.plan_batch = partial(type(self._model).plan_batch, self._model.plan_needs)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gtrans.data.stream import StreamDataset
 from gtrans.data.stream_windows import Run
-from gtrans.modules.memory_plan import MemoryFlow
+from gtrans.modules.memory import MemoryFlow
 from gtrans.tasks.parts import Batch, TaskPart
 
 logger = logging.getLogger(__name__)

@@ -57,7 +57,7 @@ def add_memories(model: DocumentModel, cfg: Any) -> None:
     """Give each layer that ``cfg`` names a memory; none with ``memory_size`` 0.
 
     Memories are numbered from the encoder's bottom layer to the decoder's top layer, as
-    :class:`gtrans.modules.memory_plan.MemoryFlow` counts them; those of layers that are left out in
+    :class:`gtrans.modules.memory.MemoryFlow` counts them; those of layers that are left out in
     decoding, which write nothing, come last.
     """
     chosen = _chosen_layers(cfg)
