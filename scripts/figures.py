@@ -38,7 +38,7 @@ from gtrans.data.units import DocumentUnit, SentenceUnit, StreamUnit, Unit, Wind
 from gtrans.decoding.force_decode import score_tokens
 from gtrans.decoding.loading import import_plugin
 from gtrans.files import atomic_writer
-from gtrans.modules.attention import GlobalGate
+from gtrans.modules.attention import Gate
 from gtrans.modules.layer_fusion import group_tops
 from gtrans.tasks.document_translation import DocumentTranslationTask
 from gtrans.tasks.options import DocumentTranslationConfig
@@ -239,7 +239,7 @@ def gates() -> Figure:
     shown += [(f"--gate-bias {bias}", float(bias)) for bias in (0, 3, 5, 10)]
     for place, (_, bias) in enumerate(shown):
         with torch.no_grad():
-            mixed = GlobalGate(dim, bias).double()(group, other)
+            mixed = Gate(dim, bias).double()(group, other)
         opened = (mixed - group) / (other - group)
         low, middle, high = opened.flatten().quantile(
             torch.tensor([0.05, 0.5, 0.95], dtype=torch.double)
