@@ -37,7 +37,7 @@ from gtrans.files import CHECKPOINT, check_output
 from gtrans.messages import say
 from gtrans.models.base.checkpoint_fit import check_fit
 from gtrans.models.gtransformer import PRESETS, GTransformerConfig
-from gtrans.modules.positions import OFFSET
+from gtrans.modules.embedding import OFFSET
 from gtrans.modules.residual import ACTIVATIONS
 from gtrans.tasks.document_translation import DocumentTranslationTask
 from gtrans.tasks.options import DocumentTranslationConfig
