@@ -49,6 +49,10 @@ def require(names: Iterable[str], of: str) -> None:
             )
 
 
+# Never by name: `gtrans` on PyPI is another project.
+HERE = "type, in this project's folder: pip install"
+
+
 def missing_library(error: ModuleNotFoundError) -> str | None:
     """What to say of an import that failed; None if it is not a library that is missing."""
     name = (error.name or "").partition(".")[0]
@@ -63,11 +67,10 @@ def _way_to(name: str) -> str:
         return f"install the build that fits this machine, or: pip install {_pinned('torch')}"
     if name == "fairseq":
         return (
-            "type: pip install 'gtrans[build]' && pip install --no-build-isolation --no-deps "
+            f"{HERE} '.[build]' && pip install --no-build-isolation --no-deps "
             f"{_pinned('fairseq-fixed')}"
         )
-    extra = f"[{_EXTRAS[name]}]" if name in _EXTRAS else ""
-    return f"type: pip install 'gtrans{extra}'"
+    return f"{HERE} '.[{_EXTRAS[name]}]'" if name in _EXTRAS else f"{HERE} '.'"
 
 
 def _pinned(distribution: str) -> str:

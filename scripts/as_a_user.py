@@ -85,28 +85,31 @@ class User:
         for words in ("pip install --upgrade pip", f"pip install {torch}", f"pip install {wheel}"):
             self.types(words)
 
-    def follows(self, commands: list[str]) -> None:
+    def follows(self, commands: list[str], wheel: Path) -> None:
         """Type the quickstart's commands; a refusal must be one line that says what to install."""
         self.types("gtrans --help && gtrans score -h")
         corpus, *rest = commands
         self.types(corpus)
         said = self.types(rest[0], fails=True)
         print(said, end="")
-        way = re.fullmatch(r"gtrans: error: .* needs the library \w+, .*; type: (.*)\.\n", said)
-        if way is None or list(self.here.iterdir()) != [self.here / "text"]:
+        way = re.fullmatch(
+            r"gtrans: error: .* needs the library \w+, .*; type, in .* folder: (.*)\.\n",
+            said,
+        )
+        if way is None or list(self.here.iterdir()) != [self.here / "corpus"]:
             raise SystemExit("not one line before any work")
-        self.types(way[1])
+        self.types(way[1].replace("'.[", f"'{wheel}["))
         for command in rest:
             self.types(command)
         sentences = [len(Path(self.here, name).read_text(encoding="utf-8").splitlines())
-                     for name in ("text/test.en", "test.de")]  # fmt: skip
+                     for name in ("corpus/test.en", "document.de")]  # fmt: skip
         if sentences[0] != sentences[1]:
             raise SystemExit(f"{sentences[0]} lines became {sentences[1]}")
         package = self.types('cd / && python -c "import gtrans; print(gtrans.__path__[0])"').strip()
         self.types(f"cp -r {shlex.quote(package)}/shipped/exp_gtransformer .")
         self.types(SHORT_RECIPE)
         self.types(SHORT_CONFIGURATION.format(package=package, here=shlex.quote(str(self.here))))
-        self.types("gtrans show document/checkpoint_best.pt")
+        self.types("gtrans show checkpoints/document/checkpoint_best.pt")
 
     def row(self) -> str:
         """A row of the table: versions, commands, seconds."""
@@ -133,7 +136,7 @@ def rows(args: argparse.Namespace) -> Iterator[str]:
     for number, python in enumerate(args.python):
         user = User(python, args.out / f"user{number}")
         user.installs(wheel, torch)
-        user.follows(commands)
+        user.follows(commands, wheel)
         yield user.row()
 
 

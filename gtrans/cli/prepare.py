@@ -120,7 +120,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text.add_argument(
         "--segmenter",
         choices=SEGMENTERS,
-        help="find the words of Chinese with jieba (pip install 'gtrans[zh]'), as the experiments "
+        help="find the words of Chinese with jieba (pip install '.[zh]'), as the experiments "
         "on Chinese in the papers do (default: every character is a token)",
     )
     text.add_argument("--no-truecase", action="store_true", help="skip truecasing")

@@ -10,7 +10,7 @@ paper. The scale says how large everything is:
   small   a corpus of --data, named by --corpus, 3 + 3 layers: hours on a CPU
   paper   the papers' corpora in --data and their sizes, on GPUs
 
-The work is done by Snakemake (pip install 'gtrans[experiments]') with the rules of
+The work is done by Snakemake (pip install '.[experiments]') with the rules of
 exp_gtransformer/Snakefile; what follows -- goes to it, such as an executor for a cluster. See
 docs/reproducing.md.
 

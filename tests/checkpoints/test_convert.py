@@ -323,5 +323,3 @@ def test_a_document_model_starts_from_it(corpus: Path, tmp_path: Path) -> None:
         report = warm_start(model, str(path), sides, init_dict=init_dict)
         assert not report.new and not report.ignored and not report.grown
         assert_same_logits(random_model({}, source, target), model)
-
-

@@ -59,9 +59,7 @@ def sentences_of(
     text = folder / "text"
     text.write_text("".join(f"{sentence}\n" for sentence in sentences))
     pieces = [[*before, *source.encode(sentence).split()] for sentence in sentences]
-    return text, pieces, lambda found: [
-        target.decode(" ".join(one.hypotheses[0])) for one in found
-    ]
+    return text, pieces, lambda found: [target.decode(" ".join(one.hypotheses[0])) for one in found]
 
 
 def test_a_sentence_model_translates_the_same(tiny: TinyWorld, tmp_path: Path) -> None:

@@ -75,9 +75,7 @@ def prepare(text: Path, out: Path, *options: str) -> int:
 
 
 @pytest.fixture(scope="module")
-def world(
-    tiny: TinyWorld, bert: Path, tmp_path_factory: pytest.TempPathFactory
-) -> BertWorld:
+def world(tiny: TinyWorld, bert: Path, tmp_path_factory: pytest.TempPathFactory) -> BertWorld:
     folder = tmp_path_factory.mktemp("world")
     data = shutil.copytree(tiny.data, folder / "data")
     assert prepare(tiny.text, data, "--bert", str(bert)) == 0

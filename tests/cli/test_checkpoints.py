@@ -25,6 +25,7 @@ from gtrans.errors import GtransError
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
 
+
 @pytest.fixture(scope="module")
 def trained(tiny: TinyWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run of two updates, of two batches each, and a validation."""

@@ -80,7 +80,10 @@ def test_a_library_that_every_command_needs_is_named(command, tmp_path):
         "importlib.util.find_spec = lambda name: None if name == 'filelock' else find(name)\n"
     )
     output, errors = start(command, path=tmp_path).communicate(timeout=60)
-    message = "gtrans: error: the library filelock is not installed; type: pip install 'gtrans'.\n"
+    message = (
+        "gtrans: error: the library filelock is not installed; type, in this project's folder: "
+    )
+    message += "pip install '.'.\n"
     assert (output, errors) == ("", message)
 
 

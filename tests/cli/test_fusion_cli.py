@@ -74,9 +74,7 @@ def generate(
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "task", others_long(TASKS, ["translation", "translation_multi_linear"])
-)
+@pytest.mark.parametrize("task", others_long(TASKS, ["translation", "translation_multi_linear"]))
 def test_every_task_trains_and_tells_of_its_groups(task: str, runs: Runs) -> None:
     log = (runs[task] / "log").read_text()
     (line,) = re.findall(r":train:(\{.*\})", log)[-1:]
@@ -108,9 +106,7 @@ def test_every_task_decodes(
     assert some.lines("P") != done.lines("P")
 
 
-def test_the_order_of_languages_is_that_of_the_training(
-    tiny: TinyWorld, runs: Runs
-) -> None:
+def test_the_order_of_languages_is_that_of_the_training(tiny: TinyWorld, runs: Runs) -> None:
     done = generate(tiny, runs, "translation_multi_linear", "--langs", "de,en")
     assert done.status == 1
     line = done.stderr.strip().splitlines()[-1]

@@ -279,8 +279,7 @@ def test_words_of_pieces_that_are_gone_are_segmented_anew(world: World, tmp_path
     fewer.write_text("".join(f"{piece} 1\n" for piece in pieces if piece != long))
     model = world.published / "sentence.bpe.model"
     pipelines = [
-        SentencePiecePipeline("de", model, path)
-        for path in (world.published / "dict.txt", fewer)
+        SentencePiecePipeline("de", model, path) for path in (world.published / "dict.txt", fewer)
     ]
     word = long.replace("\u2581", "")
     whole, split = (pipeline.encode(word).split() for pipeline in pipelines)

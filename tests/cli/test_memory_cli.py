@@ -178,9 +178,7 @@ def test_two_processes(tiny, repo, tmp_path):
     )
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     options = ("--dropout", "0", "--lr", "1e-30", "--max-tokens", "256")
-    alone = losses(
-        train(tiny, tmp_path / "alone", *options, "--update-freq", "2", updates=6)
-    )
+    alone = losses(train(tiny, tmp_path / "alone", *options, "--update-freq", "2", updates=6))
     done = subprocess.run(
         [
             torchrun, "--no-python", "--standalone", "--nproc_per_node", "2",

@@ -126,9 +126,7 @@ def test_non_inferiority_stands_in_every_output(
     ref = write(tmp_path / "ref", "\n\n".join(lines) + "\n")
     old = write(tmp_path / "old", "\n\n".join(it.replace("viele", "wenig") for it in lines) + "\n")
     lines[3] = "Satz"
-    new = write(
-        tmp_path / "new", "\n\n".join(it.replace("viele", "wenig") for it in lines) + "\n"
-    )
+    new = write(tmp_path / "new", "\n\n".join(it.replace("viele", "wenig") for it in lines) + "\n")
     arguments = ["score", "--hyp", f"old={old}", f"new={new}", "--ref", ref, "--metrics"]
     arguments += ["chrf", "s_bleu", "--non-inferior"]
     latex, table = tmp_path / "t.tex", tmp_path / "t.csv"

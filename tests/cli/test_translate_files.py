@@ -150,9 +150,7 @@ def test_sentences_of_a_segment_have_ids_of_their_own(tiny: TinyWorld, tmp_path:
     assert main(["score", *map(str, scored)]) == 0
 
 
-def test_markup_in_rows_stays(
-    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_markup_in_rows_stays(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """As in a file of HTML or Markdown; rows of another direction stay as they are."""
     kept = '```json\n{"a": "It sang."}\n```'
     text = f"<p>It sang.</p>\n\n{kept}\nYou are <b>late</b>.<br>The old man.\nIt sang."
@@ -205,9 +203,7 @@ def test_a_test_set_has_a_line_for_each_segment(
     assert "is no plain text but subtitles (SRT)" in error(command(tiny, "--stream", *FAST), capsys)
 
 
-def test_no_page_ends_the_run(
-    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_no_page_ends_the_run(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """One that cannot be translated whole is told of, and the others are written."""
     source, out = tmp_path / "in", tmp_path / "out"
     source.mkdir()
@@ -483,4 +479,7 @@ def test_a_missing_library_is_one_line(
     monkeypatch.setattr("gtrans.decoding.translator.Translator.of", not_yet)
     (tmp_path / "a.md").write_text("It sang.\n")
     line = error(command(tiny, tmp_path / "a.md", "--output-dir", tmp_path / "o", *FAST), capsys)
-    assert "a.md' needs the library" in line and "type: pip install 'gtrans[documents]'" in line
+    assert (
+        "a.md' needs the library" in line
+        and "type, in this project's folder: pip install '.[documents]'" in line
+    )

@@ -258,9 +258,7 @@ def test_what_the_command_reads_is_never_overwritten(
     assert main(elsewhere(own, data / "test.hyp.de")) == 0
 
 
-def test_links_devices_and_fifos_stay(
-    argv: list[str], whole: str, tmp_path: Path
-):
+def test_links_devices_and_fifos_stay(argv: list[str], whole: str, tmp_path: Path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real" / "out")
     assert main(elsewhere(argv, tmp_path / "link")) == 0

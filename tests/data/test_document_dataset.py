@@ -45,9 +45,7 @@ def dataset(
     return DocumentDataset(Lines(words), Lines(target) if target else None, units, examples)
 
 
-def units_of(
-    words: list[int], target: list[int] | None, unit: Unit
-) -> list[tuple[int, int, int]]:
+def units_of(words: list[int], target: list[int] | None, unit: Unit) -> list[tuple[int, int, int]]:
     """First line, number of the first sentence, number of sentences of every unit."""
     sides = sizes(words), None if target is None else sizes(target)
     units = document_units(*sides, unit, "x")

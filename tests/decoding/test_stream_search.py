@@ -65,9 +65,7 @@ def test_no_sentence_of_a_stream_repeats_a_piece(marks: str) -> None:
 def test_scores_are_those_of_the_whole_document_read_at_once(marks, beam):
     """So the memory has been updated from the complete best hypothesis of each sentence."""
     model, search = model_of(marks), search_of(marks, beam=beam)
-    for document, found in zip(
-        DOCUMENTS, translate(search, [model], DOCUMENTS), strict=True
-    ):
+    for document, found in zip(DOCUMENTS, translate(search, [model], DOCUMENTS), strict=True):
         best = found[0]
         assert len(best.sentences) == len(document)
         source = search.frame.source([torch.tensor([*s, EOS]) for s in document])
@@ -119,9 +117,7 @@ def test_hypotheses_continue_the_best_ones():
 def test_k_sentences_give_k_sentences_within_their_limits(lengths, beam, limit):
     documents = [text(7, *sizes) for sizes in lengths]
     search = search_of(beam=beam, max_len_a=1.0, max_len_b=limit)
-    for document, found in zip(
-        documents, translate(search, [model_of()], documents), strict=True
-    ):
+    for document, found in zip(documents, translate(search, [model_of()], documents), strict=True):
         assert [s.tokens[-1] for s in found[0].sentences] == [EOS] * len(document)
         for words, sentence in zip(document, found[0].sentences, strict=True):
             assert 1 <= len(sentence.tokens) - 1 <= max(len(words) + limit, 1)

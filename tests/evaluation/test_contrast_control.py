@@ -80,6 +80,7 @@ def test_a_twin_gives_no_context():
 
 def test_an_item_with_the_same_context_gives_none():
     """Another question in the same text would leave the item as it is."""
+
     def item(number, context):
         return small_item(
             str(number), source=(context, f"It {number}."), target=("c.", f"Er {number}."),

@@ -124,9 +124,7 @@ def test_emphasis_that_finds_no_words_is_reported(tmp_path: Path) -> None:
     path.write_text("Title\n\n*The* **old** ~~man~~ [sang](x)\n")
     file = read(path)
     assert file.translated([["Titel", "A"]], " ").decode() == "Titel\n\n[A](x)\n"
-    assert list(map(str, file.notes)) == [
-        f"{path}:3: emphasis lost (1 x * and 1 x ** and 1 x ~~)"
-    ]
+    assert list(map(str, file.notes)) == [f"{path}:3: emphasis lost (1 x * and 1 x ** and 1 x ~~)"]
 
 
 @pytest.mark.parametrize(
@@ -150,9 +148,7 @@ def test_emphasis_that_finds_no_words_is_reported(tmp_path: Path) -> None:
         ("He <b>came</b>. She <i>went</i>.", "Er kam.|Ging.", "Er <b>kam</b>. <i>Ging</i>."),
     ],
 )
-def test_where_marks_go(
-    tmp_path: Path, source: str, translation: str, expected: str
-) -> None:
+def test_where_marks_go(tmp_path: Path, source: str, translation: str, expected: str) -> None:
     path = tmp_path / "a.html"
     path.write_text(f"<p>{source}</p>")
     file = read(path)

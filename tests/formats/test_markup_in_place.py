@@ -65,7 +65,7 @@ MARKDOWN = [
     "Area 10 m<sup>2</sup> of H<sub>2</sub>O, 10<sup>6</sup> times.\n",
     "E = 10*6* ok\n",
     '+++\ntitle = "My page"\n+++\n\nText here.\n',
-    ':::tip\nUse this.\n:::\n',
+    ":::tip\nUse this.\n:::\n",
     '!!! note "The title"\n    Body text here.\n\n??? tip\n    More text.\n',
     "{% include x %}\nText\n{: .wide}\n\n{{ var }} is {{ a_b_c }} here.\n\n## Title {#id}\n",
 ]
@@ -147,9 +147,7 @@ def test_markup_inside_and_beside_words(
         ("<p>x <span translate=no>N <i translate=yes>go</i> n</span> y</p>", ["x go y"]),
     ],
 )
-def test_what_html_says_is_not_translated(
-    tmp_path: Path, text: str, sentences: list[str]
-) -> None:
+def test_what_html_says_is_not_translated(tmp_path: Path, text: str, sentences: list[str]) -> None:
     file = read(tmp_path / "a.html", text)
     assert file.sentences == [sentences]
     assert written(file) == text and not file.notes

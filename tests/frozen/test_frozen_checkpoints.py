@@ -73,9 +73,7 @@ def test_a_frozen_checkpoint_gives_what_it_gave(
     generation = checkpoint.parent
     now = make.answers(generation, checkpoint.stem, data[generation], tmp_path)
     assert now["translations"] == before["translations"]
-    for scores, expected in zip(
-        now["log_probabilities"], before["log_probabilities"], strict=True
-    ):
+    for scores, expected in zip(now["log_probabilities"], before["log_probabilities"], strict=True):
         assert scores == pytest.approx(expected, abs=TOLERANCE, rel=0)
 
 

@@ -64,15 +64,15 @@ def gtrans(site: Path, folder: Path, *words: str, hidden: str = "") -> subproces
     [
         ("prepare --source-lang en --target-lang de --train t --out data", "torch", "torch=="),
         ("prepare --source-lang en --target-lang de --train t --out data", "fairseq",
-         "type: pip install 'gtrans[build]' && pip install --no-build-isolation --no-deps "
-         "fairseq-fixed=="),
+         "type, in this project's folder: pip install '.[build]' && pip install "
+         "--no-build-isolation --no-deps fairseq-fixed=="),
         ("prepare --source-lang en --target-lang de --train t --bert b --out d", "transformers",
-         "type: pip install 'gtrans[bert]'"),
+         "type, in this project's folder: pip install '.[bert]'"),
         ("prepare --source-lang en --target-lang de --train t --sentencepiece m --out d",
-         "sentencepiece", "type: pip install 'gtrans[mbart]'"),
+         "sentencepiece", "type, in this project's folder: pip install '.[mbart]'"),
         ("train data --arch gtransformer_tiny", "fairseq", "fairseq-fixed=="),
         ("translate --path model.pt --input t.en --output out", "torch", "torch=="),
-        ("score --hyp t --ref t", "sacrebleu", "type: pip install 'gtrans'"),
+        ("score --hyp t --ref t", "sacrebleu", "type, in this project's folder: pip install '.'"),
     ],
 )  # fmt: skip
 def test_what_is_missing_is_one_line_before_any_work(command, library, way, site, tmp_path):

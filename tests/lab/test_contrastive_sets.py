@@ -613,5 +613,3 @@ def test_the_candidates_as_translations(kind: str, published_sets: Path) -> None
 def check_random(whole: dict[str, Any]) -> None:
     share, items = whole["chance"], whole["items"]
     assert abs(whole["accuracy"] - share) < 4 * math.sqrt(share * (1 - share) / items)
-
-

@@ -367,8 +367,10 @@ def test_mistakes_of_scores(files: Path, capsys: pytest.CaptureFixture[str]) -> 
     (files / "other.json").write_text('{"all": {"accuracy": true}}')
     for words, message in (
         (["both.json"], "both.json: it has several systems (bad, good); name one:"),
-        (["both.json:bad", "set.json:good"],
-         "set.json: its part 5-8 has 9 sentences, that of both.json 8"),
+        (
+            ["both.json:bad", "set.json:good"],
+            "set.json: its part 5-8 has 9 sentences, that of both.json 8",
+        ),
         (["both.json:ugly"], "both.json: it has no system 'ugly', but bad, good."),
         (["nowhere.json"], "--path nowhere.json: there is no such file."),
         (["other.json"], "other.json: it is no file of `gtrans score --json`."),

@@ -173,9 +173,11 @@ def test_a_corpus_of_several_pairs_has_a_column_for_each_direction(corpora: Path
     table = several.tables["fusion-T4"]
     titles = [f"s-BLEU {it}" for it in ("en-de", "de-en", "en-it", "it-en")]
     assert list(several.columns(table)) == [*titles, "mean s-BLEU", "validation loss"]
-    assert not Plan({"scale": "paper", "tables": ["gtransformer-T2"], "data": str(corpora)}).corpus(
-        "europarl7"
-    ).pairs
+    assert (
+        not Plan({"scale": "paper", "tables": ["gtransformer-T2"], "data": str(corpora)})
+        .corpus("europarl7")
+        .pairs
+    )
 
 
 @pytest.mark.parametrize(
@@ -254,8 +256,20 @@ def test_a_dry_run_is_short_and_has_all_commands_with_verbose(
     assert main([*words, "--verbose"]) == 0
     lines = commands(capfd)
     names = {" ".join(shlex.split(it)[:2]) for it in lines}
-    assert {f"gtrans {it}" for it in ("make-corpus", "prepare", "train", "translate", "score",
-                                      "contrast", "generate", "analyse", "report")} <= names
+    assert {
+        f"gtrans {it}"
+        for it in (
+            "make-corpus",
+            "prepare",
+            "train",
+            "translate",
+            "score",
+            "contrast",
+            "generate",
+            "analyse",
+            "report",
+        )
+    } <= names
     (group,) = {it for it in lines if "--encoder-top-attention group" in it and " train " in it}
     assert group.startswith("gtrans train data/synthetic/plain --config gtransformer_randinit ")
     assert "--arch gtransformer_tiny" in group and group.count("--seed 1 ") == 1

@@ -177,9 +177,7 @@ def test_numbers_of_a_training_and_of_the_time_of_a_translation(plan: Plan, tmp_
     assert number("words a second", tmp_path / "x.tsv", tmp_path / "x.txt") == 2
 
 
-def test_means_over_directions_and_classes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_means_over_directions_and_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for part in ("train", "dev", "test"):
         for pair in ("de-en", "fr-en"):

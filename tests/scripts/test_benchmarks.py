@@ -142,11 +142,14 @@ def test_the_page_in_docs_is_made_from_its_numbers(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("decoding", "--size", "toy"), "`--size toy` needs `--out DIR`"),
-        *(pytest.param(*case, marks=pytest.mark.long) for case in (
-            (("decoding", "--rounds", "0", "--out", "o"), "`--rounds` must be at least 1"),
-            (("test-set", "--device", "cuda-fp16"), "invalid choice: 'cuda-fp16'"),
-            (("speed",), "invalid choice: 'speed'"),
-        )),
+        *(
+            pytest.param(*case, marks=pytest.mark.long)
+            for case in (
+                (("decoding", "--rounds", "0", "--out", "o"), "`--rounds` must be at least 1"),
+                (("test-set", "--device", "cuda-fp16"), "invalid choice: 'cuda-fp16'"),
+                (("speed",), "invalid choice: 'speed'"),
+            )
+        ),
     ],
 )
 def test_mistakes(arguments: tuple[str, ...], message: str) -> None:

@@ -117,9 +117,7 @@ def test_an_epoch_counts_every_word_once(tiny, stock, tmp_path):
     options = (*MEMORY, "--max-tokens", "400", "--max-epoch", "1")
     shown = ("--log-format", "json", "--log-interval", "1")
     two = in_two(stock, tiny.data, tmp_path / "two", *options, *shown, "--update-freq", "2")
-    one = log_of(
-        train(stock, tiny.data, tmp_path / "one", *options, *shown, "--update-freq", "4")
-    )
+    one = log_of(train(stock, tiny.data, tmp_path / "one", *options, *shown, "--update-freq", "4"))
     words = [
         [float(number) for number in re.findall(r'"wpb": "([0-9.]+)", "bsz"', log)]
         for log in (one, two)

@@ -1,0 +1,141 @@
+"""How pages are written: the field's terms, page budgets, links, names that can be installed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).parents[2]
+PAGES = sorted(
+    [*REPO.glob("*.md"), *(REPO / "docs").rglob("*.md"), REPO / "exp_gtransformer/README.md"]
+)
+IDS = [str(page.relative_to(REPO)) for page in PAGES]
+GENERATED = {"docs/benchmarks.md"}  # from the names of benchmarks
+# Words of a page without tables, code, figures and generated parts.
+BUDGETS = {
+    "README.md": 700, "CHANGELOG.md": 300, "exp_gtransformer/README.md": 500,
+    "docs/index.md": 200, "docs/installing.md": 350, "docs/quickstart.md": 700,
+    "docs/tutorial-iwslt17.md": 1000, "docs/documents.md": 900, "docs/concepts.md": 800,
+    "docs/troubleshooting.md": 1000, "docs/corpora.md": 700, "docs/training.md": 1200,
+    "docs/starting-from-a-sentence-model.md": 600, "docs/scaling.md": 600,
+    "docs/pretrained.md": 700, "docs/bert.md": 700, "docs/fusion.md": 700, "docs/decoding.md": 600,
+    "docs/evaluation.md": 1300, "docs/context-use.md": 1000, "docs/contrastive.md": 900,
+    "docs/resegmenting.md": 500, "docs/report.md": 350, "docs/combining.md": 500,
+    "docs/reproducing.md": 700, "docs/results.md": 900, "docs/comparing.md": 600,
+    "docs/fidelity.md": 300, "docs/reliability.md": 500, "docs/architecture.md": 500,
+    "docs/systems/index.md": 450,
+}  # fmt: skip
+SYSTEM = 350
+# The left column of the terms: what the pages, help and messages say otherwise.
+TERMS = {
+    r"trained on (for|in) ": "continued training; document batches",
+    r"lossless start|gates? a little open|gates closed|closed gates": "gate bias 10, gate bias 3",
+    r"what is loaded|loaded parameters|whole rate|of the rate": "pretrained parameters; multiplier",
+    r"authors' program|the program's": "the authors' code",
+    r"sentence marks|its marks|the marks": "special tokens",
+    r"word pieces|\bpieces\b": "subwords",
+    r"embedded corpus|generated corpus": "synthetic corpus",
+    r"\b00[0-4]-[TF]\d": "the paper's name",
+    r"not 0\.2 chrF2 worse": "non-inferiority (margin 0.2 chrF2)",
+    r"false context": "shuffled context",
+    r"\b(is|are) refused\b|\bis one line\b|are one line": "is rejected with an error",
+    r"\brecipes?\b": "run script, or config",
+    r"identity unknown|\bcarries its\b": "fingerprint; stores",
+    r"\bglance\b|read again": "summary; review",
+    r"nats a sentence": "nats per token",
+    r"\bweb pages, \b": "Debian",
+    r"not (yet )?tried|was not measured|with an earlier version": "(leave it out)",
+    r"so many|that of which|Of [A-Z]\w+, ": "(one clause at a time)",
+}  # fmt: skip
+LARGEST = 20_000
+ALL = 230_000
+
+
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def prose(text: str) -> str:
+    """A page without code, tables, figures, generated parts and addresses."""
+    text = re.sub(r"<!-- generated:.*?<!-- end -->", "", text, flags=re.DOTALL)
+    text = re.sub(r"^( *)```.*?^\1```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^\|.*$|^!\[.*$", "", text, flags=re.MULTILINE)
+    return re.sub(r"\]\([^)]*\)", "]", text)
+
+
+def test_all_pages_together_and_each_of_them_are_short() -> None:
+    sizes = {name: len(page.read_bytes()) for name, page in zip(IDS, PAGES, strict=True)}
+    assert sum(sizes.values()) <= ALL, sum(sizes.values())
+    assert max(sizes.values()) <= LARGEST, max(sizes, key=sizes.__getitem__)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_a_page_keeps_its_budget(page: Path) -> None:
+    name = str(page.relative_to(REPO))
+    words = len(re.findall(r"[^\W_][\w'’-]*", prose(text_of(page))))
+    budget = BUDGETS.get(name, SYSTEM if page.parent.name == "systems" else 3000)
+    assert words <= budget, f"{words} words"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_a_page_has_the_terms_of_the_field(page: Path) -> None:
+    text = re.sub(r"^( *)```.*?^\1```$|`[^`]*`", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
+    if str(page.relative_to(REPO)) in GENERATED:
+        return
+    found = {
+        f"{hit[0]!r}: {instead}"
+        for term, instead in TERMS.items()
+        if (hit := re.search(term, text))
+    }
+    assert not found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_paragraphs_are_short_and_p_stands_on_one_page(page: Path) -> None:
+    name = str(page.relative_to(REPO))
+    if name in GENERATED:
+        return
+    for paragraph in re.split(r"\n\s*\n|\n- ", prose(text_of(page))):
+        words = len(paragraph.split())
+        assert words <= 90, f"{words} words: {paragraph[:60]}"
+    if name not in {"docs/results.md", "docs/evaluation.md"}:
+        assert not re.search(r"\bp [=<] 0", prose(text_of(page)))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"^( *)```.*?^\1```$", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith(("http://", "https://", "#")):
+            continue
+        path, _, anchor = target.partition("#")
+        assert (page.parent / path).exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", text_of(page.parent / path), re.MULTILINE)
+            assert anchor in {
+                re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings
+            }, target
+
+
+def sources() -> list[Path]:
+    folders = ("gtrans", "scripts", "exp_gtransformer", "configs", "tests")
+    kinds = {".py", ".sh", ".yaml", ".txt", ".json", ".html"}
+    return [
+        path
+        for folder in folders
+        for path in (REPO / folder).rglob("*")
+        if path.suffix in kinds and path != Path(__file__)
+    ]
+
+
+def test_nothing_tells_to_install_the_stranger_s_package() -> None:
+    """`gtrans` on PyPI is a client of a web service; ours is installed from its files."""
+    wrong = re.compile(r"pip install (-U )?['\"]?gtrans(\[|['\"]?\s|['\"`]?$)", re.MULTILINE)
+    for path in [*PAGES, *sources(), REPO / "Makefile"]:
+        text = path.read_text(encoding="utf-8", errors="ignore").replace(
+            "`pip install gtrans` brought", ""
+        )
+        found = wrong.search(text)
+        assert not found, f"{path}: {found[0] if found else ''}"
