@@ -56,9 +56,10 @@ for direction in "${directions[@]}"; do
     --required-batch-size-multiple 1 "${lengths[@]}" "${DEVICE[@]}" "${FOR_TRANSLATE[@]}"
   detokenise=("$(program sacremoses)" -l "$target" -q detokenize)
   [[ ${#pieces[@]} == 1 ]] || detokenise=(cat)
-  # In the lines of the reference; a sentence that is too long for the model has no translation.
+  # In the lines of the reference; a sentence that is too long for the model has no translation. An unknown
+  # subword is no markup.
   # shellcheck disable=SC2016 # the words of that shell
-  RUN=text step translate "$stem.$target" "$stem.log" "$reference" -- bash -c 'sed -n "s/^D-//p" "$0" |
+  RUN=text step translate "$stem.$target" "$stem.log" "$reference" -- bash -c 'sed -n "s/<unk>/⁇/g; s/^D-//p" "$0" |
     awk -F "\t" "FILENAME == \"-\" { if (!(\$1 in text)) text[\$1] = \$3; next }
       /^[ \t]*(<d>)?[ \t]*\$/ { print \"\"; next } { print text[n++ + 0] }" - "$1" | "${@:2}"' \
     "$stem.log" "$reference" "${detokenise[@]}"
