@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import signal
 import statistics
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,7 +32,7 @@ from fairseq.optim.adam import FairseqAdamConfig
 from fairseq.optim.fp16_optimizer import FP16Optimizer
 from measuring import Device, Size
 from omegaconf import OmegaConf
-from report import Benchmark, Row, Rows, Target, table
+from report import Benchmark, Row, Rows, table
 from systems import BEAM, gtransformer, stock, write_sequences
 from torch import Tensor, nn
 from whole_set import documents_in, write_documents
@@ -56,7 +54,6 @@ SYSTEMS: dict[str, dict[str, Any] | None] = {
 CELLS = [(512, 16384), (2048, 16384), (512, 65536), (2048, 65536)]
 MORE_CELLS = [(8192, 16384), (8192, 65536), (1024, 16384), (1024, 65536)]
 TOY_CELLS = [(60, 120), (120, 240)]
-_CELL_SECONDS = 20
 _UPDATES = 100_000
 
 
@@ -126,28 +123,11 @@ class Updates:
             self.step(batch)
 
 
-@contextmanager
-def at_most(seconds: int) -> Iterator[None]:
-    """Ends what is inside with TimeoutError."""
-
-    def stop(*_: Any) -> None:
-        raise TimeoutError(f"longer than {seconds} s")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
+def outcome(work: Callable[[], Row]) -> Row:
+    """What ``work`` found, or why it found nothing, such as too little memory."""
     try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def outcome(work: Callable[[], Row], limit: int) -> Row:
-    """What ``work`` found, or why it found nothing."""
-    try:
-        with at_most(limit):
-            return work()
-    except (torch.OutOfMemoryError, TimeoutError, FloatingPointError, RuntimeError) as error:
+        return work()
+    except (FloatingPointError, RuntimeError) as error:
         return {"failed": f"{type(error).__name__}: {error}".partition("\n")[0][:200]}
 
 
@@ -198,10 +178,8 @@ def training(
         }
         for name, batches in cells.items():
             reset(device)
-            row = outcome(
-                partial(_speed, device, dictionary, systems[name], batches, args.seconds),
-                _CELL_SECONDS,
-            )
+            of = device, dictionary, systems[name], batches, args.seconds
+            row = outcome(partial(_speed, *of))
             yield {"part": "training", "system": name, "words": words, "batch": batch, **row}
             systems[name].optimizer.zero_grad()
 
@@ -238,32 +216,25 @@ def decoding(args: argparse.Namespace, device: Device, dictionary: Dictionary) -
     """Translating real documents, as documents and sentence by sentence."""
     lines = real_lines(args.documents, dictionary, args.document_count)
     sentences = [line for line in lines if line is not None]
-    documents = documents_in(lines)
-    singles = [[sentence] for sentence in sentences]
-    models: dict[str, Any] = {
-        name: device.model(_model(args.size, dictionary, options)).eval()
-        for name, options in list(SYSTEMS.items())[:3]
-    }
-    theirs, ours, gtrans = models.values()
-    place = device.place
-    write: dict[str, tuple[list[Any], Callable[[list[Any], int, int], int]]] = {
-        YARDSTICK: (sentences, partial(write_stock, theirs, dictionary, place)),
-        SENTENCES: (singles, partial(write_ours, ours, dictionary, place)),
-        "G-Transformer": (documents, partial(write_ours, gtrans, dictionary, place)),
+    theirs, ours, gtrans = (
+        device.model(_model(args.size, dictionary, options)).eval()
+        for options in list(SYSTEMS.values())[:3]
+    )
+    write: dict[str, tuple[list[Any], Callable[..., int]]] = {
+        YARDSTICK: (sentences, partial(write_stock, theirs)),
+        SENTENCES: ([[sentence] for sentence in sentences], partial(write_ours, ours)),
+        "G-Transformer": (documents_in(lines), partial(write_ours, gtrans)),
     }
     for rows, work in write.values():
-        outcome(partial(_written, device, partial(work, rows[:4], 4000, 4)), _CELL_SECONDS)
+        outcome(partial(work, dictionary, device.place, rows[:4], 4000, 4))
     for tokens, most in args.decoding_batches:
         for name, (rows, work) in write.items():
             reset(device)
-            yield {
-                "part": "decoding", "system": name, "batch": tokens, "most_rows": most,
-                "sentences": len(sentences), "rows": len(rows),
-                **outcome(
-                    partial(_written, device, partial(work, rows, tokens, most)),
-                    2 * _CELL_SECONDS,
-                ),
-            }  # fmt: skip
+            all_rows = partial(work, dictionary, device.place, rows, tokens, most)
+            about = {"sentences": len(sentences), "rows": len(rows)}
+            about |= {"batch": tokens, "most_rows": most}
+            row = outcome(partial(_written, device, all_rows))
+            yield {"part": "decoding", "system": name, **about, **row}
 
 
 def _written(device: Device, write: Callable[[], int]) -> Row:
@@ -314,7 +285,9 @@ def real_lines(path: Path | None, dictionary: Dictionary, most: int) -> list[Ten
     return found
 
 
-def long_document(args: argparse.Namespace, device: Device, dictionary: Dictionary) -> Any:
+def long_document(
+    args: argparse.Namespace, device: Device, dictionary: Dictionary
+) -> Iterator[Row]:
     """One update on one document of very many words."""
     for name in ("G-Transformer, regroup", "G-Transformer, varlen", "document Transformer"):
         if device.name == "cpu" and "varlen" in name:
@@ -323,21 +296,18 @@ def long_document(args: argparse.Namespace, device: Device, dictionary: Dictiona
             reset(device)
             model = _model(args.size, dictionary, SYSTEMS[name])
             updates = Updates(model, dictionary, device, ours=True)
-            batch = updates.planned(
-                document_batches(documents_of(words, 1, dictionary), dictionary, 1)[0]
-            )
-
-            def work(updates: Updates = updates, batch: Batch = batch) -> Row:
-                updates.step(batch)
-                reset(device)
-                return {
-                    "seconds": device.seconds(partial(updates.step, batch)),
-                    "gigabytes": gigabytes(device),
-                }
-
-            row = outcome(work, _CELL_SECONDS)
+            documents = documents_of(words, 1, dictionary)
+            batch = updates.planned(document_batches(documents, dictionary, 1)[0])
+            row = outcome(partial(_update, device, updates, batch))
             yield {"part": "long document", "system": name, "words": words, **row}
-            del model, updates, batch, work
+            del model, updates
+
+
+def _update(device: Device, updates: Updates, batch: Batch) -> Row:
+    updates.step(batch)
+    reset(device)
+    seconds = device.seconds(partial(updates.step, batch))
+    return {"seconds": seconds, "gigabytes": gigabytes(device)}
 
 
 PARTS: dict[str, Callable[..., Iterator[Row]]] = {
@@ -365,69 +335,55 @@ def measure(args: argparse.Namespace, device: Device) -> Iterator[Row]:
 
 def shown(rows: Rows) -> str:
     """Three tables: updates, beam search, a very long document."""
-    parts = []
-    updates = [row for row in rows if row["part"] == "training"]
-    speed = {(r["words"], r["batch"], r["system"]): r.get("words_per_second") for r in updates}
+    of: dict[str, list[Row]] = {}
+    for row in rows:
+        if "failed" not in row or row["part"] == "training":
+            of.setdefault(row["part"], []).append(row)
+    updates = sorted(of.get("training", []), key=lambda row: (row["batch"], row["words"]))
+    speed = {(it["words"], it["batch"], it["system"]): it.get("words_per_second") for it in updates}
     lines = []
-    for row in sorted(updates, key=lambda row: (row["batch"], row["words"])):
-        batch = f"{row['batch']:,}"
+    for row in updates:
+        cells = [row["system"], f"{row['words']:,}", f"{row['batch']:,}"]
         if "failed" in row:
-            lines.append([row["system"], f"{row['words']:,}", batch, row["failed"], "", "", ""])
+            lines.append([*cells, row["failed"], "", "", ""])
             continue
+        per_second = row["words_per_second"]
         of_stock = speed.get((row["words"], row["batch"], YARDSTICK))
-        memory = row["gigabytes"]
-        lines.append([
-            row["system"], f"{row['words']:,}", batch, "–" if memory is None else f"{memory:.1f}",
-            f"{row['words_per_second']:,.0f}",
-            f"{row['words_per_second'] / of_stock:.2f}" if of_stock else "–",
-            f"{_UPDATES * 16_384 / row['words_per_second'] / 3600:.1f}",
-        ])  # fmt: skip
+        ratio = f"{per_second / of_stock:.2f}" if of_stock else "–"
+        hours = _UPDATES * 16_384 / per_second / 3600
+        lines.append([*cells, _gib(row), f"{per_second:,.0f}", ratio, f"{hours:.1f}"])
     heads = ["model", "words of a document", "words of a batch", "GiB", "words a second",
              "of stock's", f"hours for {_UPDATES:,} x 16,384 words"]  # fmt: skip
-    if lines:
-        parts.append(table(heads, lines))
-    searches = [row for row in rows if row["part"] == "decoding" and "failed" not in row]
-    if searches:
-        parts.append(table(
-            ["beam search", "rows", "rows at once, at most", "tokens", "seconds",
-             "tokens a second"],
-            [[row["system"], f"{row['rows']:,}", f"{row['most_rows']:,}", f"{row['tokens']:,}",
-              f"{row['seconds']:.1f}", f"{row['tokens_per_second']:,.0f}"] for row in searches],
-        ))  # fmt: skip
-    long = [row for row in rows if row["part"] == "long document" and "failed" not in row]
-    if long:
-        parts.append(table(
-            ["one document", "words", "seconds of an update", "GiB"],
-            [[row["system"], f"{row['words']:,}", f"{row['seconds']:.2f}",
-              "–" if row["gigabytes"] is None else f"{row['gigabytes']:.1f}"] for row in long],
-        ))  # fmt: skip
-    return "\n".join(parts)
+    found = [table(heads, lines)] if lines else []
+    if searches := of.get("decoding"):
+        heads = ["beam search", "rows", "rows at once, at most", "tokens", "seconds"]
+        found.append(table([*heads, "tokens a second"], [
+            [row["system"], f"{row['rows']:,}", f"{row['most_rows']:,}", f"{row['tokens']:,}",
+             f"{row['seconds']:.1f}", f"{row['tokens_per_second']:,.0f}"] for row in searches
+        ]))  # fmt: skip
+    if long := of.get("long document"):
+        found.append(table(["one document", "words", "seconds of an update", "GiB"], [
+            [row["system"], f"{row['words']:,}", f"{row['seconds']:.2f}", _gib(row)] for row in long
+        ]))  # fmt: skip
+    return "\n".join(found)
 
 
-def targets(_: Rows) -> list[Target]:
-    """None on the CPU."""
-    return []
+def _gib(row: Row) -> str:
+    return "–" if row["gigabytes"] is None else f"{row['gigabytes']:.1f}"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of this benchmark alone."""
-    parser.add_argument(
-        "--documents", type=Path, metavar="FILE",
+    add = parser.add_argument
+    add("--documents", type=Path, metavar="FILE",
         help="gzipped text whose sentence lengths are decoded, an empty line between documents "
-        "(default: made-up lengths)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--document-count", type=int, default=200, metavar="N",
-        help="only the first N of them (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--seconds", type=float, default=1.5, metavar="N",
-        help="least time of a cell (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--parts", nargs="+", choices=list(PARTS), default=list(PARTS), metavar="PART",
-        help=f"{', '.join(PARTS)} (default: all, in this order)",
-    )  # fmt: skip
+        "(default: made-up lengths)")
+    add("--document-count", type=int, default=200, metavar="N",
+        help="only the first N of them (default: %(default)s)")
+    add("--seconds", type=float, default=1.5, metavar="N",
+        help="least time of a cell (default: %(default)s)")
+    add("--parts", nargs="+", choices=list(PARTS), default=list(PARTS), metavar="PART",
+        help=f"{', '.join(PARTS)} (default: all, in this order)")
 
 
 BENCHMARK = Benchmark(
@@ -445,6 +401,6 @@ BENCHMARK = Benchmark(
     rounds=None,
     measure=measure,
     table=shown,
-    targets=targets,
+    targets=lambda _: [],
     add_options=add_options,
 )

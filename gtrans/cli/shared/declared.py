@@ -16,7 +16,8 @@ from pathlib import Path
 # Where options are declared: in this package, then in fairseq.
 _OURS = ("tasks", "data", "models", "criterions", "optim", "modules")
 _FAIRSEQS = ("dataclass/configs.py", "dataclass/constants.py", "options.py", "registry.py", "optim",
-             "criterions", "tasks/__init__.py", "data/encoders")  # fmt: skip
+             "criterions", "tasks/__init__.py", "tasks/translation_multi_simple_epoch.py",
+             "data/encoders", "data/multilingual")  # fmt: skip
 # fairseq declares these while it looks for the classes that they choose among.
 _CHOOSING = {"criterion": "register_criterion", "optimizer": "register_optimizer",
              "lr_scheduler": "register_lr_scheduler", "task": "", "arch": "", "tokenizer": "",
@@ -37,7 +38,8 @@ class Option:
 
     Attributes:
         name: of the value.
-        kind: ``flag``; ``off``, a flag of what is on by default; ``int``, ``float`` or ``str``.
+        kind: ``flag``; ``off``, a flag of what is on by default; ``int``, ``float`` or ``str``;
+            ``optional``, which needs no value.
         choices: the words that it takes; empty if there are others, or if they are not known.
     """
 
@@ -65,6 +67,8 @@ def options() -> dict[str, Option]:
             kind = "off" if field["default"] == "True" else "flag"
         if kind not in ("off", "flag", "int", "float"):
             kind, choices = "str", _choices(kind)
+        if "argparse_const" in field["rest"]:  # its value may be left out
+            kind = "optional"
         one = Option(field["name"], kind, choices)
         aliases = re.findall(r'"argparse_alias": "(.*?)"', field["rest"])
         for flag in (_flag(field["name"]), *aliases):

@@ -115,6 +115,8 @@ def _declare(parser: argparse.ArgumentParser, flag: str, option: Option) -> None
     dest = option.name
     if option.kind in ("flag", "off"):
         parser.add_argument(flag, dest=dest, action="store_true")
+    elif option.kind == "optional":
+        parser.add_argument(flag, dest=dest, nargs="?")
     elif option.choices:
         parser.add_argument(flag, dest=dest, choices=option.choices)
     else:
