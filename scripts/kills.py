@@ -145,11 +145,6 @@ CASES = {
         # so high a rate that the loss soon rises
         steps=f"{_STEPS} --lr 0.1 --keep-interval-updates 2",
     ),
-    "train-stock": Case(
-        "fairseq-train {prepare}/data --user-dir {root}/gtrans --task document_translation "
-        f"{_SENTENCE} {_SIZE} {_LOSS} {_TRAINING} {_STEPS}",
-        ("run/checkpoint*.pt",), 3, CHECKPOINT,
-    ),
     "translate": Case(
         f"gtrans translate {_MODEL} --input {{corpus}}/corpus/test.en --output out.de {_SEARCH}",
         ("out.de",), 2,

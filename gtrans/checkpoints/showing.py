@@ -27,7 +27,7 @@ from gtrans.text.prepared_folder import (
     check_recorded,
     read_state,
 )
-from gtrans.training.made_from import recorded
+from gtrans.train.compare import recorded_in
 
 _CHECKPOINTS = "checkpoint*.pt"
 _UNKNOWN = "identity unknown: it does not say what it was made from"
@@ -264,7 +264,7 @@ def _training(state: Mapping[str, Any]) -> dict[str, Any]:
 
 def _made_from(state: Mapping[str, Any], path: Path) -> dict[str, Any] | None:
     """The training data and the start of the run."""
-    run = recorded(state, path)
+    run = recorded_in(state, path)
     if run is None:
         return None
     starts = run.get("start") or {}

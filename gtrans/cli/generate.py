@@ -32,6 +32,8 @@ def hand_over(argv: Sequence[str]) -> None:
     from fairseq import options
 
     from gtrans.cli.shared.fairseq_commands import parse
+    from gtrans.decoding.loading import check_whole
+    from gtrans.decoding.options import split_paths
 
     # fairseq-generate declares an architecture, too, for tasks that ask the model for options.
     args, _ = parse(
@@ -40,4 +42,6 @@ def hand_over(argv: Sequence[str]) -> None:
         argv,
         add=lambda parser: parser.add_argument("--arch", "-a", metavar="ARCH", default="wav2vec2"),
     )
+    for path in split_paths(args.path):
+        check_whole(path)
     main(args)

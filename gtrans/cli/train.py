@@ -1,16 +1,18 @@
-"""Train a model: fairseq-train with the tasks and models of this project.
+"""Train a model, with the options of fairseq-train.
 
 --config NAME reads a file of configs/, --config FILE one of your own; options on the command line
-win. All options are fairseq-train's; no --user-dir is needed, and --task is document_translation
-unless it is given. torchrun and fairseq's own start of one worker for each device work as with
-fairseq-train.
+win. No --user-dir is needed, and --task is document_translation unless it is given. A process is
+started for each GPU, or by torchrun or srun. The same command goes on with a training that was
+stopped.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -18,6 +20,7 @@ from gtrans.cli.shared import VERBOSE
 from gtrans.cli.shared.config_file import take_config
 from gtrans.cli.shared.early_checks import check_training
 from gtrans.cli.shared.train_help import HELP, HELP_ALL, asks_for_first_help, first_help
+from gtrans.known_warnings import hide_known_warnings
 from gtrans.libraries import ENGINE
 
 EXAMPLE = "gtrans train data-bin --config tiny --save-dir checkpoints"
@@ -37,17 +40,15 @@ def hand_over(argv: Sequence[str]) -> None:
     words = own if config is None else config.words(own)
     if not {*HELP, HELP_ALL} & set(argv):
         check_training(words)
-    # Imported on demand: torch and fairseq need seconds. fairseq's command is first, because it
-    # sets the log up.
-    import fairseq_cli.train  # noqa: F401
+    _set_up_log()
+    # Imported on demand: torch and fairseq need seconds.
     import torch
     from fairseq import options
-    from fairseq.data.plasma_utils import PlasmaStore
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-    from fairseq.distributed import utils as distributed_utils
 
     from gtrans.cli.shared.fairseq_commands import parse
-    from gtrans.training.limits import check_limits
+    from gtrans.train.launch import launch
+    from gtrans.train.limits import check_limits
 
     words = [word for word in words if word != VERBOSE]
     of_file = words[: len(words) - len(own)] if config is not None else []
@@ -59,27 +60,31 @@ def hand_over(argv: Sequence[str]) -> None:
         config.share_batch(args, own)
     cfg = convert_namespace_to_omegaconf(args)
     check_limits(cfg)
-    with ExitStack() as stack:
-        if cfg.common.use_plasma_view:
-            server = PlasmaStore(path=cfg.common.plasma_path)
-            stack.callback(server.server.kill)
-        if args.profile:
-            stack.enter_context(torch.cuda.profiler.profile())
-        distributed_utils.call_main(cfg, partial(work, verbose=VERBOSE in argv))
+    with torch.cuda.profiler.profile() if args.profile else nullcontext():
+        launch(cfg, partial(work, verbose=VERBOSE in argv))
 
 
 def work(cfg: Any, verbose: bool) -> None:
     """What each process of the training does; a new one has not imported the plugin yet."""
-    from fairseq_cli.train import main
+    _set_up_log()
+    hide_known_warnings()
+    from fairseq.utils import import_user_module
 
     from gtrans.cli.shared.short_log import short_log
     from gtrans.decoding.loading import import_plugin
-    from gtrans.training import saving, stopping
+    from gtrans.train.main import train
 
     import_plugin()
-    try:
-        with short_log(verbose):
-            main(cfg)
-        saving.check_end()
-    finally:
-        stopping.unwatch()
+    import_user_module(cfg.common)
+    with short_log(verbose):
+        train(cfg)
+
+
+def _set_up_log() -> None:
+    """Log to the standard output; before fairseq is imported, which otherwise logs all there is."""
+    logging.basicConfig(
+        format="%(asctime)s | %(levelname)s | %(name)s | %(message)s",
+        datefmt="%Y-%m-%d %H:%M:%S",
+        level=os.environ.get("LOGLEVEL", "INFO").upper(),
+        stream=sys.stdout,
+    )

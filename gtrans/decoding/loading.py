@@ -24,9 +24,10 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from gtrans.checkpoints.identity import ModelIdentity
-from gtrans.checkpoints.reading import options_of, read_checkpoint, reading
+from gtrans.checkpoints.reading import check_values, options_of, read_checkpoint, reading
 from gtrans.errors import GtransError
 from gtrans.messages import say
+from gtrans.models.base.checkpoint_fit import check_fit
 from gtrans.text.prepared_folder import check_data_folder
 
 TASK = "document_translation"
@@ -94,6 +95,7 @@ def load_models(
     models: list[Any] = []
     for path in paths:
         held = read_checkpoint(path, in_memory=False)
+        check_whole(path)
         _check(held, path, folder)
         try:
             loaded, _, task = checkpoint_utils.load_model_ensemble_and_task(
@@ -106,6 +108,7 @@ def load_models(
             if not overrides:
                 raise
             raise GtransError(f"`--model-overrides`: {str(error).splitlines()[0]}") from None
+        loaded[0].loaded_from = path  # for messages
         models += loaded
     kind = str(task.cfg.context_kind)
     if "context_sentence" in options and kind != "fixed":
@@ -209,6 +212,19 @@ def check_described(state: Mapping[str, Any], path: str | Path) -> None:
     with reading(path, "the options of its task"):
         typed = OmegaConf.structured(TASK_DATACLASS_REGISTRY[TASK])
         OmegaConf.merge(typed, {name: value for name, value in task.items() if name in typed})
+
+
+def check_whole(path: str) -> None:
+    """Refuse a checkpoint that fairseq is to load but that does not describe itself rightly.
+
+    Raises:
+        GtransError: it is unreadable, its parameters are not finite or not those of the model that
+            it describes, or its identity is damaged.
+    """
+    state = read_checkpoint(path, in_memory=False)
+    check_values(state["model"], path)
+    check_fit(state, path)
+    ModelIdentity.of_state(state.get("task_state"), path)
 
 
 def not_finite(models: Iterable[Any]) -> GtransError:

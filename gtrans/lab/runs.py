@@ -10,7 +10,7 @@ from pathlib import Path
 from gtrans.checkpoints.reading import read_checkpoint, reading
 from gtrans.errors import GtransError
 from gtrans.messages import printable
-from gtrans.training.folder import RunFolder
+from gtrans.train.folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,7 @@ def over_training(runs: Sequence[Run]) -> bool:
 # -------------------------------------------------------------------------------------------------
 #
 # ``--path [LABEL=]PATH ..``: several models, some of them of several runs.
+
 
 @dataclass(frozen=True)
 class Labelled:

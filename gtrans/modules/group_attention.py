@@ -26,10 +26,13 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 Ints = NDArray[np.int64]
 Entries = dict[str, Any]
 """Index tensors by name, with numbers and further entries: what a plan is in ``net_input``."""
+
+_KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 BACKENDS = ("auto", "regroup", "dense")
 SHAPES = ("exact", "rounded")
@@ -684,7 +687,8 @@ def scaled_attention(
 ) -> Tensor:
     """``scaled_dot_product_attention``, in training on a CPU in single precision.
 
-    There the gradient of half precision takes longer (torch 2.13 with avx512_bf16).
+    There the gradient of half precision takes longer (torch 2.13 with avx512_bf16). On a GPU cuDNN
+    is left out, which builds a plan for every new shape of a batch: tens of milliseconds each.
 
     Args:
         query: ``(groups, heads, queries, dim)``.
@@ -697,6 +701,9 @@ def scaled_attention(
     Returns:
         ``(groups, heads, queries, dim)``.
     """
+    if query.is_cuda:
+        with sdpa_kernel(_KERNELS):
+            return F.scaled_dot_product_attention(query, key, value, mask, dropout, causal)
     half = query.dtype in (torch.float16, torch.bfloat16)
     if not (half and query.is_cpu and torch.is_grad_enabled()):
         return F.scaled_dot_product_attention(query, key, value, mask, dropout, causal)

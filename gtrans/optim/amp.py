@@ -45,7 +45,8 @@ class AMPOptimizer(FairseqAMPOptimizer):
         """The context of a forward pass that fairseq's own, ``torch.cuda.amp``, does not give."""
         if self.scaler.is_enabled():
             return nullcontext()
-        return torch.autocast("cpu", torch.bfloat16)
+        # Several batches of an update are read in this context, each with a graph of its own.
+        return torch.autocast("cpu", torch.bfloat16, cache_enabled=False)
 
     def backward(self, loss: Tensor) -> None:
         """The gradients of the scaled loss; operations have the types of the forward pass."""

@@ -24,6 +24,7 @@ from gtrans.errors import GtransError, working_on
 from gtrans.models.base.model import BERT_FEATURES, BERT_PIECES, DocumentModel
 from gtrans.models.base.presets import resolve_sizes
 from gtrans.models.base.warm_start import dictionaries_of, warm_start
+from gtrans.tasks.batches import Step, as_in_first_epoch, report_long_units, step_in_parts
 from gtrans.tasks.contexts import SourceContexts
 from gtrans.tasks.first_checks import check_first, check_splits
 from gtrans.tasks.hydra import resolve_paths
@@ -48,9 +49,6 @@ from gtrans.tasks.parts.word_dropout import WordDropout
 from gtrans.tasks.run_options import read_everything
 from gtrans.tasks.splits import SplitReader, training_files
 from gtrans.text.prepared_folder import load_pipeline
-from gtrans.training.batches import as_in_first_epoch, report_long_units
-from gtrans.training.parts import Step, step_in_parts
-from gtrans.training.run import TrainingRun
 
 
 @register_task("document_translation", dataclass=DocumentTranslationConfig)
@@ -61,7 +59,10 @@ class DocumentTranslationTask(InteractiveTask):
         parts: parts in training and validation, in the order in which they see a batch; set
             when the model is built.
         bert: the part that reads a BERT; None if the model reads none.
-        run: the training run.
+        made_from: what the run is made from, for its checkpoints
+            (:data:`gtrans.train.compare.MadeFrom`).
+        scores: the scores of translations that validation logs.
+        reported: splits of which the user has been told that units exceed ``--max-tokens``.
     """
 
     cfg: DocumentTranslationConfig
@@ -78,7 +79,9 @@ class DocumentTranslationTask(InteractiveTask):
         self.parts: list[TaskPart] = []
         self._lines = LineBuffer(flush=True)
         self._two_rates = False
-        self.run = TrainingRun(lambda: training_files(self.cfg, self.bert), logged_scores(cfg))
+        self.made_from: dict[str, Any] = {}
+        self.scores = logged_scores(cfg)
+        self.reported: set[str] = set()
         self._longest = (sys.maxsize, sys.maxsize)
         self._declare_symbols()
 
@@ -146,7 +149,7 @@ class DocumentTranslationTask(InteractiveTask):
 
     def state_dict(self) -> dict[str, Any]:
         """What checkpoints carry of the task: what the model and its run were made from."""
-        return {STATE: self.identity.state(), "run": self.run.made_from}
+        return {STATE: self.identity.state(), "run": self.made_from}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Remember what a checkpoint carries, until its model is built."""
@@ -263,9 +266,15 @@ class DocumentTranslationTask(InteractiveTask):
 
     # -------------------------------------------------------------- training
 
-    def get_checkpoint_dict(self) -> dict[str, Any]:
-        """What a checkpoint needs besides fairseq's own entries for its run to go on."""
-        return {"run_state": self.run.state}
+    @property
+    def encoder_bert(self) -> str | None:
+        """The BERT from which the encoder starts; None: it starts from none."""
+        use = None if self.bert is None else self.bert.use
+        return str(self.bert.pieces.name) if self.bert is not None and use == BERT_PIECES else None
+
+    def training_files(self) -> list[Path]:
+        """The files with the training data."""
+        return training_files(self.cfg, self.bert)
 
     def begin_epoch(self, epoch: int, model: Any) -> None:
         """Let the parts begin an epoch."""

@@ -23,9 +23,9 @@ from gtrans.tasks.options import data_folders, mix_weights, model_class
 from gtrans.tasks.parts.eval_bleu import SCORES, how_to_translate, logged_scores, reference_files
 from gtrans.tasks.split_files import split_pair
 from gtrans.text.reader import read_documents
-from gtrans.training.folder import LAST, RunFolder
-from gtrans.training.launch import is_training
-from gtrans.training.limits import check_limits
+from gtrans.train.begin import check_training
+from gtrans.train.folder import LAST, RunFolder
+from gtrans.train.limits import check_limits
 
 _LOSSES = ("loss", "nll_loss", "ppl", "accuracy")
 
@@ -45,9 +45,10 @@ def check_first(task: Any, root: Any) -> None:
         return
     if root.get("generation") is not None:
         refuse_unsupported(root.generation)
-    if not is_training(root):
+    if not _is_training(root):
         return
     check_limits(root)
+    check_training(root)
     if task.get("overlap"):
         raise GtransError(
             f"`--overlap {task.overlap}` is for decoding; in training leave it out (`--recut` lets "
@@ -67,7 +68,7 @@ def check_first(task: Any, root: Any) -> None:
     restored = checkpoint.restore_file if checkpoint.restore_file != LAST else None
     _refuse_missing("--restore-file", restored)
     begins = task.get("restart") or restored
-    if begins or not RunFolder(Path(checkpoint.save_dir), _suffix(checkpoint)).checkpoints():
+    if begins or not RunFolder(Path(checkpoint.save_dir)).checkpoints():
         # A run that goes on does not need them.
         _refuse_missing("--init-from", task.get("init_from"))
         if not restored:
@@ -84,7 +85,7 @@ def check_splits(task: Any, root: Any) -> None:
     Raises:
         GtransError: there is no such split.
     """
-    if not is_training(root):
+    if not _is_training(root):
         return
     dataset, folders = root.dataset, data_folders(task)
     wanted = [(folder, str(dataset.train_subset)) for folder in folders]
@@ -153,8 +154,9 @@ def _check_validation(task: Any, root: Any) -> None:
         require(["tensorboardX"], "`--tensorboard-logdir`")
 
 
-def _suffix(checkpoint: Any) -> str:
-    return str(checkpoint.get("checkpoint_suffix") or "")
+def _is_training(root: Any) -> bool:
+    """Whether these are all options of a training; None are not."""
+    return root is not None and root.get("checkpoint") is not None and not root.common_eval.path
 
 
 def _refuse_missing(flag: str, path: Any) -> None:

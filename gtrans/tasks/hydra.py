@@ -1,8 +1,4 @@
-"""What is different in a process that hydra has started: ``fairseq-hydra-train``, ``gtrans train``.
-
-hydra changes into a folder of its own before fairseq starts, and prints a stack trace for every
-exception.
-"""
+"""Paths under ``fairseq-hydra-train``, where hydra changes into a folder of its own."""
 
 from __future__ import annotations
 
@@ -11,13 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from hydra.core.config_loader import ConfigLoader
-from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import open_dict
 
-from gtrans.errors import GtransError
-from gtrans.training.folder import LAST
+from gtrans.train.folder import LAST
 
 # Options that name a file or folder, by section.
 # checkpoint.save_dir is fairseq's own: it lies in hydra's folder.
@@ -27,43 +20,6 @@ _PATHS = {
     "checkpoint": ("restore_file", "finetune_from_model"),
 }
 _SEVERAL = ("data", "init_dict")  # joined by ":"
-
-
-def prepare_hydra() -> None:
-    """Let mistakes be told in one line, if this is a process that hydra has started.
-
-    Raises:
-        GtransError: ``--config-name`` names no file.
-    """
-    if not HydraConfig.initialized():
-        return
-    leave_exceptions()
-    if GlobalHydra.instance().is_initialized():
-        loader = GlobalHydra.instance().config_loader()
-        check_configuration(str(HydraConfig.get().job.config_name), loader)
-
-
-def leave_exceptions() -> None:
-    """Let hydra leave exceptions to its caller, and so to this project."""
-    os.environ.setdefault("HYDRA_FULL_ERROR", "1")
-
-
-def check_configuration(name: str, loader: ConfigLoader) -> None:
-    """Refuse the name of a configuration that no file has.
-
-    fairseq registers whatever name is given, so hydra would find it, with nothing but defaults.
-
-    Raises:
-        GtransError: ``--config-name`` names no file.
-    """
-    sources = [found for found in loader.get_sources() if found.scheme() in ("file", "pkg")]
-    if not any(source.is_config(name) for source in sources):
-        folders = [source.path for source in sources if source.scheme() == "file"]
-        raise GtransError(
-            f"`--config-name {name}`: there is no {name.removesuffix('.yaml')}.yaml in "
-            f"{' or '.join(folders) or 'the folders of fairseq'}; name a file of `--config-dir` "
-            "(`gtrans train --help-all` lists those of this project)."
-        )
 
 
 def original_folder(root: Any) -> Path | None:

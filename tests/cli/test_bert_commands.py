@@ -337,7 +337,7 @@ def test_a_bert_of_another_size_than_the_model(world: BertWorld) -> None:
     )  # fmt: skip
     assert done.status != 0
     last = done.stderr.splitlines()[-1]
-    assert last.startswith("gtrans: error: `--encoder-embed-dim` is 128, but that of the BERT")
+    assert "GtransError: `--encoder-embed-dim` is 128, but that of the BERT" in last
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from support.runs import refusal
 from support.suites import others_long
 from support.tiny_models import Finished, TinyWorld
 
@@ -119,9 +120,8 @@ def test_groups_that_do_not_exist_are_one_line(
     runs: Runs,
 ) -> None:
     done = generate(tiny, runs, "translation", "--model-overrides", "{'use_groups': '2:3'}")
-    assert done.status != 0 and "Traceback" not in done.stderr
-    assert done.stderr.strip().splitlines()[-1] == (
-        "gtrans: error: `--use-groups` must be FIRST:LAST, of the decoder's groups 1 to 2, but is "
+    assert refusal(done) == (
+        "`--use-groups` must be FIRST:LAST, of the decoder's groups 1 to 2, but is "
         "'2:3'."
     )
 

@@ -233,13 +233,10 @@ def test_stock_commands(
     options: tuple[Any, ...]
     options = ("--user-dir", "gtrans", "--task", "document_translation", "--path", path, "--cpu")
     options += () if command == "interactive" else ("--max-tokens", "999")
-    for name in ("not a number", "width 10^9"):
-        DAMAGES[name][0](broken := state())
-        torch.save(broken, path)
-        assert str(path) in refusal(tiny.run(command, tiny.data, *options, stdin="a\n\n")), name
-    path.unlink()
-    done = tiny.run(command, tiny.data, *options, stdin="a\n\n")
-    assert "there is no such checkpoint" in refusal(done)
+    DAMAGES["not a number"][0](broken := state())
+    torch.save(broken, path)
+    line = refusal(tiny.run(command, tiny.data, *options, stdin="a\n\n"))
+    assert line.startswith("the checkpoint: ") and "holds NaN or infinite numbers" in line
 
 
 def test_finite_parameters_with_scores_that_are_not(

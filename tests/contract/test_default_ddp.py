@@ -51,7 +51,7 @@ def test_two_processes_train(
 ) -> None:
     """Also when buffers are sent, and processes have accumulated batches."""
     command = [
-        prepared_with_bert, "--user-dir", "gtrans", "--task", "document_translation",
+        "train", prepared_with_bert, "--user-dir", "gtrans", "--task", "document_translation",
         *case.flags, *options, *TRAINING, "--save-dir", tmp_path,
         "--distributed-world-size", "2", "--distributed-no-spawn", "--device-id", "0",
         "--distributed-backend", "gloo", "--broadcast-buffers", "--update-freq", "2",
@@ -59,7 +59,7 @@ def test_two_processes_train(
     ]  # fmt: skip
     caches = [tmp_path / f"features{rank}" for rank in range(2)]
     first, second = stock.together(
-        "train",
+        "gtrans",
         *(
             [*command, "--distributed-rank", str(rank), "--bert-cache", caches[rank]]
             for rank in range(2)

@@ -28,9 +28,9 @@ MAY_IMPORT = {
         *("errors", "files", "languages", "libraries", "messages"),
         *("data.binarised", "data.documents", "modules.bert"),
     },
-    "training": {
+    "train": {
         *("checkpoints.identity", "checkpoints.reading", "data.unit_options", "data.vocabulary"),
-        *("errors", "files", "models.base.model", "optim.amp", "option_types", "text"),
+        *("environment", "errors", "files", "messages", "optim.amp", "option_types", "text"),
     },
     "formats": {
         *("errors", "languages", "libraries", "messages", "data.documents", "text.reader"),

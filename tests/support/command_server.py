@@ -8,8 +8,10 @@ from __future__ import annotations
 import copy
 import importlib
 import json
+import logging
 import os
 import sys
+import traceback
 from argparse import Namespace
 from typing import Any
 
@@ -74,7 +76,7 @@ def _let_ddp_train_on_cpus() -> None:
 
 
 def _forked(modules: dict[str, Any], name: str, order: dict[str, Any]) -> int:
-    """Start a process for a command; returns its number."""
+    """Start a process for a command of fairseq or for ``gtrans``; returns its number."""
     child = os.fork()
     if child:
         return child
@@ -83,11 +85,15 @@ def _forked(modules: dict[str, Any], name: str, order: dict[str, Any]) -> int:
     sys.argv = [f"fairseq-{name}", *order["argv"]]
     status = 0
     try:
-        modules[name].cli_main()
+        if name == "gtrans":
+            logging.getLogger().handlers.clear()  # as in a process that has not imported fairseq
+            status = importlib.import_module("gtrans.cli").main()
+        else:
+            modules[name].cli_main()
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:  # what Python itself does at the top
-        sys.excepthook(*sys.exc_info())
+        traceback.print_exc()
         status = 1
     sys.stdout.flush()
     sys.stderr.flush()

@@ -7,25 +7,27 @@ from pathlib import Path
 import torch
 from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.trainer import Trainer
 
 from gtrans.decoding.loading import import_plugin
+from gtrans.train.begin import own_main
+from gtrans.train.trainer import RunTrainer
 from support.runs import G_TRANSFORMER, PLUGIN, TRAINING
 
 
 class Training:
-    """fairseq's trainer of a tiny model, which reads two batches in each update."""
+    """The trainer of a tiny model, which reads two batches in each update."""
 
     def __init__(self, data: Path, *further: str) -> None:
         import_plugin()
         system = () if "--arch" in further else G_TRANSFORMER
-        words = [str(data), *PLUGIN, *TRAINING, *system, *further, "--seed", "3"]
+        words = [str(data), *PLUGIN, *TRAINING, *system, *further, "--seed", "3", "--no-save"]
         args = options.parse_args_and_arch(options.get_training_parser(), words)
         cfg = convert_namespace_to_omegaconf(args)
         torch.manual_seed(3)
-        task = tasks.setup_task(cfg.task)
-        model, criterion = task.build_model(cfg.model), task.build_criterion(cfg.criterion)
-        self.trainer = Trainer(cfg, task, model, criterion)
+        with own_main():
+            task = tasks.setup_task(cfg.task)
+            model, criterion = task.build_model(cfg.model), task.build_criterion(cfg.criterion)
+        self.trainer = RunTrainer(cfg, task, model, criterion)
         batches = self.trainer.get_train_iterator(1).next_epoch_itr(shuffle=False)
         self.trainer.begin_epoch(1)
         self.batches = iter(batches)

@@ -13,10 +13,10 @@ from support.tiny_models import TinyWorld
 
 
 def command(tiny: TinyWorld, folder: Path, *options: str) -> list[str]:
-    """``fairseq-train`` as a process of its own."""
-    program = Path(sys.executable).with_name("fairseq-train")
+    """``gtrans train`` as a process of its own."""
     arguments = (*PLUGIN, *TRAINING, *G_TRANSFORMER, "--disable-validation", *options)
-    return [str(part) for part in (program, tiny.data, *arguments, "--save-dir", folder)]
+    program = (sys.executable, "-m", "gtrans", "train")
+    return [str(part) for part in (*program, tiny.data, *arguments, "--save-dir", folder)]
 
 
 def environment(repo: Path) -> dict[str, str]:

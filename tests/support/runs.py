@@ -11,6 +11,7 @@ from gtrans.checkpoints.reading import read_checkpoint
 from support.tiny_models import TINY, Finished, StockCommands
 
 PLUGIN = ("--user-dir", "gtrans", "--task", "document_translation")
+_MISTAKES = ("gtrans: error: ", "gtrans.errors.GtransError: ")
 SIZES = TINY[:14]
 GROUPS = TINY[14:-1]
 G_TRANSFORMER = ("--arch", "gtransformer_tiny", *GROUPS)
@@ -21,22 +22,34 @@ TRAINING = (
 )
 
 
+def words(
+    data: Path, folder: Path, *options: str | Path, updates: int = 0
+) -> tuple[str | Path, ...]:
+    """The options of a training; a G-Transformer of ``updates`` updates unless they say otherwise.
+
+    Without a number nothing ends it: for what is refused. Only ``--patience`` validates.
+    """
+    system: tuple[str, ...] = () if "--arch" in options else G_TRANSFORMER
+    if "--patience" not in options:
+        system += ("--disable-validation",)
+    return (
+        *(data, *PLUGIN, *TRAINING, *system, "--save-dir", folder, "--max-update", str(updates)),
+        *options,
+    )
+
+
 def train(
     stock: StockCommands, data: Path, folder: Path, *options: str | Path, updates: int = 0
 ) -> Finished:
-    """``fairseq-train``; a G-Transformer of ``updates`` updates unless options say otherwise.
+    """``gtrans train``; the options are those of :func:`words`."""
+    return stock("gtrans", "train", *words(data, folder, *options, updates=updates))
 
-    Without a number nothing ends it: for what is refused.
 
-    Only ``--patience`` validates.
-    """
-    system = () if "--arch" in options else G_TRANSFORMER
-    if "--patience" not in options:
-        system += ("--disable-validation",)
-    return stock(
-        "train", data, *PLUGIN, *TRAINING, *system, "--save-dir", folder,
-        "--max-update", str(updates), *options,
-    )  # fmt: skip
+def stock_train(
+    stock: StockCommands, data: Path, folder: Path, *options: str | Path, updates: int = 0
+) -> Finished:
+    """``fairseq-train``; the options are those of :func:`words`."""
+    return stock("train", *words(data, folder, *options, updates=updates))
 
 
 def log_of(done: Finished) -> str:
@@ -46,12 +59,13 @@ def log_of(done: Finished) -> str:
 
 
 def refusal(done: Finished) -> str:
-    """The one line of a refused command."""
+    """The one line of a refused command; under fairseq's own it ends the traceback."""
     assert done.status != 0
-    assert "Traceback" not in done.stderr
-    line = done.stderr.strip().splitlines()[-1]
-    assert line.startswith("gtrans: error: "), done.stderr
-    return line.removeprefix("gtrans: error: ")
+    lines = [line for line in done.stderr.splitlines() if line.startswith(_MISTAKES)]
+    assert lines, done.stderr
+    line = lines[-1]
+    assert line.startswith(_MISTAKES[1]) or "Traceback" not in done.stderr, done.stderr
+    return line.removeprefix(_MISTAKES[0]).removeprefix(_MISTAKES[1])
 
 
 def last(folder: Path) -> dict[str, Any]:

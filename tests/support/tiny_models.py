@@ -52,7 +52,7 @@ class Finished:
 
 
 class StockCommands:
-    """``fairseq-NAME`` for the names in :data:`command_server.COMMANDS`."""
+    """``fairseq-NAME`` for the names in :data:`command_server.COMMANDS`, and ``gtrans``."""
 
     def __init__(self, repo: Path, folder: Path) -> None:
         self._folder = folder
@@ -83,7 +83,6 @@ class StockCommands:
     def _run(
         self, name: str, commands: Sequence[Sequence[str | Path]], stdin: str
     ) -> list[Finished]:
-        # Under hydra the plugin looks, as it is imported, at what hydra has done.
         has_plugin = name != "hydra_train" and all("--user-dir" in words for words in commands)
         server = self._server(has_plugin)
         assert server.stdin is not None and server.stdout is not None
@@ -170,7 +169,7 @@ def tiny(stock: StockCommands, tmp_path_factory: pytest.TempPathFactory) -> Tiny
     ):  # fmt: skip
         saved = folder / name
         stock.succeed(
-            "train", data, "--user-dir", "gtrans", "--task", "document_translation",
+            "gtrans", "train", data, "--user-dir", "gtrans", "--task", "document_translation",
             "--unit", unit, "--arch", "gtransformer_tiny", *TINY, "--optimizer", "adam",
             "--lr", "0.003", "--criterion", "label_smoothed_cross_entropy",
             "--max-tokens", "1024", "--max-update", "12", "--disable-validation",

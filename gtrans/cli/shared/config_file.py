@@ -200,7 +200,7 @@ def read_config(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _workers(args: argparse.Namespace) -> int:
-    from gtrans.training.launch import launched
+    from gtrans.train.launch import launched
 
     found = launched(os.environ)
     if found is not None:

@@ -13,11 +13,12 @@ from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 import torch
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import FairseqTask
-from omegaconf import DictConfig
 from torch import Tensor
 
 from gtrans.checkpoints.identity import ModelIdentity
+from gtrans.checkpoints.reading import check_values
 from gtrans.data.vocabulary import Vocabulary
+from gtrans.environment import check_environment
 from gtrans.errors import GtransError
 from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import AttentionKinds, Encoder, EncoderOutput, StackDesign
@@ -33,6 +34,7 @@ from gtrans.modules.group_attention import DocumentLayout, Entries, on_host, to_
 from gtrans.modules.memory import MemoryFlow, MemorySpec
 from gtrans.modules.residual import LayerSpec
 from gtrans.modules.transformer import TransformerLayer
+from gtrans.train.begin import Plan, begin
 
 Model = TypeVar("Model", bound="DocumentModel")
 
@@ -115,6 +117,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         sentence_marks: architecture to sentence marks, for pretrained models whose marks are
             not ``both``.
         encoder_type, decoder_type: classes of its two stacks.
+        training_plan: what the training that has built it does; None: no training has.
         memory_spec: settings of its memories
             (:func:`gtrans.models.base.parts.memory.add_memories`); None: no layer has one.
     """
@@ -134,6 +137,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
     def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
         super().__init__(encoder, decoder)
         self.memory_spec: MemorySpec | None = None
+        self.training_plan: Plan | None = None
 
     # ---- before the model is built: asked by the task ------------------------------------------
 
@@ -164,17 +168,22 @@ class DocumentModel(FairseqEncoderDecoderModel):
     def build_model(cls: type[Model], cfg: Any, task: Any) -> Model:
         """Build from options; sizes that are None come from the preset ``cfg._name``.
 
+        A training decides here what it does in its folder (:func:`gtrans.train.begin.begin`).
+
         Raises:
-            GtransError: options that contradict each other, or a task of fairseq's own that does
-                not give the model what it reads.
+            GtransError: options that contradict each other, a task of fairseq's own that does not
+                give the model what it reads, or a training that cannot begin or go on.
         """
-        _refuse_averages(cfg)
+        check_environment()
         options = resolve_sizes(cfg, cls.options, cls.presets)
         if isinstance(task, FairseqTask) and not isinstance(task, DocumentTask):
             cls._refuse_stock_task(options)
             _check_stock_vocabulary(task)
         cls.check(options, task)
-        return cls.build_from_options(options, task)
+        plan = begin(cfg, cls, task)
+        model = cls.build_from_options(options, task)
+        model.training_plan = plan
+        return model
 
     @classmethod
     def _refuse_stock_task(cls, cfg: Any) -> None:
@@ -268,8 +277,9 @@ class DocumentModel(FairseqEncoderDecoderModel):
         """As in fairseq.
 
         Raises:
-            GtransError: the parameters have other names or shapes.
+            GtransError: the parameters have other names or shapes, or are no numbers.
         """
+        check_values(state_dict, "the checkpoint")
         try:
             return super().load_state_dict(state_dict, strict, model_cfg, args)
         except RuntimeError as error:
@@ -598,16 +608,6 @@ class SentenceTransformer(DocumentModel):
     def positions_restart(cls, cfg: Any) -> bool:
         """Positions count within sentences."""
         return True
-
-
-def _refuse_averages(cfg: Any) -> None:
-    """Raises GtransError if fairseq is to keep an average that no command reads."""
-    root: Any = cfg._get_parent() if isinstance(cfg, DictConfig) else None
-    if root is not None and (root.get("ema") or {}).get("store_ema"):
-        raise GtransError(
-            "`--store-ema` keeps an average that no command reads; leave it out and average the "
-            "checkpoints (`gtrans average`)."
-        )
 
 
 def _check_stock_vocabulary(task: Any) -> None:

@@ -19,6 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from gtrans.data.unit_options import UnitConfig, option
 from gtrans.errors import GtransError
+from gtrans.train.limits import check_numbers
 
 Presets = Mapping[str, Mapping[str, Any]]
 Config = TypeVar("Config", bound=FairseqDataclass)
@@ -105,6 +106,7 @@ def _register_preset(
         if not isinstance(args, argparse.Namespace):
             return
         # fairseq calls this after everything else has been parsed.
+        check_numbers(vars(args))
         _adjust_command_line(args)
         for key, value in sizes.items():
             if getattr(args, key, None) is None:

@@ -60,9 +60,7 @@ def check_limits(cfg: Any) -> None:
     """
     groups = {name: _options(group) for name, group in cfg.items()}
     for group in groups.values():
-        for name, value in group.items():
-            if name in LIMITS and value is not None:
-                _check(name, value)
+        check_numbers(group)
     optimizer = str(groups.get("optimizer", {}).get("_name"))
     if optimizer == "None":
         raise GtransError("`--optimizer` is missing, such as `--optimizer adam`.")
@@ -78,6 +76,13 @@ def check_limits(cfg: Any) -> None:
             f"`--lr-scheduler {schedule['_name']}` needs `--{needed.replace('_', '-')}` of at "
             f"least 1, but it is {schedule[needed]}."
         )
+
+
+def check_numbers(options: Mapping[str, Any]) -> None:
+    """Raises GtransError for numbers out of range among options, by name."""
+    for name, value in options.items():
+        if name in LIMITS and value is not None:
+            _check(name, value)
 
 
 def _options(group: Any) -> dict[str, Any]:

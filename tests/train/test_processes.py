@@ -72,8 +72,17 @@ def test_a_full_disk_is_one_line_and_costs_no_checkpoint(tiny, stock, repo, tmp_
 
 def in_two(stock: StockCommands, data: Path, folder: Path, *options: str) -> str:
     """Train in two processes of the same run; returns both logs."""
-    words = [data, *PLUGIN, *TRAINING, "--disable-validation", "--save-dir", folder, *options]
-    return "".join(log_of(done) for done in stock.together("train", *two_ranks(words)))
+    words = [
+        "train",
+        data,
+        *PLUGIN,
+        *TRAINING,
+        "--disable-validation",
+        "--save-dir",
+        folder,
+        *options,
+    ]
+    return "".join(log_of(done) for done in stock.together("gtrans", *two_ranks(words)))
 
 
 MEMORY = (

@@ -123,7 +123,7 @@ def test_tensorboard(tiny, repo, tmp_path):
         *PLUGIN, *TRAINING, *G_TRANSFORMER, *options, "--eval-bleu", "--eval-bleu-documents", "1",
         "--eval-bleu-args", '{"beam": 1}', "--save-dir", tmp_path / "run", "--max-update", "2",
     )  # fmt: skip
-    command = [Path(sys.executable).with_name("fairseq-train"), tiny.data, *words]
+    command = [sys.executable, "-m", "gtrans", "train", tiny.data, *words]
     subprocess.run(command, cwd=repo, env=environment(repo), check=True, capture_output=True)
     for split, number in (("train", b"loss"), ("train_inner", b"loss"), ("valid", b"s_bleu")):
         (events,) = (board / split).glob("events.*")

@@ -162,7 +162,9 @@ def test_two_processes_have_the_scores_of_one(tiny, tmp_path, by_commands):
     # Batches so small that there are several, as in `gtrans translate`.
     small = scored({**SEARCH, "max_tokens": 60})
     words = (*PLUGIN, *TRAINING, *G_TRANSFORMER, *small, *CHRF, "--max-update", "2")
-    both = tiny.run.together("train", *two_ranks([tiny.data, *words, "--save-dir", tmp_path]))
+    both = tiny.run.together(
+        "gtrans", *two_ranks(["train", tiny.data, *words, "--save-dir", tmp_path])
+    )
     logs = [log_of(done) for done in both]
     found = by_commands(
         tmp_path / "checkpoint_best.pt", "--max-tokens", "60", keys=("s_bleu", "d_bleu", "chrf")

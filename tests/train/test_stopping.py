@@ -109,8 +109,8 @@ def test_all_processes_stop_after_the_same_update(tiny, stock, signalling, tmp_p
     options = (*TRAINING, *G_TRANSFORMER, "--disable-validation", *GOAL)
 
     def run(folder: Path, *more: str) -> list[Finished]:
-        words = [tiny.data, *PLUGIN, *options, "--save-dir", folder, *more]
-        return stock.together("train", *two_ranks(words))
+        words = ["train", tiny.data, *PLUGIN, *options, "--save-dir", folder, *more]
+        return stock.together("gtrans", *two_ranks(words))
 
     for done in run(tmp_path / "whole"):
         log_of(done)
@@ -126,13 +126,12 @@ def test_all_processes_stop_after_the_same_update(tiny, stock, signalling, tmp_p
 
 SLEEPING = """
 import time
-from types import SimpleNamespace
-from gtrans.training import stopping
-stopping.watch(SimpleNamespace(is_data_parallel_master=True))
-print("ready", flush=True)
-end = time.monotonic() + 60
-while time.monotonic() < end:  # no handler of Python runs while it waits for others
-    time.sleep(1)
+from gtrans.train.signals import Signals
+with Signals(speaks=True):
+    print("ready", flush=True)
+    end = time.monotonic() + 60
+    while time.monotonic() < end:  # no handler of Python runs while it waits for others
+        time.sleep(1)
 """
 
 
@@ -199,6 +198,6 @@ def test_a_lost_process_is_an_error_and_the_restarted_job_goes_on(tiny, stock, r
     assert 0 < at < 60
     for name in ("lost", "whole"):
         again = command(tiny, tmp_path / name, *options)
-        for done in stock.together("train", *two_ranks(again[1:])):
+        for done in stock.together("gtrans", *two_ranks(again[3:])):
             log_of(done)
     assert differing(*(outcome(tmp_path / name) for name in ("whole", "lost"))) == []

@@ -12,10 +12,11 @@ from typing import Any
 from gtrans.checkpoints.reading import UnreadableCheckpoint, read_checkpoint
 from gtrans.errors import GtransError
 from gtrans.files import locked
-from gtrans.training import made_from
+from gtrans.train.compare import MadeFrom, recorded_in
 
 LAST = "checkpoint_last.pt"  # the file that fairseq goes on from, unless another is named
 _ASIDE = "before-restart-"
+_NAME = re.compile(r"checkpoint(\d+|_\d+_\d+|_best|_last|\.best_.+)\.pt")
 # Held until the process ends, so that several trainings of one process may follow each other.
 _held: set[Path] = set()
 
@@ -44,24 +45,45 @@ class RunCheckpoint:
         return options
 
     @property
-    def made_from(self) -> dict[str, Any] | None:
-        """See :func:`gtrans.training.made_from.recorded`."""
-        return made_from.recorded(self.state, self.path)
+    def run_state(self) -> dict[str, Any]:
+        """See :class:`gtrans.train.state.RunState`; empty if fairseq's own command wrote it."""
+        return dict(self.state["extra_state"].get("run_state") or {})
+
+    @property
+    def made_from(self) -> MadeFrom | None:
+        """See :func:`gtrans.train.compare.recorded_in`."""
+        return recorded_in(self.state, self.path)
+
+    def why_finished(self, cfg: Any, judged_anew: bool = False) -> str | None:
+        """Why the run is at its end; None if it is not.
+
+        Args:
+            cfg: all options of a training that goes on.
+            judged_anew: the validations that ``--patience`` has counted do not end it.
+        """
+        extra = self.state["extra_state"]
+        goal, epochs = cfg.optimization.max_update, cfg.optimization.max_epoch
+        if 0 < goal <= self.updates:
+            return f"{self.updates} updates, --max-update {goal}"
+        epoch = int(extra["train_iterator"]["epoch"])
+        if 0 < epochs < epoch and not cfg.checkpoint.reset_dataloader:
+            return f"{epoch - 1} epochs, --max-epoch {epochs}"
+        hours = extra.get("previous_training_time", 0) / 3600
+        if 0 < cfg.optimization.stop_time_hours < hours:
+            return f"{hours:.2f} hours, --stop-time-hours {cfg.optimization.stop_time_hours}"
+        waited = (self.run_state.get("early_stop") or {}).get("num_runs", 0)
+        patience = cfg.checkpoint.patience
+        if 0 < patience <= waited and not judged_anew:
+            return f"{waited} validations without a gain, --patience {patience}"
+        return None
 
 
 class RunFolder:
-    """The folder of a run.
+    """The folder of a run; ``path`` is ``--save-dir``."""
 
-    Args:
-        path: ``--save-dir``.
-        suffix: what fairseq adds to the names of its checkpoints.
-    """
-
-    def __init__(self, path: Path, suffix: str = "") -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        names = r"checkpoint(\d+|_\d+_\d+|_best|_last|\.best_.+)"
-        self._name = re.compile(names + re.escape(suffix) + r"\.pt")
-        self.last = path / f"checkpoint_last{suffix}.pt"
+        self.last = path / LAST
 
     def lock(self) -> None:
         """Keep other trainings out of the folder until this process ends.
@@ -79,7 +101,7 @@ class RunFolder:
 
     def checkpoints(self) -> list[Path]:
         """All checkpoints of the run, whole or not."""
-        return sorted(path for path in self.path.glob("*.pt") if self._name.fullmatch(path.name))
+        return sorted(path for path in self.path.glob("*.pt") if _NAME.fullmatch(path.name))
 
     def newest(self) -> tuple[RunCheckpoint | None, str | None]:
         """The checkpoint to go on from, and what there is to say about it.
@@ -92,14 +114,14 @@ class RunFolder:
         """
         files = self.checkpoints()
         others = [path for path in files if path != self.last]
-        last, problem = None, f"{self.last.name} is missing"
+        last, problem = None, f"{LAST} is missing"
         if self.last in files:
             try:
-                last, problem = _read(self.last), f"{self.last.name} is older"
+                last, problem = _read(self.last), f"{LAST} is older"
                 written = _time(self.last)
                 others = [path for path in others if _time(path) > written]
             except UnreadableCheckpoint:
-                problem = f"{self.last.name} is not whole"
+                problem = f"{LAST} is not whole"
         whole: list[RunCheckpoint] = []
         for path in others:
             with suppress(UnreadableCheckpoint):
@@ -110,14 +132,12 @@ class RunFolder:
                 f"{self.path}: {problem}; the run goes on from {newest.path.name} "
                 f"({newest.updates} updates)"
             )
-        if last is not None:
-            return last, None
-        if files:
+        if last is None and files:
             raise GtransError(
                 f"--save-dir {self.path}: none of its checkpoints is whole "
                 f"({', '.join(path.name for path in files)}); --restart starts anew and keeps them."
             )
-        return None, None
+        return last, None
 
     def clear(self) -> Path | None:
         """Move all checkpoints into a new subfolder; returns it, or None if there are none."""
@@ -132,6 +152,34 @@ class RunFolder:
         for path in sorted(files, key=lambda path: path == self.last):
             path.rename(aside / path.name)
         return aside
+
+    def remove_old(self, cfg: Any) -> None:
+        """Delete the checkpoints that ``--keep-..`` does not name; ``cfg``: their options."""
+        if cfg.keep_interval_updates > 0:
+            every = cfg.keep_interval_updates_pattern
+            found = self._by_number(r"checkpoint_\d+_(\d+)\.pt")
+            if every != -1:
+                found = [(number, path) for number, path in found if number % every]
+            _delete(found[cfg.keep_interval_updates :])
+        if cfg.keep_last_epochs > 0:
+            _delete(self._by_number(r"checkpoint(\d+)\.pt")[cfg.keep_last_epochs :])
+        if cfg.keep_best_checkpoints > 0:
+            best = self.best_scores(cfg.best_checkpoint_metric)
+            best = best if cfg.maximize_best_checkpoint_metric else best[::-1]
+            _delete(best[cfg.keep_best_checkpoints :])
+
+    def best_scores(self, metric: str) -> list[tuple[float, Path]]:
+        """The checkpoints of ``--keep-best-checkpoints`` with their scores, highest first."""
+        return self._by_number(rf"checkpoint\.best_{re.escape(metric)}_(-?\d+\.?\d*)\.pt")
+
+    def _by_number(self, name: str) -> list[tuple[float, Path]]:
+        matches = ((re.fullmatch(name, path.name), path) for path in self.path.glob("*.pt"))
+        return sorted(((float(it[1]), path) for it, path in matches if it), reverse=True)
+
+
+def _delete(found: list[tuple[float, Path]]) -> None:
+    for _, path in found:
+        path.unlink(missing_ok=True)
 
 
 def _time(path: Path) -> int:

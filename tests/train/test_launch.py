@@ -6,15 +6,14 @@ import subprocess
 from types import SimpleNamespace
 
 import pytest
-from fairseq import tasks
 from fairseq.dataclass.configs import FairseqConfig
-from omegaconf import OmegaConf, open_dict
-from support.runs import refusal, train
+from omegaconf import OmegaConf
+from support.runs import refusal, stock_train, train
+from support.tiny_models import StockCommands
 
-from gtrans.decoding.loading import import_plugin
 from gtrans.errors import GtransError
-from gtrans.training import launch
-from gtrans.training.launch import Launched, check_launch, join, launched
+from gtrans.train import launch
+from gtrans.train.launch import Launched, check_launch, join, launched
 
 TORCHRUN = {
     "RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "MASTER_ADDR": "a", "MASTER_PORT": "1",
@@ -80,7 +79,7 @@ def test_a_process_that_is_alone(variables, environment):
     environment(variables)
     cfg = options()
     join(cfg)
-    check_launch(cfg)
+    check_launch(cfg.distributed_training)
     assert cfg.distributed_training.distributed_world_size == 1
 
 
@@ -91,7 +90,7 @@ def test_it_joins_the_others(environment):
     told = cfg.distributed_training
     assert (told.distributed_world_size, told.distributed_rank, told.device_id) == (8, 5, 1)
     assert told.distributed_no_spawn and told.distributed_init_method == "env://"
-    check_launch(cfg)
+    check_launch(cfg.distributed_training)
     own = options(distributed_init_method="tcp://me:1", distributed_world_size=2)
     join(own)
     assert own.distributed_training.distributed_world_size == 2
@@ -110,10 +109,12 @@ def test_each_has_a_gpu(environment, machines, monkeypatch):
         join(cfg)
 
 
-def test_a_backend_that_cannot_work_is_refused(environment):
+def test_processes_on_cpus_exchange_gradients_with_gloo(environment):
     environment(TORCHRUN)
-    with pytest.raises(GtransError, match="take --distributed-backend gloo --ddp-backend legacy_"):
-        join(options(ddp_backend="pytorch_ddp"))
+    cfg = options(ddp_backend="pytorch_ddp", distributed_backend="nccl")
+    join(cfg)
+    told = cfg.distributed_training
+    assert (told.distributed_backend, told.ddp_backend) == ("gloo", "legacy_ddp")
 
 
 @pytest.mark.parametrize(
@@ -128,12 +129,9 @@ def test_what_needs_fairscale_is_refused(backend, task, tiny, stock, tmp_path):
 
 
 def test_sharded_optimizers_are_refused():
-    import_plugin()
     cfg = options(zero_sharding="os")
-    check_launch(cfg)  # of another model
-    cfg.model = {"_name": "gtransformer_tiny"}
     with pytest.raises(GtransError, match="`--zero-sharding os` needs fairscale.*; leave it out.$"):
-        check_launch(cfg)
+        check_launch(cfg.distributed_training)
 
 
 @pytest.mark.parametrize("address", [(), ("--distributed-init-method", "tcp://127.0.0.1:29777")])
@@ -142,22 +140,16 @@ def test_more_processes_than_gpus_are_refused(address, tiny, stock, tmp_path):
     gloo = ("--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp")
     ranks = ("--distributed-world-size", "2", "--distributed-rank", "0")
     line = refusal(train(stock, tiny.data, tmp_path, *gloo, *ranks, *address))
-    assert line.startswith("`--distributed-world-size 2`: fairseq starts a process for each GPU, ")
+    assert line.startswith("`--distributed-world-size 2`: a process is started for each GPU, ")
 
 
-def test_strangers_are_refused_under_any_task(environment):
-    """fairseq-hydra-train, where the plugin comes too late to tell fairseq."""
-    import_plugin()
-    environment(TORCHRUN)
-    cfg = options()
-    with open_dict(cfg):
-        cfg.task = {"_name": "translation"}
-    with pytest.raises(GtransError, match="torchrun has started 8 processes, but fairseq has not"):
-        tasks.setup_task(cfg.task)
-    cfg.common_eval.path = "model.pt"  # each translates its own part
-    with pytest.raises(AssertionError):
-        launch.setup_task(no_task, cfg.task)
-
-
-def no_task(cfg, **named):
-    raise AssertionError("is set up")
+@pytest.mark.parametrize("task", ["document_translation", "translation"])
+def test_strangers_are_refused_under_any_task(task, tiny, stock, tmp_path, monkeypatch):
+    """Under fairseq's own command, which does not ask for them where there is no GPU."""
+    for name, value in TORCHRUN.items():
+        monkeypatch.setenv(name, value)
+    own = StockCommands(stock._repo, tmp_path)
+    more = ("--task", task, "--arch", "gtrans_fusion_tiny", "--source-lang", "en")
+    line = refusal(stock_train(own, tiny.data, tmp_path / "run", *more, "--target-lang", "de"))
+    own.close()
+    assert line.startswith("torchrun has started 8 processes, but fairseq has not been told, so ")

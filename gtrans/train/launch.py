@@ -1,0 +1,173 @@
+"""The processes of a training: one for each GPU of this machine, or those of torchrun or srun."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from fairseq.distributed import utils as distributed_utils
+from omegaconf import open_dict
+
+from gtrans.errors import GtransError
+from gtrans.train import signals
+
+# What the launchers set; env:// reads torchrun's address itself.
+_TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+_SRUN = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_JOB_ID",
+         "SLURM_STEP_ID", "SLURM_STEP_NODELIST")  # fmt: skip
+# What SLURM jobs of one machine must not share; as fairseq's own ports.
+_PORTS = range(10000, 60000)
+_SHARDED = (("ddp_backend", "fully_sharded"), ("ddp_backend", "slowmo"), ("zero_sharding", "os"))
+
+
+@dataclass(frozen=True)
+class Launched:
+    """This process among those of its launcher.
+
+    Attributes:
+        by: the launcher.
+        rank: number of the process among all.
+        size: number of all processes.
+        local: number of the process on its machine.
+        address: where the first process listens, as ``--distributed-init-method``.
+    """
+
+    by: str
+    rank: int
+    size: int
+    local: int
+    address: str
+
+
+def launched(environment: Mapping[str, str] = os.environ) -> Launched | None:
+    """What a launcher says in the environment; None if it started no other process.
+
+    torchrun inside a step of srun counts, not srun. A shell in which SLURM runs a batch file is
+    no step.
+
+    Raises:
+        GtransError: SLURM's list of machines cannot be read.
+    """
+    found = None
+    if all(name in environment for name in _TORCHRUN):
+        rank, size, local = (int(environment[name]) for name in _TORCHRUN[:3])
+        found = Launched("torchrun", rank, size, local, "env://")
+    elif all(name in environment for name in _SRUN):
+        rank, size, local, job, step = (int(environment[name]) for name in _SRUN[:5])
+        found = Launched("srun", rank, size, local, "")
+        if size > 1:
+            host = environment.get("MASTER_ADDR") or _first_machine(environment[_SRUN[5]])
+            port = environment.get("MASTER_PORT") or _PORTS[(job * 101 + step) % len(_PORTS)]
+            found = replace(found, address=f"tcp://{host}:{port}")
+    return found if found is not None and found.size > 1 else None
+
+
+def _first_machine(machines: str) -> str:
+    """The first of a list of SLURM such as ``node[3-6,9]``."""
+    try:
+        shown = subprocess.run(
+            ["scontrol", "show", "hostnames", machines], capture_output=True, text=True, check=True
+        )
+        return shown.stdout.split()[0]
+    except (OSError, subprocess.CalledProcessError, IndexError) as error:
+        raise GtransError(
+            f"SLURM_STEP_NODELIST={machines} cannot be read with scontrol ({error}); set "
+            "MASTER_ADDR to the first machine."
+        ) from error
+
+
+def launch(cfg: Any, work: Callable[[Any], None]) -> None:
+    """Do the work of a training in all of its processes; those that are started get its signals.
+
+    Args:
+        cfg: all options.
+        work: what each process does, with these options.
+
+    Raises:
+        GtransError: there are more processes on a machine than GPUs.
+        SystemExit: the processes have ended because of a signal.
+    """
+    join(cfg)
+    options = cfg.distributed_training
+    _check_gpus(options)
+    several = options.distributed_world_size > 1 or options.distributed_init_method is not None
+    if several and not options.distributed_no_spawn:
+        signals.pass_on_to_workers(lambda: distributed_utils.call_main(cfg, work))
+    else:
+        distributed_utils.call_main(cfg, work)
+
+
+def join(cfg: Any) -> None:
+    """Set fairseq's options of distributed training to what the launcher of this process says.
+
+    fairseq itself asks for torchrun's and SLURM's variables only where a process sees several
+    GPUs; elsewhere each process would train alone and write over the checkpoints of the others.
+    Processes on CPUs exchange gradients with gloo. ``--distributed-init-method`` is a user's own
+    way of joining them, which stays.
+
+    Raises:
+        GtransError: see :func:`launch`.
+    """
+    options = cfg.distributed_training
+    found = None if options.distributed_init_method is not None else launched()
+    if found is None:
+        return
+    device = found.local
+    gpus = 0 if cfg.common.cpu else torch.cuda.device_count()
+    if found.by == "srun" and gpus == 1:
+        device = 0  # SLURM shows each process its own
+    if device >= gpus > 0:
+        raise GtransError(
+            f"{found.by} has started more processes on this machine than the {gpus} GPUs that "
+            "they see; start one for each GPU."
+        )
+    with open_dict(options):
+        options.distributed_init_method = found.address
+        options.distributed_no_spawn = True
+        options.distributed_world_size = found.size
+        options.distributed_rank = found.rank
+        options.device_id = device
+        if gpus == 0:
+            options.distributed_backend, options.ddp_backend = "gloo", "legacy_ddp"
+
+
+def _check_gpus(options: Any) -> None:
+    """Raises GtransError for more processes than GPUs, of which fairseq would start none."""
+    wanted, gpus = options.distributed_world_size, torch.cuda.device_count()
+    if wanted <= 1 or options.distributed_no_spawn:
+        return
+    # With an address, they are those of all machines; how many are for this one is not said.
+    if gpus < (1 if options.distributed_init_method is not None else wanted):
+        raise GtransError(
+            f"`--distributed-world-size {wanted}`: a process is started for each GPU, but torch "
+            f"sees {gpus} here; leave it out, and start the processes with torchrun or srun."
+        )
+
+
+def check_launch(options: Any) -> None:
+    """Reject processes that would not train together, and what shares the work in another way.
+
+    Args:
+        options: those of distributed training.
+
+    Raises:
+        GtransError: naming the option.
+    """
+    for name, value in _SHARDED:
+        if str(options.get(name)) == value:
+            way_out = "give --ddp-backend pytorch_ddp" if name == "ddp_backend" else "leave it out"
+            raise GtransError(
+                f"`--{name.replace('_', '-')} {value}` needs fairscale, which is no longer "
+                f"developed and with which this project has not been run; {way_out}."
+            )
+    found = launched()
+    alone = options.distributed_world_size == 1 and options.distributed_init_method is None
+    if found is not None and alone:
+        raise GtransError(
+            f"{found.by} has started {found.size} processes, but fairseq has not been told, so "
+            "that each would train alone; use `gtrans train`, which asks for them."
+        )

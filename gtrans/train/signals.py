@@ -1,0 +1,123 @@
+"""Ctrl-C, SIGTERM and SIGUSR1: a training ends after its update; a second signal ends it at once.
+
+The status is :data:`STOPPED`, so that a batch system tries again, or after Ctrl-C
+:data:`INTERRUPTED`, so that a script ends.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from torch.multiprocessing.spawn import ProcessExitedException
+
+STOPPED = 75  # EX_TEMPFAIL of sysexits.h: to be tried again
+INTERRUPTED = 128 + signal.SIGINT  # as a shell reports it
+SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+OF_CTRL_C = 1 << 16  # what a process adds in place of 1, more than there are processes
+# Seconds in which several signals are one: a launcher passes on what its processes got as well.
+_TOGETHER = 2.0
+
+
+class Signals:
+    """What this process has been told while the training runs, as a context.
+
+    Args:
+        speaks: whether it tells the user for all processes.
+
+    Attributes:
+        first: the first signal; 0: none.
+    """
+
+    def __init__(self, speaks: bool) -> None:
+        self.first = 0
+        self._time, self._speaks = 0.0, speaks
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Signals:
+        if threading.current_thread() is threading.main_thread():  # only there they are received
+            reads, writes = os.pipe()
+            os.set_blocking(writes, False)
+            os.register_at_fork(after_in_child=self._leave_to_the_parent)
+            threading.Thread(target=self._receive, args=(reads,), daemon=True).start()
+            # Python calls a handler between two of its own steps, but writes to the pipe at once.
+            signal.set_wakeup_fd(writes, warn_on_full_buffer=False)
+            self._before = {n: signal.signal(n, lambda *_: None) for n in SIGNALS}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before.clear()
+
+    @property
+    def told(self) -> int:
+        """1 after a signal, :data:`OF_CTRL_C` after Ctrl-C; the sum of all processes says both."""
+        return OF_CTRL_C if self.first == signal.SIGINT else int(self.first != 0)
+
+    def _receive(self, pipe: int) -> None:
+        while True:
+            for number in os.read(pipe, 64):
+                if number not in SIGNALS or not self._before:
+                    continue
+                if not self.first:
+                    self.first, self._time = number, time.monotonic()
+                    if self._speaks:
+                        name = signal.Signals(number).name
+                        tell(f"{name}: the training ends after this update; a second one ends it "
+                             "now")  # fmt: skip
+                elif time.monotonic() - self._time > _TOGETHER:
+                    os._exit(128 + number)
+
+    def _leave_to_the_parent(self) -> None:
+        """In a process that loads data: of these signals, only its parent's end it."""
+        if self._before:
+            signal.set_wakeup_fd(-1)
+            signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+            threading.Thread(target=_end_with_the_parent, daemon=True).start()
+
+
+def _end_with_the_parent() -> None:
+    while signal.sigwaitinfo(SIGNALS).si_pid != os.getppid():
+        pass
+    os._exit(0)
+
+
+def pass_on_to_workers(work: Callable[[], None]) -> None:
+    """Run ``work``, which starts the processes of a training; they get this process's signals.
+
+    Raises:
+        SystemExit: they have ended because of a signal.
+    """
+    received: list[int] = []
+
+    def pass_on(number: int, frame: Any) -> None:
+        received.append(number)
+        for worker in multiprocessing.active_children():
+            if worker.pid is not None:
+                os.kill(worker.pid, number)
+
+    before = {number: signal.signal(number, pass_on) for number in SIGNALS}
+    try:
+        work()
+        if signal.SIGINT in received:  # torch takes it for no error of a process that it started
+            raise SystemExit(INTERRUPTED)
+    except ProcessExitedException as end:
+        if end.exit_code in (STOPPED, INTERRUPTED):
+            raise SystemExit(end.exit_code) from None
+        if received:
+            raise SystemExit(128 + received[0]) from None
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def tell(message: str) -> None:
+    """A line to the user, in whatever state this process is."""
+    os.write(2, f"gtrans: {message}\n".encode())

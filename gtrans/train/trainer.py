@@ -1,0 +1,207 @@
+"""fairseq's trainer with what ``gtrans train`` needs besides."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import time
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq import checkpoint_utils, utils
+from fairseq.distributed import utils as distributed_utils
+from fairseq.logging import meters, metrics
+from fairseq.optim import lr_scheduler
+from fairseq.trainer import Trainer
+from torch import Tensor
+
+from gtrans.checkpoints.reading import (
+    check_shapes,
+    check_values,
+    read_checkpoint,
+    reading,
+    write_checkpoint,
+)
+from gtrans.errors import GtransError
+from gtrans.optim.amp import AMPOptimizer, autocast
+from gtrans.train.signals import Signals
+from gtrans.train.state import RunState
+
+_MEANS = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")  # of Adam's kind
+_WAY_OUT = "lower --lr, or give a longer --warmup-updates or a --clip-norm"
+
+
+class RunTrainer(Trainer):
+    """The trainer of a run that goes on exactly, from a checkpoint that is written whole.
+
+    Attributes:
+        run: the state of the run that fairseq's checkpoints lack.
+        signals: what this process has been told; None: it does not listen.
+        told: the sum of what all processes had been told at the last update.
+    """
+
+    def __init__(self, cfg: Any, task: Any, model: Any, criterion: Any) -> None:
+        super().__init__(cfg, task, model, criterion)
+        self.run = RunState(self)
+        self.signals: Signals | None = None
+        self.told = 0
+
+    # ---- an update -----------------------------------------------------------------------------
+
+    def train_step(self, samples: Sequence[Any], raise_oom: bool = False) -> Any:
+        """An update by the batches that this process has.
+
+        fairseq reads a dummy in the place of a missing batch. It counts its words, and takes the
+        whole update for one if the last batch is missing.
+
+        Raises:
+            GtransError: the loss or its gradient is not finite.
+        """
+        present = [sample for sample in samples if sample]
+        with autocast(self.optimizer):
+            logged = super().train_step(present or samples[:1], raise_oom)
+        if self.data_parallel_world_size == 1:
+            self.told = self._told()
+        return logged
+
+    def _told(self) -> int:
+        return 0 if self.signals is None else self.signals.told
+
+    def _aggregate_logging_outputs(
+        self, logging_outputs: Any, *stats: Any, ignore: bool = False
+    ) -> tuple[Any, Sequence[Any]]:
+        """As fairseq's, which the processes exchange in any case, with the signals' sum."""
+        logged, sums = super()._aggregate_logging_outputs(
+            logging_outputs, *stats, self._told(), ignore=ignore
+        )
+        *sums, told = sums
+        self.told = int(told)
+        return logged, sums
+
+    def _build_optimizer(self) -> None:
+        """As fairseq's; ``--amp`` has an optimizer that is put right."""
+        super()._build_optimizer()
+        if self.cfg.common.amp:
+            self._optimizer = AMPOptimizer(self.cfg, [], self._optimizer.fp32_optimizer)
+            schedule = lr_scheduler.build_lr_scheduler(self.cfg.lr_scheduler, self.optimizer)
+            self._lr_scheduler = schedule
+            self._lr_scheduler.step_update(0)
+
+    # ---- checkpoints ---------------------------------------------------------------------------
+
+    def save_checkpoint(self, filename: str, extra_state: dict[str, Any]) -> None:
+        """Called by fairseq after an error in an update, to save what is left; nothing is saved.
+
+        Raises:
+            GtransError: the loss or its gradient is not finite.
+        """
+        error = sys.exc_info()[1]
+        if not isinstance(error, FloatingPointError):
+            return
+        if "inconsistent" in str(error):
+            raise error
+        raise GtransError(
+            "the loss or its gradient is not finite (NaN or infinity) after "
+            f"{self.get_num_updates()} updates, so training ends and nothing more is saved; "
+            f"{_WAY_OUT}, or train without half precision."
+        ) from error
+
+    def write(self, path: Path, extra: dict[str, Any]) -> None:
+        """Write a checkpoint as a whole.
+
+        Args:
+            path: its name.
+            extra: entries of its ``extra_state`` besides those of fairseq's trainer.
+        """
+        self.consolidate_optimizer()
+        state = utils.move_to_cpu(self.state_dict())
+        state["extra_state"].update(extra)
+        write_checkpoint(state, path)
+
+    def check_finite(self, loss: float | None = None) -> None:
+        """Raises GtransError for a model that is of no use any more, or a ``loss`` that is NaN."""
+        named = self.get_model().named_parameters()
+        broken = next((name for name, it in named if not torch.isfinite(it).all()), None)
+        if broken is None and loss is not None and loss != loss:
+            broken = "the loss of the validation"
+        if broken is not None:
+            raise GtransError(
+                f"{broken} is not finite (NaN or infinity) after {self.get_num_updates()} updates, "
+                f"so training ends and nothing more is saved; {_WAY_OUT}."
+            )
+
+    def restore(self, path: str, reset: Collection[str]) -> dict[str, Any]:
+        """Go on from a checkpoint; returns its ``extra_state``.
+
+        Args:
+            path: the file, which the first process reads.
+            reset: what is not taken over (:meth:`gtrans.train.state.RunState.restore`).
+
+        Raises:
+            GtransError: it is unreadable, damaged, or of another model or optimizer.
+        """
+        _ = self.model, self.optimizer  # whose errors are not the checkpoint's
+        # It has copies of the parameters, and is built anew of those that are loaded.
+        self._optimizer = self._lr_scheduler = None
+        state = self._read(path)
+        with reading(path, "the state of its training"):
+            self._optim_history = state["optimizer_history"]
+            self.model.set_num_updates(self._optim_history[-1].get("num_updates", 0))
+            self.get_model().load_state_dict(state["model"], model_cfg=self.cfg.model)
+            if state.get("criterion"):
+                self.get_criterion().load_state_dict(state["criterion"])
+            if "optimizer" not in reset and state.get("last_optimizer_state") is not None:
+                self._restore_optimizer(path, state, reset)
+            extra: dict[str, Any] = state["extra_state"]
+            self._previous_training_time = extra.get("previous_training_time", 0)
+            self._start_time = time.time()
+            position = extra["train_iterator"]
+            self.lr_step(position["epoch"])
+            if "metrics" in extra and not {"meters"} & {*reset} and position["iterations_in_epoch"]:
+                metrics.load_state_dict(extra["metrics"])
+                for meter in metrics.get_meters("default"):
+                    if isinstance(meter, meters.TimeMeter):
+                        meter.reset()
+            self.run.restore(extra, reset)
+        return extra
+
+    def _read(self, path: str) -> dict[str, Any]:
+        """A checkpoint on the CPU, in all processes."""
+        state = None
+        if self.is_data_parallel_master:
+            read_checkpoint(path, in_memory=False)
+            state = checkpoint_utils.load_checkpoint_to_cpu(path)
+            check_values(state["model"], path)
+            check_shapes(state["model"], self.get_model().state_dict(), path)
+            state = {name: value for name, value in state.items() if name not in ("cfg", "args")}
+        if self.data_parallel_world_size > 1:
+            state = distributed_utils.broadcast_object(
+                state, 0, self.data_parallel_process_group, self.device
+            )
+        assert state is not None
+        return state
+
+    def _restore_optimizer(self, path: str, state: dict[str, Any], reset: Collection[str]) -> None:
+        self._build_optimizer()
+        last, own = state["optimizer_history"][-1], type(self.optimizer).__name__
+        if last["optimizer_name"] != own:
+            raise GtransError(
+                f"{path}: its optimizer is {last['optimizer_name']}, but that of this training is "
+                f"{own}; give --reset-optimizer if the change is meant."
+            )
+        if "lr_scheduler" not in reset:
+            self.lr_scheduler.load_state_dict(last["lr_scheduler_state"])
+        overrides = ast.literal_eval(self.cfg.checkpoint.optimizer_overrides)
+        self.optimizer.load_state_dict(state["last_optimizer_state"], overrides)
+        self.set_num_updates(last["num_updates"])
+        for parameter, kept in (getattr(self.optimizer.optimizer, "state", None) or {}).items():
+            for name in _MEANS:
+                mean = kept.get(name)
+                if isinstance(mean, Tensor) and mean.shape != parameter.shape:
+                    raise GtransError(
+                        f"{path}: {name} of the optimizer has the shape {tuple(mean.shape)}, but "
+                        f"its parameter {tuple(parameter.shape)}; --reset-optimizer begins with a "
+                        "new one."
+                    )

@@ -1,0 +1,145 @@
+"""``fairseq-train --user-dir gtrans``: what it rejects, what it tells, and how it goes on."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from support.running import two_ranks
+from support.runs import (
+    G_TRANSFORMER,
+    PLUGIN,
+    TRAINING,
+    differing,
+    last,
+    log_of,
+    refusal,
+    stock_train,
+    train,
+    updates,
+)
+from support.tiny_models import StockCommands, TinyWorld
+
+TRANSLATION = (
+    *("--task", "translation", "--source-lang", "en", "--target-lang", "de"),
+    *("--arch", "gtrans_fusion_tiny", "--encoder-group-size", "1", "--decoder-group-size", "1"),
+)
+TASKS = {"document_translation": (), "translation": TRANSLATION}
+
+
+@pytest.fixture(scope="module")
+def run(tiny: TinyWorld, stock: StockCommands, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two updates by fairseq's own command; not to be changed."""
+    folder = tmp_path_factory.mktemp("run") / "run"
+    log_of(stock_train(stock, tiny.data, folder, updates=2))
+    return folder
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--amp",), "`--amp`: fairseq's own optimizer for it unscales gradients twice; use `gtr"),
+        (("--store-ema",), "`--store-ema` keeps an average that no command reads; leave it out"),
+        (("--seed", "-1"), "`--seed`: "),
+    ],
+    ids=["amp", "ema", "seed"],
+)
+def test_what_it_cannot_do_is_rejected(task, options, message, tiny, stock, tmp_path):
+    done = stock_train(stock, tiny.data, tmp_path / "run", *TASKS[task], *options, updates=2)
+    assert refusal(done).startswith(message)
+    assert done.stderr.strip().splitlines()[-1].startswith("gtrans.errors.GtransError: ")
+    assert not list(tmp_path.glob("run/*.pt"))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_an_environment_in_which_checkpoints_may_hold_code(
+    task, tiny, tmp_path, stock, monkeypatch
+):
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    own = StockCommands(stock._repo, tmp_path)
+    done = stock_train(own, tiny.data, tmp_path / "run", *TASKS[task], updates=2)
+    own.close()
+    assert refusal(done).startswith("the environment has TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1")
+
+
+def test_several_processes_with_several_batches_are_rejected(tiny, stock, tmp_path):
+    words = [tiny.data, *PLUGIN, *TRAINING, *G_TRANSFORMER, "--update-freq", "2"]
+    for done in stock.together("train", *two_ranks([*words, "--save-dir", tmp_path])):
+        assert refusal(done).startswith("`--update-freq`: in several processes fairseq miscounts")
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [(("--seed", "2"), "--seed 1 -> 2"), (("--dropout", "0.5"), "--dropout 0.1 -> 0.5")],
+    ids=["seed", "dropout"],
+)
+def test_a_folder_with_other_settings_is_rejected(options, found, run, tiny, stock):
+    line = refusal(stock_train(stock, tiny.data, run, *options, updates=4))
+    assert line.startswith(f"--save-dir {run} holds a run with other settings: {found};")
+    assert updates(run) == 2
+
+
+def test_a_folder_with_another_vocabulary_is_rejected(run, tiny, stock, tmp_path):
+    other = shutil.copytree(tiny.data, tmp_path / "other")
+    for lang in ("en", "de"):
+        path = other / f"dict.{lang}.txt"
+        path.write_text("".join(reversed(path.read_text("utf-8").splitlines(True))), "utf-8")
+    line = refusal(stock_train(stock, other, run, updates=4))
+    assert f"the training data (--data {tiny.data} -> {other})" in line or "dict." in line
+
+
+def test_a_run_goes_on_ends_and_goes_on_under_gtrans_train(run, tiny, stock, tmp_path):
+    """With the parameters of ``gtrans train``, and no update more than are asked for."""
+    whole, parts = tmp_path / "whole", Path(shutil.copytree(run, tmp_path / "parts"))
+    log_of(train(stock, tiny.data, whole, updates=4))
+    assert "nothing is left to do" in log_of(stock_train(stock, tiny.data, parts, updates=2))
+    log_of(stock_train(stock, tiny.data, parts, updates=3))
+    log_of(train(stock, tiny.data, parts, updates=4))
+    for name in ("model", "last_optimizer_state"):
+        assert differing(last(whole)[name], last(parts)[name]) == []
+
+
+def test_a_restart_keeps_what_there_was(run, tiny, stock, tmp_path):
+    folder = Path(shutil.copytree(run, tmp_path / "run"))
+    log_of(stock_train(stock, tiny.data, folder, "--seed", "2", "--restart", updates=1))
+    assert updates(folder) == 1
+    assert (folder / "before-restart-1" / "checkpoint_last.pt").is_file()
+
+
+def test_a_checkpoint_that_fairseq_would_pass_over_is_named(run, tiny, stock, tmp_path):
+    folder = Path(shutil.copytree(run, tmp_path / "run"))
+    (folder / "checkpoint_last.pt").rename(folder / "checkpoint_1_2.pt")
+    line = refusal(stock_train(stock, tiny.data, folder, updates=4))
+    assert line.endswith("use `gtrans train`, with the same options, which goes on from "
+                         "checkpoint_1_2.pt.")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        (("--patience", "3"), "the count of --patience"),
+        (("--bf16",), "the parameters in fp32 (--bf16)"),
+        (("--arch", "memory_transformer_tiny", "--max-tokens", "200"), "the memories of streams"),
+    ],
+    ids=["patience", "bf16", "streams"],
+)
+def test_what_cannot_be_exact_is_one_line(options, what, tiny, stock, tmp_path):
+    done = stock_train(stock, tiny.data, tmp_path, *options, updates=1)
+    (line,) = [it for it in log_of(done).splitlines() if "`gtrans train` does" in it]
+    assert what in line
+    assert "`gtrans train` does" not in log_of(
+        train(stock, tiny.data, tmp_path / "own", *options, updates=1)
+    )
+
+
+def test_a_diverged_checkpoint_is_not_loaded(tiny, stock, tmp_path):
+    state = last(tiny.checkpoints["document"].parent)
+    state["model"]["encoder.embed_tokens.weight"][0, 0] = float("nan")
+    torch.save(state, tmp_path / "broken.pt")
+    done = stock(
+        "generate", tiny.data, *PLUGIN, "--path", tmp_path / "broken.pt", "--beam", "1", "--cpu"
+    )
+    assert "encoder.embed_tokens.weight holds NaN or infinite numbers" in refusal(done)
