@@ -49,11 +49,12 @@ from gtrans.evaluation.contrastive import (
     Item,
     ReadOptions,
     cannot_be_lost,
+    document_of,
     paired_tests,
-    paired_tests_at_distance,
     random_contexts,
     read_items,
 )
+from gtrans.evaluation.contrastive.generated import contradictions
 from gtrans.evaluation.contrastive.results_file import HIGHER, LOWER
 from gtrans.files import atomic_writer
 from gtrans.messages import json_text, print_lines, say
@@ -182,6 +183,8 @@ def run(args: argparse.Namespace) -> None:
         raise GtransError(
             f"`--set` {args.set[0]}: has no wrong translations to score; give `--generate`."
         )
+    if args.generate:
+        _check_answers(args.set, items)
     variants = [items]
     if args.random_context:
         if not any(item.has_right and item.contrastive for item in items):
@@ -212,9 +215,14 @@ def _print(args: argparse.Namespace, items: Sequence[Item], judged: dict[str, Ju
             f"{', '.join(no_loss)}: all candidates are equal, so no system can lose "
             f"{'it' if len(no_loss) == 1 else 'them'}; counted as right, as the authors do"
         )
+    if not any(map(document_of, items)):
+        say(
+            "the sets name no documents, so items count as independent; if several are of one "
+            "document, intervals are too narrow and p-values too small"
+        )
     if args.json:
         at_distance = {
-            name: paired_tests_at_distance(items, results[first].right, results[name].right)
+            name: paired_tests(items, results[first].right, results[name].right, at_distance=True)
             for name in others
         }
         print(json_text(report_all(results, tests, at_distance, no_loss)))
@@ -224,6 +232,22 @@ def _print(args: argparse.Namespace, items: Sequence[Item], judged: dict[str, Ju
         print_lines(*heading, *lines_of(result), *([""] if others else []))
     if others:
         print_lines(*test_lines(first, tests))
+
+
+def _check_answers(paths: Sequence[str], items: Sequence[Item]) -> None:
+    """Name the items that no translation can be judged by; raises GtransError if all are."""
+    found = contradictions(items)
+    for name, places in found.items():
+        say(
+            f"`--generate`: {len(places)} items of {name} are not judged: their right answers "
+            "contradict each other for one source"
+        )
+    if sum(map(len, found.values())) == len(items):
+        raise GtransError(
+            f"`--generate`: `--set` {' '.join(paths)}: the right answers contradict each other for "
+            f"one source ({', '.join(found)}), so no translation can be judged by them; leave "
+            "`--generate` out, and the candidates are scored."
+        )
 
 
 def _items_of(paths: Sequence[str], format: str, options: ReadOptions) -> list[Item]:

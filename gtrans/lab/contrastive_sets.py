@@ -27,8 +27,8 @@ from gtrans.evaluation.contrastive.contrapro import (
     the_only,
     two_sides,
 )
+from gtrans.evaluation.contrastive.generated import changed_words, words_of
 from gtrans.evaluation.contrastive.items import SET, Item, ReadOptions, Sentences
-from gtrans.evaluation.contrastive.words import changed_words, words_of
 
 AnyPath = str | os.PathLike[str]
 

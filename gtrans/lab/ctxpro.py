@@ -36,10 +36,12 @@ class Example:
     Attributes:
         rule: the rule by which it was found, such as ``DO.ELL``.
         expected: the form that must be in the translation.
+        document: the film that it is from; nothing: the set does not say.
     """
 
     rule: str
     expected: str
+    document: str = ""
 
 
 def read_examples(path: str | os.PathLike[str]) -> list[Example]:
@@ -48,7 +50,12 @@ def read_examples(path: str | os.PathLike[str]) -> list[Example]:
     Raises:
         GtransError: the file cannot be read, or is not a set of ctxpro's (with the line).
     """
-    examples = [Example(entry.text("rule"), entry.text("expected")) for entry in read_entries(path)]
+    examples = [
+        Example(
+            entry.text("rule"), entry.text("expected"), str(entry.value.get("document id") or "")
+        )
+        for entry in read_entries(path)
+    ]
     if not examples:
         raise GtransError(f"{path} has no examples; give a file of ctxpro's evalsets")
     return examples
@@ -102,14 +109,26 @@ def measure(given: Given) -> Found:
         sentences = read_translations(path, len(examples), evalset)
         pairs = zip(sentences, examples, strict=True)
         rights[name] = np.array([is_right(it, example.expected) for it, example in pairs], float)
+    # Examples of one film are not independent; one without a name is a film of its own.
+    films: dict[str | int, int] = {}
+    numbered = [films.setdefault(it.document or n, len(films)) for n, it in enumerate(examples)]
+    order = np.argsort(numbered, kind="stable")
+    notes = []
+    if not any(example.document for example in examples):
+        notes.append(
+            "ctxpro: the set names no documents, so examples count as independent; if several are "
+            "of one film, intervals are too narrow and p-values too small"
+        )
     measurement = Measurement(
         key=KEY,
         label="ctxpro",
-        unit="document",
+        unit="sentence",
         higher_is_better=True,
         signature="match:word|case:lc|punct:no|sentence:last line|unit:example",
-        statistics={name: np.stack([it, np.ones_like(it)], 1) for name, it in rights.items()},
-        documents=np.arange(len(examples)),
+        statistics={
+            name: np.stack([it, np.ones_like(it)], 1)[order] for name, it in rights.items()
+        },
+        documents=np.array(numbered)[order],
         compute=lambda sums: 100 * sums[..., 0] / sums[..., 1],
     )
     numbers: dict[str, list[int]] = {}
@@ -128,7 +147,7 @@ def measure(given: Given) -> Found:
         scores = (f"{of_system[rule]['score']:.2f}" for of_system in rules.values())
         rows.append((rule, str(len(chosen)), *scores))
     details = {name: {"rules": of_system} for name, of_system in rules.items()}
-    return Found([measurement], [], details, aligned(rows, [0]))
+    return Found([measurement], notes, details, aligned(rows, [0]))
 
 
 SCORE = OtherScore(

@@ -149,7 +149,7 @@ def test_the_margin_by_context_is_shown_where_there_are_scores():
     true, other = [[-1, -2], [-3, -1], [-1, -4]], [[-1, -1.5], [-3, -2], [-2, -5]]
     # The margins are 1, -2, 3 and 0.5, -1, 3.
     gains = gained_margins(items, true, other)
-    assert gains == {"pronoun": {1: [0.5, -1.0, 0.0]}}
+    assert gains == {"pronoun": {1: [(0.5, ""), (-1.0, ""), (0.0, "")]}}
     gain = mean_gain(gains["pronoun"][1])
     radius = 4.302653 * math.sqrt(7 / 36)  # Student's t; the variance of the values is 7 / 12
     assert gain.value == pytest.approx(-1 / 6)
@@ -168,7 +168,7 @@ def test_items_that_no_context_can_move_have_no_margin():
     lost = small_item("3")
     scores = [[-1.0, -2.0], [-1.0, -2.0], [float("nan"), -2.0]]
     items = [with_context, bare, lost]
-    assert gained_margins(items, scores, scores) == {"pronoun": {1: [0.0]}}
-    assert mean_gain([0.25]).interval is None
+    assert gained_margins(items, scores, scores) == {"pronoun": {1: [(0.0, "")]}}
+    assert mean_gain([(0.25, "")]).interval is None
     table = tabulate(items[1:2], outcomes_of(items[1:2], scores[1:2]))
     assert lines(table, table, {})[1].endswith("-")

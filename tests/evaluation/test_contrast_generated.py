@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,13 @@ import pytest
 from gtrans.decoding import contrast
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import Item
-from gtrans.evaluation.contrastive.generated import Outcome, has_own_words, outcome
+from gtrans.evaluation.contrastive.generated import (
+    Outcome,
+    contradictions,
+    has_own_words,
+    judged,
+    outcome,
+)
 
 
 def item_of(right: str, *wrong: str) -> Item:
@@ -69,6 +76,15 @@ def test_candidates_judge_themselves() -> None:
     for item in (POLITE, TWICE, LEMONADE, CLITIC):
         assert outcome(item, item.target[-1]) is Outcome.RIGHT
         assert {outcome(item, wrong[-1]) for wrong in item.contrastive} == {Outcome.RIVAL}
+
+
+def test_answers_that_contradict_each_other_are_not_judged() -> None:
+    """Of one source, "er" and "sie" are right, as the sentence before is translated."""
+    he, she = item_of("Er fiel.", "Sie fiel."), item_of("Sie fiel.", "Er fiel.")
+    other = replace(he, source=("a", "c"))
+    assert contradictions([he, she, other]) == {"p": [0, 1]}
+    assert judged([he, she, other], ["Er fiel."] * 3) == [None, None, Outcome.RIGHT]
+    assert contradictions([he, replace(he, id="2")]) == {}
 
 
 @pytest.mark.parametrize("rival", ["Ja, sie!", "Ja, sie sie."])

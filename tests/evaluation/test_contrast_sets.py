@@ -164,6 +164,7 @@ def test_json_with_documents(tmp_path: Path) -> None:
         target=("Eine Katze.", "Sie schläft."),
         contrastive=(("Eine Katze.", "Er schläft."), ("Eine Katze.", "Es schläft.")),
         groups={"antecedent": "intersentential", "antecedent distance": "1"},
+        document="1999_7_8.de",
     )
     assert (beginning.source, beginning.distance) == (("The dog!",), 0)
     deep = read_items(path, "contrapro", ReadOptions(options.documents, 5))[0]
@@ -237,6 +238,7 @@ def test_the_separated_text(tmp_path: Path) -> None:
         contrastive=(("eine Katze.", "er schläft."), ("eine Katze.", "es schläft.")),
         form="truecased",
         groups={"antecedent": "intersentential", "antecedent distance": "1"},
+        document="1999_7_8.de",
     )
     assert (second.source, second.phenomenon, second.distance) == (("it runs.",), "it:er", None)
     assert read_items(path / "en.txt.gz", "contrapro") == [first, second]

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gtrans.cli import main
-from gtrans.evaluation.contrastive import Item, PairedTest, paired_tests, read_items
+from gtrans.evaluation.contrastive import (
+    Item,
+    PairedTest,
+    mean_gain,
+    paired_tests,
+    read_items,
+    tabulate,
+)
 from gtrans.lab import add_readers
 
 if TYPE_CHECKING:
@@ -87,12 +94,12 @@ def test_scores_in_the_order_of_the_published_file(
     assert other["difference_by_distance"]["1"]["value"] == -0.5
     difference = other["difference"]["deixis_test"]
     assert difference["value"] == pytest.approx(-1 / 3)
-    assert difference["interval"] == pytest.approx(list(PairedTest(3, 1, 0).interval))
+    assert difference["interval"] == pytest.approx(list(compared(3, 1, 0).interval))
     status, out, _ = call(*sets[:-1], "--scores", *files)
     assert status == 0
     rows = [line.split() for line in out.splitlines()]
     assert rows[0] == ["a:"] and ["b:"] in rows
-    assert rows[-1] == ["b", "deixis_test", "3", "1", "0", "1"]
+    assert rows[-1] == ["b", "deixis_test", "3", "1", "0", "-33.3", "-85.6", "to", "+45.6", "1"]
 
 
 def test_the_output_of_the_first_system(call: Call, tmp_path: Path) -> None:
@@ -153,6 +160,8 @@ def test_the_item_that_cannot_be_lost_is_named(call: Call, tmp_path: Path) -> No
     assert err == (
         "ellipsis_infl-4: all candidates are equal, so no system can lose it; counted as right, as "
         "the authors do\n"
+        "the sets name no documents, so items count as independent; if several are of one "
+        "document, intervals are too narrow and p-values too small\n"
     )
 
 
@@ -238,6 +247,12 @@ def test_the_output_is_read_again(
 # --- McNemar ------------------------------------------------------------------------------------
 
 
+def compared(items: int, first: int, other: int, documents: tuple[str, ...] = ()) -> PairedTest:
+    """Two systems, of which the first or the other one alone gets so many of the items right."""
+    differences = (*[-1] * first, *[1] * other, *[0] * (items - first - other))
+    return PairedTest(differences, documents or ("",) * items)
+
+
 def exact(first: int, other: int) -> float:
     """From the definition: all outcomes of n coin tosses at most as probable as this one."""
     n = first + other
@@ -248,29 +263,69 @@ def exact(first: int, other: int) -> float:
 def test_the_p_value_is_exact() -> None:
     for first in range(12):
         for other in range(12):
-            assert PairedTest(99, first, other).p_value == pytest.approx(exact(first, other))
-    assert PairedTest(12000, 4000, 4000).p_value == 1.0
-    assert 0 < PairedTest(12000, 500, 700).p_value < 1e-7
+            assert compared(99, first, other).p_value == pytest.approx(exact(first, other))
+    assert compared(12000, 4000, 4000).p_value == 1.0
+    assert 0 < compared(12000, 500, 700).p_value < 1e-7
 
 
 def test_the_interval_of_a_difference() -> None:
     # By hand: shares (1 + 1) / 12 and (4 + 1) / 12, so 0.25 and its deviation
     # sqrt((7/12 - 1/16) / 12), times 1.95996.
-    low, high = PairedTest(10, 1, 4).interval
-    assert PairedTest(10, 1, 4).difference == pytest.approx(0.3)
+    low, high = compared(10, 1, 4).interval
+    assert compared(10, 1, 4).difference == pytest.approx(0.3)
     assert (low, high) == pytest.approx((-0.158326, 0.658326), abs=1e-6)
-    assert PairedTest(10, 4, 1).interval == pytest.approx((-high, -low))
+    assert compared(10, 4, 1).interval == pytest.approx((-high, -low))
     # Of two systems that differ nowhere: around 0; of one that wins everything: no more than 1.
-    low, high = PairedTest(100, 0, 0).interval
+    low, high = compared(100, 0, 0).interval
     assert low == pytest.approx(-high) and 0 < high < 0.03
-    assert PairedTest(1, 0, 1).interval[1] == 1
+    assert compared(1, 0, 1).interval[1] == 1
 
 
 def test_tests_by_phenomenon_and_in_all() -> None:
     item = Item("1", "p", 1, "source", ("a",), ("b",), (("c",),))
     items = [item, item, replace(item, phenomenon="q"), replace(item, phenomenon="q")]
     found = paired_tests(items, [True, True, False, None], [True, False, True, None])
-    assert found == {"p": PairedTest(2, 1, 0), "q": PairedTest(1, 0, 1), "all": PairedTest(3, 1, 1)}
+    counts = {key: (it.items, it.only_first, it.only_other) for key, it in found.items()}
+    assert counts == {"p": (2, 1, 0), "q": (1, 0, 1), "all": (3, 1, 1)}
+
+
+def test_items_of_one_document_count_once() -> None:
+    """A film says Sie or du throughout: twenty items of ten films are ten coin tosses."""
+    films = tuple(f"film {n // 2}" for n in range(20))
+    test = compared(20, 2, 18, films)
+    assert (test.items, test.document_count) == (20, 10)
+    assert test.p_value == pytest.approx(exact(1, 9))
+    assert compared(20, 2, 18).p_value == pytest.approx(exact(2, 18))
+    low, high = test.interval
+    assert low < 0.8 < high and high - low > 0.5
+    # Flips of 2, 1 and -1: of eight sums, two are at least 2 above 0, and two below.
+    uneven = PairedTest((1, 1, 1, -1), ("a", "a", "b", "c"))
+    assert uneven.p_value == pytest.approx(0.75)
+    # As many items are right in every film: no more is known than of as many single items.
+    items = [
+        Item(str(n), "p", 1, "source", ("a",), ("b",), (("c",),), document=films[n])
+        for n in range(20)
+    ]
+    alike = tabulate(items, [n % 2 == 0 for n in range(20)])["p"][1]
+    whole = tabulate(items, [n % 4 < 2 for n in range(20)])["p"][1]
+    assert alike.document_count == whole.document_count == 10
+    assert alike.interval[0] > whole.interval[0] and alike.interval[1] < whole.interval[1]
+    assert mean_gain([(1.0, "a"), (1.0, "a"), (0.0, "b"), (0.0, "b")]).interval == pytest.approx(
+        (0.5 - 12.7062 * 0.5, 0.5 + 12.7062 * 0.5), rel=1e-4
+    )
+
+
+def test_equal_systems_that_choose_once_a_film_are_seldom_told_apart() -> None:
+    rng = random.Random(3)
+    films = tuple(f"{n // 20}" for n in range(400))
+    found = []
+    for _ in range(200):
+        one, two = ([rng.random() < 0.5 for _ in range(20)] for _ in range(2))
+        pairs = zip(one, two, strict=True)
+        differences = tuple(int(b) - int(a) for a, b in pairs for _ in range(20))
+        found.append(PairedTest(differences, films).p_value)
+        assert PairedTest(differences, ("",) * 400).p_value <= found[-1]
+    assert sum(p <= 0.05 for p in found) <= 20
 
 
 # --- translations --------------------------------------------------------------------------------

@@ -59,7 +59,8 @@ def report(result: Result) -> dict[str, Any]:
     {phenomenon: {"1": side, ..}}, "by_phenomenon": {phenomenon: whole}, "by_distance":
     {"1": whole, ..}, "by_group": {grouping: {value: whole}}, "all": whole or null,
     "preferences": .., "outcomes": .., "quality": ..}`` with ``{"accuracy": .., "interval":
-    [low, high], "items": number, "chance": accuracy of random scores}`` for ``whole``. With a
+    [low, high], "items": number, "documents": their number if the set names them, "chance":
+    accuracy of random scores}`` for ``whole``. With a
     control there is also ``"random_context"``, which repeats the entries that hold accuracies, and
     of scores ``"above_random_context"``: ``{"contrastive": {phenomenon: {"1": gain, ..}},
     "by_phenomenon": {phenomenon: gain}, "by_distance": {"1": gain, ..}, "all": gain or null}`` with
@@ -87,8 +88,8 @@ def report(result: Result) -> dict[str, Any]:
 
 def report_all(
     results: Mapping[str, Result],
-    tests: Mapping[str, Mapping[str, PairedTest]],
-    at_distance: Mapping[str, Mapping[int | None, PairedTest]],
+    tests: Mapping[str, Mapping[Any, PairedTest]],
+    at_distance: Mapping[str, Mapping[Any, PairedTest]],
     lost_by_none: Sequence[str],
 ) -> dict[str, Any]:
     """:func:`report` of the first system, and of all others with their tests against it.
@@ -118,12 +119,14 @@ def report_all(
 
 
 def _mcnemar(test: PairedTest) -> dict[str, object]:
-    return {
-        "items": test.items,
-        "only_first": test.only_first,
-        "only_other": test.only_other,
-        "p": test.p_value,
-    }
+    counts = {"items": test.items, "only_first": test.only_first, "only_other": test.only_other}
+    return counts | _documents(test) | {"p": test.p_value}
+
+
+def _documents(found: Cell | PairedTest) -> dict[str, object]:
+    """The number of documents, where the set names them."""
+    count = found.document_count
+    return {} if count is None else {"documents": count}
 
 
 def _difference(test: PairedTest) -> dict[str, object]:
@@ -160,11 +163,11 @@ def _gains(gains: Gains) -> dict[str, Any]:
     }
 
 
-def _gain(values: Sequence[float]) -> dict[str, object]:
+def _gain(values: Sequence[tuple[float, str]]) -> dict[str, object]:
     return asdict(mean_gain(values))
 
 
-def _joined(cells: Mapping[int | None, Sequence[float]]) -> list[float]:
+def _joined(cells: Mapping[int | None, Sequence[tuple[float, str]]]) -> list[tuple[float, str]]:
     return [value for values in cells.values() for value in values]
 
 
@@ -173,6 +176,7 @@ def _whole(cell: Cell) -> dict[str, object]:
         "accuracy": cell.accuracy,
         "interval": list(cell.interval),
         "items": cell.items,
+        **_documents(cell),
         "chance": cell.chance,
     }
 
@@ -195,12 +199,19 @@ def lines(table: Table, control: Table | None, gains: Gains | None = None) -> li
 
     Totals follow where there is more than one line to add up: per phenomenon, and over all.
     """
+    named = any(
+        cell.document_count is not None for cells in table.values() for cell in cells.values()
+    )
     rows = [["phenomenon", "distance", "accuracy", "95% interval", "items", "cue"]]
+    rows[0] += ["documents"] if named else []
     rows[0] += ["random context"] if control is not None else []
     rows[0] += ["margin above it, nats"] if gains is not None else []
 
-    def add(phenomenon: str, distance: str, cell: Cell, other: Cell, gained: list[float]) -> None:
+    def add(
+        phenomenon: str, distance: str, cell: Cell, other: Cell, gained: Sequence[tuple[float, str]]
+    ) -> None:
         row = [phenomenon, distance, *_figures(cell), cell.cue]
+        row += [str(cell.document_count or "-")] if named else []
         row += [f"{100 * other.accuracy:.1f}"] if control is not None else []
         row += [_gain_text(gained)] if gains is not None else []
         rows.append(row)
@@ -209,7 +220,7 @@ def lines(table: Table, control: Table | None, gains: Gains | None = None) -> li
         phenomenon: str,
         cells: Mapping[int | None, Cell],
         others: Mapping[int | None, Cell],
-        gained: Mapping[int | None, list[float]],
+        gained: Mapping[int | None, Sequence[tuple[float, str]]],
     ) -> None:
         for distance, cell in cells.items():
             add(phenomenon, _distance(distance), cell, others[distance], gained.get(distance, []))
@@ -225,7 +236,7 @@ def lines(table: Table, control: Table | None, gains: Gains | None = None) -> li
     return aligned(rows, words={0, 5})
 
 
-def _gain_text(values: Sequence[float]) -> str:
+def _gain_text(values: Sequence[tuple[float, str]]) -> str:
     if not values:
         return "-"
     gain = mean_gain(values)
@@ -233,14 +244,26 @@ def _gain_text(values: Sequence[float]) -> str:
     return value if gain.interval is None else f"{value} ({change_interval(gain.interval, 3)})"
 
 
-def test_lines(first: str, tests: Mapping[str, Mapping[str, PairedTest]]) -> list[str]:
-    """The paired tests of all other systems with the first one."""
-    rows = [["system", "phenomenon", "items", f"only {first}", "only system", "p (McNemar)"]]
+def test_lines(first: str, tests: Mapping[str, Mapping[Any, PairedTest]]) -> list[str]:
+    """The paired tests of all other systems with the first one, over documents if they are named.
+
+    Accuracies differ by the change; its interval is of 95%.
+    """
+    every = [test for of in tests.values() for test in of.values()]
+    named = any(test.document_count is not None for test in every)
+    p_head = "p (documents flipped)" if named else "p (McNemar)"
+    counted = ["items", "documents"] if named else ["items"]
+    rows = [["system", "phenomenon", *counted, f"only {first}", "only system"]]
+    rows[0] += ["change", "95% interval", p_head]
     for name, by_phenomenon in tests.items():
         for phenomenon, test in by_phenomenon.items():
-            counts = [str(n) for n in (test.items, test.only_first, test.only_other)]
+            counts = [test.items, *([test.document_count] if named else [])]
+            counts += [test.only_first, test.only_other]
             p_value = f"{test.p_value:.4g}" if test.p_value > _LEAST else f"< {_LEAST:g}"
-            rows.append([name, phenomenon, *counts, p_value])
+            change = in_digits(100 * test.difference, 1, "+")
+            ends = change_interval((100 * end for end in test.interval), 1)
+            shown = ["-" if n is None else str(n) for n in counts]
+            rows.append([name, str(phenomenon), *shown, change, ends, p_value])
     return aligned(rows, words={0, 1})
 
 

@@ -23,8 +23,7 @@ from gtrans.evaluation.contrastive import (
 )
 from gtrans.evaluation.contrastive.generated import (
     Outcome,
-    has_own_words,
-    outcome,
+    judged,
     outcome_counts,
     quality,
 )
@@ -159,11 +158,11 @@ def _of_scores(items: Sequence[Item], scores: Sequence[Sequence[float]]) -> Judg
     return Judged(result, (scores_line(*pair) for pair in zip(items, scores, strict=True)))
 
 
-def _of_translations(items: Sequence[Item], translations: Sequence[str]) -> Judged:
-    found: list[Outcome | None] = [
-        outcome(item, text) if has_own_words(item) else None
-        for item, text in zip(items, translations, strict=True)
-    ]
+def _of_translations(
+    items: Sequence[Item], translations: Sequence[str], own: Sequence[Item] | None = None
+) -> Judged:
+    """``own``: the items with their own contexts, if these have random ones."""
+    found = judged(items, translations, own)
     right = [None if one is None else one is Outcome.RIGHT for one in found]
     result = Result(
         table=tabulate(items, right),
@@ -200,26 +199,26 @@ def _of_model(args: argparse.Namespace, variants: Sequence[Sequence[Item]]) -> J
     join = (texts[0].detokenise, texts[1].detokenise)
     encoders = task.source_encoder(), texts[1]
     whole = args.max_doc_tokens is None and not args.overlap
-    judged: list[Judged] = []
+    results: list[Judged] = []
     scored: list[Sequence[Sequence[float]]] = []
     for name, variant in zip(("true context", "random context"), variants, strict=False):
         plain = [item.as_text(join) for item in variant]
         placed = with_places(task, encoders[0], variant, plain, whole and not args.generate)
         if args.generate:
             found = _translations(args, models, task, texts[1], plain)
-            judged.append(_of_translations(placed, found))
+            results.append(_of_translations(placed, found, variants[0]))
         else:
             scores = score_items(
                 models, task, encoders, plain, whole=whole, max_tokens=args.max_tokens,
                 progress=name,
             )  # fmt: skip
-            judged.append(_of_scores(placed, scores))
+            results.append(_of_scores(placed, scores))
             scored.append(scores)
-    result = replace(judged[0].result, unit=str(task.cfg.unit))
-    if len(judged) > 1:
+    result = replace(results[0].result, unit=str(task.cfg.unit))
+    if len(results) > 1:
         gains = gained_margins(variants[0], *scored) if scored else None
-        result = replace(result, control=judged[1].result.table, gains=gains)
-    return Judged(result, judged[0].lines)
+        result = replace(result, control=results[1].result.table, gains=gains)
+    return Judged(result, results[0].lines)
 
 
 def _translations(

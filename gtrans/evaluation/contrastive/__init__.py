@@ -10,11 +10,19 @@ from gtrans.evaluation.contrastive.accuracy import (
     ALL,
     WHOLE_BLOCKS,
     Cell,
+    Gains,
+    MeanGain,
+    PairedTest,
     Table,
     by_distance,
     by_group,
     cannot_be_lost,
+    document_of,
+    gained_margins,
+    gains_by_distance,
+    mean_gain,
     outcomes_of,
+    paired_tests,
     pooled,
     preferences,
     tabulate,
@@ -22,16 +30,7 @@ from gtrans.evaluation.contrastive.accuracy import (
 )
 from gtrans.evaluation.contrastive.contrapro import read_contrapro
 from gtrans.evaluation.contrastive.control import random_contexts
-from gtrans.evaluation.contrastive.items import Item, ReadOptions
-from gtrans.evaluation.contrastive.jsonl import read_jsonl
-from gtrans.evaluation.contrastive.margins import (
-    Gains,
-    MeanGain,
-    gained_margins,
-    gains_by_distance,
-    mean_gain,
-)
-from gtrans.evaluation.contrastive.paired import PairedTest, paired_tests, paired_tests_at_distance
+from gtrans.evaluation.contrastive.items import Item, ReadOptions, read_jsonl
 
 __all__ = [
     "READERS",
@@ -45,12 +44,12 @@ __all__ = [
     "by_distance",
     "by_group",
     "cannot_be_lost",
+    "document_of",
     "gained_margins",
     "gains_by_distance",
     "mean_gain",
     "outcomes_of",
     "paired_tests",
-    "paired_tests_at_distance",
     "pooled",
     "preferences",
     "random_contexts",

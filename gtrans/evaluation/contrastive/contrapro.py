@@ -34,8 +34,8 @@ from typing import Any
 
 from gtrans.data.documents import iterate_raw_lines, resolve
 from gtrans.errors import GtransError
+from gtrans.evaluation.contrastive.generated import changed_words, words_of
 from gtrans.evaluation.contrastive.items import Item, ReadOptions, Sentences
-from gtrans.evaluation.contrastive.words import changed_words, words_of
 from gtrans.files import parse_json
 from gtrans.messages import say
 from gtrans.text.reader import plain_lines
@@ -402,6 +402,7 @@ def _json_item(entry: Entry, kind: PronounSet, options: ReadOptions) -> Item:
         target=(*before[1], *target),
         contrastive=tuple((*before[1], sentence) for sentence in wrong),
         groups=antecedent(distance, within),
+        document=str(entry.value.get("document id") or ""),
     )
 
 

@@ -3,17 +3,70 @@
 Like GenPro for ContraPro (Post and Junczys-Dowmunt 2023, "Escaping the sentence-level paradigm in
 machine translation"): the model translates, and the words of its translation that tell the
 candidates apart are looked up. Punctuation does not count, nor does case, but for German polite
-forms (:func:`.words.told_words`).
+forms (:func:`told_words`).
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
 
 from gtrans.evaluation.contrastive.items import Item
-from gtrans.evaluation.contrastive.words import ARTICLES, told_words
+
+_WORD = re.compile(r"\w+")
+_ELIDED_ES = re.compile(r"['’`]s\b")
+_POLITE = frozenset(["Sie", "Ihnen", "Ihr", "Ihre", "Ihrem", "Ihren", "Ihrer", "Ihres"])
+# After these, a capital says that a sentence or a quotation begins.
+_OPENING = re.compile(r"(?:^|[.!?…:;\"„“”»«()\[\]–—-])[\s'’‚‘]*$")
+ARTICLES = frozenset(
+    {
+        *("le", "la", "les", "l", "un", "une", "des", "du", "de", "d", "au", "aux"),
+        *("der", "die", "das", "den", "dem", "ein", "eine", "einen", "einem", "einer", "eines"),
+    }
+)
+"""French and German articles, and French prepositions joined with them."""
+
+
+def words_of(text: str) -> list[str]:
+    """The words in lower case; punctuation and apostrophes separate them."""
+    return _WORD.findall(text.lower())
+
+
+def told_words(text: str) -> tuple[list[str], list[str]]:
+    """The words of a text that is judged by its words, and those of them that may mean another.
+
+    They are those of :func:`words_of`, but for German: "Sie", "Ihnen" and the forms of "Ihr" keep
+    their capital inside a sentence, where they mean "you". At the beginning of a sentence they
+    cannot be told from "sie" and "ihr" and are among the second words, in lower case. The "'s" of
+    "hab's" is "es".
+    """
+    text = _ELIDED_ES.sub(" es", text)
+    words, unsure = [], []
+    for found in _WORD.finditer(text):
+        word = found[0]
+        if word not in _POLITE:
+            words.append(word.lower())
+        elif _OPENING.search(text[: found.start()]):
+            words.append(word.lower())
+            unsure.append(word.lower())
+        else:
+            words.append(word)
+    return words, unsure
+
+
+def changed_words(right: str, wrong: Sequence[str]) -> list[str]:
+    """The words of ``right`` that differ in every text of ``wrong``, in their order.
+
+    Texts with as many words are compared word by word, as in sets whose wrong translations are
+    made by replacing words. Of others, the words count that ``right`` has more often.
+    """
+    words, others = words_of(right), [words_of(text) for text in wrong]
+    if all(len(other) == len(words) for other in others):
+        return [word for place, word in enumerate(words) if all(o[place] != word for o in others)]
+    more = [Counter(words) - Counter(other) for other in others]
+    return [word for word in words if all(word in counts for counts in more)]
 
 
 class Outcome(StrEnum):
@@ -71,6 +124,39 @@ def _more(text: Counter[str], other: Counter[str]) -> set[str]:
     """The words that tell ``text`` from ``other``, which has them less often."""
     more, less = set(text - other), set(other - text)
     return more if (more | less) <= ARTICLES else more - ARTICLES
+
+
+def judged(
+    items: Sequence[Item], translations: Sequence[str], own: Sequence[Item] | None = None
+) -> list[Outcome | None]:
+    """The outcome of each translation; None of an item that no translation can be judged by.
+
+    ``own``: the items with their own contexts, if those of ``items`` are random.
+    """
+    unclear = {place for of in contradictions(own or items).values() for place in of}
+    return [
+        None if place in unclear or not has_own_words(item) else outcome(item, text)
+        for place, (item, text) in enumerate(zip(items, translations, strict=True))
+    ]
+
+
+def contradictions(items: Sequence[Item]) -> dict[str, list[int]]:
+    """The items whose right answers contradict each other for one source, by phenomenon.
+
+    In the anaphora set of Bawden et al. the pairs of a block share a source, and the right pronoun
+    depends on how the sentence before is translated; a perfect translation would get half of them.
+    """
+    of_source: dict[tuple[str, ...], list[int]] = {}
+    for place, item in enumerate(items):
+        if has_own_words(item):
+            of_source.setdefault(item.source, []).append(place)
+    found: dict[str, list[int]] = {}
+    for places in of_source.values():
+        others = {items[place].target[-1] for place in places}
+        for place in places:
+            if any(outcome(items[place], text) is Outcome.RIVAL for text in others):
+                found.setdefault(items[place].phenomenon, []).append(place)
+    return found
 
 
 def outcome_counts(
