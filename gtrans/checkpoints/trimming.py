@@ -9,7 +9,7 @@ fewer pieces.
 
 SentencePiece's model is copied without change. Text that is prepared with the new dictionary is
 segmented without the removed pieces, see
-:class:`gtrans.text.sentencepiece_pipeline.SentencePiecePipeline`.
+:class:`gtrans.text.subwords.SentencePiecePipeline`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ from gtrans.files import check_output_folder, copy_file
 from gtrans.models.base.checkpoint_fit import check_fit
 from gtrans.tasks.options import read_dictionary
 from gtrans.text.prepared_folder import Preparation, read_state
-from gtrans.text.sentencepiece_pipeline import MODEL_FILE, SENTENCEPIECE, SPACE
-from gtrans.text.subword_model import write_pieces
+from gtrans.text.subwords import SPACE, SentencePiecePipeline, write_pieces
 
 CHECKPOINT_FILE, DICTIONARY_FILE, SENTENCEPIECE_FILE = (
     "model.pt", "dict.txt", "sentence.bpe.model"
@@ -68,7 +67,7 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
     """
     check_output_folder("--out", out, [data, checkpoint.parent])
     state = read_state(data)
-    if state.get("pieces") != SENTENCEPIECE.name:
+    if state.get("pieces") != SentencePiecePipeline.name:
         raise GtransError(f"`--data` '{data}' was not prepared with `--sentencepiece`.")
     languages = str(state["source_lang"]), str(state["target_lang"])
     dictionary = read_dictionary(str(data), languages[0])
@@ -104,7 +103,7 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
     pieces = [dictionary.symbols[number] for number in kept[dictionary.nspecial :]]
     for name in (DICTIONARY_FILE, *(f"dict.{lang}.txt" for lang in languages)):
         write_pieces(pieces, out / name)
-    copy_file(data / MODEL_FILE, out / SENTENCEPIECE_FILE)
+    copy_file(data / SentencePiecePipeline.files[0], out / SENTENCEPIECE_FILE)
     added = (*map(language_symbol, langs), MASK)
     trimmed = Vocabulary((*dictionary.symbols[: dictionary.nspecial], *pieces), added)
     loaded["task_state"] = {STATE: _trimmed(identity, trimmed, out / DICTIONARY_FILE).state()}
@@ -147,7 +146,7 @@ def _trimmed(identity: ModelIdentity, vocabulary: Vocabulary, dictionary: Path) 
     """The identity with another vocabulary, whose pieces are in a file."""
     prepared = identity.preparation
     if prepared is not None:
-        files = {**prepared.files, SENTENCEPIECE.dictionary: dictionary.read_bytes()}
+        files = {**prepared.files, SentencePiecePipeline.files[-1]: dictionary.read_bytes()}
         prepared = replace(prepared, files=files)
     return replace(identity, source=vocabulary, target=vocabulary, preparation=prepared)
 

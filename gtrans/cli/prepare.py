@@ -19,8 +19,7 @@ from gtrans.cli.shared.reading import add_choice, choice_of
 from gtrans.errors import GtransError
 from gtrans.libraries import ENGINE
 from gtrans.messages import aligned, print_lines, say
-from gtrans.text.chinese_words import SEGMENTERS
-from gtrans.text.moses_pipeline import Steps
+from gtrans.text.moses import SEGMENTERS, Steps
 from gtrans.text.preparation import COLUMNS, prepare, table, warnings
 from gtrans.text.preparation_options import DEFAULT_MERGES, PreparationOptions
 from gtrans.text.workers import all_cores

@@ -99,7 +99,7 @@ from gtrans.files import (
 )
 from gtrans.languages import WITHOUT_SPACES, known_language, language_code
 from gtrans.messages import json_text, print_lines, say
-from gtrans.text.plain_text import not_plain
+from gtrans.text.pipeline import not_plain
 from gtrans.text.reader import open_text
 
 EXAMPLE = (

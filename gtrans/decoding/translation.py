@@ -73,7 +73,7 @@ from gtrans.formats.catalogue import (
 from gtrans.formats.document_file import DocumentFile
 from gtrans.languages import WITHOUT_SPACES, language_code
 from gtrans.messages import say
-from gtrans.text.plain_text import PLACEHOLDER
+from gtrans.text.pipeline import PLACEHOLDER
 from gtrans.text.prepared_folder import prepared_files, read_state
 from gtrans.text.reader import (
     Choice,

@@ -31,8 +31,8 @@ from gtrans.decoding.resuming import BatchProgress, FinishedBatches, Progress
 from gtrans.errors import GtransError
 from gtrans.files import digest
 from gtrans.messages import say
-from gtrans.text.moses_pipeline import MosesPipeline
-from gtrans.text.plain_text import PLACEHOLDER, input_warnings
+from gtrans.text.moses import MosesPipeline
+from gtrans.text.pipeline import PLACEHOLDER, input_warnings
 from gtrans.text.prepared_folder import STATE_FILE, Preparation, load_pipeline
 from gtrans.text.reader import is_boundary
 

@@ -101,7 +101,7 @@ def measure(given: Given) -> Found:
         elif find_spec("jieba") is None:
             reason = "the source is Chinese, whose words need jieba: pip install jieba"
         else:
-            from gtrans.text.chinese_words import words as segment
+            from gtrans.text.moses import chinese_words as segment
     if options.without_spaces and counts_words_by_spaces("s_bleu", options):
         reason = (
             "the reference is written without spaces between words, which "

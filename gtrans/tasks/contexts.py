@@ -11,7 +11,7 @@ from gtrans.errors import GtransError
 from gtrans.models.base.model import BERT_PIECES
 from gtrans.tasks.parts.bert import BertPart
 from gtrans.tasks.split_files import training_words
-from gtrans.text.moses_pipeline import LOWER_MARK
+from gtrans.text.moses import LOWER_MARK
 
 
 class SourceContexts:

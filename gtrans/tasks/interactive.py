@@ -12,7 +12,7 @@ from gtrans.data.interactive import InteractiveDocuments, LineBuffer
 from gtrans.errors import GtransError
 from gtrans.messages import say
 from gtrans.tasks.parts.bert import BertPart
-from gtrans.text.plain_text import input_warnings
+from gtrans.text.pipeline import input_warnings
 
 _MOST_UNKNOWN = 0.1  # of prepared text, in which hardly any token is unknown
 

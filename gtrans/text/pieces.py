@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gtrans.errors import GtransError
 from gtrans.messages import say
-from gtrans.text.sentencepiece_pipeline import load_model, model_pieces
+from gtrans.text.subwords import load_sentencepiece, model_pieces
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,7 +37,7 @@ def lines(model: Path, text: Path | None) -> Iterator[str]:
     Raises:
         GtransError: the model or the text cannot be read.
     """
-    processor = load_model(model)
+    processor = load_sentencepiece(model)
     if text is None:
         yield from (f"{piece} 1" for piece in model_pieces(processor))
         return

@@ -1,8 +1,63 @@
-"""The interface of text pipelines: from a sentence to tokens of a vocabulary and back."""
+"""Text pipelines: from a sentence to tokens of a vocabulary and back; and what all of them clean.
+
+Characters that only say how text is shown (soft hyphens, zero-width spaces, marks of direction,
+byte order marks) are dropped, because they would split words. White space and control characters
+of every kind become one space. ``<s>``, ``[en]`` and the like in the text must never become
+symbols of the vocabulary, so they are escaped by a backslash (``<\\s>``). Text that looks like an
+escaped symbol gets one more backslash. This module imports neither torch nor fairseq.
+"""
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
+
+# Replaces a sentence without any printable character, so that no line is empty.
+PLACEHOLDER = "\ufffd"
+
+# U+FDD0 to U+FDD3, to which Unicode assigns no characters, are marks of the Moses pipeline.
+_UNWRITABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ufdd0-\ufdd3]+")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# Arabic to Sinhala, Tibetan, Burmese, Khmer, Mongolian and so on, whose letters are joined: joiner
+# and non-joiner after these letters are spelling; the joiner also makes one emoji of several.
+_JOINED = (
+    "\u0600-\u08ff\u0900-\u0dff\u0f00-\u109f\u1780-\u18af\u1a00-\u1cff\ua800-\uabff"
+    "\ufb50-\ufdcf\ufe70-\ufefc\U00010a00-\U00011fff\U0001e900-\U0001e95f"
+)
+_EMOJI = "\u2190-\u2bff\U0001f000-\U0001faff"
+_WITHOUT_GLYPH = re.compile(
+    "[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
+    f"|(?<![{_JOINED}])\u200c"
+    f"|(?<![{_JOINED}])(?:(?<![{_EMOJI}\ufe0f])\u200d|\u200d(?![{_EMOJI}]))"
+)
+
+# Reserved: the special symbols of fairseq, and language marks as in mBART.
+_RESERVED_WORD = r"/?s|pad|unk|mask"
+_LANGUAGE_WORD = r"[A-Za-z]{2,3}(?:[_-][A-Za-z]+)?"
+_ESCAPE = [
+    (re.compile(rf"<(\\*)({_RESERVED_WORD})>"), r"<\\\1\2>"),
+    (re.compile(rf"\[(\\*)({_LANGUAGE_WORD})\]"), r"[\\\1\2]"),
+    (re.compile(r"^@(\\*)lower@$"), r"@\\\1lower@"),
+    # A word that ends in the BPE separator would be joined with the next word.
+    (re.compile(r"@(\\*)@$"), r"@\\\1@"),
+]
+_UNESCAPE = [
+    (re.compile(r"@\\(\\*)@$"), r"@\1@"),
+    (re.compile(r"^@\\(\\*)lower@$"), r"@\1lower@"),
+    (re.compile(rf"\[\\(\\*)({_LANGUAGE_WORD})\]"), r"[\1\2]"),
+    (re.compile(rf"<\\(\\*)({_RESERVED_WORD})>"), r"<\1\2>"),
+]
+
+
+# Escapes, joint marks of Moses and of subwords, and how many of the sentences may have some; spaces
+# that only a tokeniser writes.
+_ESCAPED = re.compile(
+    r"&(?:amp|lt|gt|apos|quot|nbsp|bar|bra|ket|#\d+);|(?<= )@[-,.:/]@(?= )|\w@@ |▁\w"
+)
+_SPACED = re.compile(r"(?<=\w) [.,](?: |$)")
+_MOST_ESCAPED, _MOST_SPACED = 0.02, 0.25
+_MOST_UNKNOWN = 0.25
 
 
 class TextPipeline(ABC):
@@ -43,3 +98,74 @@ class TextPipeline(ABC):
     @abstractmethod
     def unsegment(self, tokens: str) -> str:
         """What ``tokenise`` returned, from the subword pieces of ``segment`` or a model's."""
+
+
+def clean(sentence: str) -> str:
+    """The text on one line, without characters that show nothing and surrogates; maybe empty."""
+    if sentence.isascii():
+        return _UNWRITABLE.sub(" ", sentence).strip()
+    visible = _WITHOUT_GLYPH.sub("", _SURROGATE.sub(PLACEHOLDER, sentence))
+    return _UNWRITABLE.sub(" ", visible).strip()
+
+
+def escape(text: str) -> str:
+    """The words of ``text``, separated by one space, reserved symbols escaped; never empty."""
+    return " ".join(_replace(_ESCAPE, word) for word in text.split()) or PLACEHOLDER
+
+
+def unescape(words: str) -> str:
+    """Plain text of what ``escape`` returned."""
+    return " ".join(_replace(_UNESCAPE, word) for word in words.split())
+
+
+def tokenise(sentence: str) -> str:
+    """The words of a sentence as they are, cleaned and escaped; undone by ``unescape``."""
+    return escape(clean(sentence))
+
+
+def input_warnings(
+    name: str,
+    sentences: Iterable[str],
+    unknown: int,
+    tokens: int,
+    most_unknown: float = _MOST_UNKNOWN,
+) -> list[str]:
+    """What to say of a text that no model can translate as it is.
+
+    Args:
+        name: what the text is called.
+        sentences: its sentences; none if they are meant to be tokenised.
+        unknown, tokens: how many of its tokens are not in the vocabulary, and of how many.
+        most_unknown: a greater share than this is told.
+    """
+    found = []
+    if unknown > most_unknown * tokens:
+        found.append(
+            f"{name}: {unknown / tokens:.0%} of the tokens are not in the vocabulary (<unk>); is "
+            "it plain text in the right language?"
+        )
+    return found + not_plain(name, sentences)
+
+
+def not_plain(name: str, sentences: Iterable[str]) -> list[str]:
+    """What to say of a text that is tokenised, escaped or in subwords; at most a line."""
+    escaped = spaced = count = 0
+    for count, sentence in enumerate(sentences, start=1):  # noqa: B007
+        escaped += _ESCAPED.search(sentence) is not None
+        spaced += _SPACED.search(sentence) is not None
+    for number, most, what, have in (
+        (escaped, _MOST_ESCAPED, "tokenised or escaped", "`&apos;`, `@-@`, `@@` or the like"),
+        (spaced, _MOST_SPACED, "tokenised", "a space before a full stop or comma"),
+    ):
+        if number > most * count:
+            return [
+                f"{name}: it is {what} already ({number:,} of {count:,} sentences have {have}); "
+                "give the plain text"
+            ]
+    return []
+
+
+def _replace(rules: list[tuple[re.Pattern[str], str]], word: str) -> str:
+    for pattern, replacement in rules:
+        word = pattern.sub(replacement, word)
+    return word

@@ -53,9 +53,8 @@ from gtrans.files import (
     replacing,
 )
 from gtrans.messages import say
-from gtrans.text.bpe import count_merges, learn_codes, load_bpe, write_vocabulary
-from gtrans.text.moses_pipeline import NO_STEPS, MosesPipeline, Steps
-from gtrans.text.plain_text import input_warnings, not_plain
+from gtrans.text.moses import NO_STEPS, MosesPipeline, Steps, load_best_case, train_best_case
+from gtrans.text.pipeline import input_warnings, not_plain
 from gtrans.text.preparation_options import (
     BINARISED,
     PreparationOptions,
@@ -67,7 +66,6 @@ from gtrans.text.prepared_folder import (
     LAST_STEP,
     STATE_FILE,
     STATE_FORMAT,
-    SUBWORD_MODELS,
     load_pipeline,
     plain_text,
     prepared_files,
@@ -76,8 +74,14 @@ from gtrans.text.prepared_folder import (
 )
 from gtrans.text.reader import ANY, Sides, open_text
 from gtrans.text.sentence_pairs import pairs_of
-from gtrans.text.subword_model import SubwordModel
-from gtrans.text.truecase import load_best_case, train_best_case
+from gtrans.text.subwords import (
+    SUBWORD_MODELS,
+    SubwordPipeline,
+    count_merges,
+    learn_codes,
+    load_bpe,
+    write_vocabulary,
+)
 from gtrans.text.workers import map_chunks
 
 if TYPE_CHECKING:
@@ -219,7 +223,7 @@ class _Preparation:
             self.bpe = {"merges": count_merges(options.bpe_codes)}
         elif options.bpe_symbols is not None:
             self.bpe = {"merges": None, "symbols": options.bpe_symbols}
-        self.model: SubwordModel | None = None
+        self.model: type[SubwordPipeline] | None = None
         if options.subword_model is not None:
             self.model = SUBWORD_MODELS[options.subword_model[0]]
         plain = self.model is not None or options.binarised is not None
@@ -497,7 +501,7 @@ class _Preparation:
         if self.options.reuse is not None:
             return [self.options.reuse / f"dict.{lang}.txt" for lang in self.options.languages]
         if self.model is not None:
-            return [self.out / self.model.dictionary]
+            return [self.out / self.model.files[-1]]
         return [self.options.dictionary] if self.options.dictionary is not None else []
 
     def _binarise(self) -> None:

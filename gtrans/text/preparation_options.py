@@ -16,13 +16,10 @@ from gtrans.files import check_output_folder, digest
 from gtrans.languages import known_language
 from gtrans.libraries import require
 from gtrans.messages import say
-from gtrans.text.bpe import load_bpe
-from gtrans.text.chinese_words import check_segmenter
-from gtrans.text.moses_pipeline import NO_STEPS, MosesPipeline, Steps, is_chinese
+from gtrans.text.moses import NO_STEPS, MosesPipeline, Steps, check_segmenter, is_chinese
 from gtrans.text.pipeline import TextPipeline
-from gtrans.text.prepared_folder import SUBWORD_MODELS
 from gtrans.text.reader import ANY, Choice
-from gtrans.text.subword_model import read_pieces
+from gtrans.text.subwords import SUBWORD_MODELS, load_bpe, read_pieces
 
 DEFAULT_MERGES = 30000
 BINARISED = ("bin", "idx")
@@ -38,7 +35,7 @@ class PreparationOptions:
 
     With ``bpe_codes``, no merges are learnt. With ``binarised``, the corpus is in that folder of
     ``fairseq-preprocess``: there is no text, and no step but the subword model. ``subword_model``
-    is a kind of :data:`gtrans.text.prepared_folder.SUBWORD_MODELS` and the path of a model;
+    is a kind of :data:`gtrans.text.subwords.SUBWORD_MODELS` and the path of a model;
     ``steps`` and the BPE options are then ignored. ``bpe_symbols`` is the size of the joint
     vocabulary, instead of the number of merges. With ``reuse``, these options are those of the
     earlier preparation, and ``bert`` too if it is None. A prefix stands for the two files
@@ -174,7 +171,7 @@ def _check_pieces(options: PreparationOptions, folder: Path) -> None:
             if options.subword_model is not None:
                 model = SUBWORD_MODELS[options.subword_model[0]]
                 model.copy(options.subword_model[1], options.dictionary, Path(name))
-                pipeline = model.load(lang, Path(name))
+                pipeline: TextPipeline = model(lang, Path(name))
             else:
                 assert options.bpe_codes is not None
                 pipeline = MosesPipeline(lang, NO_STEPS, bpe=load_bpe(options.bpe_codes))

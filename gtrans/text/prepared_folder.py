@@ -25,13 +25,9 @@ from gtrans.files import (
     parse_json,
     read_object,
 )
-from gtrans.text.bpe import load_bpe
-from gtrans.text.byte_bpe_pipeline import BYTE_BPE
-from gtrans.text.moses_pipeline import MosesPipeline, Steps
+from gtrans.text.moses import MosesPipeline, Steps, load_best_case
 from gtrans.text.pipeline import TextPipeline
-from gtrans.text.sentencepiece_pipeline import SENTENCEPIECE
-from gtrans.text.subword_model import SubwordModel
-from gtrans.text.truecase import load_best_case
+from gtrans.text.subwords import SUBWORD_MODELS, load_bpe
 
 if TYPE_CHECKING:
     from gtrans.modules.bert import WordPieces
@@ -39,9 +35,6 @@ if TYPE_CHECKING:
 STATE_FILE = "prepare.json"
 STATE_FORMAT = 1
 LAST_STEP = "binarise"
-
-SUBWORD_MODELS: dict[str, SubwordModel] = {model.name: model for model in (SENTENCEPIECE, BYTE_BPE)}
-"""The kinds of subword models that ``gtrans prepare`` accepts, by the name of the flag."""
 
 _PREPARE = (
     "prepare it first: gtrans prepare --source-lang en --target-lang de --train corpus/train "
@@ -229,7 +222,7 @@ def load_pipeline(data_dir: str | Path, lang: str) -> TextPipeline:
             f"'{folder}' was prepared for {languages[0]} and {languages[1]}, not for '{lang}'"
         )
     if state.get("pieces"):
-        return SUBWORD_MODELS[state["pieces"]].load(lang, folder)
+        return SUBWORD_MODELS[state["pieces"]](lang, folder)
     steps, files = Steps(**state["steps"]), state["files"]
     threshold = state["bpe"]["vocabulary_threshold"]
     vocabulary = folder / files["vocabulary"][lang] if threshold else None

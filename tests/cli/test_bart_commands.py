@@ -21,11 +21,10 @@ from support.tiny_models import StockCommands
 from gtrans.cli import main
 from gtrans.decoding.loading import load_models
 from gtrans.tasks.options import read_dictionary
-from gtrans.text.byte_bpe_pipeline import ByteBpePipeline
-from gtrans.text.moses_pipeline import MosesPipeline
-from gtrans.text.plain_text import tokenise, unescape
+from gtrans.text.moses import MosesPipeline
+from gtrans.text.pipeline import tokenise, unescape
 from gtrans.text.prepared_folder import load_pipeline
-from gtrans.text.subword_model import read_pieces
+from gtrans.text.subwords import ByteBpePipeline, read_pieces
 
 # What mBART has in common with it, test_mbart_commands.py tests at once.
 pytestmark = pytest.mark.long

@@ -21,8 +21,7 @@ from gtrans.checkpoints.sources import MBART25
 from gtrans.cli import main
 from gtrans.decoding.loading import load_models
 from gtrans.text.prepared_folder import load_pipeline
-from gtrans.text.sentencepiece_pipeline import SentencePiecePipeline
-from gtrans.text.subword_model import read_pieces
+from gtrans.text.subwords import SentencePiecePipeline, read_pieces
 
 SIZES = (
     *("--encoder-layers", "2", "--decoder-layers", "2", "--encoder-embed-dim", "24"),
@@ -277,10 +276,11 @@ def test_words_of_pieces_that_are_gone_are_segmented_anew(world: World, tmp_path
     long = max((piece for piece in pieces if "unused" not in piece), key=len)
     fewer = tmp_path / "dict.txt"
     fewer.write_text("".join(f"{piece} 1\n" for piece in pieces if piece != long))
-    model = world.published / "sentence.bpe.model"
-    pipelines = [
-        SentencePiecePipeline("de", model, path) for path in (world.published / "dict.txt", fewer)
-    ]
+    model, pipelines = world.published / "sentence.bpe.model", []
+    for name, dictionary in (("all", None), ("fewer", fewer)):
+        (tmp_path / name).mkdir()
+        SentencePiecePipeline.copy(model, dictionary, tmp_path / name)
+        pipelines.append(SentencePiecePipeline("de", tmp_path / name))
     word = long.replace("\u2581", "")
     whole, split = (pipeline.encode(word).split() for pipeline in pipelines)
     assert long in whole and long not in split

@@ -27,7 +27,7 @@ from gtrans.cli import main
 from gtrans.data.documents import iterate_raw_lines
 from gtrans.decoding import loading, options, translation, translator
 from gtrans.decoding.translator import make_batches, rows_at_once
-from gtrans.text.plain_text import PLACEHOLDER
+from gtrans.text.pipeline import PLACEHOLDER
 from gtrans.text.prepared_folder import load_pipeline
 
 if TYPE_CHECKING:

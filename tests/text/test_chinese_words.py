@@ -12,8 +12,8 @@ from types import SimpleNamespace
 import pytest
 
 from gtrans.cli import main
-from gtrans.text import chinese_words
-from gtrans.text.moses_pipeline import MosesPipeline, Steps
+from gtrans.text import moses
+from gtrans.text.moses import MosesPipeline, Steps
 from gtrans.text.prepared_folder import load_pipeline
 
 SENTENCES = ["\u5728 Debian\u4e2d\uff0c\u4f60\u597d\u3002", "\u4f60\u597d \u4f60\u597d 3%"]
@@ -33,9 +33,9 @@ class StandIn:
 
 @pytest.fixture(autouse=True)
 def _fresh():
-    chinese_words._tokenizer.cache_clear()
+    moses._jieba.cache_clear()
     yield
-    chinese_words._tokenizer.cache_clear()
+    moses._jieba.cache_clear()
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ from fairseq.data import Dictionary, data_utils
 
 from gtrans.cli import main
 from gtrans.errors import GtransError
-from gtrans.text.bpe import BPE_SEPARATOR
+from gtrans.text.moses import load_best_case
 from gtrans.text.preparation import SideCounts, table, warnings
 from gtrans.text.prepared_folder import load_pipeline
-from gtrans.text.truecase import load_best_case
+from gtrans.text.subwords import BPE_SEPARATOR
 
 TRAIN = {
     "en": "The new release of GNU/Linux is here.\nIt is a good release, and the tests pass.\n\n"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gtrans.errors import GtransError
-from gtrans.text.truecase import train_best_case
+from gtrans.text.moses import train_best_case
 from gtrans.text.workers import map_chunks
 
 

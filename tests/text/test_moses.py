@@ -11,10 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gtrans.text import plain_text
-from gtrans.text.bpe import load_bpe, train_bpe
-from gtrans.text.moses_pipeline import MosesPipeline, Steps
-from gtrans.text.truecase import load_best_case, train_best_case
+from gtrans.text.moses import MosesPipeline, Steps, load_best_case, train_best_case
+from gtrans.text.pipeline import PLACEHOLDER, clean
+from gtrans.text.subwords import load_bpe, train_bpe
 
 
 @pytest.mark.parametrize(
@@ -106,7 +105,7 @@ def test_encoding_is_one_line_of_harmless_tokens(
         decoded = pipeline.decode(encoded)
         assert decoded and "\n" not in decoded
         if not steps.tokenise and not steps.normalise:
-            assert decoded == (" ".join(plain_text.clean(text).split()) or "\ufffd")
+            assert decoded == (" ".join(clean(text).split()) or "\ufffd")
 
 
 @settings(deadline=None, max_examples=150)
@@ -165,7 +164,7 @@ def test_real_text_comes_back(
 ) -> None:
     """Every sentence, but for white space, characters that show nothing and the normalisation."""
     with gzip.open(real_data / f"{name}.gz", "rt", encoding="utf-8", newline="\n") as file:
-        text = [plain_text.clean(line) for line in file if line.strip()][:lines]
+        text = [clean(line) for line in file if line.strip()][:lines]
     pipeline = MosesPipeline(lang, Steps(normalise=normalise))
     if normalise and pipeline._normaliser is not None:
         text = [pipeline._normaliser.normalize(line) for line in text]
@@ -185,5 +184,5 @@ PIECES += ["-", "–", "li", ":", "N", ",", "!", "?", ".", "_", "¿", "£", "`",
 )
 def test_any_text_comes_back(lang: str, text: str) -> None:
     pipeline = MosesPipeline(lang, Steps(normalise=False))
-    wanted = " ".join(text.split()) or plain_text.PLACEHOLDER
+    wanted = " ".join(text.split()) or PLACEHOLDER
     assert pipeline.detokenise(pipeline.tokenise(text)) == wanted

@@ -1,6 +1,6 @@
 """The text pipeline of Moses and BPE: from a sentence to tokens and, if possible, back.
 
-``encode`` runs, in this order: :func:`gtrans.text.plain_text.clean`, Moses punctuation
+``encode`` runs, in this order: :func:`gtrans.text.pipeline.clean`, Moses punctuation
 normalisation (of characters, not of spaces), Moses tokenisation with joint marks, Moses escapes,
 truecasing of the first word, joint BPE. ``decode`` undoes everything except the first two. Four
 things differ from the Moses scripts, so that ``decode`` can give back the text:
@@ -15,7 +15,7 @@ things differ from the Moses scripts, so that ``decode`` can give back the text:
   undo it. ``@lower@`` in front of a sentence means that ``decode`` must not capitalise it.
 * **Reserved symbols.** ``<s>``, ``[en]`` and the like in the text never become symbols of
   the vocabulary. Moses escapes ``& | < > ' " [ ]``; without tokenisation,
-  :mod:`gtrans.text.plain_text` escapes them.
+  :mod:`gtrans.text.pipeline` escapes them.
 
 Chinese and Japanese are split into characters, Chinese with ``--segmenter jieba`` into words, and
 joined again without spaces (a space in the text is the token ``&#32;``, too). Their punctuation is
@@ -26,26 +26,35 @@ This module imports neither torch nor fairseq.
 
 from __future__ import annotations
 
+import functools
+import importlib
+import logging
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from sacremoses import (
     MosesDetokenizer,
     MosesPunctNormalizer,
     MosesTokenizer,
+    MosesTruecaser,
 )
 from subword_nmt.apply_bpe import BPE
 
+from gtrans.errors import GtransError
+from gtrans.files import atomic_writer
 from gtrans.languages import language_code
-from gtrans.text import plain_text
-from gtrans.text.bpe import BPE_SEPARATOR
-from gtrans.text.chinese_words import word_ends
-from gtrans.text.pipeline import TextPipeline
+from gtrans.libraries import require
+from gtrans.text.pipeline import PLACEHOLDER, TextPipeline, clean, escape, unescape
+from gtrans.text.subwords import BPE_SEPARATOR
+from gtrans.text.workers import map_chunks
 
 LOWER_MARK = "@lower@"
+SEGMENTERS = ("jieba",)
+"""What finds the words of Chinese: the extra ``zh``."""
 
 # Inside this module, marks are code points to which Unicode assigns no characters; in the tokenised
 # text they are "@" on a side of a symbol, and tokens of their own for a space and for none.
@@ -82,7 +91,7 @@ class Steps:
 
     Attributes:
         segmenter: what finds the words of Chinese, one of
-            :data:`~gtrans.text.chinese_words.SEGMENTERS`; None: every character is a token.
+            :data:`SEGMENTERS`; None: every character is a token.
     """
 
     normalise: bool = True
@@ -141,12 +150,12 @@ class MosesPipeline(TextPipeline):
 
     def tokenise(self, sentence: str) -> str:
         """Normalised and escaped tokens, separated by one space; never empty."""
-        text = plain_text.clean(sentence)
+        text = clean(sentence)
         if self.steps.normalise and self._normaliser is not None:
             text = str(self._normaliser.normalize(text))
         if not self.steps.tokenise:
-            return plain_text.escape(text)
-        text = text or plain_text.PLACEHOLDER
+            return escape(text)
+        text = text or PLACEHOLDER
         if not self._spaced:
             text = _FULL_WIDTH_SPACE.sub(_SPACE, text)
         # Moses would split words at joiners; while it runs, rare letters stand for them.
@@ -165,7 +174,7 @@ class MosesPipeline(TextPipeline):
     def detokenise(self, tokens: str) -> str:
         """Plain text of what ``tokenise`` returned."""
         if not self.steps.tokenise:
-            return plain_text.unescape(tokens)
+            return unescape(tokens)
         words = [self._read(word) for word in tokens.split()]
         return _plain(self._join(words)).strip()
 
@@ -368,3 +377,93 @@ def _spaces(tokens: list[str], text: str) -> list[bool] | None:
         position += len(token)
         spaces.append(space)
     return spaces[1:]
+
+
+# ---- truecasing ----------------------------------------------------------------------------------
+
+
+def train_best_case(lines: Iterable[str], path: Path, workers: int = 1) -> None:
+    """Train a Moses truecaser on tokenised lines and write its model to ``path``.
+
+    Each line of the model holds the spellings of one word, the most frequent one first:
+    ``Debian (90/95) DEBIAN (3) debian (2)``.
+    """
+    spellings: dict[str, Counter[str]] = {}
+    for of_chunk in map_chunks(_spellings, lines, workers):
+        for lower, counts in of_chunk.items():
+            spellings.setdefault(lower, Counter()).update(counts)
+    with atomic_writer(path) as file:
+        for counts in spellings.values():
+            (best, count), *others = counts.most_common()
+            file.write(f"{best} ({count}/{sum(counts.values())})")
+            file.write("".join(f" {word} ({count})" for word, count in others) + "\n")
+
+
+def _spellings(lines: list[str]) -> dict[str, Counter[str]]:
+    """How often each lower-cased word of some lines is written in which way."""
+    found: dict[str, Counter[str]] = {}
+    for line in lines:
+        for lower, spelling, count in _truecaser().learn_truecase_weights(line.split(" ")):
+            found.setdefault(lower, Counter())[spelling] += count
+    return found
+
+
+@functools.cache
+def _truecaser() -> MosesTruecaser:
+    return MosesTruecaser()
+
+
+def load_best_case(path: Path) -> dict[str, str]:
+    """The most frequent spelling of each lower-cased word, from a Moses truecaser model."""
+    best_case: dict[str, str] = {}
+    try:
+        with open(path, encoding="utf-8", newline="\n") as file:
+            for number, line in enumerate(file, start=1):
+                best, *counts = line.split() or [""]
+                if not counts:
+                    raise GtransError(f"{path}:{number}: not a line of a truecaser model")
+                best_case[best.lower()] = best
+    except OSError as error:
+        raise GtransError(f"cannot read '{path}': {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise GtransError(f"'{path}' is not UTF-8; prepare the data anew") from None
+    return best_case
+
+
+# ---- words of Chinese ----------------------------------------------------------------------------
+
+
+@functools.cache
+def _jieba() -> Any:
+    require(("jieba",), "`--segmenter jieba`")
+    jieba: Any = importlib.import_module("jieba")
+    jieba.setLogLevel(logging.WARNING)
+    return jieba.Tokenizer()
+
+
+def check_segmenter(name: str) -> None:
+    """Raises GtransError if the segmenter ``name``, one of :data:`SEGMENTERS`, is missing."""
+    assert name in SEGMENTERS
+    _jieba()
+
+
+def word_ends(text: str) -> frozenset[int]:
+    """After how many characters of ``text`` a word ends.
+
+    Raises:
+        GtransError: jieba is missing.
+    """
+    ends, position = set(), 0
+    for word in _jieba().cut(text):
+        position += len(word)
+        ends.add(position)
+    return frozenset(ends)
+
+
+def chinese_words(text: str) -> list[str]:
+    """The words of ``text``, one after the other.
+
+    Raises:
+        GtransError: jieba is missing.
+    """
+    return list(_jieba().cut(text))

@@ -1,0 +1,488 @@
+"""Subwords: our own BPE, and the subword models of pretrained models with their dictionaries.
+
+A model of mBART is a file of SentencePiece. One of BART is a folder with the byte-level BPE of
+GPT-2 in one of two forms. fairseq's has ``encoder.json`` and ``vocab.bpe``, and writes a piece as
+its number in these files; the ``dict.txt`` of the model says which row of the embeddings a number
+has. Hugging Face's has ``vocab.json`` and ``merges.txt``, writes a piece as it is, and its number
+is the row. Both segment plain text, without Moses steps, and ``decode`` gives it back except for
+the kind and number of white space (and SentencePiece's own normalisation).
+
+This module imports neither torch nor fairseq.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import redirect_stderr
+from itertools import groupby
+from pathlib import Path
+from typing import Any, ClassVar
+
+from subword_nmt.apply_bpe import BPE, read_vocabulary
+from subword_nmt.learn_bpe import learn_bpe
+
+from gtrans.errors import GtransError
+from gtrans.files import atomic_writer, copy_file, read_object
+from gtrans.libraries import require
+from gtrans.messages import say
+from gtrans.text.pipeline import PLACEHOLDER, TextPipeline, tokenise, unescape
+
+BPE_SEPARATOR = "@@"
+SPACE = "\u2581"  # stands for a space in the pieces of SentencePiece
+# Lower than the score of any piece, which is a log-probability or the number of a merge.
+_UNKNOWN_SCORE = -1e7
+_DOWNLOADS = (
+    "BART's are encoder.json and vocab.bpe in https://dl.fbaipublicfiles.com/fairseq/gpt2_bpe/, or "
+    "vocab.json and merges.txt next to the weights on huggingface.co"
+)
+_FAIRSEQ, _HUGGING_FACE = ("vocab.bpe", "encoder.json"), ("merges.txt", "vocab.json")
+# In Hugging Face's files; fairseq's dictionaries have them by themselves.
+_SPECIAL = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+
+
+# ---- our own BPE ---------------------------------------------------------------------------------
+
+
+def train_bpe(words: Counter[str], merges: int, path: Path) -> int:
+    """Learn at most ``merges`` BPE merges from word counts and write them to ``path``.
+
+    Returns:
+        the number of merges learnt; fewer than ``merges`` if no other pair occurs twice.
+    """
+    codes = io.StringIO()
+    if any(len(word) > 1 for word in words):  # the library fails on single characters only
+        lines = io.StringIO("".join(f"{word} {count}\n" for word, count in words.items()))
+        with redirect_stderr(io.StringIO()):  # it draws a progress bar on any stream
+            learn_bpe(lines, codes, merges, is_dict=True)
+    learnt = max(0, codes.getvalue().count("\n") - 1)  # the first line is the version
+    if not learnt:
+        raise GtransError(
+            "`--train` is too small for BPE: no two characters stand next to each other twice; "
+            "give more text"
+        )
+    with atomic_writer(path) as file:
+        file.write(codes.getvalue())
+    return learnt
+
+
+def learn_codes(words: Counter[str], merges: int | None, symbols: int, codes: Path) -> None:
+    """Write a file of codes.
+
+    Args:
+        words: how often each word occurs.
+        merges: how many merges to learn; None: as many as make ``symbols`` symbols with the
+            characters, of which one that ends a word is another symbol.
+        symbols: see ``merges``.
+        codes: the file to write.
+
+    Raises:
+        GtransError: there are as many characters as ``symbols``.
+    """
+    if merges is None:
+        characters = len({character for word in words for character in word[:-1]})
+        characters += len({word[-1] for word in words})
+        merges = symbols - characters
+        if merges < 1:
+            raise GtransError(
+                f"`--bpe-symbols` must be above {characters}, the number of characters in the "
+                f"training text, but is {symbols}"
+            )
+    learnt = train_bpe(words, merges, codes)
+    if learnt < merges:
+        say(f"bpe: {learnt} merges instead of {merges}, no other pair occurs twice")
+
+
+def count_merges(codes: Path) -> int:
+    """The number of merges in a file of codes."""
+    with open(codes, encoding="utf-8", newline="\n") as file:
+        return sum(not line.startswith("#version:") for line in file)
+
+
+def write_vocabulary(words: Counter[str], bpe: BPE, path: Path) -> None:
+    """Write how often each BPE piece occurs in the text of one language, by word counts."""
+    pieces = Counter[str]()
+    for word, count in words.items():
+        for piece in bpe.segment_tokens([word]):
+            pieces[piece] += count
+    with atomic_writer(path) as file:
+        for piece, count in sorted(pieces.items(), key=lambda item: (-item[1], item[0])):
+            file.write(f"{piece} {count}\n")
+
+
+def load_bpe(codes: Path, vocabulary: Path | None = None, threshold: int | None = None) -> BPE:
+    """BPE merges; with a vocabulary, pieces rarer than ``threshold`` are split further."""
+    merges = 0
+    try:
+        with open(codes, encoding="utf-8", newline="\n") as file:
+            # The library ends the program at a bad line, so lines are checked here.
+            for number, line in enumerate(file, start=1):
+                if number == 1 and line.startswith("#version:"):
+                    continue
+                merges += 1
+                if len(line.strip("\r\n ").split(" ")) != 2:
+                    raise GtransError(f"{codes}:{number}: not a BPE merge (two units, one space)")
+            if not merges:
+                raise GtransError(f"'{codes}' holds no BPE merge; prepare the data anew")
+            if vocabulary is None:
+                return BPE(file, separator=BPE_SEPARATOR)
+            with open(vocabulary, encoding="utf-8", newline="\n") as pieces:
+                known = read_vocabulary(pieces, threshold)
+            return BPE(file, separator=BPE_SEPARATOR, vocab=known)
+    except OSError as error:
+        raise GtransError(f"cannot read '{error.filename}': {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise GtransError(f"'{codes}' is not UTF-8; prepare the data anew") from None
+
+
+# ---- models of others ----------------------------------------------------------------------------
+
+
+class SubwordPipeline(TextPipeline):
+    """Plain text in the pieces of a subword model, which replaces the Moses steps and our own BPE.
+
+    Attributes:
+        name: the flag of ``gtrans prepare`` for this kind, without the dashes in front.
+        files: its files in a data folder; the last one is the dictionary of the pieces that are in
+            the vocabulary of the network.
+    """
+
+    name: ClassVar[str]
+    files: ClassVar[tuple[str, ...]]
+
+    def __init__(self, lang: str, folder: Path) -> None:
+        """Load the files of a data folder.
+
+        Raises:
+            GtransError: a file is missing or not of its kind.
+        """
+        super().__init__(lang)
+        self._folder = folder
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.lang, self._folder)
+
+    @staticmethod
+    @abstractmethod
+    def model_files(model: Path) -> tuple[Path, ...]:
+        """The files of a model, by its path."""
+
+    @staticmethod
+    @abstractmethod
+    def check(model: Path, dictionary: Path | None) -> None:
+        """Raises GtransError unless the model and, if any, the dictionary can be read."""
+
+    @classmethod
+    @abstractmethod
+    def copy(cls, model: Path, dictionary: Path | None, folder: Path) -> None:
+        """Copy a model and its dictionary (None: all pieces) into a data folder, as ``files``."""
+
+    def tokenise(self, sentence: str) -> str:
+        """The words as they are, reserved symbols escaped."""
+        return tokenise(sentence)
+
+    def detokenise(self, tokens: str) -> str:
+        """Plain text of what ``tokenise`` returned."""
+        return unescape(tokens)
+
+
+class SentencePiecePipeline(SubwordPipeline):
+    """SentencePiece, as mBART uses it.
+
+    A piece that is not in the dictionary (see :mod:`gtrans.checkpoints.trimming`) is split into
+    pieces that are; a character without a piece becomes the unknown word.
+    """
+
+    name = "sentencepiece"
+    files = ("sentencepiece.model", "sentencepiece.dict.txt")
+
+    def __init__(self, lang: str, folder: Path) -> None:
+        super().__init__(lang, folder)
+        model, pieces = (folder / name for name in self.files)
+        self._processor = load_sentencepiece(model)
+        self._known = frozenset(read_pieces(pieces))
+        self._split: dict[str, list[str]] = {}
+
+    @staticmethod
+    def model_files(model: Path) -> tuple[Path, ...]:
+        """See :meth:`SubwordPipeline.model_files`."""
+        return (model,)
+
+    @staticmethod
+    def check(model: Path, dictionary: Path | None) -> None:
+        """See :meth:`SubwordPipeline.check`."""
+        load_sentencepiece(model)
+        if dictionary is not None:
+            read_pieces(dictionary)
+
+    @classmethod
+    def copy(cls, model: Path, dictionary: Path | None, folder: Path) -> None:
+        """See :meth:`SubwordPipeline.copy`."""
+        if dictionary is None:
+            pieces = model_pieces(load_sentencepiece(model))
+        else:
+            pieces = read_pieces(dictionary)
+        copy_file(model, folder / cls.files[0])
+        write_pieces(pieces, folder / cls.files[1])
+
+    def tokenise(self, sentence: str) -> str:
+        """The words as they are, reserved symbols escaped; U+2581 is a space to the model."""
+        return tokenise(sentence.replace(SPACE, " "))
+
+    def segment(self, tokens: str) -> str:
+        """Pieces of what ``tokenise`` returned, separated by one space; at least one."""
+        pieces: list[str] = self._processor.encode(tokens, out_type=str)
+        known = [part for piece in pieces for part in self._parts(piece)]
+        return " ".join(known) or PLACEHOLDER
+
+    def _parts(self, piece: str) -> list[str]:
+        """The piece, or the known pieces with the best total score into which it is split."""
+        if piece in self._known or len(piece) == 1:
+            return [piece]
+        if piece not in self._split:
+            # best[n]: score and parts of the first n characters
+            best: list[tuple[float, list[str]]] = [(0.0, [])]
+            for end in range(1, len(piece) + 1):
+                candidates = [
+                    (score + self._score(part), [*parts, part])
+                    for begin, (score, parts) in enumerate(best)
+                    if (part := piece[begin:end]) in self._known or end - begin == 1
+                ]
+                best.append(max(candidates, key=lambda candidate: candidate[0]))
+            self._split[piece] = best[-1][1]
+        return self._split[piece]
+
+    def _score(self, part: str) -> float:
+        number = self._processor.piece_to_id(part)
+        if part not in self._known or self._processor.is_unknown(number):
+            return _UNKNOWN_SCORE
+        score: float = self._processor.get_score(number)
+        return score
+
+    def unsegment(self, tokens: str) -> str:
+        """Text of pieces; a symbol that is only in the dictionary stays as it is."""
+        text: str = self._processor.decode(tokens.split())
+        return text.replace(SPACE, " ").strip()
+
+
+def load_sentencepiece(path: Path) -> Any:
+    """The SentencePiece model at ``path``.
+
+    Raises:
+        GtransError: it is missing or not a model, or the library is not installed.
+    """
+    require(["sentencepiece"], "`--sentencepiece`")
+    import sentencepiece
+
+    if not path.is_file():
+        raise GtransError(
+            f"{path}: there is no such SentencePiece model; that of mBART is "
+            "sentence.bpe.model in https://dl.fbaipublicfiles.com/fairseq/models/mbart/"
+            "mbart.cc25.v2.tar.gz, that of mBART-50 sentencepiece.bpe.model next to its weights."
+        )
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.load(str(path))
+    except (OSError, RuntimeError) as error:
+        raise GtransError(f"{path}: not a SentencePiece model ({error}).") from None
+    return processor
+
+
+def model_pieces(processor: Any) -> list[str]:
+    """All pieces except special symbols, in the order of the model and of mBART's embeddings."""
+    return [
+        str(processor.id_to_piece(number))
+        for number in range(processor.get_piece_size())
+        if not (processor.is_control(number) or processor.is_unknown(number))
+    ]
+
+
+class ByteBpePipeline(SubwordPipeline):
+    """Byte-level BPE, as BART uses it; every byte is a piece, so every text can be segmented."""
+
+    name = "byte-bpe"
+    files = ("byte-bpe.merges", "byte-bpe.json", "byte-bpe.dict.txt")
+
+    def __init__(self, lang: str, folder: Path) -> None:
+        super().__init__(lang, folder)
+        merges, symbols = (folder / name for name in self.files[:2])
+        library = _tokenizers()
+        # How each piece is written.
+        self._symbols: dict[str, str] = _table_in(symbols, str)
+        self._written = {symbol: piece for piece, symbol in self._symbols.items()}
+        numbers = {piece: number for number, piece in enumerate(self._symbols)}
+        try:
+            model = library.models.BPE(numbers, _read_merges(merges))
+        except Exception as error:  # the library raises nothing more precise
+            raise GtransError(f"{merges}: not merges of {symbols.name} ({error}).") from None
+        self._tokenizer = library.Tokenizer(model)
+        self._tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        self._decoder = library.decoders.ByteLevel()
+
+    @staticmethod
+    def model_files(model: Path) -> tuple[Path, ...]:
+        """The merges and the numbers of the pieces."""
+        if not model.is_dir():
+            raise GtransError(
+                f"{model}: there is no such folder of a byte-level BPE; {_DOWNLOADS}."
+            )
+        for form in (_FAIRSEQ, _HUGGING_FACE):
+            if any((model / name).is_file() for name in form):
+                return tuple(model / name for name in form)
+        raise GtransError(f"{model}: it holds no byte-level BPE; {_DOWNLOADS}.")
+
+    @staticmethod
+    def check(model: Path, dictionary: Path | None) -> None:
+        """See :meth:`SubwordPipeline.check`."""
+        _read_byte_bpe(model, dictionary)
+
+    @classmethod
+    def copy(cls, model: Path, dictionary: Path | None, folder: Path) -> None:
+        """See :meth:`SubwordPipeline.copy`."""
+        symbols, pieces = _read_byte_bpe(model, dictionary)
+        copy_file(cls.model_files(model)[0], folder / cls.files[0])
+        with atomic_writer(folder / cls.files[1]) as file:
+            json.dump(symbols, file, ensure_ascii=False)
+        write_pieces(pieces, folder / cls.files[2])
+
+    def segment(self, tokens: str) -> str:
+        """Symbols of what ``tokenise`` returned, separated by one space; at least one."""
+        pieces: list[str] = self._tokenizer.encode(tokens).tokens
+        return " ".join(self._symbols[piece] for piece in pieces)
+
+    def unsegment(self, tokens: str) -> str:
+        """Text of pieces; a symbol that is only in the dictionary stays as it is."""
+        parts = []
+        for known, group in groupby(tokens.split(), self._written.__contains__):
+            if known:
+                parts.append(str(self._decoder.decode([self._written[one] for one in group])))
+            else:
+                parts.extend(group)
+        return " ".join(parts)
+
+
+def _read_byte_bpe(folder: Path, dictionary: Path | None) -> tuple[dict[str, str], list[str]]:
+    """How each piece is written, and the dictionary.
+
+    Raises:
+        GtransError: files that are missing or do not belong together.
+    """
+    merges, vocabulary = ByteBpePipeline.model_files(folder)
+    numbers: dict[str, int] = _table_in(vocabulary, int)
+    if vocabulary.name == _FAIRSEQ[1]:
+        symbols = {piece: str(number) for piece, number in numbers.items()}
+        if dictionary is None:
+            raise GtransError(
+                f"`--byte-bpe` '{folder}' needs `--dictionary`, the dict.txt of the model: "
+                f"{vocabulary.name} does not say which row of the embeddings a piece has."
+            )
+    else:
+        symbols = {piece: piece for piece in numbers if piece not in _SPECIAL}
+    pieces = (
+        sorted(symbols, key=numbers.__getitem__) if dictionary is None else read_pieces(dictionary)
+    )
+    written = set(pieces)
+    alphabet = _tokenizers().pre_tokenizers.ByteLevel.alphabet()
+    missing = [byte for byte in alphabet if symbols.get(byte) not in written]
+    if missing:
+        raise GtransError(
+            f"{dictionary or vocabulary}: {len(missing)} of the 256 bytes are missing; it does not "
+            f"belong to the byte-level BPE in '{folder}'."
+        )
+    merged = {part for pair in _read_merges(merges) for part in (*pair, "".join(pair))}
+    unknown = sorted(merged - symbols.keys())
+    if unknown:
+        raise GtransError(
+            f"{merges}: '{unknown[0]}' is not in {vocabulary.name}; take both from one model."
+        )
+    return symbols, pieces
+
+
+def _tokenizers() -> Any:
+    require(["tokenizers"], "`--byte-bpe`")
+    return importlib.import_module("tokenizers")
+
+
+def _table_in(path: Path, kind: type[int] | type[str]) -> dict[str, Any]:
+    """The JSON object of a file: pieces, each with its number, or with how it is written."""
+    try:
+        table = read_object(path, f"; {_DOWNLOADS}.")
+    except FileNotFoundError:
+        raise GtransError(f"{path}: there is no such file; {_DOWNLOADS}.") from None
+    found: dict[Any, str] = {}
+    for piece, value in table.items():
+        if type(value) is not kind:
+            what = "a number" if kind is int else "a text"
+            raise GtransError(f"{path}: the piece '{piece}' has {value!r:.40}, not {what}.")
+        if value in found:
+            raise GtransError(f"{path}: '{found[value]}' and '{piece}' have the same {value!r}.")
+        found[value] = piece
+    return table
+
+
+def _read_merges(path: Path) -> list[tuple[str, str]]:
+    if not path.is_file():
+        raise GtransError(f"{path}: there is no such file; {_DOWNLOADS}.")
+    merges = []
+    for number, line in enumerate(_lines(path), 1):
+        if not line or (number == 1 and line.startswith("#version")):
+            continue
+        first, _, second = line.partition(" ")
+        if not (first and second) or " " in second:
+            raise GtransError(f"{path}:{number}: not two pieces to merge.")
+        merges.append((first, second))
+    return merges
+
+
+def _lines(path: Path) -> list[str]:
+    """The lines of a file that belongs to a model.
+
+    Raises:
+        GtransError: it is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise GtransError(
+            f"{path}: not UTF-8 (at byte {error.start + 1}); fetch it anew."
+        ) from None
+
+
+# ---- dictionaries --------------------------------------------------------------------------------
+
+
+def read_pieces(path: Path) -> list[str]:
+    """The symbols of a dictionary with lines ``SYMBOL COUNT``.
+
+    Raises:
+        GtransError: it is missing, or a line has another form.
+    """
+    if not path.is_file():
+        raise GtransError(
+            f"{path}: there is no such dictionary; the dict.txt of a model belongs next to it."
+        )
+    pieces = []
+    for number, line in enumerate(_lines(path), 1):
+        if not line:
+            continue
+        piece, _, count = line.rpartition(" ")
+        if not piece or not count.isdigit():
+            raise GtransError(f"{path}:{number}: not a line 'SYMBOL COUNT' of a dictionary.")
+        pieces.append(piece)
+    return pieces
+
+
+def write_pieces(pieces: Sequence[str], path: Path) -> None:
+    """Write a dictionary in fairseq's format."""
+    with atomic_writer(path) as file:
+        file.writelines(f"{piece} 1\n" for piece in pieces)
+
+
+SUBWORD_MODELS: dict[str, type[SubwordPipeline]] = {
+    kind.name: kind for kind in (SentencePiecePipeline, ByteBpePipeline)
+}
+"""The kinds of subword models that ``gtrans prepare`` accepts, by the name of the flag."""
