@@ -38,7 +38,7 @@ from gtrans.messages import say
 from gtrans.models.base.checkpoint_fit import check_fit
 from gtrans.models.gtransformer import PRESETS, GTransformerConfig
 from gtrans.modules.embedding import OFFSET
-from gtrans.modules.residual import ACTIVATIONS
+from gtrans.modules.transformer import ACTIVATIONS
 from gtrans.tasks.document_translation import DocumentTranslationTask
 from gtrans.tasks.options import DocumentTranslationConfig
 from gtrans.text.prepared_folder import prepared_files

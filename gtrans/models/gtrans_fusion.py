@@ -12,7 +12,7 @@ table VI    ``--use-groups``; figure 7: ``--keep-encoder-layers``
 table VIII  ``--no-encoder-fusion``, ``--no-decoder-fusion``
 ==========  ==========================================================================
 
-The model is the base with :mod:`gtrans.models.base.parts.fusion`; attention sees the whole
+The model is the base with :mod:`gtrans.models.base.fusion`; attention sees the whole
 unit.
 """
 
@@ -25,13 +25,13 @@ from fairseq.dataclass import ChoiceEnum
 from gtrans.data.unit_options import option, option_again, refuse_given
 from gtrans.errors import GtransError
 from gtrans.models.base.encoder import StackDesign
+from gtrans.models.base.fusion import FusionConfig
 from gtrans.models.base.model import DocumentModel
 from gtrans.models.base.options import PLAIN_SWITCHES, StackConfig, layer_spec, sizes
-from gtrans.models.base.parts.fusion import FusionConfig
 from gtrans.models.base.presets import register_system
 from gtrans.models.base.xlmr_start import start_from_xlmr
 from gtrans.modules.layer_fusion import LayerCombination, LayerFusion, RepresentationFusion
-from gtrans.modules.residual import FFN_INITS, LayerSpec
+from gtrans.modules.transformer import FFN_INITS, LayerSpec
 
 SYSTEMS = ("gtrans", "post-norm", "pre-norm", "ta", "dlcl", "rezero", "mlrf")
 _PRE_NORM = ("pre-norm", "dlcl")

@@ -39,7 +39,7 @@ from gtrans.models.base.options import (
 )
 from gtrans.models.base.presets import register_system
 from gtrans.modules.attention import KINDS
-from gtrans.modules.residual import LayerSpec
+from gtrans.modules.transformer import LayerSpec
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ without a loss. ``--memory-size 0`` is that G-Transformer.
 the instance        as in :mod:`gtrans.models.gtransformer`
 Eq 1-5 (Feng)       :mod:`gtrans.modules.memory`; h are the states of an instance, not of a
                     sentence
-which layers        :mod:`gtrans.models.base.parts.memory`
+which layers        :mod:`gtrans.models.memory_transformer`
 training            windows of instances: :mod:`gtrans.data.stream_unit`
 ==================  =============================================================================
 """
@@ -27,9 +27,9 @@ from fairseq.dataclass import ChoiceEnum
 
 from gtrans.data.unit_options import option_again
 from gtrans.models.base.options import sizes
-from gtrans.models.base.parts.memory import MemoryConfig, add_memories, check_memory
 from gtrans.models.base.presets import register_system
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
+from gtrans.models.memory_transformer import MemoryConfig, add_memories, check_memory
 from gtrans.modules.memory import OUTPUTS
 
 

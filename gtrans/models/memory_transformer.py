@@ -5,7 +5,7 @@ Document-Level Machine Translation", 2022.
 
 ========  ===========================================================================
 Eq 1-5    :mod:`gtrans.modules.memory`
-§3.4      :mod:`gtrans.models.base.parts.memory`: which layers have a memory
+§3.4      :func:`add_memories`: which layers have a memory
 §3.4      training: windows of sentences, :mod:`gtrans.data.stream_windows`
 §3.4      inference: sentence by sentence, :mod:`gtrans.decoding.part_search`
 ========  ===========================================================================
@@ -15,13 +15,114 @@ positions restart in every sentence, so that all sentences of a row can be read 
 ``--memory-size 0`` gives that model.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
-from gtrans.models.base.model import SentenceTransformer
+from fairseq.dataclass import ChoiceEnum
+
+from gtrans.data.unit_options import at_least, option
+from gtrans.errors import GtransError
+from gtrans.models.base.model import DocumentModel, SentenceTransformer
 from gtrans.models.base.options import TransformerConfig, sizes
-from gtrans.models.base.parts.memory import MemoryConfig, add_memories, check_memory
 from gtrans.models.base.presets import register_system
+from gtrans.modules.memory import OUTPUTS, SLOTS, MemorySpec, RecurrentMemory
+
+_SIDES = ("encoder", "decoder")
+
+
+@dataclass
+class MemoryConfig:
+    """Recurrent memory."""
+
+    memory_size: int = option(16, "memory vectors of a document (0: no memory)")
+    memory_side: ChoiceEnum(["both", *_SIDES]) = option(  # type: ignore[valid-type]
+        "both", "which side's layers have a memory (table 3)"
+    )
+    memory_layers: str = option(
+        "top",
+        "layers that have a memory: top, all, or their numbers from 0, as in 5, 4-5 or 0,5",
+    )
+    memory_bptt: int = option(
+        1,
+        "how many sentences (in streams of instances: instances) back a sentence's gradient "
+        "reaches (-1: to the beginning of the window, which is faster)",
+    )
+    memory_slots: ChoiceEnum(list(SLOTS)) = option(  # type: ignore[valid-type]
+        "sinusoidal", "embedding that distinguishes the memory vectors (Eq 4)"
+    )
+    memory_output: ChoiceEnum(list(OUTPUTS)) = option(  # type: ignore[valid-type]
+        "residual",
+        "how a layer reads its memory: residual: with residual and LayerNorm, as in the authors' "
+        "program; added: with residual only, so that a model begins as it would without memory; "
+        "printed: without them, as Eq 5 is printed",
+    )
+
+
+def check_memory(cfg: Any) -> None:
+    """Raises GtransError for options out of range."""
+    at_least(0, memory_size=cfg.memory_size)
+    if cfg.memory_bptt != -1 and cfg.memory_bptt < 1:
+        raise GtransError(
+            "`--memory-bptt` must be at least 1, or -1 for all steps of the window, but is "
+            f"{cfg.memory_bptt}; `--memory-size 0` is a model without memory."
+        )
+    _chosen_layers(cfg)
+
+
+def add_memories(model: DocumentModel, cfg: Any) -> None:
+    """Give each layer that ``cfg`` names a memory; none with ``memory_size`` 0.
+
+    Memories are numbered from the encoder's bottom layer to the decoder's top layer, as
+    :class:`gtrans.modules.memory.MemoryFlow` counts them; those of layers that are left out in
+    decoding, which write nothing, come last.
+    """
+    chosen = _chosen_layers(cfg)
+    if not chosen:
+        return
+    model.memory_spec = MemorySpec(
+        size=cfg.memory_size,
+        bptt=cfg.memory_bptt,
+        slots=str(cfg.memory_slots),
+        output=str(cfg.memory_output),
+        steps=model.stream_of,
+    )
+    stacks: dict[str, Any] = {side: getattr(model, side) for side in chosen}
+    places = [(side, layer) for side, layers in chosen.items() for layer in layers]
+    running = sorted(places, key=lambda place: place[1] >= stacks[place[0]].used_layers)
+    for side, layer in places:
+        own = stacks[side].layers[layer]
+        number = running.index((side, layer))
+        own.memory = RecurrentMemory(own.spec, model.memory_spec, number)
+
+
+def _chosen_layers(cfg: Any) -> dict[str, list[int]]:
+    """The layers of each side that have a memory."""
+    return {
+        side: parse_layers(str(cfg.memory_layers), int(getattr(cfg, f"{side}_layers")))
+        for side in _SIDES
+        if cfg.memory_size and str(cfg.memory_side) in ("both", side)
+    }
+
+
+def parse_layers(text: str, layers: int) -> list[int]:
+    """The layers that ``--memory-layers TEXT`` means in a side of ``layers`` layers.
+
+    Raises:
+        GtransError: a text that cannot be parsed, or a layer that does not exist.
+    """
+    text = {"top": str(layers - 1), "all": f"0-{layers - 1}"}.get(text, text)
+    chosen: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if not first <= last < layers:
+            raise GtransError(
+                f"`--memory-layers` must be top, all, or layers between 0 and {layers - 1} as in "
+                f"5, 4-5 or 0,5, but is {text}."
+            )
+        chosen.update(range(first, last + 1))
+    return sorted(chosen)
 
 
 @dataclass

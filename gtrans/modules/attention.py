@@ -70,7 +70,7 @@ class MultiheadAttention(nn.Module):
             attended, weights = dense_attention(q, k, v, plan, self.heads, dropout)
             if self.observer is not None:
                 self.observer(weights, plan)
-        elif self.backend == "auto" and suits(q, plan, self.heads, dropout):
+        elif self.backend == "auto" and q.is_cuda and suits(q, plan, self.heads, dropout):
             attended = varlen_attention(q, k, v, plan, self.heads)
         else:
             attended = segment_attention(q, k, v, plan, self.heads, dropout)

@@ -29,7 +29,7 @@ from gtrans.modules.context_attention import PackedContext
 from gtrans.modules.decode_state import SharedSources
 from gtrans.modules.group_attention import AttentionPlan, Entries, Ints, Segments, attention_plan
 from gtrans.modules.linear import Linear
-from gtrans.modules.residual import LayerSpec, ResidualLayer
+from gtrans.modules.transformer import LayerSpec, ResidualLayer
 
 
 @dataclass(frozen=True)

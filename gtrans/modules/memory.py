@@ -45,7 +45,7 @@ from gtrans.modules.group_attention import (
     rounded_width,
 )
 from gtrans.modules.linear import dropout
-from gtrans.modules.residual import LayerSpec, ResidualLayer
+from gtrans.modules.transformer import LayerSpec, ResidualLayer
 
 SLOTS = ("sinusoidal", "learned")
 OUTPUTS = ("residual", "added", "printed")
@@ -255,11 +255,6 @@ class MemoryPass:
 
     flow: MemoryFlow
     plan: MemoryPlan
-
-    @classmethod
-    def of(cls, flow: MemoryFlow | None, plan: MemoryPlan | None) -> MemoryPass | None:
-        """The pass, if there is a memory and a plan for it."""
-        return None if flow is None or plan is None else cls(flow, plan)
 
     def repeatable(self, run: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
         """``run``, which reads and writes the flow, for calls that all find it as it is now.

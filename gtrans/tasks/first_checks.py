@@ -16,8 +16,8 @@ from gtrans.decoding.generator import refuse_unsupported
 from gtrans.errors import GtransError, did_you_mean
 from gtrans.evaluation.metrics import DOCUMENT_METRICS
 from gtrans.libraries import require
+from gtrans.models.base.fusion import used_groups
 from gtrans.models.base.model import DocumentModel
-from gtrans.models.base.parts.fusion import used_groups
 from gtrans.models.base.presets import resolve_sizes
 from gtrans.tasks.options import data_folders, mix_weights, model_class
 from gtrans.tasks.parts.eval_bleu import SCORES, how_to_translate, logged_scores, reference_files

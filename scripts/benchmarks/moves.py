@@ -15,6 +15,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType, SimpleNamespace
 from typing import Any
@@ -93,6 +94,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--path", metavar="CHECKPOINT", help="also translate text with this one")
     parser.add_argument("--data", metavar="FOLDER", help="the data that it was trained with")
+    parser.add_argument("--files", action="store_true", help="also name the files")
     args = parser.parse_args()
     measuring.prepare_process()
     dictionary = dictionary_of(SIZE)
@@ -106,6 +108,7 @@ def main() -> None:
     )
     criterion = ChunkedCrossEntropy(target, label_smoothing=0.1)
     stock_criterion = LabelSmoothedCrossEntropyCriterion(target, False, 0.1)
+    dataset.plan_batch = partial(type(model).plan_batch, model.plan_needs)
     batch = dataset.collater([dataset[0], dataset[1]])
     sentences = sentence_batches(documents, dictionary, 500)[0]
     source, written = batch["net_input"]["src_tokens"][:1], batch["target"].size(1)
@@ -125,6 +128,8 @@ def main() -> None:
         with Moves(package) as moves:
             work()
         print(f"{package.__name__:8} {name:18} {len(moves.files):3} files {moves.count:6,} moves")
+        if args.files:
+            print("        ", ", ".join(sorted(moves.files)))
 
 
 if __name__ == "__main__":

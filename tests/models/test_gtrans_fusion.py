@@ -22,8 +22,7 @@ from gtrans.modules.layer_fusion import (
     fuse_log_probs,
     fuse_probabilities,
 )
-from gtrans.modules.residual import LayerSpec, ResidualLayer
-from gtrans.modules.transformer import DecoderLayer
+from gtrans.modules.transformer import DecoderLayer, LayerSpec, ResidualLayer
 
 SOURCE = torch.tensor([[PAD, PAD, 5, 6, 7, EOS], [8, 9, 10, 11, 12, EOS]])
 INPUT = torch.tensor([[EOS, 5, 6, 7], [EOS, 8, PAD, PAD]])

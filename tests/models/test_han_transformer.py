@@ -23,7 +23,7 @@ from gtrans.modules.hierarchical_attention import (
     SentencesBefore,
     sentences_before,
 )
-from gtrans.modules.residual import LayerSpec
+from gtrans.modules.transformer import LayerSpec
 
 WINDOWS = Case("han_transformer_tiny", "window", "history")
 DIM = 8

@@ -12,9 +12,8 @@ from support.memory_models import SIZES, model_of, task
 from torch import Tensor, nn
 
 from gtrans.errors import GtransError
-from gtrans.models.base.parts.memory import parse_layers
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
-from gtrans.models.memory_transformer import MemoryTransformer
+from gtrans.models.memory_transformer import MemoryTransformer, parse_layers
 from gtrans.modules.group_attention import DocumentLayout
 from gtrans.modules.memory import (
     MemoryFlow,
@@ -24,7 +23,7 @@ from gtrans.modules.memory import (
     RecurrentMemory,
     memory_plan,
 )
-from gtrans.modules.residual import LayerSpec
+from gtrans.modules.transformer import LayerSpec
 
 BOS, PAD, EOS = 0, 1, 2
 

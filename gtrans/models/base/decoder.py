@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Optional
 
 import torch
 from fairseq.data import Dictionary
+from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor, nn
 
 from gtrans.models.base.encoder import EncoderOutput, Stack, StackDesign
@@ -21,10 +22,10 @@ from gtrans.models.base.planning import (
     self_plans,
     source_documents,
 )
-from gtrans.models.base.stock_search import StockDecoder
 from gtrans.modules.attention import DocumentAttention, ProjectedKeys
 from gtrans.modules.chunked_loss import DecoderStates
-from gtrans.modules.decode_state import DecodeState, effective_kinds
+from gtrans.modules.context_attention import ContextAttention, PackedContext
+from gtrans.modules.decode_state import DecodeState, SharedSources, effective_kinds
 from gtrans.modules.group_attention import (
     DocumentLayout,
     Entries,
@@ -40,12 +41,20 @@ from gtrans.modules.layer_fusion import (
     run_layers,
 )
 from gtrans.modules.linear import Linear
-from gtrans.modules.memory import MemoryFlow, MemoryPass
-from gtrans.modules.transformer import DecoderLayer, Surroundings, context_sources, memory_sources
+from gtrans.modules.memory import MemoryFlow, RecurrentMemory
+from gtrans.modules.transformer import DecoderLayer, Surroundings
+
+# Where fairseq's search keeps the state of ours.
+_STATE = "gtrans"
 
 
-class Decoder(Stack, StockDecoder):
+class Decoder(Stack, FairseqIncrementalDecoder):
     """The decoder: teacher-forced on packed tokens, or one token at a time.
+
+    A search gives it to a state that knows which hypotheses belong to one source (:meth:`begin`,
+    :meth:`step`), so that keys and values of a source are computed and stored once. fairseq's own
+    search instead repeats the encoder's output for every hypothesis and reorders it together with
+    an ``incremental_state``: here both only record row numbers, and the state is in the latter.
 
     Logits of a decoder with several groups of layers are log-probabilities already. A softmax
     leaves them as they are, except for geometric fusion, whose scores a search takes without one
@@ -63,7 +72,7 @@ class Decoder(Stack, StockDecoder):
         embed_tokens: nn.Embedding,
         design: StackDesign,
     ) -> None:
-        StockDecoder.__init__(self, dictionary)
+        FairseqIncrementalDecoder.__init__(self, dictionary)
         spec, self.cross_kinds = design.spec, tuple(design.cross_kinds)
         kinds = zip(design.self_kinds, self.cross_kinds, strict=True)
         layers = [DecoderLayer(spec, kind, cross) for kind, cross in kinds]
@@ -85,6 +94,39 @@ class Decoder(Stack, StockDecoder):
             self.output_projection.weight = embed_tokens.weight
         else:
             nn.init.normal_(self.output_projection.weight, std=spec.dim**-0.5)
+
+    def forward(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: Any,
+        incremental_state: Optional[dict[str, Any]] = None,
+        **options: Any,
+    ) -> tuple[Any, dict[str, Any]]:
+        """A teacher-forced pass, or with ``incremental_state`` one step of fairseq's search.
+
+        Args:
+            prev_output_tokens: ``(batch, length)``; in a step all tokens so far.
+            encoder_out: the encoded sources.
+            incremental_state: fairseq's memory of one search, empty at its beginning.
+            options: further arguments of :meth:`teacher_forced`.
+
+        Returns:
+            logits ``(batch, length, vocabulary)``, in a step ``(batch, 1, vocabulary)`` of the
+            last token, and a dictionary with at least ``attn``, which fairseq reads.
+        """
+        if incremental_state is None:
+            return self.teacher_forced(prev_output_tokens, encoder_out, **options)
+        state = incremental_state.get(_STATE)
+        if state is None:
+            # The hypotheses of a source stay next to each other in all of fairseq's searches.
+            beam = max(prev_output_tokens.size(0) // encoder_out.layout.shape[0], 1)
+            state = incremental_state[_STATE] = self.begin(encoder_out, beam)
+        opens = torch.zeros_like(prev_output_tokens[:, 0], dtype=torch.bool)
+        logits = torch.empty(0)
+        # One token, unless the first call comes with a longer prefix.
+        for tokens in prev_output_tokens[:, state.step + 1 :].unbind(1):
+            logits = self.step(tokens, opens, state)
+        return logits[:, None], {"attn": None}
 
     def teacher_forced(
         self,
@@ -154,7 +196,7 @@ class Decoder(Stack, StockDecoder):
         order = self.embed.order(*numbers, plan.further["in_several"])
         around = Surroundings(
             plan.attention["decoder"], plan.attention["cross"], order, encoder_out.order,
-            encoder_out.context, MemoryPass.of(memory, plan.memory.get("decoder")),
+            encoder_out.context, memory and plan.memory_pass("decoder", memory),
         )  # fmt: skip
         sources = self._sources(encoder_out)
         if layers is not None:
@@ -287,10 +329,10 @@ class Decoder(Stack, StockDecoder):
             global_sources,
             self.cross_kinds[:used],
             encoder_out.states,
-            context_sources(self.layers[:used], encoder_out.context),
+            _context_sources(self.layers[:used], encoder_out.context),
             None
             if memory is None
-            else memory_sources(self.layers[:used], memory, layout.documents),
+            else _memory_sources(self.layers[:used], memory, layout.documents),
         )
 
     def read_prefix(
@@ -348,6 +390,27 @@ class Decoder(Stack, StockDecoder):
 
         return self._run(self.embedding(tokens, state.positions(self.embed.by_sentence)), run)
 
+    def reorder_incremental_state(
+        self, incremental_state: dict[str, Any], new_order: Tensor
+    ) -> None:
+        """Hypothesis ``i`` continues hypothesis ``new_order[i]``; sources without any are dropped.
+
+        The hypotheses of a source stay next to each other, as in all of fairseq's searches.
+        """
+        state = incremental_state.get(_STATE)
+        if state is None:
+            return
+        # The host waits here once a step; what follows from the order it computes itself.
+        parents = new_order.cpu().view(-1, state.beam)
+        sources = torch.div(parents[:, 0], state.beam, rounding_mode="floor")
+        numbers = torch.arange(sources.numel())
+        if sources.numel() != state.document.numel() or not torch.equal(sources, numbers):
+            state.keep(to_device(sources, new_order.device))
+        # The same parents, counted among the sources that are left.
+        remaining = (parents - (sources - numbers)[:, None] * state.beam).flatten()
+        if not torch.equal(remaining, torch.arange(remaining.numel())):
+            state.reorder(to_device(remaining, new_order.device))
+
     def _run(self, x: Tensor, run: Callable[[int, Tensor], Tensor]) -> Tensor:
         """The layers in use on ``x (tokens, dim)``: ``(groups in use, tokens, dim)``."""
         features, _ = run_layers(self.fusion, self.used_layers, x, run)
@@ -376,3 +439,36 @@ class Decoder(Stack, StockDecoder):
 def _choose(features: Tensor, layout: DocumentLayout, chosen: Tensor) -> Tensor:
     """``(groups, tokens, dim) -> (groups, chosen, dim)``."""
     return layout.choose(features.transpose(0, 1), chosen).transpose(0, 1)
+
+
+def _context_sources(
+    layers: Iterable[nn.Module], context: PackedContext | None
+) -> SharedSources | None:
+    """Keys and values of the decoder layers that attend to ``context``; None: there are none."""
+    sources: dict[int, tuple[Tensor, Tensor]] = {}
+    for number, layer in enumerate(layers):
+        part = layer.context_attn
+        if context is not None and isinstance(part, ContextAttention):
+            attention = part.attention
+            states = context.states.to(attention.k_proj.weight)
+            key, value = attention.k_proj(states), attention.v_proj(states)
+            sources[number] = context.align(key), context.align(value)
+    return SharedSources.of_layers(sources, context.lengths) if context and sources else None
+
+
+def _memory_sources(
+    layers: Iterable[nn.Module], flow: MemoryFlow, documents: int
+) -> SharedSources | None:
+    """Keys and values of the decoder layers that have a memory; None: there are none.
+
+    Args:
+        layers: the decoder layers.
+        flow: holds the memories.
+        documents: number of documents.
+    """
+    sources = {
+        number: layer.memory.prepare(flow, documents)
+        for number, layer in enumerate(layers)
+        if isinstance(layer.memory, RecurrentMemory)
+    }
+    return SharedSources.of_layers(sources) if sources else None

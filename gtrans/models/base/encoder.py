@@ -26,7 +26,7 @@ from gtrans.modules.context_attention import PackedContext
 from gtrans.modules.embedding import LearnedPositions
 from gtrans.modules.group_attention import DocumentLayout, Entries, on_host, shapes_for, to_device
 from gtrans.modules.layer_fusion import LayerFusion, run_layers
-from gtrans.modules.memory import MemoryFlow, MemoryPass
+from gtrans.modules.memory import MemoryFlow
 from gtrans.modules.transformer import EncoderLayer, LayerSpec, Surroundings
 
 
@@ -274,7 +274,7 @@ class Encoder(Stack, FairseqEncoder):
         order = self.embed.order(layout.sentence, layout.most_sentences, layout.in_several)
         around = Surroundings(
             plan.attention["encoder"], {}, order,
-            context=context, memory=MemoryPass.of(memory, plan.memory.get("encoder")),
+            context=context, memory=memory and plan.memory_pass("encoder", memory),
         )  # fmt: skip
         outputs: list[Tensor] = []
 

@@ -22,8 +22,8 @@ from gtrans.environment import check_environment
 from gtrans.errors import GtransError
 from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import AttentionKinds, Encoder, EncoderOutput, StackDesign
+from gtrans.models.base.fusion import check_fusion, decoder_groups, group_fusion, used_groups
 from gtrans.models.base.options import check_stack, layer_spec
-from gtrans.models.base.parts.fusion import check_fusion, decoder_groups, group_fusion, used_groups
 from gtrans.models.base.planning import PLANNED, BatchPlan, Needs, joined
 from gtrans.models.base.presets import DocumentModelConfig, Presets, resolve_sizes
 from gtrans.modules.attention import MultiheadAttention
@@ -32,8 +32,7 @@ from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.embedding import word_table
 from gtrans.modules.group_attention import DocumentLayout, Entries, on_host, to_device
 from gtrans.modules.memory import MemoryFlow, MemorySpec
-from gtrans.modules.residual import LayerSpec
-from gtrans.modules.transformer import TransformerLayer
+from gtrans.modules.transformer import LayerSpec, TransformerLayer
 from gtrans.train.begin import Plan, begin
 
 Model = TypeVar("Model", bound="DocumentModel")
@@ -119,7 +118,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         encoder_type, decoder_type: classes of its two stacks.
         training_plan: what the training that has built it does; None: no training has.
         memory_spec: settings of its memories
-            (:func:`gtrans.models.base.parts.memory.add_memories`); None: no layer has one.
+            (:func:`gtrans.models.memory_transformer.add_memories`); None: no layer has one.
     """
 
     encoder: Encoder

@@ -10,11 +10,11 @@ from torch import nn
 
 from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
-from gtrans.models.base.parts.fusion import FusionConfig
+from gtrans.models.base.fusion import FusionConfig
 from gtrans.models.base.presets import DocumentModelConfig, size_option
 from gtrans.modules.embedding import Embedder, LearnedPositions
 from gtrans.modules.group_attention import BACKENDS
-from gtrans.modules.residual import ACTIVATIONS, LayerSpec
+from gtrans.modules.transformer import ACTIVATIONS, LayerSpec
 
 _LARGEST = 1e6
 _Activation = ChoiceEnum(list(ACTIVATIONS))

@@ -26,7 +26,7 @@ from gtrans.modules.group_attention import (
     Segments,
     attention_plan,
 )
-from gtrans.modules.memory import MemoryPlan, memory_plan
+from gtrans.modules.memory import MemoryFlow, MemoryPass, MemoryPlan, memory_plan
 
 PLANNED = (
     "src_tokens", "prev_output_tokens", "current", "context_lengths", "source_of_row", "instances",
@@ -100,6 +100,10 @@ class BatchPlan:
     def target(self) -> DocumentLayout:
         """The layout of the decoder's input."""
         return self.layouts["target"]
+
+    def memory_pass(self, side: str, flow: MemoryFlow) -> MemoryPass | None:
+        """The pass of the memories of a side over the batch; None if it has none."""
+        return MemoryPass(flow, self.memory[side]) if side in self.memory else None
 
 
 def entries_of(
