@@ -153,13 +153,13 @@ class _Pieces:
 class _Gradients:
     """Those of features and projection, piece by piece; None for what needs none."""
 
-    def __init__(self, pieces: _Pieces, of_features: bool, of_projection: bool) -> None:
+    def __init__(self, pieces: _Pieces, features: bool, projection: bool) -> None:
         self.pieces = pieces
         x, matrix = pieces.features, pieces.projection
-        self.features = torch.empty_like(x) if of_features else None
+        self.features = torch.empty_like(x) if features else None
         # In half precision a sum would lose what the last pieces add to it.
         single = torch.promote_types(matrix.dtype, torch.float32)
-        self.projection = torch.zeros_like(matrix, dtype=single) if of_projection else None
+        self.projection = torch.zeros_like(matrix, dtype=single) if projection else None
 
     def add(self, part: slice, logits: Tensor) -> None:
         """Add what the gradient of a piece's logits, ``(rows, vocabulary)``, gives."""
@@ -201,10 +201,10 @@ class _ChunkedLoss(torch.autograd.Function):
                 gradients = _Gradients(pieces, *ctx.needs_input_grad[:2])
             for part in pieces.parts:
                 log_probs = pieces.log_probs(part)
-                found = [*pieces.losses(part, log_probs)]
+                values = [*pieces.losses(part, log_probs)]
                 if predict:
-                    found.append(log_probs.argmax(1))
-                for column, value in zip(columns, found, strict=False):
+                    values.append(log_probs.argmax(1))
+                for column, value in zip(columns, values, strict=False):
                     column.append(value)
                 if gradients is not None:
                     gradients.add(part, pieces.gradient(part, log_probs, weights[part]))
@@ -221,25 +221,25 @@ class _ChunkedLoss(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         weights, smoothed, *inputs = ctx.saved_tensors
-        of_weights = grad * smoothed if ctx.needs_input_grad[2] else None
+        weights_gradient = grad * smoothed if ctx.needs_input_grad[2] else None
         if ctx.later:
             pieces = _Pieces(*inputs, *ctx.settings)
-            gradients = _Gradients(pieces, *ctx.needs_input_grad[:2])
+            pieced = _Gradients(pieces, *ctx.needs_input_grad[:2])
             with without_autocast(grad.device):
                 for part in pieces.parts:
                     log_probs = pieces.log_probs(part)
                     scaled = pieces.gradient(part, log_probs, weights[part] * grad)
-                    gradients.add(part, scaled)
+                    pieced.add(part, scaled)
                     del log_probs, scaled
-            ctx.gradients = _cast(gradients, ctx.dtypes)
-        found: list[Tensor | None] | None
+            ctx.gradients = _cast(pieced, ctx.dtypes)
+        gradients: list[Tensor | None] | None
         # That of a large vocabulary is not copied, so it can be used only once.
-        found, ctx.gradients = ctx.gradients, None
-        if found is None:
+        gradients, ctx.gradients = ctx.gradients, None
+        if gradients is None:
             raise RuntimeError("the gradient of a chunked loss can be asked for only once")
         if not ctx.later:
-            found = [x if x is None else x.mul_(grad.to(x.dtype)) for x in found]
-        return (*found, of_weights, *[None] * 6)
+            gradients = [x if x is None else x.mul_(grad.to(x.dtype)) for x in gradients]
+        return (*gradients, weights_gradient, *[None] * 6)
 
 
 def _cast(
@@ -248,8 +248,8 @@ def _cast(
     """Both gradients in the precisions of what they belong to."""
     if gradients is None:
         return None
-    found = (gradients.features, gradients.projection)
-    return [x if x is None else x.to(dtype) for x, dtype in zip(found, dtypes, strict=True)]
+    pair = (gradients.features, gradients.projection)
+    return [x if x is None else x.to(dtype) for x, dtype in zip(pair, dtypes, strict=True)]
 
 
 def _single(x: Tensor) -> Tensor:

@@ -249,7 +249,7 @@ class TransparentAttention(nn.Module):
     def forward(self, states: Sequence[Tensor]) -> list[Tensor]:
         """For each decoder layer the ``(.., dim)`` states that it attends to."""
         weights = torch.softmax(self.weights[:, : len(states)].float(), 1).to(states[0].dtype)
-        return [_weighted_sum(of_layer, states) for of_layer in weights]
+        return [_weighted_sum(mixture, states) for mixture in weights]
 
 
 class LayerCombination(LayerFusion):
@@ -310,7 +310,7 @@ class RepresentationFusion(LayerFusion):
 def _first_weights(number: int, chosen: Sequence[int], bias: float) -> Tensor:
     """``(number,)``: ``bias`` for those ``chosen``, from 1, and ``-bias`` for the others."""
     weights = torch.zeros(number) - bias
-    weights[[one - 1 for one in chosen]] = bias
+    weights[[number - 1 for number in chosen]] = bias
     return weights
 
 

@@ -76,10 +76,10 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
         return {}
     tensors: dict[str, Tensor] = {}
     for file in _shards(path) if path.suffix == ".json" else [path]:
-        found = _read_bin(file) if file.suffix == ".bin" else _read_safetensors(file)
-        check_tensors(found, file)
-        check_values(found, file)
-        tensors.update(found)
+        shard = _read_bin(file) if file.suffix == ".bin" else _read_safetensors(file)
+        check_tensors(shard, file)
+        check_values(shard, file)
+        tensors.update(shard)
     return tensors
 
 

@@ -42,15 +42,15 @@ def check_fit(state: Mapping[str, Any], path: str | Path) -> None:
         GtransError: an option is of a wrong type or size, or parameters are missing, unknown or
             of other shapes.
     """
-    tensors, found = state["model"], described_model(options_of(state, "model"), path)
-    if found is None:
+    tensors, described = state["model"], described_model(options_of(state, "model"), path)
+    if described is None:
         return
-    model, cfg = found
+    model, cfg = described
     with reading(path, "the model that its options describe"):
         _check_sizes(cfg, tensors, path)
         with _WithoutValues():
-            described = model.build_model(cfg, _task_of(tensors))
-    check_shapes(tensors, described.state_dict(), path)
+            without_values = model.build_model(cfg, _task_of(tensors))
+    check_shapes(tensors, without_values.state_dict(), path)
 
 
 def described_model(

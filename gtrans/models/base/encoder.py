@@ -150,9 +150,9 @@ class Stack(nn.Module):
         layers: list[Any] = list(self.layers)
         names = {
             sort: frozenset(
-                name for name in ("group", "global") if {name, "combined"} & set(of_layers)
+                name for name in ("group", "global") if {name, "combined"} & set(layer_kinds)
             )
-            for sort, of_layers in kinds.items()
+            for sort, layer_kinds in kinds.items()
         }
         if any(layer.context_attn is not None for layer in layers):
             own = next(iter(names))

@@ -291,7 +291,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
             ) from error
 
     def add_parts(self, cfg: Any) -> None:
-        """Switch on the parts of :mod:`gtrans.models.base.parts` that the options name."""
+        """switch on the parts that the options name."""
 
     def use_backend(self, backend: str) -> None:
         """Compute attention by ``backend`` from now on.
@@ -575,10 +575,10 @@ class DocumentModel(FairseqEncoderDecoderModel):
     def learned_of_groups(self) -> dict[str, list[float]]:
         """Gates of the encoder's groups and the decoder's layers; its groups' weights psi."""
         gates = {"encoder gates": self.encoder.fusion, "decoder gates": self.decoder.fusion}
-        found = {name: fusion.gates() for name, fusion in gates.items()}
+        learned = {name: fusion.gates() for name, fusion in gates.items()}
         if self.decoder.probabilities is not None:
-            found["decoder weights"] = self.decoder.log_weights().exp()
-        return {name: values.tolist() for name, values in found.items() if values is not None}
+            learned["decoder weights"] = self.decoder.log_weights().exp()
+        return {name: values.tolist() for name, values in learned.items() if values is not None}
 
     def layouts(
         self, src_tokens: Tensor, prev_output_tokens: Tensor

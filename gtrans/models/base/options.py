@@ -136,12 +136,12 @@ def sizes(
 
 def _check_numbers(cfg: Any, options: type) -> None:
     """Raises GtransError for a number that is none or too large; a training blames its rate."""
-    for one in fields(options):
-        value = getattr(cfg, one.name, None)
+    for field in fields(options):
+        value = getattr(cfg, field.name, None)
         if isinstance(value, float) and not abs(value) <= _LARGEST:
             raise GtransError(
-                f"`--{one.name.replace('_', '-')}` must be a number, of at most {_LARGEST:g}, but "
-                f"is {value}."
+                f"`--{field.name.replace('_', '-')}` must be a number, of at most "
+                f"{_LARGEST:g}, but is {value}."
             )
 
 

@@ -220,8 +220,8 @@ def _matching_sentences(
             "sentences; both sides of a document need the same number of sentences"
         )
     starts = target.sentence_starts.numpy()
-    found: Ints = first[target.row.numpy()[starts]] + target.sentence.numpy()[starts]
-    return found
+    sentences: Ints = first[target.row.numpy()[starts]] + target.sentence.numpy()[starts]
+    return sentences
 
 
 def memory_plans(
@@ -264,8 +264,8 @@ def source_documents(source: DocumentLayout, rows: Tensor | None) -> Ints | None
         return rows.numpy()
     counts = source.instances.gt(0).sum(1).numpy()
     first = counts.cumsum() - counts
-    found: Ints = np.concatenate([first[row] + np.arange(counts[row]) for row in rows.tolist()])
-    return found
+    documents: Ints = np.concatenate([first[row] + np.arange(counts[row]) for row in rows.tolist()])
+    return documents
 
 
 def chosen_index(chosen: Tensor) -> Tensor:

@@ -97,7 +97,7 @@ class WarmStartReport:
             f"  {len(names):5d} {label}" + (f" ({_shorten(names)})" if names else "")
             for label, names in counts
         ]
-        shares = [f"{side} {_share(*found)}" for side, found in self.symbols.items()]
+        shares = [f"{side} {_share(*pair)}" for side, pair in self.symbols.items()]
         return [*lines, f"  vocabulary entries found: {', '.join(shares)}"] if shares else lines
 
     def mark(self, model: nn.Module) -> None:
@@ -114,8 +114,8 @@ def _shorten(names: list[str]) -> str:
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
 
-def _share(found: int, of: int) -> str:
-    return f"{found} of {of} ({found / max(of, 1):.0%})"
+def _share(known: int, symbols: int) -> str:
+    return f"{known} of {symbols} ({known / max(symbols, 1):.0%})"
 
 
 def warm_start(
@@ -262,15 +262,15 @@ def _check_options(
 
 def _traits(model: type[DocumentModel], options: Any) -> dict[str, Any]:
     """Of a model of this project what :data:`_COMPUTED` and :data:`_OF_PARTS` name."""
-    found = {name: getattr(options, name) for name in _COMPUTED if hasattr(options, name)}
+    traits = {name: getattr(options, name) for name in _COMPUTED if hasattr(options, name)}
     for side in ("encoder", "decoder"):
         # A system may decide it itself.
         spec = model.layer_spec(options, side)
-        found[f"{side}_normalize_before"] = spec.pre_norm
+        traits[f"{side}_normalize_before"] = spec.pre_norm
     for name, size in _OF_PARTS.items():
         if getattr(options, size, 0):
-            found[name] = str(getattr(options, name))
-    return found
+            traits[name] = str(getattr(options, name))
+    return traits
 
 
 def _stock_traits(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -285,10 +285,10 @@ def _stock_traits(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_share(report: WarmStartReport, path: str) -> None:
     """Raises GtransError if most embeddings of a side would stay random."""
-    for side, (found, of) in report.symbols.items():
-        if found < _LEAST_SHARE * of:
+    for side, (known, symbols) in report.symbols.items():
+        if known < _LEAST_SHARE * symbols:
             raise GtransError(
-                f"--init-from {path}: its vocabulary has only {_share(found, of)} of the entries "
+                f"--init-from {path}: its vocabulary has only {_share(known, symbols)} of the entries "
                 f"of the {side}'s dictionary; prepare the data with its subwords (`gtrans prepare "
                 "--reuse`), or give `--init-other-vocabulary` if this is meant."
             )
@@ -325,8 +325,8 @@ def grown(tensor: Tensor, source: Tensor, rows: Mapping[str, int], new: Dictiona
     table = tensor.clone()
     known = [(place, rows[symbol]) for place, symbol in enumerate(new.symbols) if symbol in rows]
     if known:
-        places, found = map(list, zip(*known, strict=True))
-        table[places] = source[found].to(table.dtype)
+        places, sources = map(list, zip(*known, strict=True))
+        table[places] = source[sources].to(table.dtype)
     return table
 
 
