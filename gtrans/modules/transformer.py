@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -23,9 +23,6 @@ from gtrans.modules.context_attention import ContextAttention, PackedContext
 from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.group_attention import AttentionPlan
 from gtrans.modules.linear import Linear, dropout
-
-if TYPE_CHECKING:  # memories are layers themselves
-    from gtrans.modules.memory import MemoryPass, RecurrentMemory
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
 ACTIVATIONS = tuple(_ACTIVATIONS)
@@ -130,7 +127,7 @@ class Surroundings:
             document (:meth:`gtrans.modules.attention.DocumentAttention.forward`).
         source_order: ``(source tokens, dim)`` the same of the source.
         context: the context of each source; None: there is none.
-        memory: the pass of the memories over the batch; None: there are none.
+        memory: the :class:`~gtrans.modules.memory.MemoryPass` over the batch; None: there is none.
     """
 
     own: Mapping[str, AttentionPlan]
@@ -138,7 +135,7 @@ class Surroundings:
     order: Tensor | None = None
     source_order: Tensor | None = None
     context: PackedContext | None = None
-    memory: MemoryPass | None = None
+    memory: Any = None
 
 
 class TransformerLayer(ResidualLayer):
@@ -148,10 +145,13 @@ class TransformerLayer(ResidualLayer):
         checkpoints: in training keep only what the layer reads, and compute the rest again for the
             gradient, with the same dropout (Chen et al. 2016, "Training Deep Nets with Sublinear
             Memory Cost").
+        context_attn: attention to a context, or None.
+        memory: its :class:`~gtrans.modules.memory.RecurrentMemory`, which is a layer itself, or
+            None.
     """
 
     context_attn: ContextAttention | None
-    memory: RecurrentMemory | None
+    memory: Any
 
     def __init__(self, spec: LayerSpec, attention: str) -> None:
         """``attention`` is one of :data:`gtrans.modules.attention.KINDS`."""

@@ -288,8 +288,8 @@ def _check_share(report: WarmStartReport, path: str) -> None:
     for side, (known, symbols) in report.symbols.items():
         if known < _LEAST_SHARE * symbols:
             raise GtransError(
-                f"--init-from {path}: its vocabulary has only {_share(known, symbols)} of the entries "
-                f"of the {side}'s dictionary; prepare the data with its subwords (`gtrans prepare "
+                f"--init-from {path}: its vocabulary has only {_share(known, symbols)} of the "
+                f"entries of the {side}'s dictionary; prepare the data with its subwords (`gtrans prepare "
                 "--reuse`), or give `--init-other-vocabulary` if this is meant."
             )
 
