@@ -289,8 +289,8 @@ def _check_share(report: WarmStartReport, path: str) -> None:
         if known < _LEAST_SHARE * symbols:
             raise GtransError(
                 f"--init-from {path}: its vocabulary has only {_share(known, symbols)} of the "
-                f"entries of the {side}'s dictionary; prepare the data with its subwords (`gtrans prepare "
-                "--reuse`), or give `--init-other-vocabulary` if this is meant."
+                f"entries of the {side}'s dictionary; prepare the data with its subwords "
+                "(`gtrans prepare --reuse`), or give `--init-other-vocabulary` if this is meant."
             )
 
 
