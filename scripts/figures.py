@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from support.gtransformer_equations import causal_mask, group_mask, group_tags
 
-from gtrans.data.stream_windows import stream_windows
+from gtrans.data.stream import stream_windows
 from gtrans.data.units import DocumentUnit, SentenceUnit, StreamUnit, Unit, WindowUnit
 from gtrans.decoding.force_decode import score_tokens
 from gtrans.decoding.loading import import_plugin

@@ -30,8 +30,8 @@ from gtrans.checkpoints.sources import (
     SOURCES,
     ForeignCheckpoint,
 )
-from gtrans.data.symbols import MASK, language_symbol, split_languages
 from gtrans.data.unit_options import UNIT_FIELDS
+from gtrans.data.vocabulary import MASK, language_symbol, split_languages
 from gtrans.errors import GtransError
 from gtrans.files import CHECKPOINT, check_output
 from gtrans.messages import say

@@ -26,7 +26,7 @@ from torch import Tensor
 from gtrans.checkpoints.identity import ModelIdentity
 from gtrans.checkpoints.reading import options_of, read_checkpoint
 from gtrans.data.frame import pretrained_marks
-from gtrans.data.symbols import split_languages
+from gtrans.data.vocabulary import split_languages
 from gtrans.errors import GtransError
 from gtrans.modules.pretrained_files import WEIGHTS, read_json, read_weights
 

@@ -29,8 +29,7 @@ from gtrans.checkpoints.reading import options_of, read_checkpoint, write_checkp
 from gtrans.checkpoints.showing import count_parameters
 from gtrans.checkpoints.sources import DECODER_TABLE, ENCODER_TABLE, OUTPUT
 from gtrans.data.binarised import count_symbols, load_lines
-from gtrans.data.symbols import MASK, language_symbol, split_languages
-from gtrans.data.vocabulary import Vocabulary
+from gtrans.data.vocabulary import MASK, Vocabulary, language_symbol, split_languages
 from gtrans.errors import GtransError
 from gtrans.files import check_output_folder, copy_file
 from gtrans.models.base.checkpoint_fit import check_fit

@@ -41,7 +41,7 @@ from gtrans.cli.shared.extras import add_lab_columns
 from gtrans.cli.shared.reading import add_choice, choice_of
 from gtrans.cli.shared.system_names import system_names
 from gtrans.data.documents import STANDARD_STREAM
-from gtrans.data.instances import split_instances
+from gtrans.data.units import split_instances
 from gtrans.errors import GtransError
 from gtrans.evaluation.characters import is_written_without_spaces, spaced
 from gtrans.evaluation.coverage import write_documents

@@ -10,7 +10,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from gtrans.data.symbols import split_languages, symbol_of
+from gtrans.data.vocabulary import split_languages, symbol_of
 
 # The symbol that such marks have once a unit opens the decoder's input, and ends the document.
 ONCE_A_UNIT = ("document", "mbart-document")

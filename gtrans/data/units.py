@@ -2,28 +2,188 @@
 
 One binarised corpus serves every model. Each class here is one unit. It decides, for training,
 search, force decoding and evaluation, which sentences of a document form a row of a batch, which
-of them are translated, and whether a document is translated at once or part after part.
-This module needs neither torch nor fairseq.
+of them are translated, and whether a document is translated at once or part after part. It also
+checks the options that it reads.
+
+Units know nothing of torch and fairseq. Lengths are counted in what the caller chooses; in training
+these are subwords.
 """
 
 from __future__ import annotations
 
+import sys
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Protocol
 
-from gtrans.data.document_unit import DocumentUnit
-from gtrans.data.stream_unit import InstanceStreamUnit, StreamUnit
-from gtrans.data.unit import Unit, UnitSettings, UnitSpan, whole
 from gtrans.errors import GtransError
-
-__all__ = [
-    "CONTEXT_KINDS", "CONTEXT_SIDES", "UNITS", "UNIT_OPTIONS", "DocumentUnit",
-    "InstanceStreamUnit", "SentenceUnit", "StreamUnit", "Unit", "UnitSpan", "WindowUnit",
-    "unit_class", "unit_of",
-]  # fmt: skip
+from gtrans.modules import STEPS
 
 CONTEXT_KINDS = ("true", "fixed", "random", "none")
 CONTEXT_SIDES = ("source", "both", "history")
+# Each sentence has a begin and an end mark.
+MARKS_PER_SENTENCE = 2
+_SHORTEST_LIMIT = 8
+
+Lengths = Sequence[int]
+
+
+@dataclass(frozen=True)
+class UnitSpan:
+    """One row of a batch, as sentence numbers of its document.
+
+    Attributes:
+        source: sentences on the source side.
+        target: sentences on the target side, part of ``source``.
+        written: the part of ``target`` that the model writes; it reads the other translations.
+        current: the part of ``written`` whose translations are kept. Every sentence of a
+            document is current in exactly one span, in order.
+    """
+
+    source: range
+    target: range
+    written: range
+    current: range
+
+    @classmethod
+    def whole(cls, sentences: range) -> UnitSpan:
+        """A row in which all sentences are current."""
+        return cls(sentences, sentences, sentences, sentences)
+
+
+class UnitSettings(Protocol):
+    """The options that units are made from (:class:`gtrans.data.unit_options.UnitConfig`)."""
+
+    max_doc_tokens: int
+    stream_of: Any
+    overlap: int
+    context_before: int | None
+    context_after: int | None
+    context_kind: Any
+    context_sentence: str | None
+    context_sides: Any
+
+
+@dataclass(frozen=True)
+class Unit(ABC):
+    """What a model reads at once.
+
+    Attributes:
+        name: value of ``--unit``.
+        has_current: rows have context; the model gets their first current sentence as ``current``.
+        trained_in_runs: in training a model reads runs of sentences of a document, one update
+            after the other.
+        has_instances: a row has several instances, of which the model must know where they begin.
+        neighbours: what neighbours are replaced by, one of :data:`CONTEXT_KINDS`.
+        writes_neighbours: the model also writes the translations of a window's other sentences.
+        sentence_by_sentence: a document is translated one sentence after the other.
+        tokens_at_once: most tokens of a row that are translated at once; None: all of them. With
+            a number, a row to translate is a whole document, translated part after part.
+    """
+
+    name: ClassVar[str]
+    has_current: ClassVar[bool] = False
+    trained_in_runs: ClassVar[bool] = False
+    has_instances: ClassVar[bool] = False
+
+    @classmethod
+    @abstractmethod
+    def from_settings(cls, settings: UnitSettings) -> Unit:
+        """The unit that the options describe.
+
+        Raises:
+            GtransError: an option out of range.
+        """
+
+    @abstractmethod
+    def cut(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[UnitSpan]:
+        """The rows of one document whose translation is given.
+
+        Args:
+            source_lengths: tokens of every source sentence, without marks.
+            target_lengths: the same of the target; None: as long as the source.
+        """
+
+    def cut_anew(
+        self, source_lengths: Lengths, target_lengths: Lengths, share: float
+    ) -> list[UnitSpan]:
+        """As :meth:`cut`, at other places.
+
+        ``share``: size of the first row as a share of the limit, above 0 and at most 1.
+        """
+        return self.cut(source_lengths, target_lengths)
+
+    def cut_to_translate(self, source_lengths: Lengths) -> list[UnitSpan]:
+        """The rows of one document that is to be translated.
+
+        One row, if a part of it needs the translations of the parts before.
+        """
+        if self.sentence_by_sentence or self.tokens_at_once is not None:
+            return _one_row(source_lengths)
+        return self.cut(source_lengths)
+
+    def parts(self, source_lengths: Lengths) -> list[UnitSpan]:
+        """The parts of a row to translate that are translated one after the other."""
+        return self.cut(source_lengths)
+
+    @property
+    def neighbours(self) -> str:
+        """See the attributes."""
+        return "true"
+
+    @property
+    def writes_neighbours(self) -> bool:
+        """See the attributes."""
+        return False
+
+    @property
+    def sentence_by_sentence(self) -> bool:
+        """See the attributes."""
+        return False
+
+    @property
+    def tokens_at_once(self) -> int | None:
+        """See the attributes."""
+        return None
+
+    def current(self, number: int) -> slice:
+        """The current sentences of a row, if the first of them has this number."""
+        return slice(number, number + 1)
+
+    def limited_to(self, max_doc_tokens: int) -> Unit:
+        """The same unit with another limit of tokens, if it has one."""
+        return self
+
+    def unlimited(self) -> Unit:
+        """The same unit without a limit of tokens."""
+        return self.limited_to(sys.maxsize)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Name and options, for records of what was computed with it."""
+        return {"unit": self.name, **asdict(self)}
+
+    def check_training(self, settings: Any) -> None:
+        """Refuse options of training that this unit does not read.
+
+        Raises:
+            GtransError: ``--recut`` or ``--context-redraw`` for another unit.
+        """
+        if settings.recut and self.name != "document" and not self.has_instances:
+            raise GtransError(
+                f"`--recut` is for the unit document, but this is the unit {self.name}; leave it "
+                "out."
+            )
+        if settings.recut and settings.sample_instances and not self.has_instances:
+            raise GtransError(
+                "`--recut` makes other instances in every epoch, so `--sample-instances` cannot "
+                "choose among them; give `--sample-documents`."
+            )
+        if settings.context_redraw and self.neighbours != "random":
+            raise GtransError(
+                "`--context-redraw` needs `--context-kind random`, but the context is "
+                f"{self.neighbours}."
+            )
 
 
 @dataclass(frozen=True)
@@ -37,12 +197,9 @@ class SentenceUnit(Unit):
         """This unit has no options."""
         return cls()
 
-    def cut(
-        self, source_lengths: Sequence[int], target_lengths: Sequence[int] | None = None
-    ) -> list[UnitSpan]:
+    def cut(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[UnitSpan]:
         """One row for each sentence."""
-        singles = [range(number, number + 1) for number in range(len(source_lengths))]
-        return [UnitSpan(single, single, single, single) for single in singles]
+        return [UnitSpan.whole(range(n, n + 1)) for n in range(len(source_lengths))]
 
 
 @dataclass(frozen=True)
@@ -61,8 +218,6 @@ class WindowUnit(Unit):
 
     name = "window"
     has_current = True
-    options = ("context_before", "context_after", "context_kind", "context_sentence",
-               "context_sides", "context_redraw")  # fmt: skip
 
     before: int = 1
     after: int = 0
@@ -89,17 +244,17 @@ class WindowUnit(Unit):
     @classmethod
     def from_settings(cls, settings: UnitSettings) -> WindowUnit:
         """As the options say; by default one neighbour before and none after."""
-        before = settings.context_before
+        kind, before = str(settings.context_kind or "true"), settings.context_before
+        if kind == "fixed" and not settings.context_sentence:
+            raise GtransError("`--context-kind fixed` needs `--context-sentence 'TOKENS ..'`.")
         return cls(
             1 if before is None else int(before),
             int(settings.context_after or 0),
-            str(settings.context_kind or "true"),
+            kind,
             str(settings.context_sides or "source"),
         )
 
-    def cut(
-        self, source_lengths: Sequence[int], target_lengths: Sequence[int] | None = None
-    ) -> list[UnitSpan]:
+    def cut(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[UnitSpan]:
         """One row for each sentence, with its neighbours."""
         count = len(source_lengths)
         before, after = (0, 0) if self.context_kind == "none" else (self.before, self.after)
@@ -111,12 +266,6 @@ class WindowUnit(Unit):
             written = window if self.context_sides == "both" else current
             spans.append(UnitSpan(window, target, written, current))
         return spans
-
-    def cut_to_translate(self, source_lengths: Sequence[int]) -> list[UnitSpan]:
-        """With ``history`` one row: a translation is needed for those of the next sentences."""
-        if not self.sentence_by_sentence:
-            return self.cut(source_lengths)
-        return whole(len(source_lengths))
 
     @property
     def neighbours(self) -> str:
@@ -134,20 +283,176 @@ class WindowUnit(Unit):
         return self.context_sides == "history" and self.context_kind != "none"
 
 
+@dataclass(frozen=True)
+class DocumentUnit(Unit):
+    """Consecutive sentences of a document: an *instance*.
+
+    Attributes:
+        max_doc_tokens: most tokens of a row, see :func:`split_instances`.
+        overlap: in decoding, how many sentences of the row before a row begins with; their
+            translations are given (:func:`split_overlapping`).
+    """
+
+    name = "document"
+
+    max_doc_tokens: int = 512
+    overlap: int = 0
+
+    def __post_init__(self) -> None:
+        """Raises GtransError for a limit that is too small for any sentence."""
+        for flag, least, value in (
+            ("max-doc-tokens", _SHORTEST_LIMIT, self.max_doc_tokens), ("overlap", 0, self.overlap)
+        ):  # fmt: skip
+            if value < least:
+                raise GtransError(f"`--{flag}` must be at least {least}, but is {value}.")
+
+    @classmethod
+    def from_settings(cls, settings: UnitSettings) -> DocumentUnit:
+        """The limit is ``max_doc_tokens``."""
+        return cls(int(settings.max_doc_tokens), int(settings.overlap))
+
+    def cut(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[UnitSpan]:
+        """One row for each instance."""
+        other = source_lengths if target_lengths is None else target_lengths
+        if not self.overlap:
+            instances = split_instances(source_lengths, other, self.max_doc_tokens)
+            return list(map(UnitSpan.whole, instances))
+        spans = []
+        limits = self.max_doc_tokens, self.overlap
+        for first, own in split_overlapping(source_lengths, other, *limits):
+            read = range(first, own.stop)
+            spans.append(UnitSpan(read, read, own, own))
+        return spans
+
+    def cut_anew(
+        self, source_lengths: Lengths, target_lengths: Lengths, share: float
+    ) -> list[UnitSpan]:
+        """The first instance has ``share`` of the tokens of the others.
+
+        A document that fits into one instance stays whole.
+        """
+        spans = self.cut(source_lengths, target_lengths)
+        if len(spans) == 1:
+            return spans
+        first = max(1, round(share * self.max_doc_tokens))
+        instances = split_instances(source_lengths, target_lengths, self.max_doc_tokens, first)
+        return list(map(UnitSpan.whole, instances))
+
+    @property
+    def tokens_at_once(self) -> int | None:
+        """With ``overlap`` the limit of a row."""
+        return self.max_doc_tokens if self.overlap else None
+
+    def limited_to(self, max_doc_tokens: int) -> DocumentUnit:
+        """The same unit with another limit."""
+        return replace(self, max_doc_tokens=max_doc_tokens)
+
+
+@dataclass(frozen=True)
+class StreamUnit(Unit):
+    """A whole document, which a model reads sentence by sentence.
+
+    In training :mod:`gtrans.data.stream` cuts it into runs of steps, here of sentences.
+    """
+
+    name = "stream"
+    trained_in_runs = True
+
+    @classmethod
+    def from_settings(cls, settings: UnitSettings) -> StreamUnit:
+        """With ``stream_of`` a stream of instances of ``max_doc_tokens``."""
+        if settings.stream_of is not None and str(settings.stream_of) == STEPS[1]:
+            return InstanceStreamUnit(int(settings.max_doc_tokens), int(settings.overlap))
+        return StreamUnit()
+
+    def cut(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[UnitSpan]:
+        """One row, or none for an empty document."""
+        return _one_row(source_lengths)
+
+    def steps(
+        self,
+        source_lengths: Lengths,
+        target_lengths: Lengths | None = None,
+        share: float | None = None,
+    ) -> list[int]:
+        """The sentences of each step of a document.
+
+        Args:
+            source_lengths, target_lengths: as in :meth:`cut`.
+            share: as in :meth:`cut_anew`; None: steps are those of every epoch.
+        """
+        return [1] * len(source_lengths)
+
+    @property
+    def sentence_by_sentence(self) -> bool:
+        """True: the finished translation of a sentence is needed to update the memory."""
+        return True
+
+
+@dataclass(frozen=True)
+class InstanceStreamUnit(StreamUnit):
+    """A whole document, which a model reads instance by instance.
+
+    Attributes:
+        max_doc_tokens, overlap: of instances, which are those of a :class:`DocumentUnit`.
+    """
+
+    has_instances = True
+
+    max_doc_tokens: int = 512
+    overlap: int = 0
+
+    def __post_init__(self) -> None:
+        """Raises GtransError as the document unit does."""
+        _ = self._documents
+
+    @property
+    def _documents(self) -> DocumentUnit:
+        return DocumentUnit(self.max_doc_tokens, self.overlap)
+
+    def parts(self, source_lengths: Lengths) -> list[UnitSpan]:
+        """The instances."""
+        return self._documents.cut(source_lengths)
+
+    def steps(
+        self,
+        source_lengths: Lengths,
+        target_lengths: Lengths | None = None,
+        share: float | None = None,
+    ) -> list[int]:
+        """The sentences of each instance, without those of an overlap."""
+        other = source_lengths if target_lengths is None else target_lengths
+        if share is None:
+            spans = self._documents.cut(source_lengths, other)
+        else:
+            spans = self._documents.cut_anew(source_lengths, other, share)
+        return [len(span.current) for span in spans]
+
+    @property
+    def sentence_by_sentence(self) -> bool:
+        """False: the memory is updated once for each instance."""
+        return False
+
+    @property
+    def tokens_at_once(self) -> int:
+        """The limit of an instance."""
+        return self.max_doc_tokens
+
+    def limited_to(self, max_doc_tokens: int) -> InstanceStreamUnit:
+        """The same unit with another limit."""
+        return replace(self, max_doc_tokens=max_doc_tokens)
+
+    def unlimited(self) -> InstanceStreamUnit:
+        """The same: a document of any length is read with its memory, as in training."""
+        return self
+
+
 UNITS: dict[str, type[Unit]] = {
     "sentence": SentenceUnit,
     "window": WindowUnit,
     "document": DocumentUnit,
     "stream": StreamUnit,
 }
-_EVERY: tuple[type[Unit], ...] = (*UNITS.values(), InstanceStreamUnit)
-UNIT_OPTIONS = frozenset(name for unit in _EVERY for name in unit.options)
-
-
-def unit_class(name: str, stream_of: str | None) -> type[Unit]:
-    """The unit ``name``; with ``stream_of`` instances, streams are of these."""
-    unit = UNITS[name]
-    return unit.of_steps(stream_of) if issubclass(unit, StreamUnit) else unit
 
 
 def unit_of(name: str | None, settings: UnitSettings) -> Unit:
@@ -163,6 +468,84 @@ def unit_of(name: str | None, settings: UnitSettings) -> Unit:
             f"`--context-kind {kind}` is for the unit window, but this is the unit {name}; "
             "leave it out."
         )
-    if kind == "fixed" and not settings.context_sentence:
-        raise GtransError("`--context-kind fixed` needs `--context-sentence 'TOKENS ..'`.")
     return UNITS[name or "document"].from_settings(settings)
+
+
+def _one_row(lengths: Lengths) -> list[UnitSpan]:
+    """One row of all sentences; none of none."""
+    return [UnitSpan.whole(range(len(lengths)))] if lengths else []
+
+
+def split_instances(
+    source_lengths: Lengths, target_lengths: Lengths, max_tokens: int, first: int | None = None
+) -> list[range]:
+    """Group the sentences of one document greedily, in order.
+
+    A sentence costs ``max(source length, target length) + 2``, so that an instance fits on both
+    sides with its sentence marks. The next sentence joins an instance if their costs sum up to
+    at most ``max_tokens``. A sentence that costs more than that is an instance of its own; no
+    sentence is ever cut. This is the input of "up to 512 tokens" of Bao et al. (2021),
+    G-Transformer, cut as in the authors' code.
+
+    Args:
+        source_lengths, target_lengths: tokens of every sentence, without marks.
+        max_tokens: the limit, marks included.
+        first: the limit of the first instance; None: ``max_tokens``.
+
+    Returns:
+        Consecutive ranges of sentence numbers, which cover all sentences.
+
+    Raises:
+        ValueError: the two sides have different numbers of sentences.
+    """
+    costs = _costs(source_lengths, target_lengths)
+    instances: list[range] = []
+    start = used = 0
+    limit = max_tokens if first is None else first
+    for index, cost in enumerate(costs):
+        if index > start and used + cost > limit:
+            instances.append(range(start, index))
+            start, used, limit = index, 0, max_tokens
+        used += cost
+    if costs:
+        instances.append(range(start, len(costs)))
+    return instances
+
+
+def split_overlapping(
+    source_lengths: Lengths, target_lengths: Lengths, max_tokens: int, overlap: int
+) -> list[tuple[int, range]]:
+    """As :func:`split_instances`, but an instance begins with sentences of the one before.
+
+    Args:
+        source_lengths, target_lengths: as in :func:`split_instances`.
+        max_tokens: the limit of all sentences of an instance together.
+        overlap: how many sentences before its own an instance reads; fewer, of which the last
+            are kept, where they would leave no room for a new one.
+
+    Returns:
+        For each instance the first sentence that it reads, and its own sentences, which cover
+        the document.
+    """
+    costs = _costs(source_lengths, target_lengths)
+    instances: list[tuple[int, range]] = []
+    start = 0
+    while start < len(costs):
+        used, read = costs[start], start
+        while start - read < overlap and read > 0 and used + costs[read - 1] <= max_tokens:
+            read -= 1
+            used += costs[read]
+        stop = start + 1
+        while stop < len(costs) and used + costs[stop] <= max_tokens:
+            used += costs[stop]
+            stop += 1
+        instances.append((read, range(start, stop)))
+        start = stop
+    return instances
+
+
+def _costs(source_lengths: Lengths, target_lengths: Lengths) -> list[int]:
+    return [
+        max(source, target) + MARKS_PER_SENTENCE
+        for source, target in zip(source_lengths, target_lengths, strict=True)
+    ]

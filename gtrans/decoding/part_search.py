@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from gtrans.data.frame import Frame
-from gtrans.data.instances import MARKS_PER_SENTENCE
-from gtrans.data.units import Unit, UnitSpan
+from gtrans.data.units import MARKS_PER_SENTENCE, Unit, UnitSpan
 from gtrans.decoding.document_search import (
     DocumentHypothesis,
     DocumentSearch,

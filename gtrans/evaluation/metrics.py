@@ -86,7 +86,7 @@ class Corpus:
         references: documents of sentences, at least one sentence in all. Of several references
             it is the first one, whose lengths divide the documents into instances.
         instances: for each document, the ranges of sentences that are one instance
-            (:func:`gtrans.data.instances.split_instances`); together every sentence once, in order.
+            (:func:`gtrans.data.units.split_instances`); together every sentence once, in order.
         instance_unit: how a signature names that unit, e.g. ``instance(512,bpe)``.
         others: the other references, with the same documents and sentences.
     """

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gtrans.data.documents import resolve
-from gtrans.data.instances import MARKS_PER_SENTENCE, split_instances
+from gtrans.data.units import MARKS_PER_SENTENCE, split_instances
 from gtrans.errors import GtransError
 from gtrans.files import read_object
 from gtrans.messages import aligned, json_text, print_lines

@@ -1,7 +1,7 @@
 """G-Transformer that remembers the instances before its own in a few vectors.
 
 A document that is longer than ``--max-doc-tokens`` is cut into instances. Here they are read as a
-stream (:mod:`gtrans.data.stream_unit`): every instance as in :mod:`gtrans.models.gtransformer`,
+stream (:mod:`gtrans.data.units`): every instance as in :mod:`gtrans.models.gtransformer`,
 and between them the memory of :mod:`gtrans.modules.memory`, which is carried from instance to
 instance as the recurrent-memory paper carries it from sentence to sentence. It is updated once for
 an instance, from the states of all its sentences, and all of them read what the instances before
@@ -16,7 +16,7 @@ the instance        as in :mod:`gtrans.models.gtransformer`
 Eq 1-5 (Feng)       :mod:`gtrans.modules.memory`; h are the states of an instance, not of a
                     sentence
 which layers        :mod:`gtrans.models.memory_transformer`
-training            windows of instances: :mod:`gtrans.data.stream_unit`
+training            windows of instances: :mod:`gtrans.data.units`
 ==================  =============================================================================
 """
 

@@ -6,7 +6,7 @@ Document-Level Machine Translation", 2022.
 ========  ===========================================================================
 Eq 1-5    :mod:`gtrans.modules.memory`
 §3.4      :func:`add_memories`: which layers have a memory
-§3.4      training: windows of sentences, :mod:`gtrans.data.stream_windows`
+§3.4      training: windows of sentences, :mod:`gtrans.data.stream`
 §3.4      inference: sentence by sentence, :mod:`gtrans.decoding.part_search`
 ========  ===========================================================================
 

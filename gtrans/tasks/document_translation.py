@@ -14,10 +14,9 @@ from torch import Tensor
 from gtrans.checkpoints.identity import STATE, ModelIdentity, same_data
 from gtrans.data.examples import ExampleBuilder
 from gtrans.data.frame import Frame
-from gtrans.data.interactive import LineBuffer, lines_of
 from gtrans.data.stream import StreamDataset
-from gtrans.data.symbols import MASK, add_symbols, language_symbol, split_languages
 from gtrans.data.unit_options import UNIT_FIELDS
+from gtrans.data.vocabulary import MASK, add_symbols, language_symbol, split_languages
 from gtrans.decoding.generator import DocumentGenerator, refuse_unsupported
 from gtrans.decoding.options import SearchOptions
 from gtrans.errors import GtransError, working_on
@@ -25,11 +24,10 @@ from gtrans.models.base.model import BERT_FEATURES, BERT_PIECES, DocumentModel
 from gtrans.models.base.presets import resolve_sizes
 from gtrans.models.base.warm_start import dictionaries_of, warm_start
 from gtrans.tasks.batches import Step, as_in_first_epoch, report_long_units, step_in_parts
-from gtrans.tasks.contexts import SourceContexts
 from gtrans.tasks.first_checks import check_first, check_splits
 from gtrans.tasks.hydra import resolve_paths
 from gtrans.tasks.identity import LANGUAGES, TaskIdentity
-from gtrans.tasks.interactive import InteractiveTask
+from gtrans.tasks.interactive import InteractiveTask, LineBuffer, lines_of
 from gtrans.tasks.options import (
     DocumentTranslationConfig,
     adopt_unit,
@@ -47,7 +45,7 @@ from gtrans.tasks.parts.plans import Plans
 from gtrans.tasks.parts.streams import Streams
 from gtrans.tasks.parts.word_dropout import WordDropout
 from gtrans.tasks.run_options import read_everything
-from gtrans.tasks.splits import SplitReader, training_files
+from gtrans.tasks.splits import SourceContexts, SplitReader, training_files
 from gtrans.text.prepared_folder import load_pipeline
 
 

@@ -6,9 +6,8 @@ from typing import Any, Optional
 from fairseq.data import Dictionary
 
 from gtrans.checkpoints.identity import ModelIdentity, say_unknown, unit_differences
-from gtrans.data.symbols import split_languages
 from gtrans.data.unit_options import UNIT_FIELDS
-from gtrans.data.vocabulary import Vocabulary
+from gtrans.data.vocabulary import Vocabulary, split_languages
 from gtrans.errors import GtransError
 from gtrans.models.base.model import BERT_PIECES
 from gtrans.tasks.options import data_folders

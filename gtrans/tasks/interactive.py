@@ -1,20 +1,125 @@
 """What ``fairseq-interactive`` asks of the document task."""
 
+import sys
 from abc import abstractmethod
 from typing import Any, Optional
 
-from fairseq.data import Dictionary
+import numpy as np
+import torch
+from fairseq.data import Dictionary, FairseqDataset
 from fairseq.tasks import FairseqTask
 from torch import Tensor
 
 from gtrans.data.frame import Frame
-from gtrans.data.interactive import InteractiveDocuments, LineBuffer
 from gtrans.errors import GtransError
 from gtrans.messages import say
 from gtrans.tasks.parts.bert import BertPart
 from gtrans.text.pipeline import input_warnings
 
 _MOST_UNKNOWN = 0.1  # of prepared text, in which hardly any token is unknown
+
+
+# (number of the line relative to the first of the current buffer, its ids)
+NumberedSentence = tuple[int, Tensor]
+
+
+class LineBuffer:
+    """Holds the lines of a document until an empty line closes it."""
+
+    def __init__(self, flush: bool) -> None:
+        """``flush``: the end of the lines also closes a document."""
+        self.flush = flush
+        self._open: list[tuple[int, str]] = []
+
+    def add(self, lines: list[str]) -> list[list[tuple[int, str]]]:
+        """Add lines; returns the documents that they close, as (line number, line).
+
+        Numbers are relative to the first of ``lines``, so that earlier lines have negative ones.
+        """
+        closed = []
+        for number, line in enumerate(lines):
+            if line.strip():
+                self._open.append((number, line))
+            elif self._open:
+                closed.append(self._open)
+                self._open = []
+        if self.flush and self._open:
+            closed.append(self._open)
+            self._open = []
+        self._open = [(number - len(lines), line) for number, line in self._open]
+        return closed
+
+
+class InteractiveDocuments(FairseqDataset):
+    """Documents as batches: a batch is one document, with a row for each sentence."""
+
+    def __init__(self, documents: list[list[NumberedSentence]], pad: int) -> None:
+        self.documents = documents
+        self.pad = pad
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    def __getitem__(self, index: int) -> list[NumberedSentence]:
+        return self.documents[index]
+
+    def collater(self, samples: list[list[NumberedSentence]]) -> dict[str, Any]:
+        """A batch of the only document in ``samples``, with a row for each sentence."""
+        sentences = [sentence for document in samples for sentence in document]
+        rows = [ids for _, ids in sentences]
+        tokens = torch.nn.utils.rnn.pad_sequence(
+            rows, batch_first=True, padding_value=float(self.pad)
+        )
+        return {
+            "id": torch.tensor([number for number, _ in sentences]),
+            "net_input": {
+                "src_tokens": tokens,
+                "src_lengths": torch.tensor([len(ids) for ids in rows]),
+            },
+        }
+
+    @property
+    def sizes(self) -> np.ndarray[Any, Any]:
+        """``(documents,)`` tokens of every document."""
+        lengths = [[len(ids) for _, ids in document] for document in self.documents]
+        return np.array([sum(of_document) for of_document in lengths], np.int64)
+
+    def num_tokens(self, index: int) -> int:
+        """Tokens of a document."""
+        return int(self.sizes[index])
+
+    def size(self, index: int) -> int:
+        """Tokens of a document."""
+        return self.num_tokens(index)
+
+    def ordered_indices(self) -> np.ndarray[Any, Any]:
+        """The documents in the order of the input."""
+        return np.arange(len(self))
+
+    def filter_indices_by_size(self, indices: Any, max_sizes: Any) -> tuple[Any, list[int]]:
+        """All documents: none is too long."""
+        return indices, []
+
+    def batch_by_size(self, indices: Any, **_: Any) -> list[list[int]]:
+        """One document a batch, because the command passes only its tokens to the task."""
+        return [[int(index)] for index in indices]
+
+
+def lines_of(root: Any) -> LineBuffer:
+    """What collects the lines of ``fairseq-interactive``, whose end also ends a document.
+
+    The command does not report the end of its input to the task. So a file is read to its end
+    before it is translated; at a terminal, an empty line follows the last one.
+
+    Args:
+        root: all options of the command; None: they are not known.
+    """
+    if root is None or root.get("interactive") is None or not root.common_eval.path:
+        return LineBuffer(flush=False)
+    if root.interactive.get("input") == "-" and sys.stdin.isatty():
+        return LineBuffer(flush=False)
+    root.interactive.buffer_size = sys.maxsize
+    return LineBuffer(flush=True)
 
 
 class InteractiveTask(FairseqTask):

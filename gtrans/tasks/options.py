@@ -14,7 +14,7 @@ from omegaconf import II
 
 from gtrans.data.binarised import load_dictionary
 from gtrans.data.frame import ONCE_A_UNIT
-from gtrans.data.stream_windows import StreamOptions
+from gtrans.data.stream import StreamOptions
 from gtrans.data.unit_options import UnitConfig, option
 from gtrans.data.units import UNITS, Unit, unit_of
 from gtrans.errors import GtransError

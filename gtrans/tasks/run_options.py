@@ -6,7 +6,7 @@ from typing import Any, Optional
 from fairseq.dataclass import ChoiceEnum
 from omegaconf import open_dict
 
-from gtrans.data.selection import Selection
+from gtrans.data.document_units import Selection
 from gtrans.data.unit_options import option
 
 VALIDATION, EPOCH = "validation", "epoch"
@@ -51,7 +51,7 @@ class ValidationConfig:
     eval_bleu_args: str = option(
         "{}",
         "with --eval-bleu: flags of `gtrans translate` for the search as JSON, such as "
-        '\'{"beam": 1}\'; with \'{"free": true}\' (document Transformer) d_bleu and d_chrf_pp are '
+        "'{\"beam\": 1}'; with '{\"free\": true}' (document Transformer) d_bleu and d_chrf_pp are "
         "logged only",
     )
     eval_bleu_documents: int = option(

@@ -1,4 +1,4 @@
-"""Binarised splits of a data folder."""
+"""Binarised splits of a data folder, and what contexts are replaced by."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from typing import Any, Optional
 
 import numpy as np
 from fairseq.data import ConcatDataset, Dictionary
+from torch import Tensor
 
 from gtrans.data.binarised import check_sides, load_lines
+from gtrans.data.context_text import ContextText, Words
 from gtrans.data.document_dataset import DocumentDataset
-from gtrans.data.document_units import Units, document_units
+from gtrans.data.document_units import WHOLE, Selection, Units, document_units
 from gtrans.data.examples import ExampleBuilder
-from gtrans.data.selection import WHOLE, Selection
 from gtrans.data.stream import StreamDataset
 from gtrans.data.units import Unit
 from gtrans.errors import GtransError
@@ -26,7 +27,8 @@ from gtrans.models.base.model import BERT_PIECES
 from gtrans.tasks.options import data_folders, mix_weights, stream_options
 from gtrans.tasks.parts.bert import BertPart
 from gtrans.tasks.run_options import selection_of
-from gtrans.tasks.split_files import has_side, split_pair
+from gtrans.tasks.split_files import has_side, split_pair, training_words
+from gtrans.text.moses import LOWER_MARK
 from gtrans.text.prepared_folder import check_recorded
 
 logger = logging.getLogger(__name__)
@@ -187,8 +189,8 @@ class SplitReader:
             return self._mixed(folders, split, examples, longest)
         folder = folders[(epoch - 1) % len(folders)] if training else folders[0]
         part = self._read(folder, split, examples.unit, training)
-        if training and self._cfg.recut:
-            self._check_recut(examples.unit)
+        if training:
+            examples.unit.check_training(self._cfg)
         if training and examples.unit.trained_in_runs:
             options = stream_options(self._cfg)
             stream = StreamDataset(part.source, part.target, part.units, examples, options=options)
@@ -208,7 +210,7 @@ class SplitReader:
             examples,
             training,
             part.word_pieces,
-            training and self._redraws(examples.unit),
+            training and bool(self._cfg.context_redraw),
             recut,
         )
         dataset.check_lengths(longest, part.name)
@@ -228,8 +230,7 @@ class SplitReader:
                 f"`--mix {self._cfg.mix}` is not for the unit {examples.unit.name}, which reads "
                 "whole documents one after the other; leave it out, so that folders take turns."
             )
-        if self._cfg.recut:
-            self._check_recut(examples.unit)
+        examples.unit.check_training(self._cfg)
         parts = [self._read(folder, split, examples.unit, True) for folder in folders]
         mixture = Mixture(parts, weights, int(self._cfg.seed), bool(self._cfg.recut))
         pieces = [part.word_pieces for part in parts]
@@ -240,7 +241,7 @@ class SplitReader:
             examples,
             True,
             None if pieces[0] is None else ConcatDataset(pieces),
-            self._redraws(examples.unit),
+            bool(self._cfg.context_redraw),
             mixture.in_epoch,
         )
         dataset.check_lengths(longest, " and ".join(part.name for part in parts))
@@ -271,28 +272,6 @@ class SplitReader:
             )
         return part
 
-    def _redraws(self, unit: Unit) -> bool:
-        """Whether every epoch of training has random words of its own as context."""
-        if self._cfg.context_redraw and unit.neighbours != "random":
-            raise GtransError(
-                "`--context-redraw` needs `--context-kind random`, but the context is "
-                f"{unit.neighbours}."
-            )
-        return bool(self._cfg.context_redraw)
-
-    def _check_recut(self, unit: Unit) -> None:
-        """Raises GtransError for units or a sample that cannot be cut anew."""
-        if unit.name != "document" and not unit.has_instances:
-            raise GtransError(
-                f"`--recut` is for the unit document, but this is the unit {unit.name}; leave it "
-                "out."
-            )
-        if self._cfg.sample_instances and not unit.has_instances:
-            raise GtransError(
-                "`--recut` makes other instances in every epoch, so `--sample-instances` cannot "
-                "choose among them; give `--sample-documents`."
-            )
-
     def _read_source(self, path: str) -> tuple[Any, Any | None]:
         """The source lines, and their word pieces if the model reads both."""
         if self._bert is None:
@@ -307,3 +286,50 @@ class SplitReader:
         folder, name = os.path.split(path)
         check_recorded(Path(folder), [f"{name}.bin", f"{name}.idx"], whole=False)
         return load_lines(path, *symbols, self._cfg.dataset_impl, self._combine)
+
+
+class SourceContexts:
+    """The replacements in tokens of the source dictionary."""
+
+    def __init__(self, cfg: Any, source: Dictionary) -> None:
+        """``cfg``: options of the task."""
+        self._cfg = cfg
+        self._source = source
+
+    def text(self, bert: Optional[BertPart]) -> Optional[ContextText]:
+        """The replacement that the options ask for; None: the true context, or none.
+
+        Args:
+            bert: the part of the task that reads a BERT, or None.
+
+        Raises:
+            GtransError: random words, but the data folder has no training text; or a fixed
+                sentence with a word that is not in the dictionary.
+        """
+        kind = str(self._cfg.context_kind)
+        if kind == "fixed":
+            return ContextText(self._fixed)
+        if kind != "random":
+            return None
+        pieces = bert is not None and bert.use == BERT_PIECES
+        words = bert.words if bert is not None and pieces else self._words
+        return ContextText(words=words, seed=int(self._cfg.seed))
+
+    @cached_property
+    def _fixed(self) -> Tensor:
+        """``(words + 1,)`` the sentence of ``--context-sentence``."""
+        text = str(self._cfg.context_sentence)
+        ids: Tensor = self._source.encode_line(text, add_if_not_exist=False).long()
+        unknown = [word for word, found in zip(text.split(), ids, strict=False)
+                   if found == self._source.unk()]  # fmt: skip
+        if unknown:
+            raise GtransError(
+                f"`--context-sentence`: '{unknown[0]}' is not in the dictionary of the source; "
+                "give tokens as they are in the prepared text, such as 'be@@ fore'."
+            )
+        return ids
+
+    @cached_property
+    def _words(self) -> Words:
+        no_text = [*range(self._source.nspecial), self._source.index(LOWER_MARK)]
+        return training_words(self._cfg, self._source.symbols, self._source.eos(), no_text)

@@ -13,7 +13,7 @@ from support.pretrained_models import LANGS
 from support.untrained import WORDS, dictionary
 
 from gtrans.data.frame import ONCE_A_UNIT, SENTENCE_MARKS, Frame
-from gtrans.data.symbols import add_symbols, symbol_of
+from gtrans.data.vocabulary import add_symbols, symbol_of
 from gtrans.errors import GtransError
 from gtrans.models.gtransformer import GTransformer
 from gtrans.modules.group_attention import DocumentLayout

@@ -7,8 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from gtrans.data.document_units import document_units
-from gtrans.data.selection import Selection
+from gtrans.data.document_units import Selection, document_units
 from gtrans.data.units import DocumentUnit, SentenceUnit
 from gtrans.errors import GtransError
 

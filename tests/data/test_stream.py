@@ -14,7 +14,7 @@ from support.streams import COUNTS, MODELS, World, dataset_of, stream_task
 from torch import Tensor
 
 from gtrans.data.document_units import document_units
-from gtrans.data.stream_windows import (
+from gtrans.data.stream import (
     Run,
     StreamOptions,
     stream_windows,

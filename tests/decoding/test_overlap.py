@@ -14,8 +14,7 @@ from support.untrained import WORDS, task_for, untrained
 from torch import Tensor
 
 from gtrans.data.frame import SENTENCE_MARKS, Frame
-from gtrans.data.instances import MARKS_PER_SENTENCE, split_instances, split_overlapping
-from gtrans.data.units import DocumentUnit
+from gtrans.data.units import MARKS_PER_SENTENCE, DocumentUnit, split_instances, split_overlapping
 from gtrans.decoding.part_search import InstanceSearch
 from gtrans.errors import GtransError
 from gtrans.models.gtransformer_memory import GTransformerMemory

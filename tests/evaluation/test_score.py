@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.score_corpus import HYPOTHESES, INSTANCES, REFERENCES, scores, text, write
 
-from gtrans.data.instances import split_instances
+from gtrans.data.units import split_instances
 from gtrans.errors import GtransError
 from gtrans.evaluation.metrics import METRICS, Corpus, Options, measure
 from gtrans.evaluation.texts import read_hypotheses

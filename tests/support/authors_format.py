@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from gtrans.cli import main
-from gtrans.data.symbols import add_symbols
+from gtrans.data.vocabulary import add_symbols
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 from support import reference
 

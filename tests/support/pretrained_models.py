@@ -12,7 +12,7 @@ from fairseq.data import Dictionary
 from torch import nn
 
 from gtrans.checkpoints.sources import MBART25, MBART50
-from gtrans.data.symbols import add_symbols
+from gtrans.data.vocabulary import add_symbols
 
 PIECES = tuple(f"p{number}" for number in range(20))
 LANGS = {"bart": [], "mbart": MBART25.split(","), "mbart50": MBART50.split(",")}

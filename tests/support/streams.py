@@ -11,8 +11,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from gtrans.data.document_units import document_units
-from gtrans.data.stream import StreamDataset
-from gtrans.data.stream_windows import StreamOptions
+from gtrans.data.stream import StreamDataset, StreamOptions
 from gtrans.models.gtransformer_memory import GTransformerMemoryConfig
 from gtrans.models.memory_transformer import MemoryTransformerConfig
 from gtrans.modules.memory import MemoryFlow

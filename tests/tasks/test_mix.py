@@ -13,8 +13,7 @@ from omegaconf import OmegaConf
 from support.runs import refusal, train
 from support.tiny_models import StockCommands, TinyWorld
 
-from gtrans.data.document_units import Units
-from gtrans.data.selection import WHOLE
+from gtrans.data.document_units import WHOLE, Units
 from gtrans.data.units import DocumentUnit, SentenceUnit, Unit
 from gtrans.errors import GtransError
 from gtrans.tasks.options import DocumentTranslationConfig

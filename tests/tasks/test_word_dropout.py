@@ -7,10 +7,9 @@ from types import SimpleNamespace
 import torch
 from support.untrained import task_for
 
-from gtrans.data.symbols import MASK
-from gtrans.data.word_dropout import word_dropout
+from gtrans.data.vocabulary import MASK
 from gtrans.tasks.parts import Batch
-from gtrans.tasks.parts.word_dropout import WordDropout
+from gtrans.tasks.parts.word_dropout import WordDropout, word_dropout
 
 
 def test_words_are_masked_and_marks_are_not() -> None:

@@ -14,8 +14,8 @@ from fairseq.data import Dictionary
 from omegaconf import OmegaConf, open_dict
 from torch import Tensor, nn
 
-from gtrans.data.symbols import MASK
 from gtrans.data.unit_options import option
+from gtrans.data.vocabulary import MASK
 from gtrans.errors import GtransError
 from gtrans.models.base.encoder import Encoder, StackDesign
 from gtrans.models.base.model import BERT_PIECES, DocumentModel

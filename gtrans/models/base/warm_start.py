@@ -18,7 +18,7 @@ from gtrans.checkpoints.identity import ModelIdentity, say_unknown
 from gtrans.checkpoints.reading import options_of, read_checkpoint
 from gtrans.data.binarised import load_dictionary
 from gtrans.data.frame import pretrained_marks
-from gtrans.data.symbols import MASK, language_symbol, split_languages
+from gtrans.data.vocabulary import MASK, language_symbol, split_languages
 from gtrans.errors import GtransError
 from gtrans.models.base.checkpoint_fit import described_model
 from gtrans.models.base.model import DocumentModel

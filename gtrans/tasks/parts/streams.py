@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gtrans.data.stream import StreamDataset
-from gtrans.data.stream_windows import Run
+from gtrans.data.stream import Run, StreamDataset
 from gtrans.modules.memory import MemoryFlow
 from gtrans.tasks.parts import Batch, TaskPart
 
