@@ -141,7 +141,7 @@ def set_instances(task: Any, max_doc_tokens: int | None, overlap: int) -> None:
         if max_doc_tokens is not None:
             task.cfg.max_doc_tokens = max_doc_tokens
             unit = task.examples.unit
-            if "max_doc_tokens" not in unit.options:
+            if "max_doc_tokens" not in unit.as_dict():
                 say(f"`--max-doc-tokens` has no effect: the model reads the unit {unit.name}")
 
 
