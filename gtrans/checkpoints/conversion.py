@@ -22,7 +22,8 @@ from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from gtrans.checkpoints.reading import read_checkpoint, write_checkpoint
+from gtrans.checkpoints.checkpoint import Checkpoint
+from gtrans.checkpoints.reading import write_checkpoint
 from gtrans.checkpoints.sources import (
     DECODER_TABLE,
     ENCODER_TABLE,
@@ -483,15 +484,13 @@ def extend_own(path: Path, target: Path, wanted: int) -> str:
         GtransError: the checkpoint is unreadable, or as in :func:`extend_positions`.
     """
     _check_target(path, target)
-    checkpoint = read_checkpoint(path)
-    check_fit(checkpoint, path)
-    state = checkpoint["model"]
-    model = (checkpoint.get("cfg") or {}).get("model")
+    checkpoint = Checkpoint.read(path)
+    checkpoint.check_fit()
+    model = (checkpoint.state.get("cfg") or {}).get("model")
     if not isinstance(model, dict) or not str(model.get("_name")).startswith("gtransformer"):
         raise GtransError(f"{path}: not a checkpoint of this project's G-Transformer.")
-    before = extend_positions(state, wanted, path, model.get(_OF_BERT) is not None)
+    before = extend_positions(checkpoint.tensors, wanted, path, model.get(_OF_BERT) is not None)
     model.update(dict.fromkeys(before, wanted))
-    checkpoint["last_optimizer_state"] = None
-    (checkpoint.get("extra_state") or {}).pop("run_state", None)
-    write_checkpoint(checkpoint, target)
+    checkpoint.forget_training()
+    checkpoint.write(target)
     return f"{wanted} learned positions, {min(before.values())} before"

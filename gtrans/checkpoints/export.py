@@ -21,13 +21,13 @@ from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.models.transformer import TransformerModel
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
+from gtrans.checkpoints.checkpoint import Checkpoint
 from gtrans.checkpoints.identity import ModelIdentity
-from gtrans.checkpoints.reading import options_of, read_checkpoint, write_checkpoint
+from gtrans.checkpoints.reading import write_checkpoint
 from gtrans.checkpoints.sources import DECODER_TABLE, OUTPUT
 from gtrans.decoding.loading import TASK, check_described, import_plugin
 from gtrans.errors import GtransError
 from gtrans.files import atomic_writer, check_output_folder
-from gtrans.models.base.checkpoint_fit import check_fit
 from gtrans.models.gtransformer import GTransformer
 
 CHECKPOINT_FILE = "model.pt"
@@ -62,16 +62,15 @@ def export_stock(path: Path, out: Path) -> list[str]:
     """
     check_output_folder("OUT", out, [path.parent])
     import_plugin()
-    state = read_checkpoint(path)
-    check_described(state, path)
-    check_fit(state, path)
-    identity = ModelIdentity.of_checkpoint(state, path)
-    marks = _marks(state, path)
+    read = Checkpoint.read(path)
+    check_described(read.state, path)
+    read.check_fit()
+    identity, marks = read.identity, _marks(read)
     if identity is None or not all(identity.languages):
         raise GtransError(f"{path}: it does not carry its dictionaries; train it anew.")
-    tensors = _exchanged(dict(state["model"]), marks)
+    tensors = _exchanged(dict(read.tensors), marks)
     source, target = identity.languages
-    args = _options(options_of(state, "model"), tensors, marks, source, target)
+    args = _options(read.options("model"), tensors, marks, source, target)
     model = TransformerModel.build_model(args, _task(identity, args))
     _fill(model, tensors, path)
     out.mkdir(parents=True, exist_ok=True)
@@ -89,13 +88,13 @@ def export_stock(path: Path, out: Path) -> list[str]:
     ]
 
 
-def _marks(state: dict[str, Any], path: Path) -> str:
+def _marks(checkpoint: Checkpoint) -> str:
     """The marks of a model that fairseq's Transformer can hold.
 
     Raises:
         GtransError: it cannot.
     """
-    model, task = options_of(state, "model"), options_of(state, "task")
+    path, model, task = checkpoint.path, checkpoint.options("model"), checkpoint.options("task")
     name = str(model.get("_name"))
     if task.get("_name") != TASK:
         raise GtransError(f"{path}: its task is '{task.get('_name')}', not {TASK}.")

@@ -7,17 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
-from gtrans.checkpoints.averaging import AVERAGE_OF
+from gtrans.checkpoints.checkpoint import AVERAGE_OF, Checkpoint
 from gtrans.checkpoints.identity import ModelIdentity
-from gtrans.checkpoints.reading import check_values, options_of, read_checkpoint
+from gtrans.checkpoints.reading import check_values
 from gtrans.data.vocabulary import Vocabulary
 from gtrans.decoding.loading import check_described, import_plugin
 from gtrans.decoding.resuming import read_record
 from gtrans.errors import GtransError
-from gtrans.files import digest, fingerprint, is_checkpoint
-from gtrans.models.base.checkpoint_fit import check_fit
+from gtrans.files import fingerprint, is_checkpoint
 from gtrans.tasks.options import read_dictionary
 from gtrans.text.preparation import count_split
 from gtrans.text.prepared_folder import (
@@ -172,29 +169,22 @@ def of_checkpoint(path: Path) -> Facts:
         GtransError: it is unreadable, its identity is damaged, or its options do not describe
             its parameters.
     """
-    state = read_checkpoint(path, in_memory=False)
-    check_values(state["model"], path)
+    checkpoint = Checkpoint.read(path, in_memory=False)
+    check_values(checkpoint.tensors, path)
     import_plugin()
-    check_described(state, path)
-    check_fit(state, path)
-    model, task = options_of(state, "model"), options_of(state, "task")
-    identity = ModelIdentity.of_checkpoint(state, path)
+    check_described(checkpoint.state, path)
+    checkpoint.check_fit()
+    model, identity = checkpoint.options("model"), checkpoint.identity
     facts = {
         "architecture": model.get("arch") or model.get("_name"),
-        "parameters": count_parameters(state["model"]),
-        **_of_identity(identity, task),
-        "average of": ", ".join(state.get(AVERAGE_OF, [])) or None,
-        "training": _training(state),
-        "made from": _made_from(state, path),
-        "sha256": digest(path),
+        "parameters": checkpoint.parameters,
+        **_of_identity(identity, checkpoint.options("task")),
+        "average of": ", ".join(checkpoint.state.get(AVERAGE_OF, [])) or None,
+        "training": _training(checkpoint),
+        "made from": _made_from(checkpoint),
+        "sha256": checkpoint.fingerprint,
     }
     return Facts(str(path), "checkpoint", facts, [] if identity is not None else [_UNKNOWN])
-
-
-def count_parameters(tensors: Mapping[str, Any]) -> int:
-    """Number of parameters; shared tensors count once."""
-    different = {x.data_ptr(): x.numel() for x in tensors.values() if isinstance(x, Tensor)}
-    return sum(different.values())
 
 
 def _of_identity(identity: ModelIdentity | None, task: Mapping[str, Any]) -> dict[str, Any]:
@@ -243,15 +233,15 @@ def _of_preparation(preparation: Preparation | None) -> dict[str, Any] | None:
     }
 
 
-def _training(state: Mapping[str, Any]) -> dict[str, Any]:
-    history = state.get("optimizer_history") or [{}]
-    extra = state.get("extra_state") or {}
+def _training(checkpoint: Checkpoint) -> dict[str, Any]:
+    history = checkpoint.state.get("optimizer_history") or [{}]
+    extra = checkpoint.state.get("extra_state") or {}
     position = extra.get("train_iterator") or {}
     settings = {
         (group if name == "_name" else name).replace("_", " "): value
         for group, names in _SETTINGS
         for name in names
-        if (value := options_of(state, group).get(name)) not in (None, "", False)
+        if (value := checkpoint.options(group).get(name)) not in (None, "", False)
     }
     return {
         "updates": history[-1].get("num_updates"),
@@ -262,14 +252,14 @@ def _training(state: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _made_from(state: Mapping[str, Any], path: Path) -> dict[str, Any] | None:
+def _made_from(checkpoint: Checkpoint) -> dict[str, Any] | None:
     """The training data and the start of the run."""
-    run = recorded_in(state, path)
+    run = recorded_in(checkpoint.state, checkpoint.path)
     if run is None:
         return None
     starts = run.get("start") or {}
     return {
-        "training data": options_of(state, "task").get("data"),
+        "training data": checkpoint.options("task").get("data"),
         "identity of the training data": run.get("data"),
         **{flag: f"{start['path']} ({start['digest']})" for flag, start in starts.items()},
     }
@@ -283,7 +273,9 @@ def _of_prepared(path: Path) -> Facts:
     if LAST_STEP not in finished:
         found.notes.append("not finished: run its `gtrans prepare` again")
         return found
-    check_recorded(path, (name for step in finished.values() for name in step["outputs"]), True)
+    check_recorded(
+        path, (name for step in finished.values() for name in step["outputs"]), whole=True
+    )
     splits: dict[str, Any] = {}
     for name in sorted({step.split()[1] for step in finished if step.startswith("encode ")}):
         side = count_split(path, name, languages)[0]

@@ -159,8 +159,8 @@ def renamed(tensors: Mapping[str, Tensor], renames: Renames) -> tuple[dict[str, 
         else:
             state[name] = tensor
     shared = state.pop(_SHARED, None)
-    for name in TABLES if shared is not None else ():
-        state.setdefault(name, shared)
+    if shared is not None:
+        state = {**dict.fromkeys(TABLES, shared), **state}
     if OUTPUT not in state and DECODER_TABLE in state:
         state[OUTPUT] = state[DECODER_TABLE]
     return state, ignored

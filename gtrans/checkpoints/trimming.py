@@ -17,22 +17,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
+from gtrans.checkpoints.checkpoint import Checkpoint
 from gtrans.checkpoints.identity import STATE, ModelIdentity, say_unknown
-from gtrans.checkpoints.reading import options_of, read_checkpoint, write_checkpoint
-from gtrans.checkpoints.showing import count_parameters
-from gtrans.checkpoints.sources import DECODER_TABLE, ENCODER_TABLE, OUTPUT
+from gtrans.checkpoints.sources import ENCODER_TABLE, TABLES
 from gtrans.data.binarised import count_symbols, load_lines
 from gtrans.data.vocabulary import MASK, Vocabulary, language_symbol, split_languages
 from gtrans.errors import GtransError
 from gtrans.files import check_output_folder, copy_file
-from gtrans.models.base.checkpoint_fit import check_fit
 from gtrans.tasks.options import read_dictionary
 from gtrans.text.prepared_folder import Preparation, read_state
 from gtrans.text.subwords import SPACE, SentencePiecePipeline, write_pieces
@@ -70,13 +67,12 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
         raise GtransError(f"`--data` '{data}' was not prepared with `--sentencepiece`.")
     languages = str(state["source_lang"]), str(state["target_lang"])
     dictionary = read_dictionary(str(data), languages[0])
-    loaded = read_checkpoint(checkpoint)
-    check_fit(loaded, checkpoint)
-    recorded = ModelIdentity.of_checkpoint(loaded, checkpoint)
-    identity = _identity(recorded, checkpoint, data, dictionary)
-    tensors: dict[str, Any] = loaded["model"]
+    loaded = Checkpoint.read(checkpoint)
+    loaded.check_fit()
+    identity = _identity(loaded.identity, checkpoint, data, dictionary)
+    tensors = loaded.tensors
     rows = tensors[ENCODER_TABLE].size(0) if ENCODER_TABLE in tensors else 0
-    langs = split_languages(options_of(loaded, "task").get("langs"))
+    langs = split_languages(loaded.options("task").get("langs"))
     if rows != len(dictionary) + len(langs) + 1:
         raise GtransError(
             f"{checkpoint}: it has {rows} symbols, but '{data}' has {len(dictionary)} pieces, plus "
@@ -86,9 +82,9 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
     used = used_symbols(data, languages, splits, dictionary)
     kept = _kept(dictionary, used)
     index = torch.cat([torch.tensor(kept), torch.arange(len(dictionary), rows)])
-    before = count_parameters(tensors)
+    before = loaded.parameters
     shared: dict[int, Tensor] = {}
-    for name in (ENCODER_TABLE, DECODER_TABLE, OUTPUT):
+    for name in TABLES:
         if name in tensors:
             table = tensors[name]
             if table.size(0) != rows:
@@ -96,20 +92,19 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
             # Shared tables stay shared.
             tensors[name] = shared.setdefault(table.data_ptr(), table[index])
     out.mkdir(parents=True, exist_ok=True)
-    target = out / CHECKPOINT_FILE
-    loaded["last_optimizer_state"] = None
-    (loaded.get("extra_state") or {}).pop("run_state", None)
+    loaded.forget_training()
     pieces = [dictionary.symbols[number] for number in kept[dictionary.nspecial :]]
     for name in (DICTIONARY_FILE, *(f"dict.{lang}.txt" for lang in languages)):
         write_pieces(pieces, out / name)
     copy_file(data / SentencePiecePipeline.files[0], out / SENTENCEPIECE_FILE)
     added = (*map(language_symbol, langs), MASK)
     trimmed = Vocabulary((*dictionary.symbols[: dictionary.nspecial], *pieces), added)
-    loaded["task_state"] = {STATE: _trimmed(identity, trimmed, out / DICTIONARY_FILE).state()}
-    write_checkpoint(loaded, target)
-    if recorded is None:
+    trimmed_identity = _trimmed(identity, trimmed, out / DICTIONARY_FILE)
+    loaded.state["task_state"] = {STATE: trimmed_identity.state()}
+    loaded.write(out / CHECKPOINT_FILE)
+    if loaded.identity is None:
         say_unknown(checkpoint)
-    return Trimmed((len(dictionary), len(kept)), (before, count_parameters(tensors)))
+    return Trimmed((len(dictionary), len(kept)), (before, loaded.parameters))
 
 
 def _identity(

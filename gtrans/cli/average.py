@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Average, and print which checkpoints went in."""
     # Imported on demand: torch needs seconds, which --help should not.
-    from gtrans.checkpoints.averaging import (
+    from gtrans.checkpoints.checkpoint import (
         BY_EPOCH,
         BY_UPDATE,
         average_checkpoints,

@@ -1,10 +1,15 @@
-"""The average of several checkpoints of one training run."""
+"""A checkpoint as one object: its parameters, options and origin, checks, and the mean of several.
+
+No code in a file is run: :mod:`gtrans.checkpoints.reading` says how it is read.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +17,10 @@ import torch
 from torch import Tensor
 
 from gtrans.checkpoints.identity import ModelIdentity, same_identity, say_unknown
-from gtrans.checkpoints.reading import read_checkpoint, write_checkpoint
+from gtrans.checkpoints.reading import options_of, read_checkpoint, write_checkpoint
 from gtrans.errors import GtransError
-from gtrans.files import CHECKPOINT, check_output
+from gtrans.files import CHECKPOINT, check_output, digest
+from gtrans.models.base.checkpoint_fit import check_fit
 
 # File names of fairseq-train: checkpointE.pt after epoch E, checkpoint_E_U.pt after update U.
 # The group is the number by which they are ordered.
@@ -24,6 +30,86 @@ AVERAGE_OF = "average_of"
 """The names of the files that a checkpoint is the mean of."""
 
 _OF_TRAINING = re.compile(r"checkpoint(\d+|_\d+_\d+|_best|_last)\.pt")
+
+
+@dataclass
+class Checkpoint:
+    """A checkpoint of this project or of fairseq.
+
+    Attributes:
+        path: the file.
+        state: the dictionary in it.
+    """
+
+    path: Path
+    state: dict[str, Any]
+
+    @classmethod
+    def read(cls, path: Path, in_memory: bool = True) -> Checkpoint:
+        """Read a file; arguments and errors are those of :func:`read_checkpoint`."""
+        return cls(path, read_checkpoint(path, in_memory))
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """The parameters by name."""
+        found: dict[str, Tensor] = self.state["model"]
+        return found
+
+    @property
+    def parameters(self) -> int:
+        """Number of parameters; shared tensors count once."""
+        return sum({x.data_ptr(): x.numel() for x in self.tensors.values()}.values())
+
+    @cached_property
+    def identity(self) -> ModelIdentity | None:
+        """What it was made from; None: it does not say.
+
+        Raises:
+            GtransError: it is damaged, or its vocabularies are not those of the embeddings.
+        """
+        return ModelIdentity.of_checkpoint(self.state, self.path)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The digest of the file."""
+        return digest(self.path)
+
+    def options(self, group: str) -> dict[str, Any]:
+        """A group of options, such as ``task`` or ``model``; empty if there is none."""
+        return options_of(self.state, group)
+
+    def check_fit(self) -> None:
+        """Raises GtransError unless its options describe its parameters."""
+        check_fit(self.state, self.path)
+
+    def check_same_model(self, first: Mapping[str, Tensor], path: Path) -> None:
+        """Raises GtransError unless ``first``, of ``path``, has the same names and shapes."""
+        for name in sorted(first.keys() ^ self.tensors.keys()):
+            has, lacks = (path, self.path) if name in first else (self.path, path)
+            raise GtransError(
+                f"{has}: has a tensor {name} that is missing in {lacks}; not the same model."
+            )
+        for name, tensor in first.items():
+            shape = self.tensors[name].shape
+            if tensor.shape != shape:
+                raise GtransError(
+                    f"{self.path}: {name} is {tuple(shape)}, but {tuple(tensor.shape)} in {path}; "
+                    "not the same model."
+                )
+
+    def forget_training(self) -> None:
+        """Drop the state of the optimizer, with its copies of the parameters, and what is best."""
+        self.state["last_optimizer_state"] = None
+        for name in ("run_state", "val_loss", "best"):
+            (self.state.get("extra_state") or {}).pop(name, None)
+
+    def write(self, target: Path) -> None:
+        """Write a file as a whole or not at all.
+
+        Raises:
+            GtransError: it cannot be written.
+        """
+        write_checkpoint(self.state, target)
 
 
 def last_checkpoints(
@@ -65,7 +151,7 @@ def average_checkpoints(paths: Sequence[Path], target: Path) -> int:
     or not at all.
 
     Args:
-        paths: checkpoints of one model, in order; each is read once, and no code in it is run.
+        paths: checkpoints of one model, in order; each is read once.
         target: the file to write.
 
     Returns:
@@ -79,45 +165,39 @@ def average_checkpoints(paths: Sequence[Path], target: Path) -> int:
         raise GtransError("there is no checkpoint to average; name at least one.")
     check_output("--output", target, paths, writes=CHECKPOINT)
     _check_target(target, paths)
-    sums: dict[str, Tensor] = {}
-    state: dict[str, Any] = {}
-    identities: list[ModelIdentity | None] = []
-    for path in paths:
-        state = read_checkpoint(path)
-        model = state["model"]
-        identities.append(ModelIdentity.of_checkpoint(state, path))
+    last = Checkpoint.read(paths[0])
+    sums = {
+        name: tensor.double() if tensor.is_floating_point() else tensor.clone()
+        for name, tensor in last.tensors.items()
+    }
+    identities = [last.identity]
+    for path in paths[1:]:
+        last = Checkpoint.read(path)
+        identities.append(last.identity)
         same_identity(paths[: len(identities)], identities)
-        if not sums:
-            sums = {name: _summand(tensor) for name, tensor in model.items()}
-            continue
-        _check_same(sums, model, paths[0], path)
-        for name, tensor in model.items():
+        last.check_same_model(sums, paths[0])
+        for name, tensor in last.tensors.items():
             if tensor.is_floating_point():
                 sums[name] += tensor
             elif not sums[name].equal(tensor):
                 raise GtransError(f"{path}: {name} differs from that of {paths[0]}.")
-    averaged: dict[str, Tensor] = {}
     shared: dict[tuple[int, torch.Size], Tensor] = {}
-    for name, tensor in state["model"].items():
+    for name, tensor in last.tensors.items():
         # Parameters that are shared in the model stay shared in the file.
         key = tensor.data_ptr(), tensor.shape
         if key not in shared or tensor.numel() == 0:
             mean = sums[name] / len(paths) if tensor.is_floating_point() else sums[name]
             shared[key] = mean.to(tensor.dtype)
-        averaged[name] = shared[key]
-    state["model"] = averaged
-    state.pop("last_optimizer_state", None)
-    # Among it are fp32 copies of the last checkpoint's parameters.
-    extra = state.get("extra_state") or {}
-    extra.pop("run_state", None)
-    for of_the_last in ("val_loss", "best"):
-        extra.pop(of_the_last, None)
-    state[AVERAGE_OF] = [path.name for path in paths]
-    write_checkpoint(state, target)
+        sums[name] = shared[key]
+    last.state["model"] = {name: sums[name] for name in last.tensors}
+    last.forget_training()
+    del last.state["last_optimizer_state"]
+    last.state[AVERAGE_OF] = [path.name for path in paths]
+    last.write(target)
     for path, identity in zip(paths, identities, strict=True):
         if identity is None:
             say_unknown(path)
-    return len(averaged)
+    return len(sums)
 
 
 def _check_target(target: Path, paths: Sequence[Path]) -> None:
@@ -137,23 +217,3 @@ def _check_target(target: Path, paths: Sequence[Path]) -> None:
             f"`--output` '{target}' is a checkpoint that a training goes on from; name another "
             "file, or remove it first."
         )
-
-
-def _summand(tensor: Tensor) -> Tensor:
-    return tensor.double() if tensor.is_floating_point() else tensor.clone()
-
-
-def _check_same(
-    first: dict[str, Tensor], other: dict[str, Tensor], first_path: Path, path: Path
-) -> None:
-    for name in sorted(first.keys() ^ other.keys()):
-        has, lacks = (first_path, path) if name in first else (path, first_path)
-        raise GtransError(
-            f"{has}: has a tensor {name} that is missing in {lacks}; not the same model."
-        )
-    for name, tensor in first.items():
-        if tensor.shape != other[name].shape:
-            raise GtransError(
-                f"{path}: {name} is {tuple(other[name].shape)}, but {tuple(tensor.shape)} in "
-                f"{first_path}; not the same model."
-            )
