@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,17 @@ from hypothesis import strategies as st
 from gtrans.cli import main
 from gtrans.data.documents import resolve
 from gtrans.errors import GtransError
-from gtrans.text.reader import Choice, Sides, iterate_lines, open_text, read_documents
+from gtrans.text.reader import (
+    Choice,
+    Document,
+    Reader,
+    Segment,
+    Sides,
+    iterate_lines,
+    open_text,
+    read_documents,
+)
+from gtrans.text.reader.base import Head
 
 TWO = [["A b.", "C."], ["D e."]]
 PLAIN = "A b.\nC.\n\nD e.\n"
@@ -348,6 +359,40 @@ def test_what_looks_like_text_is_known_by_its_name(suffix: str, tmp_path: Path) 
     path = file(tmp_path, "A.\n", f"file.{suffix}")
     with pytest.raises(GtransError, match="is no plain text but .*; write its sentences"):
         read_documents(path)
+
+
+def test_a_new_format_is_one_class(tmp_path: Path) -> None:
+    """It is found, read, and prepared from, like those of the package."""
+
+    class Blocks(Reader):
+        title = "blocks"
+
+        @classmethod
+        def recognises(cls, head: Head) -> bool:
+            return head.first.startswith("%BLOCK ")
+
+        def __iter__(self) -> Iterator[Document]:
+            document: Document | None = None
+            for number, line in self.lines:
+                mark, _, rest = line.partition(" ")
+                if mark == "%BLOCK":
+                    if document is not None:
+                        yield document
+                    document = Document(rest, number, [])
+                elif document is not None and mark == self.role:
+                    document.segments.append(Segment(number, [rest]))
+            if document is not None:
+                yield document
+
+    try:
+        text = "%BLOCK a\nsource ab ab\nreference cd cd\n%BLOCK b\nsource ab\nreference cd\n"
+        path, out = file(tmp_path, text), tmp_path / "out"
+        assert list(Sides(path, path).read()) == [("ab ab", "cd cd"), None, ("ab", "cd")]
+        prepare = ["prepare", "--source-lang", "en", "--target-lang", "de", "--bpe-merges", "5"]
+        assert main([*prepare, "--train", str(path), "--out", str(out)]) == 0
+        assert (out / "text" / "train.tok.en").read_text() == "ab ab\n\nab\n"
+    finally:
+        Reader.kinds.remove(Blocks)
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:

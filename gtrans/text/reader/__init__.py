@@ -11,14 +11,16 @@ WMT XML       test sets of WMT from 2021 on: ``<src>``, ``<ref translator>``, ``
 
 The contents of a file decide its format, and its name where they do not. All may be gzipped. Text
 of any other kind (HTML, subtitles, XML, ..) is rejected by what it is, so that no command takes
-markup for sentences. A new format is one subclass of :class:`Reader` here.
+markup for sentences. A new format is a file of this package with one subclass of :class:`Reader`.
 
 This module needs neither torch nor fairseq.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -46,7 +48,7 @@ from gtrans.text.reader.base import (
 )
 from gtrans.text.reader.plain import CONVERT, Plain, notice_running_text
 from gtrans.text.reader.rows import MARKUP, Row, Rows, lines_of, without_markup
-from gtrans.text.reader.test_sets import Markup, TestSet
+from gtrans.text.reader.test_sets import TestSet
 
 __all__ = [
     "ANY",
@@ -58,7 +60,6 @@ __all__ = [
     "DifferentSides",
     "Document",
     "Identified",
-    "Markup",
     "Plain",
     "Reader",
     "Role",
@@ -82,8 +83,8 @@ __all__ = [
     "without_markup",
 ]
 
-FORMATS: Sequence[type[Reader]] = (Rows, TestSet, Plain)
-"""All formats; a file is of the first one that recognises it."""
+for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
+    importlib.import_module(_module.name)  # so that its formats are known
 
 
 def open_text(
@@ -104,16 +105,18 @@ def open_text(
     lines = enumerate(iterate_raw_lines(path, once=once, strip=False), start=1)
     first = list(islice(lines, Head.LINES))
     head = Head(name, first)
-    for kind in FORMATS:
-        if kind.recognises(head):
-            return kind(name, head, chain(first, lines), role, choice)
-    raise AssertionError("plain text is recognised last")
+    return _kind_of(head)(name, head, chain(first, lines), role, choice)
+
+
+def _kind_of(head: Head) -> type[Reader]:
+    """The first format that recognises the beginning of a file."""
+    return next(kind for kind in Reader.kinds if kind.recognises(head))
 
 
 def check_plain(path: str, lines: Sequence[tuple[int, str]]) -> None:
     """Raises GtransError if the first lines of a stream, with their numbers, are no plain text."""
     head = Head(path, lines[: Head.LINES])
-    _check_plain(path, next(kind for kind in FORMATS if kind.recognises(head)))
+    _check_plain(path, _kind_of(head))
 
 
 def _check_plain(path: str | os.PathLike[str], kind: type[Reader]) -> None:
@@ -247,7 +250,7 @@ def _used_pairs(
     begun, found = False, False  # whether a document, or any, has a pair
     for pairs in matched(source, target):
         begun = False
-        if source.path == target.path and source.column == target.column:
+        if source.path == target.path and source.column and source.column == target.column:
             raise GtransError(
                 f"{source.path} has one side only, '{source.column}'; give a file with both, or "
                 "the name of two without the language"

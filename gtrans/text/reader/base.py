@@ -126,7 +126,13 @@ class Head:
 class Reader(ABC, Iterable[Document]):
     """The documents of a file, read once and in its order.
 
+    A new format is a file of this package with one subclass: :meth:`recognises` says by the
+    beginning of a file whether it is of this format, and ``__iter__`` yields its documents from
+    ``self.lines``. All subclasses are known to :func:`gtrans.text.reader.open_text`.
+
     Attributes:
+        kinds: all formats; the one that takes what no other does is the last.
+        takes_the_rest: whether a format takes what no other does.
         title: what the format is called in messages.
         has_ids: whether documents have ids.
         path: the file, for messages.
@@ -135,8 +141,14 @@ class Reader(ABC, Iterable[Document]):
         column: which of its texts is read, of a format that has several; empty until it is read.
     """
 
+    kinds: ClassVar[list[type[Reader]]] = []
+    takes_the_rest: ClassVar[bool] = False
     title: ClassVar[str]
     has_ids: ClassVar[bool] = True
+
+    def __init_subclass__(cls) -> None:
+        Reader.kinds.append(cls)
+        Reader.kinds.sort(key=lambda kind: kind.takes_the_rest)
 
     def __init__(
         self, path: str, head: Head, lines: Iterator[tuple[int, str]], role: Role, choice: Choice

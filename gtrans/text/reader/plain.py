@@ -141,6 +141,7 @@ def notice_running_text(path: str | os.PathLike[str], lines: Sequence[str]) -> N
 class Plain(Reader):
     """Plain text: a sentence per line, and boundaries between documents."""
 
+    takes_the_rest = True
     title = "plain text"
     has_ids = False
 

@@ -1,18 +1,15 @@
-"""Test sets in SGM and XML, and the parser of such files."""
+"""Test sets in SGM and XML."""
 
 from __future__ import annotations
 
+import html
 import re
-from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from html.parser import HTMLParser
 from itertools import chain
-from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
-from gtrans.data.documents import iterate_raw_lines
 from gtrans.errors import GtransError
 from gtrans.text.reader.base import (
     NO_REFERENCE,
@@ -26,106 +23,9 @@ from gtrans.text.reader.base import (
     the_only_system,
 )
 
-Item = TypeVar("Item")
-
-_BARE = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});)")
-_LONGEST_TAG = 2_000  # characters; an open tag is parsed again with every line that follows
-
-
-class Markup(HTMLParser, ABC, Generic[Item]):
-    """Reads what calls itself XML or SGML and is neither, and collects what a format wants of it.
-
-    Published test sets have unescaped ``&``, missing end tags, and tags in either case, on which
-    XML parsers fail or lose text. Python's parser of HTML goes on. It knows neither entities of the
-    file's own nor other files, so nothing expands and nothing is fetched. Only the tags of a format
-    are tags, any other ``<`` is text.
-
-    Attributes:
-        path: the file.
-        found: complete items, which :meth:`items` takes away.
-    """
-
-    # The tags of a format, in lower case; all others are text.
-    tags: frozenset[str] = frozenset()
-
-    def __init__(self, path: str | Path, lines: Iterable[tuple[int, str]] | None = None) -> None:
-        super().__init__(convert_charrefs=True)
-        self.path = path
-        self.found: list[Item] = []
-        raw = iterate_raw_lines(path, strip=False) if lines is None else ()
-        self._lines = enumerate(raw, start=1) if lines is None else lines
-        self._other = re.compile(rf"<(?!/?(?:{'|'.join(self.tags)})\b)", re.IGNORECASE)
-        self._line = 0
-        self._begin = 0
-        self._text: list[str] | None = None
-
-    def items(self) -> Iterator[Item]:
-        """What the file holds, item by item.
-
-        Raises:
-            GtransError: the file cannot be read, or a tag has no end.
-        """
-        for number, line in self._lines:
-            self._line = number
-            self.feed(f"{self._other.sub('&lt;', _BARE.sub('&amp;', line))}\n")
-            if len(self.rawdata) > _LONGEST_TAG:
-                raise GtransError(f"{self.path}:{number}: a tag before this line has no end")
-            yield from self.found
-            self.found.clear()
-        self.close()
-        self.finish()
-        yield from self.found
-
-    def set_cdata_mode(self, *_: object, **__: object) -> None:
-        """Tags count everywhere: a <title> may have no end."""
-
-    def begin_text(self) -> None:
-        """What follows is a sentence."""
-        self._text, self._begin = [], self._line
-
-    def end_text(self) -> str | None:
-        """The sentence that ends here; None if none has begun."""
-        if self._text is None:
-            return None
-        text, self._text = "".join(self._text), None
-        return sentence_of(text, self.path, self._begin)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """A tag of the format, or a part of a sentence."""
-        if tag in self.tags:
-            self.open_tag(tag, {name: value or "" for name, value in attrs})
-        else:
-            self.handle_data(self.get_starttag_text() or "")
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """A tag without content: ``<seg id="1"/>`` is a sentence without text."""
-        self.handle_starttag(tag, attrs)
-        if tag in self.tags:
-            self.close_tag(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        """The end of a tag of the format, or a part of a sentence."""
-        if tag in self.tags:
-            self.close_tag(tag)
-        else:
-            self.handle_data(f"</{tag}>")
-
-    def handle_data(self, data: str) -> None:
-        """Text: a part of a sentence, or between sentences, where it counts for nothing."""
-        if self._text is not None:
-            self._text.append(data)
-
-    @abstractmethod
-    def open_tag(self, tag: str, attributes: dict[str, str]) -> None:
-        """One of :attr:`tags` begins."""
-
-    @abstractmethod
-    def close_tag(self, tag: str) -> None:
-        """One of :attr:`tags` ends, or seems to."""
-
-    @abstractmethod
-    def finish(self) -> None:
-        """The file ends; what is open is complete."""
+_ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});")
+_ATTRIBUTE = re.compile(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"']+))""")
+_LONGEST_TAG = 2_000  # characters
 
 
 class _Version(NamedTuple):
@@ -151,25 +51,68 @@ _SETS: dict[str, Role | None] = {
 _SIDES: dict[str, Role] = {"src": "source", "ref": "reference", "hyp": "translation"}
 
 
-class _TestSet(Markup[None]):
-    """Everything in a test set; ``<hl>`` and ``<p>`` are parts of a text, not text."""
+class _Parser:
+    """Reads what calls itself XML or SGML and is neither.
 
-    def __init__(
-        self, path: str | Path, lines: Iterable[tuple[int, str]] | None, with_sides: bool
-    ) -> None:
+    Published test sets have unescaped ``&``, missing end tags, and tags in either case, on which
+    XML parsers fail or lose text. Only the tags of the format are tags, any other ``<`` is text;
+    ``<hl>`` and ``<p>`` are parts of a text. There are no entities of the file's own, so nothing
+    expands and nothing is fetched.
+    """
+
+    def __init__(self, path: str, with_sides: bool) -> None:
         sides = {*_SIDES, "dataset", "collection"} if with_sides else set[str]()
-        self.tags = frozenset({*_SETS, "doc", "seg", "p", "hl", *sides})
-        super().__init__(path, lines)
+        names = "|".join({*_SETS, "doc", "seg", "p", "hl", *sides})
+        self._tag = re.compile(rf"<(/?)({names})\b([^<>]*)(>?)", re.IGNORECASE)
+        self.path = path
         self.documents: dict[tuple[str, int], _Versions] = {}
         self._seen = Counter[tuple[_Version, str]]()
         self._attributes: dict[str, str] = {}
         self._document: _Versions | None = None
         self._version = self._outer = _Version(None, "")
         self._id = ""
+        self._text: list[str] | None = None  # of the sentence that is open
+        self._line = self._begin = 1
 
-    def open_tag(self, tag: str, attributes: dict[str, str]) -> None:
+    def read(self, text: str) -> list[_Versions]:
+        """All documents.
+
+        Raises:
+            GtransError: a tag has no end, or a sentence stands outside of a document.
+        """
+        position = 0
+        for found in self._tag.finditer(text):
+            self._data(text[position : found.start()])
+            position = found.end()
+            name = found[2].lower()
+            if not found[4]:
+                if len(found[0]) > _LONGEST_TAG:
+                    line = self._line + found[0].count("\n")
+                    raise GtransError(f"{self.path}:{line}: a tag before this line has no end")
+                self._data(found[0])
+                continue
+            if not found[1]:
+                self._open(name, found[3])
+            if found[1] or found[3].endswith("/"):
+                self._close(name)
+            self._line += found[0].count("\n")
+        self._data(text[position:])
+        self._end_sentence()
+        return list(self.documents.values())
+
+    def _data(self, text: str) -> None:
+        """A part of a sentence, or between sentences, where it counts for nothing."""
+        self._line += text.count("\n")
+        if self._text is not None:
+            self._text.append(text)
+
+    def _open(self, tag: str, rest: str) -> None:
         """A set, a document or a sentence begins, and what is open ends."""
         self._end_sentence()
+        attributes = {
+            found[1].lower(): _plain(found[2] or found[3] or found[4] or "")
+            for found in _ATTRIBUTE.finditer(rest)
+        }
         if tag in _SETS:
             name = attributes.get("refid") or attributes.get("sysid") or ""
             self._outer = _Version(_SETS[tag] or self._outer.role, name)
@@ -183,19 +126,15 @@ class _TestSet(Markup[None]):
             self._sentences()  # a text without a sentence is there, too
         elif tag == "seg":
             self._id = attributes.get("id", "").strip() or str(len(self._sentences()) + 1)
-            self.begin_text()
+            self._text, self._begin = [], self._line
 
-    def close_tag(self, tag: str) -> None:
+    def _close(self, tag: str) -> None:
         """The same, at an end tag."""
         if tag in ("p", "hl") and self._text is not None:
             return
         self._end_sentence()
         if tag == "doc" or tag in _SETS:
             self._attributes, self._document = {}, None
-
-    def finish(self) -> None:
-        """The last sentence may have no end tag."""
-        self._end_sentence()
 
     def _sentences(self) -> dict[str, tuple[str, int]]:
         """The sentences of the text that is open."""
@@ -214,9 +153,9 @@ class _TestSet(Markup[None]):
         return self._document.sentences[self._version]
 
     def _end_sentence(self) -> None:
-        text = self.end_text()
-        if text is None:
+        if self._text is None:
             return
+        text, self._text = sentence_of(_plain("".join(self._text)), self.path, self._begin), None
         sentences = self._sentences()
         if self._id in sentences:
             name = self._document.name if self._document else ""
@@ -225,6 +164,10 @@ class _TestSet(Markup[None]):
                 f"'{name}'"
             )
         sentences[self._id] = (text, self._begin)
+
+
+def _plain(text: str) -> str:
+    return _ENTITY.sub(lambda found: html.unescape(found[0]), text)
 
 
 class TestSet(Reader):
@@ -281,14 +224,13 @@ class TestSet(Reader):
         Raises:
             GtransError: there is none.
         """
-        found = _TestSet(self.path, self.lines, with_sides=self.head.has(r".*<dataset\b"))
-        for _ in found.items():
-            pass
-        if not any(one.sentences for one in found.documents.values()):
+        text = "\n".join(line for _, line in self.lines)
+        found = _Parser(self.path, with_sides=self.head.has(r".*<dataset\b")).read(text)
+        if not any(one.sentences for one in found):
             raise GtransError(
                 f"{self.path}: no <doc> with a <seg>; it is no test set in XML or SGM"
             )
-        return list(found.documents.values())
+        return found
 
     def _segments(self, document: _Versions, wanted: Sequence[_Version]) -> Iterator[Segment]:
         texts = [document.sentences.get(version, {}) for version in wanted]
