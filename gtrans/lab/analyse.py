@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING
 from gtrans.cli.shared.model_options import add_read, add_scoring, add_units, check_scoring
 from gtrans.errors import GtransError
 from gtrans.lab.plots import add_plot, check_figure, title_of
-from gtrans.lab.runs import add_checkpoints, by_label, labelled_paths
+from gtrans.lab.runs import add_checkpoints, labelled_paths
 from gtrans.libraries import ENGINE
 from gtrans.messages import aligned, json_text, print_lines
 
@@ -65,31 +65,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("measurements")
     add_units(what)
     what.add_argument("--gradients", action="store_true", help="measure gradients by distance")
-    what.add_argument(
-        "--farthest",
-        type=int,
-        metavar="N",
-        help=f"with --gradients: the largest distance in sentences (default: {_FARTHEST})",
-    )
-    what.add_argument(
-        "--bin",
-        type=int,
-        default=1,
-        metavar="N",
+    what.add_argument("--farthest", type=int, metavar="N",
+        help=f"with --gradients: the largest distance in sentences (default: {_FARTHEST})")
+    what.add_argument("--bin", type=int, default=1, metavar="N",
         help="with --gradients: take N distances together, such as 0 to 9, 10 to 19 "
-        "(default: %(default)s)",
-    )
-    what.add_argument(
-        "--unique",
-        action="store_true",
+        "(default: %(default)s)")
+    what.add_argument("--unique", action="store_true",
         help="with --gradients: count a word that occurs several times in a bin once, where it is "
-        "nearest",
-    )
-    what.add_argument(
-        "--layer-gradients",
-        action="store_true",
-        help="measure the gradient of the training loss at every layer",
-    )
+        "nearest")
+    what.add_argument("--layer-gradients", action="store_true",
+        help="measure the gradient of the training loss at every layer")
     add_scoring(parser)
 
 
@@ -116,7 +101,7 @@ def run(args: argparse.Namespace) -> None:
     from gtrans.lab.runs import runs_of
     from gtrans.text.prepared_folder import prepared_files
 
-    given = by_label(labelled_paths(args.path))
+    given = labelled_paths(args.path)
     paths = [path for of_label in given.values() for path in of_label]
     check_figure(args, [path for path in paths if Path(path).is_file()])
     runs = runs_of(given)

@@ -172,18 +172,18 @@ _LEGEND_LINE_INCHES = 0.18
 _MANY_SERIES = 12  # of more, a legend has the first, the last and some between
 
 
-def check_plots(paths: Sequence[str], inputs: Sequence[str | Path], flag: str = "--plot") -> None:
-    """Raises GtransError, before anything is computed, if the plots cannot be written.
+def check_figure(args: argparse.Namespace, inputs: Sequence[str | Path]) -> None:
+    """Raises GtransError, before anything is computed, if ``--plot`` cannot be written.
 
-    This includes that one of them, or one of the files with their numbers, is one of ``inputs``,
-    the files that are read.
+    This includes that one of the plots, or one of the files with their numbers, is one of
+    ``inputs``, the files that are read.
     """
-    for path in map(Path, paths):
+    for path in map(Path, args.plot):
         if path.suffix not in SUFFIXES:
-            raise GtransError(f"`{flag}` must end in {', '.join(SUFFIXES)}, but is '{path}'.")
+            raise GtransError(f"`--plot` must end in {', '.join(SUFFIXES)}, but is '{path}'.")
         for file in (path, *numbers_beside(path)):
-            check_output(flag, file, inputs)
-    if paths:
+            check_output("--plot", file, inputs)
+    if args.plot:
         figure_class()
 
 
@@ -315,24 +315,12 @@ def _draw_line(axes: Any, series: Series) -> None:
     x, y = [p.x for p in points], [p.y for p in points]
     limit = series.kind == "limit"
     number = series.colour if series.mark is None else series.mark
-    mark = (
-        "_"
-        if limit and len(points) == 1
-        else ""
-        if limit or len(points) > _MANY_POINTS
-        else MARKS[number % len(MARKS)]
-    )
+    mark = MARKS[number % len(MARKS)] if len(points) <= _MANY_POINTS else ""
+    if limit:
+        mark = "_" if len(points) == 1 else ""
     style = ":" if limit else "--" if series.dashed else "-"
-    colour = _colour(series)
-    axes.plot(
-        x,
-        y,
-        style,
-        marker=mark,
-        markersize=12 if mark == "_" else 4,
-        color=colour,
-        label=plain(series.label),
-    )
+    size, colour = 12 if mark == "_" else 4, _colour(series)
+    axes.plot(x, y, style, marker=mark, markersize=size, color=colour, label=plain(series.label))
     if any(p.low is not None for p in points):
         low = [p.y if p.low is None else p.low for p in points]
         high = [p.y if p.high is None else p.high for p in points]
@@ -340,16 +328,6 @@ def _draw_line(axes: Any, series: Series) -> None:
             axes.vlines(x, low, high, color=colour)
         else:
             axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
-
-
-def error_lengths(score: float, low: float | None, high: float | None) -> tuple[float, float]:
-    """How far an interval reaches below and above its score; an end that is None is the score.
-
-    A score may lie outside the interval of its resampled scores, which then reaches one way only.
-    """
-    return max(0.0, score - (score if low is None else low)), max(
-        0.0, (score if high is None else high) - score
-    )
 
 
 def _draw_bars(axes: Any, bars: Sequence[Series]) -> None:
@@ -367,12 +345,13 @@ def _draw_bars(axes: Any, bars: Sequence[Series]) -> None:
         for name in (str(point.x) for point in series.points):
             beside = members[name].index(number) - (len(members[name]) - 1) / 2
             centres.append(places[name] + beside * width)
-        ends = [error_lengths(p.y, p.low, p.high) for p in series.points]
-        axes.bar(
-            centres, [p.y if math.isfinite(p.y) else 0 for p in series.points], width,
-            color=_colour(series), label=plain(series.label),
-            yerr=list(zip(*ends, strict=True)) if any(map(any, ends)) else None, capsize=2,
-        )  # fmt: skip
+        # A score may lie outside the interval of its resampled scores, which reaches one way then.
+        below = [0 if p.low is None else max(0, p.y - p.low) for p in series.points]
+        above = [0 if p.high is None else max(0, p.high - p.y) for p in series.points]
+        heights = [p.y if math.isfinite(p.y) else 0 for p in series.points]
+        errors = (below, above) if any((*below, *above)) else None
+        colour, label = _colour(series), plain(series.label)
+        axes.bar(centres, heights, width, color=colour, label=label, yerr=errors, capsize=2)
     axes.set_xticks(range(len(places)), list(map(plain, places)))
 
 
@@ -402,20 +381,9 @@ def add_figure(parser: argparse.ArgumentParser) -> None:
 
 def add_plot(group: argparse._ArgumentGroup) -> None:
     """``--plot``."""
-    group.add_argument(
-        "--plot",
-        nargs="+",
-        default=[],
-        metavar="FILE",
+    group.add_argument("--plot", nargs="+", default=[], metavar="FILE",
         help="draw into .png, .pdf or .svg files (needs the extra 'plots'); the numbers are "
-        "written beside each, as FILE.csv and FILE.json without its .png",
-    )
-
-
-def check_figure(args: argparse.Namespace, inputs: Sequence[str | Path]) -> None:
-    """Raises GtransError, before anything is computed, if ``--plot`` cannot be written."""
-
-    check_plots(args.plot, inputs)
+        "written beside each, as FILE.csv and FILE.json without its .png")
 
 
 def title_of(labels: Sequence[str]) -> str:

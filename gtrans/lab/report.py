@@ -47,14 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``gtrans report``: its own, and those of ``gtrans score``."""
     page = parser.add_argument_group("page")
     page.add_argument("--output", required=True, metavar="FILE", help="the page to write")
-    page.add_argument(
-        "--runs",
-        nargs="+",
-        default=[],
-        metavar="[LABEL=]RUN",
+    page.add_argument("--runs", nargs="+", default=[], metavar="[LABEL=]RUN",
         help="draw the learning curves of these run folders or logs; those with one LABEL are "
-        "seeds (needs the extra 'plots')",
-    )
+        "seeds (needs the extra 'plots')")
     score.add_arguments(parser)
 
 
@@ -153,9 +148,9 @@ def _charts(runs: Sequence[str]) -> str:
         return ""
     from gtrans.lab.analyses.curves import curves, read_history
     from gtrans.lab.plots import draw, repeatable
-    from gtrans.lab.runs import by_label, labelled_paths
+    from gtrans.lab.runs import labelled_paths
 
-    given = by_label(labelled_paths(runs, "--runs"))
+    given = labelled_paths(runs, "--runs")
     models = {label: [read_history(path) for path in paths] for label, paths in given.items()}
     logged = {
         f"{split}:{name}" if split != "train" else name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,28 +96,16 @@ def over_training(runs: Sequence[Run]) -> bool:
 # ``--path [LABEL=]PATH ..``: several models, some of them of several runs.
 
 
-@dataclass(frozen=True)
-class Labelled:
-    """An argument of ``--path``; ``label`` names a line or colour of a figure."""
-
-    label: str
-    path: str
-
 
 def add_checkpoints(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     """``--path``: models, by checkpoints or run folders."""
-    parser.add_argument(
-        "--path",
-        required=True,
-        nargs="+",
-        metavar="[LABEL=]CKPT",
+    parser.add_argument("--path", required=True, nargs="+", metavar="[LABEL=]CKPT",
         help="checkpoints, or run folders for all their checkpoints; several folders with one "
-        "LABEL are seeds of a model",
-    )
+        "LABEL are seeds of a model")
 
 
-def labelled_paths(arguments: Sequence[str], flag: str = "--path") -> list[Labelled]:
-    """The paths and their labels.
+def labelled_paths(arguments: Sequence[str], flag: str = "--path") -> dict[str, list[str]]:
+    """The paths of every label, in the order of the labels.
 
     Without ``LABEL=`` a folder is called by its name, and a file by that of its folder. Paths with
     one label are runs of one model (its seeds), or checkpoints of one run.
@@ -126,7 +114,7 @@ def labelled_paths(arguments: Sequence[str], flag: str = "--path") -> list[Label
         GtransError: a label is empty or cannot be printed, or two folders that are not labelled
             have the same name.
     """
-    found, unlabelled = [], dict[str, Path]()
+    found, unlabelled = dict[str, list[str]](), dict[str, Path]()
     for argument in arguments:
         label, equals, path = argument.partition("=")
         if not equals or Path(argument).exists():
@@ -145,13 +133,5 @@ def labelled_paths(arguments: Sequence[str], flag: str = "--path") -> list[Label
                 f"{flag} '{argument}' must be LABEL=PATH, with a label that can be printed and a "
                 "path, or a path alone."
             )
-        found.append(Labelled(label, path))
+        found.setdefault(label, []).append(path)
     return found
-
-
-def by_label(given: Iterable[Labelled]) -> dict[str, list[str]]:
-    """The paths of every label, in the order of the labels."""
-    paths: dict[str, list[str]] = {}
-    for one in given:
-        paths.setdefault(one.label, []).append(one.path)
-    return paths

@@ -23,8 +23,8 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -45,7 +45,7 @@ from gtrans.lab.plots import (
     title_of,
     write,
 )
-from gtrans.lab.runs import by_label, labelled_paths
+from gtrans.lab.runs import labelled_paths
 from gtrans.libraries import ENGINE
 
 EXAMPLE = (
@@ -61,27 +61,13 @@ CHUNK, BEAM = 100, 5
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gtrans analyse cost``."""
     files = parser.add_argument_group("files")
-    files.add_argument(
-        "--path",
-        required=True,
-        nargs="+",
-        metavar="[LABEL=]CKPT",
-        help="checkpoints; training makes no difference to their cost",
-    )
-    files.add_argument(
-        "--data",
-        metavar="DIR",
-        help="data folder that they were trained with (default: what each checkpoint carries)",
-    )
+    files.add_argument("--path", required=True, nargs="+", metavar="[LABEL=]CKPT",
+        help="checkpoints; training makes no difference to their cost")
+    files.add_argument("--data", metavar="DIR",
+        help="data folder that they were trained with (default: what each checkpoint carries)")
     text = parser.add_argument_group("texts")
-    text.add_argument(
-        "--lengths",
-        nargs="+",
-        type=int,
-        default=list(LENGTHS),
-        metavar="N",
-        help=f"tokens of a text: multiples of {CHUNK}, or fewer (default: 100 200 500 1000)",
-    )
+    text.add_argument("--lengths", nargs="+", type=int, default=list(LENGTHS), metavar="N",
+        help=f"tokens of a text: multiples of {CHUNK}, or fewer (default: 100 200 500 1000)")
     add_device(parser.add_argument_group("size"))
     add_figure(parser)
 
@@ -93,7 +79,7 @@ def run(args: argparse.Namespace) -> None:
         GtransError: a checkpoint is missing or damaged, a model cannot read so long a text, or an
             option has an impossible value.
     """
-    given = by_label(labelled_paths(args.path))
+    given = labelled_paths(args.path)
     for label, paths in given.items():
         if len(paths) > 1:
             raise GtransError(
@@ -105,7 +91,7 @@ def run(args: argparse.Namespace) -> None:
     lengths = sorted(set(args.lengths))
     check_lengths(lengths)
     models = {label: paths[0] for label, paths in given.items()}
-    found = costs(models, args.data, lengths, cpu=args.cpu, fp16=args.fp16)
+    found = costs(models, args.data, lengths, args.cpu, args.fp16)
     write(args, cost_figure(found, title_of(list(given))))
 
 
@@ -134,30 +120,12 @@ class Cost:
     added: float
 
 
-def cost(path: str, data: str | None, tokens: int, cpu: bool, fp16: bool) -> Cost:
-    """Measure one checkpoint and length in a fresh process, whose memory has held nothing else.
-
-    Arguments are those of :func:`costs`.
-
-    Raises:
-        GtransError: see there.
-    """
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, spawn, initializer=begin_process) as pool:
-        try:
-            return pool.submit(_measure, path, data, tokens, cpu, fp16).result()
-        except BrokenProcessPool:
-            raise GtransError(
-                f"{path}: the process that translated {tokens} tokens was ended from outside, "
-                "perhaps for want of memory; give shorter --lengths."
-            ) from None
-
-
 def costs(
-    models: Mapping[str, str], data: str | None, lengths: Sequence[int],
-    *, cpu: bool = False, fp16: bool = False,
-) -> dict[str, list[Cost]]:  # fmt: skip
+    models: Mapping[str, str], data: str | None, lengths: Sequence[int], cpu: bool, fp16: bool
+) -> dict[str, list[Cost]]:
     """The cost of every length, by the label of the model.
+
+    Each is measured in a fresh process, whose memory has held nothing else.
 
     Args:
         models: a checkpoint of each model, by its label.
@@ -169,10 +137,19 @@ def costs(
         GtransError: a checkpoint is missing or damaged, or its positions do not reach as far as a
             text.
     """
-    return {
-        label: [cost(path, data, tokens, cpu, fp16) for tokens in lengths]
-        for label, path in models.items()
-    }
+    found: dict[str, list[Cost]] = {}
+    spawn = multiprocessing.get_context("spawn")
+    for (label, path), tokens in product(models.items(), lengths):
+        with ProcessPoolExecutor(1, spawn, initializer=_begin_process) as pool:
+            try:
+                of_text = pool.submit(_measure, path, data, tokens, cpu, fp16).result()
+            except BrokenProcessPool:
+                raise GtransError(
+                    f"{path}: the process that translated {tokens} tokens was ended from outside, "
+                    "perhaps for want of memory; give shorter --lengths."
+                ) from None
+        found.setdefault(label, []).append(of_text)
+    return found
 
 
 def _measure(path: str, data: str | None, tokens: int, cpu: bool, fp16: bool) -> Cost:
@@ -182,15 +159,33 @@ def _measure(path: str, data: str | None, tokens: int, cpu: bool, fp16: bool) ->
     chunk = min(CHUNK, tokens)
     search = SearchOptions(beam=BEAM, max_len_a=1, max_len_b=0, min_len=chunk)
     translator = Translator(models, task, str, search)
-    # Libraries load parts of themselves by the first sentence.
-    _translate(translator, _rows(translator, chunk, chunk))
+
+    def translate(rows: Sequence[Example]) -> None:
+        for row in rows:
+            translator.decode([row])
+
+    def now() -> float:
+        if device.type == "cpu":
+            return time.process_time()
+        torch.cuda.synchronize()
+        return time.perf_counter()
+
+    translate(_rows(translator, chunk, chunk))  # libraries load parts of themselves by the first
     rows = _rows(translator, tokens, chunk)
-    seconds = _timed(translator, rows, device)
+    begin = now()
+    translate(rows)
+    seconds = now() - begin
     # By itself, because it takes more time when freed memory is given back.
-    before = _begin(device)
-    _translate(translator, rows)
-    peak = _peak(device)
-    return Cost(tokens, seconds, peak / _MEGABYTE, max(peak - before, 0) / _MEGABYTE)
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        translate(rows)
+        most = torch.cuda.max_memory_allocated()
+    else:
+        before = forget_peak()
+        translate(rows)
+        most = peak()
+    return Cost(tokens, seconds, most / _MEGABYTE, max(most - before, 0) / _MEGABYTE)
 
 
 def _rows(translator: Translator, tokens: int, chunk: int) -> list[Example]:
@@ -213,36 +208,6 @@ def _rows(translator: Translator, tokens: int, chunk: int) -> list[Example]:
         )
         for span in unit.cut_to_translate(sizes)
     ]
-
-
-def _translate(translator: Translator, rows: Sequence[Example]) -> None:
-    for row in rows:
-        translator.decode([row])
-
-
-def _timed(translator: Translator, rows: Sequence[Example], device: Any) -> float:
-    def now() -> float:
-        if device.type == "cpu":
-            return time.process_time()
-        torch.cuda.synchronize()
-        return time.perf_counter()
-
-    begin = now()
-    _translate(translator, rows)
-    return now() - begin
-
-
-def _begin(device: Any) -> int:
-    """Forget the peak so far; the bytes that are in use."""
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats()
-        return torch.cuda.memory_allocated()
-    return forget_peak()
-
-
-def _peak(device: Any) -> int:
-    """Bytes of the largest memory since :func:`_begin`."""
-    return torch.cuda.max_memory_allocated() if device.type == "cuda" else peak()
 
 
 def cost_figure(found: Mapping[str, Sequence[Cost]], title: str = "") -> Figure:
@@ -287,7 +252,7 @@ def check_lengths(lengths: Sequence[int]) -> None:
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
-def begin_process() -> None:
+def _begin_process() -> None:
     """Hide what libraries log while they are imported, in a new process that measures itself."""
     hide_known_warnings()
     log_warnings_only()

@@ -31,7 +31,7 @@ from gtrans.lab.plots import (
     title_of,
     write,
 )
-from gtrans.lab.runs import by_label, labelled_paths
+from gtrans.lab.runs import labelled_paths
 
 EXAMPLE = (
     "gtrans analyse curves --path fine-tuned=out/finetune random=out/randinit "
@@ -43,21 +43,11 @@ NEEDS = ()
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gtrans analyse curves``."""
 
-    parser.add_argument(
-        "--path",
-        required=True,
-        nargs="+",
-        metavar="[LABEL=]RUN",
-        help="run folders or logs; without a label they are called by their folder",
-    )
-    parser.add_argument(
-        "--values",
-        nargs="+",
-        default=list(DEFAULT_VALUES),
-        metavar="NAME",
+    parser.add_argument("--path", required=True, nargs="+", metavar="[LABEL=]RUN",
+        help="run folders or logs; without a label they are called by their folder")
+    parser.add_argument("--values", nargs="+", default=list(DEFAULT_VALUES), metavar="NAME",
         help="what to draw, a panel each; * stands for any characters, such as weight_group_* "
-        f"(default: {' '.join(DEFAULT_VALUES)})",
-    )
+        f"(default: {' '.join(DEFAULT_VALUES)})")
     add_figure(parser)
 
 
@@ -68,7 +58,7 @@ def run(args: argparse.Namespace) -> None:
         GtransError: a log is missing or has no such value, or the plot cannot be written.
     """
 
-    given = by_label(labelled_paths(args.path))
+    given = labelled_paths(args.path)
     models = {label: [read_history(path) for path in paths] for label, paths in given.items()}
     check_figure(args, [run.path for runs in models.values() for run in runs])
     write(args, curves(models, args.values, title_of(list(models))))

@@ -30,7 +30,7 @@ from gtrans.lab.plots import (
     title_of,
     write,
 )
-from gtrans.lab.runs import Run, add_checkpoints, by_label, labelled_paths, labels_of, over_training
+from gtrans.lab.runs import Run, add_checkpoints, labelled_paths, labels_of, over_training
 from gtrans.libraries import ENGINE
 
 EXAMPLE = "gtrans analyse fusion --path checkpoints --plot weights.png"
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> None:
     """
     from gtrans.lab.runs import runs_of
 
-    given = by_label(labelled_paths(args.path))
+    given = labelled_paths(args.path)
     runs = runs_of(given)
     check_figure(args, [step.path for run in runs for step in run.steps])
     write(args, fusion_figure(runs, title_of(list(given))))

@@ -47,24 +47,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     files = parser.add_argument_group("files")
     files.add_argument("--path", required=True, metavar="CKPT", help="checkpoint")
     add_read(files)
-    files.add_argument(
-        "--out", required=True, metavar="DIR", help="folder for the pictures; made if missing"
-    )
+    files.add_argument("--out", required=True, metavar="DIR",
+        help="folder for the pictures; made if missing")
     what = parser.add_argument_group("what is drawn")
-    what.add_argument(
-        "--unit",
-        type=int,
-        default=1,
-        metavar="N",
+    what.add_argument("--unit", type=int, default=1, metavar="N",
         help="number of the unit in the split: a document, a piece of a long one, or the window of "
-        "a sentence, as the model reads it (default: %(default)s)",
-    )
-    what.add_argument(
-        "--sentences", metavar="A-B", help="only what the sentences A to B of the unit attend to"
-    )
-    what.add_argument(
-        "--kinds", nargs="+", choices=KINDS, help="only these kinds of attention (default: all)"
-    )
+        "a sentence, as the model reads it (default: %(default)s)")
+    what.add_argument("--sentences", metavar="A-B",
+        help="only what the sentences A to B of the unit attend to")
+    what.add_argument("--kinds", nargs="+", choices=KINDS,
+        help="only these kinds of attention (default: all)")
     add_device(parser.add_argument_group("size"))
 
 

@@ -25,7 +25,7 @@ from gtrans.errors import GtransError
 from gtrans.lab.attention import Location, attention_watched
 from gtrans.lab.measure import read_units
 from gtrans.lab.plots import Figure, Panel, Series, add_plot, check_figure, mean_of_runs, write
-from gtrans.lab.runs import Run, add_checkpoints, by_label, labelled_paths
+from gtrans.lab.runs import Run, add_checkpoints, labelled_paths
 from gtrans.libraries import ENGINE
 from gtrans.modules.attention import Pairs
 from gtrans.modules.group_attention import AttentionPlan
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> None:
     from gtrans.lab.runs import runs_of
     from gtrans.text.prepared_folder import prepared_files
 
-    runs = runs_of(by_label(labelled_paths(args.path)))
+    runs = runs_of(labelled_paths(args.path))
     files = [step.path for run in runs for step in run.steps]
     check_figure(args, [*files, *prepared_files(args.data)])
     found = [

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,19 +42,10 @@ PARTS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gtrans analyse scores``."""
-    parser.add_argument(
-        "--path",
-        required=True,
-        nargs="+",
-        metavar="[LABEL=]FILE",
-        help="JSON files with scores; FILE:SYSTEM for one of several systems",
-    )
-    parser.add_argument(
-        "--by",
-        required=True,
-        choices=PARTS,
-        help="length: of sentences; position: of a sentence in its document",
-    )
+    parser.add_argument("--path", required=True, nargs="+", metavar="[LABEL=]FILE",
+        help="JSON files with scores; FILE:SYSTEM for one of several systems")
+    parser.add_argument("--by", required=True, choices=PARTS,
+        help="length: of sentences; position: of a sentence in its document")
     parser.add_argument("--baseline", metavar="LABEL", help="also draw the differences from it")
     add_figure(parser)
 
@@ -107,30 +97,15 @@ class Scores:
                 f"{self.path}: it has no '{table}'; take a file of `gtrans score --json` with "
                 "s_bleu among its --metrics."
             )
-        with self._as_written():
-            found = {}
-            for row in rows:
-                score = row[METRIC][self.system]
-                name = f"{row['from']}+" if row["to"] is None else f"{row['from']}-{row['to']}"
-                tests = row.get("comparison", {}).get(METRIC, {}).get(self.system, {})
-                if score is not None:
-                    ends = _ends(tests.get("interval"))
-                    found[name] = Point(name, float(score), *ends), int(row["sentences"])
+        found = {}
+        for row in rows:
+            score = row[METRIC][self.system]
+            name = f"{row['from']}+" if row["to"] is None else f"{row['from']}-{row['to']}"
+            tests = row.get("comparison", {}).get(METRIC, {}).get(self.system, {})
+            if score is not None:
+                ends = tests.get("interval") or (None, None)
+                found[name] = Point(name, float(score), *ends), int(row["sentences"])
         return found
-
-    @contextmanager
-    def _as_written(self) -> Iterator[None]:
-        """Raises GtransError where the file is not built as `gtrans score` writes it."""
-        try:
-            yield
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError):
-            raise GtransError(
-                f"{self.path}: it was damaged or changed; write it again by `gtrans score --json`."
-            ) from None
-
-
-def _ends(interval: Any) -> tuple[float | None, float | None]:
-    return (float(interval[0]), float(interval[1])) if interval else (None, None)
 
 
 def read_scores(argument: str) -> Scores:
