@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-import subprocess
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,17 +18,12 @@ from support.untrained import task_for, untrained
 from torch import Tensor
 
 from gtrans.cli import main
-from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy
-from gtrans.decoding.loading import load_models
-from gtrans.decoding.options import SearchOptions
-from gtrans.decoding.translator import Translator
 from gtrans.errors import GtransError
-from gtrans.lab.analyses import cost
 from gtrans.lab.analyses.fusion import fusion_weights
 from gtrans.lab.analyses.maps import Axis, UnitText, attention_maps, of_sentences, unit_text
 from gtrans.lab.analyses.memory import Gain, MemoryGain, add_gains, gain_figure, random_memories
 from gtrans.lab.attention import Location, Measurements, Opening, Spread, watched
-from gtrans.lab.gradients import Distances, Reach, add_gradients, layer_gradients
+from gtrans.lab.gradients import Distances, Reach, add_gradients
 from gtrans.lab.runs import runs_of
 from gtrans.models.bert_context_transformer import BertContextConfig, BertContextTransformer
 from gtrans.models.concat_transformer import ConcatTransformer, ConcatTransformerConfig
@@ -48,7 +40,6 @@ SIZES: dict[str, Any] = {
     "encoder_attention_heads": 2, "decoder_attention_heads": 2,
 }  # fmt: skip
 GLOBAL = {f"{side}_global_layers": 1 for side in ("encoder", "decoder", "cross")}
-GROUP = dict.fromkeys(GLOBAL, 0)
 # Three sentences on both sides.
 SOURCE = torch.tensor([[BOS, A, B, EOS, BOS, C, EOS, BOS, B, EOS]])
 READ = torch.tensor([[BOS, C, EOS, BOS, A, A, EOS, BOS, B]])
@@ -150,17 +141,6 @@ def test_every_attention_is_seen(
         assert torch.equal(made(SOURCE, None, READ)[0], before)
 
 
-def test_observers_are_given_back_after_an_error() -> None:
-    model = built(GTransformer, GTransformerConfig(**SIZES, **GLOBAL))
-    attention = model.encoder.layers[0].self_attn
-    own: Any = lambda weights, plan: None  # noqa: E731
-    attention.observer = own
-    with pytest.raises(RuntimeError), watched(model):
-        raise RuntimeError
-    assert attention.observer is own
-    assert not model.encoder.layers[1].self_attn.gate.proj._forward_hooks
-
-
 @pytest.mark.parametrize("bias", [-2.0, 0.0, 3.0])
 def test_gates_begin_as_far_open_as_their_bias_says(bias: float) -> None:
     share = 1 / (1 + math.exp(bias))
@@ -212,24 +192,6 @@ def test_gradients_are_those_of_the_embedded_words() -> None:
     # Words of target sentences 2 and 1 see source sentences two back: 0; and none.
     assert reach.words["source", 2] == 4
     assert reach.mean("source", 2) == pytest.approx(sum(norms) / 4, rel=1e-4)
-
-
-def test_group_attention_reaches_no_other_sentence() -> None:
-    reach = reach_of(built(GTransformer, GTransformerConfig(**SIZES, **GROUP)))
-    assert reach.distances() == [-2, -1, 0, 1, 2]
-    for side in ("source", "target"):
-        for distance in reach.distances():
-            assert (reach.mean(side, distance) > 0) == (distance == 0)
-    # What follows a sentence is no input of its translation, and is not told of.
-    assert ("target", -1) not in reach.words
-
-
-def test_global_attention_reaches_all_and_what_is_far_can_be_left_out() -> None:
-    model = built(GTransformer, GTransformerConfig(**SIZES, **GLOBAL))
-    reach = reach_of(model)
-    assert all(reach.mean("source", distance) > 0 for distance in (-2, -1, 0, 1, 2))
-    assert all(reach.mean("target", distance) > 0 for distance in (0, 1, 2))
-    assert reach_of(model, farthest=1).distances() == [-1, 0, 1]
 
 
 def test_a_memory_knows_what_was_and_not_what_will_be() -> None:
@@ -308,7 +270,6 @@ def test_the_command(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixt
             for flag in ("--unique", "--bin 2", "--farthest 5")
         ),
         ("--path same={document} same={sentence}", "are both called same, as seeds of one"),
-        ("mpas --path {document}", "`gtrans analyse` has no 'mpas'; it has "),
         ("memory --path {document}", "its model has no recurrent memory"),
         ("fusion --path {document}", "its model fuses no groups of layers"),
         ("cost --path a={document} a={document}", "are both 'a'"),
@@ -320,9 +281,9 @@ def test_mistakes(
     words: str, message: str, tiny: TinyWorld, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["analyse", *words.format_map(tiny.checkpoints).split()]
-    if command[1] not in ("mpas", "fusion"):
+    if command[1] not in ("fusion",):
         command += ["--data", str(tiny.data), "--cpu"]
-    if command[1] not in ("mpas", "fusion", "cost") and "--units" not in command:
+    if command[1] not in ("fusion", "cost") and "--units" not in command:
         command += ["--units", "2"]
     assert main(command) == 1
     error = capsys.readouterr().err
@@ -338,57 +299,6 @@ def save(path: Path, model: Any, updates: int) -> Path:
 
 
 # ---- gradients and weights of layers -------------------------------------------------------------
-
-
-def test_gradients_by_finite_differences() -> None:
-    """The slope of the loss along a layer's gradient is the norm of that gradient."""
-    task = task_for("document")
-    model = untrained(task).double().eval()
-    criterion = ChunkedCrossEntropy(task, label_smoothing=0.1)
-    net_input = NET_INPUT
-    sample = {"target": TARGET, "ntokens": 7, "net_input": net_input}
-    found = layer_gradients(model, criterion, [sample, sample])
-    assert [(one.side, one.layer) for one in found] == [
-        ("encoder", 1), ("encoder", 2), ("decoder", 1), ("decoder", 2)
-    ]  # fmt: skip
-    assert all(parameter.grad is None for parameter in model.parameters())
-
-    def loss() -> float:
-        """By the definition of label smoothing, without the criterion."""
-        logits = model(**net_input)[0].log_softmax(-1)[0]
-        real = TARGET[0] != PAD
-        own = -logits[real].gather(1, TARGET[0][real][:, None]).squeeze(1)
-        symbols = logits.size(1)
-        spread = (-logits[real].sum(1) - own) * 0.1 / (symbols - 1)
-        return float((0.9 * own + spread).mean())
-
-    for one in found:
-        parameters = list(getattr(model, one.side).layers[one.layer - 1].parameters())
-        slopes: list[float] = []
-        directions = gradient_of(model, net_input, parameters)
-        for sign in (1, -1):
-            with torch.no_grad():
-                for parameter, direction in zip(parameters, directions, strict=True):
-                    parameter += sign * 1e-5 * direction
-                slopes.append(loss())
-                for parameter, direction in zip(parameters, directions, strict=True):
-                    parameter -= sign * 1e-5 * direction
-        slope = (slopes[0] - slopes[1]) / 2e-5
-        assert one.norm == pytest.approx(slope, rel=1e-3), one
-
-
-def gradient_of(model: Any, net_input: Any, parameters: list[Tensor]) -> list[Tensor]:
-    """The direction of the gradient, of length 1."""
-    logits = model(**net_input)[0][0]
-    real = TARGET[0] != PAD
-    loss = torch.nn.functional.cross_entropy(
-        logits[real], TARGET[0][real], label_smoothing=0.1 * logits.size(1) / (logits.size(1) - 1)
-    )
-    gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
-    parts = [torch.zeros_like(p) if g is None else g for p, g in
-             zip(parameters, gradients, strict=True)]  # fmt: skip
-    norm = math.sqrt(sum(float(part.square().sum()) for part in parts))
-    return [part / norm for part in parts]
 
 
 def test_bins_and_unique_words() -> None:
@@ -456,52 +366,6 @@ def test_the_command_over_training(tmp_path: Path, capsys: pytest.CaptureFixture
 # ---- several models, several checkpoints ---------------------------------------------------------
 
 
-def test_models_and_updates_in_one_figure(
-    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Over updates a line is the mean of all layers; the other model is a line of its own."""
-    state = torch.load(tiny.checkpoints["document"], weights_only=False)
-    state["optimizer_history"][-1]["num_updates"] = 6
-    (tmp_path / "run").mkdir()
-    early = tmp_path / "run" / "checkpoint_1_6.pt"
-    torch.save(state, early)
-    (tmp_path / "run" / "checkpoint_last.pt").symlink_to(tiny.checkpoints["other"])
-    paths = [f"moving={tmp_path / 'run'}", f"still={tiny.checkpoints['document']}"]
-    plot = tmp_path / "plot.svg"
-    options = ["--data", str(tiny.data), "--cpu", "--units", "3", "--layer-gradients", "--json"]
-    assert main(["analyse", "--path", *paths, *options, "--plot", str(plot)]) == 0
-    printed = capsys.readouterr()
-    named = [early, tmp_path / "run" / "checkpoint_last.pt", tiny.checkpoints["document"]]
-    for count, path in enumerate(named, start=1):
-        assert f"{path}: checkpoint {count} of 3" in printed.err
-    found = json.loads(printed.out)
-    assert [(one["label"], one["updates"]) for one in found] == [
-        ("moving", 6), ("moving", 12), ("still", 12)
-    ]  # fmt: skip
-    figure = json.loads(plot.with_suffix(".json").read_text())
-    panels = {panel["title"]: panel for panel in figure["panels"]}
-    lines = {one["label"]: one for one in panels["decoder: cross attention"]["series"]}
-    assert {"moving, global", "still, group", "at most moving, global"} <= set(lines)
-    assert lines["at most moving, global"]["kind"] == "limit"
-    ends = [lines[f"at most {name}, global"]["points"][-1] for name in ("moving", "still")]
-    assert ends[0] == ends[1] and ends[0]["x"] == 12
-    seen = [one for one in found[1]["attention"] if
-            (one["side"], one["kind"], one["range"]) == ("encoder", "self", "group")]  # fmt: skip
-    mean = SimpleNamespace(bits=sum(one["entropy"] * one["queries"] for one in seen),
-                           queries=sum(one["queries"] for one in seen))  # fmt: skip
-    lines = {one["label"]: one for one in panels["encoder: self attention"]["series"]}
-    encoder = lines["moving, group"]
-    assert [point["x"] for point in encoder["points"]] == [6, 12]
-    assert encoder["points"][1]["y"] == pytest.approx(mean.bits / mean.queries)
-    gates = {one["label"] for one in panels["gates"]["series"]}
-    assert {"moving, decoder cross", "still, encoder self"} <= gates
-    norms = panels["gradients of encoder layers"]["series"]
-    assert [one["label"] for one in norms] == [
-        *("moving, layer 1", "moving, layer 2", "still, layer 1", "still, layer 2")
-    ]
-    assert norms[0]["points"][0]["y"] == pytest.approx(found[0]["layer_gradients"][0]["norm"])
-
-
 # ---- maps ----------------------------------------------------------------------------------------
 
 
@@ -543,6 +407,15 @@ def test_words_and_weights_of_a_document() -> None:
     assert some["decoder-cross-global-layer-2"].keys.labels == text.source.labels
 
 
+def weights_of(attention: Any, query: Tensor, key: Tensor) -> Tensor:
+    """softmax(QK / sqrt(d)), ``(heads, queries, keys)``."""
+    q, k = (
+        projection(states).view(len(states), 2, 8).transpose(0, 1)
+        for projection, states in ((attention.q_proj, query), (attention.k_proj, key))
+    )
+    return (q @ k.transpose(1, 2) / math.sqrt(8)).softmax(-1)
+
+
 def test_writing_to_a_memory_and_reading_it() -> None:
     """Sentence 2 reads what sentence 1 has written; both by their weights as defined."""
     model = model_of(memory_size=3).eval()
@@ -575,31 +448,6 @@ def test_writing_to_a_memory_and_reading_it() -> None:
         # The memory of sentence 2: rows 3 to 6 of those of all sentences.
         expected = weights_of(memory.output_attn, h[4:7], keys[3:6])
         assert read.weights[:, 4:7].allclose(expected, atol=1e-6)
-
-
-def weights_of(attention: Any, query: Tensor, key: Tensor) -> Tensor:
-    """softmax(QK / sqrt(d)), ``(heads, queries, keys)``."""
-    q, k = (
-        projection(states).view(len(states), 2, 8).transpose(0, 1)
-        for projection, states in ((attention.q_proj, query), (attention.k_proj, key))
-    )
-    return (q @ k.transpose(1, 2) / math.sqrt(8)).softmax(-1)
-
-
-def test_a_context_that_is_read_apart() -> None:
-    """The words of the neighbours are beside those of the current sentence."""
-    sizes = {**SIZES, "encoder_layers": 1, "decoder_layers": 1}
-    options = BertContextConfig(context_input="words", context_layers=1, **sizes)
-    model, task = built(BertContextTransformer, options, "window"), task_for("window")
-    net_input = {**WINDOW, "current": torch.tensor([1])}
-    text = unit_text(model, task, net_input, torch.tensor([[B, EOS]]))
-    maps = {one.name: one for one in attention_maps(model, net_input, text)}
-    context = maps["decoder-context-layer-1"]
-    assert context.queries.labels == ("b", "</s>")
-    assert context.keys.labels == ("<s>", "a", "b", "</s>", "<s>", "b", "</s>")
-    assert maps["encoder-context-layer-1"].queries.labels == ("<s>", "c", "</s>")
-    (cross,) = (one for one in maps.values() if one.place.kind == "cross")
-    assert cross.keys.labels == ("<s>", "c", "</s>")
 
 
 @pytest.mark.long
@@ -639,17 +487,6 @@ def test_the_gallery(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixt
 # ---- information gain ----------------------------------------------------------------------------
 
 
-def test_gain_by_hand() -> None:
-    """A trained head that is sure, another that is not, against uniform weights over 4 keys."""
-    gain = Gain()
-    uniform = torch.full((2, 1, 4), 0.25)
-    gain.add(torch.tensor([[[1.0, 0, 0, 0]], [[0.25] * 4]]), uniform)
-    assert (gain.entropy, gain.random_entropy, gain.gain) == pytest.approx((1, 2, 1))
-    assert gain.divergence == pytest.approx(1)
-    gain.add(uniform, uniform)
-    assert (gain.queries, gain.gain, gain.divergence) == (2, pytest.approx(0.5), pytest.approx(0.5))
-
-
 def test_a_memory_that_is_sure_gains_all_bits() -> None:
     """Update Attention that looks at the first word of 4 alone, next to one that knows nothing."""
     model = model_of(memory_size=3).eval()
@@ -686,43 +523,6 @@ def test_a_memory_that_is_sure_gains_all_bits() -> None:
 
 
 # ---- cost ----------------------------------------------------------------------------------------
-
-
-def test_memory_is_what_was_taken_since(repo: Path) -> None:
-    """64 MB that are gone again are in the peak; what was gone before is not in what is added."""
-    code = """
-from gtrans.lab.analyses import cost as resident
-earlier = [bytes(20_000) for _ in range(5000)]
-del earlier
-before = resident.forget_peak()
-taken = bytearray(b"x") * (64 * 2**20)
-del taken
-print(bool(resident._status("VmHWM")), resident.peak() - before)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=repo, capture_output=True, text=True, check=True
-    )
-    known, added = done.stdout.split()
-    if known == "False":
-        pytest.skip("this system does not tell the memory of a process")
-    assert 60 * 2**20 < int(added) < 70 * 2**20
-
-
-def test_translations_are_as_long_as_their_sources(
-    tiny: TinyWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """24 tokens in chunks of 8: a document model reads them at once, a sentence model does not."""
-    for name, expected in (("document", [3]), ("sentence", [1, 1, 1])):
-        models, task = load_models([str(tiny.checkpoints[name])], None, cpu=True)
-        search = SearchOptions(beam=2, max_len_a=1, max_len_b=0, min_len=8)
-        translator = Translator(models, task, str, search)
-        rows = cost._rows(translator, 24, 8)
-        assert [len(translator.decode([row])[0]) for row in rows] == expected
-        written: list[int] = []
-        monkeypatch.setattr(Translator, "_text", lambda _, tokens, w=written: w.append(len(tokens)))
-        translator.decode(cost._rows(translator, 8, 8))
-        assert written == [9]  # with the end of the sentence
-        monkeypatch.undo()
 
 
 @pytest.mark.long

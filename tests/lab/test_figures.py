@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.runs import train
-from support.tiny_models import TinyWorld
 
 from gtrans.cli import main
 from gtrans.errors import GtransError
@@ -95,25 +93,6 @@ def test_what_is_drawn_are_the_numbers() -> None:
     # Bars of one category lie side by side.
     lefts = sorted((bar.get_x(), bar.get_x() + bar.get_width()) for bar in drawn.axes[1].patches)
     assert all(end <= begin + 1e-9 for (_, end), (begin, _) in pairwise(lefts))
-
-
-@pytest.mark.parametrize("count", [2, 7, 30])
-def test_a_long_legend_hides_no_line(count: int) -> None:
-    label = "G-Transformer, gates a little open, decoder cross"
-    series = [Series(f"{label} {n}", (Point(1, n), Point(2, n + 1.0)), n) for n in range(count)]
-    panels = tuple(Panel(f"p{n}", "updates", "bits", tuple(series)) for n in range(4))
-    drawn = draw(Figure("", panels))
-    drawn.draw_without_rendering()
-    axes = drawn.axes[:4]
-    legends = [it.get_legend().get_window_extent() for it in axes]
-    inside = [it.get_window_extent() for it in axes]
-    for legend, panel in zip(legends, inside, strict=True):
-        assert legend.overlaps(panel) == (count < 7)
-        assert all(panel.width / 3 < panel.height < panel.width for panel in inside)
-        if count >= 7:  # nor does it reach into another panel, or out of the figure
-            assert not any(legend.overlaps(other) for other in inside)
-            assert drawn.bbox.x0 <= legend.x0 and legend.x1 <= drawn.bbox.x1
-            assert drawn.bbox.y0 <= legend.y0
 
 
 def test_bars_stand_over_their_own_categories() -> None:
@@ -249,30 +228,6 @@ def test_what_is_done_twice_counts_once(tmp_path: Path) -> None:
     assert not found.epochs and not found.series("valid", "loss") and found.updates == 15
 
 
-def test_what_is_no_number_is_left_out(tmp_path: Path) -> None:
-    found = history(tmp_path, SIMPLE.replace("loss=7.5", "loss=nan").replace("=181.02", "=None"))
-    assert found.series("train", "loss") == [(10, 8.5), (30, 7)]
-    assert found.series("train", "ppl") == [(10, 362.04)]
-
-
-def test_a_run(tiny: TinyWorld, tmp_path: Path) -> None:
-    """Epochs alone, where no line came between; then the log of every update."""
-    log = tmp_path / "run" / "train.log"
-    options = ("--log-format", "json", "--patience", "9", "--log-file", log)
-    log.parent.mkdir()
-    assert not train(tiny.run, tiny.data, log.parent, *options, updates=3).status
-    found = read_history(log.parent)
-    assert found.training == found.epochs and found.updates == 3
-    ((updates, loss),) = found.series("valid", "loss")
-    assert updates == 3 and 0 < loss < 20
-    more = train(tiny.run, tiny.data, log.parent, *options, "--log-interval", "1", updates=5)
-    assert not more.status
-    found = read_history(log)
-    assert [record.updates for record in found.training] == [4, 5]
-    assert [updates for updates, _ in found.series("valid", "loss")] == [3, 5]
-    assert {"loss", "gnorm", "lr", "wall"} <= set(found.names("train"))
-
-
 # ---- scores --------------------------------------------------------------------------------------
 
 
@@ -378,23 +333,3 @@ def test_mistakes_of_scores(files: Path, capsys: pytest.CaptureFixture[str]) -> 
         (["both.json:bad", "--plot", "both.png"], "is the input 'both.json'"),
     ):
         refused(capsys, ["scores", "--by", "length", "--path", *words], message)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        {"systems": []},
-        {"systems": {"a": {}}},
-        {"systems": {"a": {}}, "by_sentence_length": [3]},
-        {"systems": {"a": {}}, "by_sentence_length": [{"s_bleu": {"a": 1}}]},
-        {"systems": {"a": {}}, "by_sentence_length": [
-            {"s_bleu": {"a": 1}, "from": 1, "to": 2, "sentences": 3, "comparison": 4}
-        ]},
-    ],
-)  # fmt: skip
-def test_a_file_that_was_changed(
-    content: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "changed.json"
-    path.write_text(json.dumps(content))
-    refused(capsys, ["scores", "--path", str(path), "--by", "length"], str(path))

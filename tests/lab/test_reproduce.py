@@ -25,9 +25,6 @@ needs_snakemake = pytest.mark.skipif(
     find_spec("snakemake") is None, reason="the extra `experiments` is not installed"
 )
 NOT_AT_TINY = {"fusion-T5", "bert-context-T5.2"}
-OWN = [it for it in read_catalogue() if it.startswith("results-")]
-
-
 def plan(*tables: str, **request: Any) -> Plan:
     return Plan({"scale": "tiny", "tables": tables, **request})
 

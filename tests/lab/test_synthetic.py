@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -13,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from support import synthetic_corpus
 
 from gtrans.cli import main
@@ -29,7 +26,6 @@ from gtrans.lab.synthetic import (
     SPEECH,
     THINGS,
     VERBS,
-    generate_document,
 )
 
 Item = dict[str, Any]
@@ -147,21 +143,6 @@ def test_files(corpus: Path) -> None:
                 assert re.fullmatch(r"[A-Z][^\W\d_]*(,? [^\W\d_]+)+[.?]", sentence), sentence
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.integers(), st.sampled_from(PHENOMENA), st.sampled_from(DISTANCES), st.integers(0, 3))
-def test_links_name_the_nearest_cue(seed: int, name: str, distance: int, lead: int) -> None:
-    length = distance + 1 + lead
-    document = generate_document(random.Random(seed), length, (name, distance))
-    assert len(document.source) == len(document.target) == length
-    assert (document.links[-1].phenomenon, document.links[-1].distance) == (name, distance)
-    for link in document.links:
-        nearest = max(i for i in range(link.use) if cue(link.phenomenon, document.source[i]))
-        assert nearest == link.cue
-        told = answer(link.phenomenon, document.source[nearest], document.target[nearest])
-        assert says(link.phenomenon, told, document.target[link.use])
-    assert len(set(document.source)) == length
-
-
 def test_cue_at_its_distance_and_not_nearer(items: list[Item]) -> None:
     for item in items:
         name, source, target = item["phenomenon"], item["source"], item["target"]
@@ -229,24 +210,6 @@ def test_mistakes_end_with_one_line(
     assert error.startswith(f"gtrans: error: {message}")
     assert error.count("\n") == 1
     assert not (tmp_path / "new").exists()
-
-
-def test_a_failure_leaves_the_old_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_corpus(tmp_path, seed=1, docs=200, items=2)
-    (tmp_path / "notes.txt").write_text("mine")
-    before = contents(tmp_path)
-    write_bytes = Path.write_bytes
-
-    def full_disk(path: Path, data: bytes) -> int:
-        if "lexical" in path.name:
-            write_bytes(path, data[:10])
-            raise OSError(28, "No space left on device")
-        return write_bytes(path, data)
-
-    monkeypatch.setattr(Path, "write_bytes", full_disk)
-    with pytest.raises(GtransError, match="the disk is full"):
-        write_corpus(tmp_path, seed=2, docs=200, items=2)
-    assert contents(tmp_path) == before
 
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

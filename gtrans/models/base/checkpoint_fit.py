@@ -64,7 +64,8 @@ def described_model(
     model = ARCH_MODEL_REGISTRY.get(str(options.get("_name")))
     if not isinstance(model, type) or not issubclass(model, DocumentModel):
         return None
-    known = {"_name", *model.options.__dataclass_fields__}
+    # The parameters are those of the checkpoint, whatever the training began with.
+    known = {"_name", *model.options.__dataclass_fields__} - {"init_xlmr"}
     with reading(path, "the model that its options describe"):
         named = Namespace(**{name: value for name, value in options.items() if name in known})
         return model, resolve_sizes(named, model.options, model.presets)
