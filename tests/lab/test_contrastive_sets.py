@@ -62,12 +62,6 @@ def test_consistency_as_published(tmp_path: Path) -> None:
     assert (infl[0].phenomenon, infl[0].cue) == ("ellipsis_infl", "source")
 
 
-def test_only_the_best_of_a_group_counts(tmp_path: Path) -> None:
-    items = read_items(consistency(tmp_path, *[CONSISTENT] * 3), "consistency")
-    scores = [[-1.0, -2.0, -3.0], [-2.0, -3.0, -1.0], [-1.0, -1.0, -2.0]]
-    assert tabulate(items, outcomes_of(items, scores))["deixis_test"][1].right == 1
-
-
 # --- Bawden et al. -------------------------------------------------------------
 
 
@@ -348,18 +342,11 @@ RAIN_FOLDER = "templates/2_coreference_step/pleonastic/rain"
 MISTAKES: dict[str, tuple[str, list[tuple[dict[str, str], str]]]] = {
     "consistency": ("set.json", [
         ({"set.json": entry(src=None)}, "instance 2: 'src' must be a text that is not empty"),
-        ({"set.json": entry(src="You . _eos ")}, "instance 2: 'src' has a sentence that is empty"),
-        ({"set.json": entry(dst=["a _eos b"])}, "'dst' must be a list of at least two candidates."),
         ({"set.json": entry(dst=["a _eos b", "a"])}, "of 'dst' has 1 sentences, but 'src' has 2."),
         ({"set.json": entry(true_ind=3)}, "'true_ind' is 3, but 'dst' has 3 candidates."),
-        ({"set.json": entry(true_ind=True)}, "'true_ind' must be a whole number, but is true."),
-        ({"set.json": entry(ctx_dist=-1)}, "'ctx_dist' must be at least 0, but is -1."),
-        ({"set.json": "[]"}, "holds no contrastive item."),
-        ({"set.json": "3"}, "set.json: must hold a JSON array or object."),
         ({"set.json": "[\n{"}, "set.json: not JSON"),
     ]),
     "discevalmt": ("set.json", [
-        ({"set.json": block([])}, "instance 5: a block must be a JSON object."),
         ({"set.json": block({"src": ["a", "b"]})}, "'trg' must be a list of JSON objects."),
         ({"set.json": block({"src": ["a", "b"], "trg": [{"correct": ["a", "b"]}]})},
          "instance 5: 'incorrect' must be a list of"),
@@ -370,11 +357,7 @@ MISTAKES: dict[str, tuple[str, list[tuple[dict[str, str], str]]]] = {
     "contracat": ("templates", [
         ({f"{RAIN_FOLDER}/genders.txt": "n\nn\n"}, "en.txt.gz has 3 lines, but genders.txt has 2."),
         ({f"{RAIN_FOLDER}/genders.txt": "n\nm\nn\n"}, "de.txt:1: the lines of an example"),
-        ({f"{RAIN_FOLDER}/genders.txt": "x\n" * 3}, "genders.txt has 'x', not m, f or n"),
-        ({f"{RAIN_FOLDER}/genders.txt": "mm\n" * 3}, "genders.txt has 'mm', not m, f or n"),
         ({f"{RAIN_FOLDER}/de.txt": "a <SEP> Er.\n" * 3}, "must differ in er, sie"),
-        ({f"{RAIN_FOLDER}/de.txt": "a <SEP> Er.\n" * 2 + "a\n"}, "de.txt:3: has no <SEP>"),
-        ({f"{RAIN_FOLDER}/de.txt": "<SEP> Er.\n<SEP> Sie.\n<SEP> Es.\n"}, "a sentence of the"),
         ({"templates/3_gender_step/big/genders.txt": "f\nf\nf\nfm\nfm\nfm\n"},
          "genders.txt:4: has 'fm', but line 1 has 'f';"),
         ({"templates/x/en.txt": "a\n", "templates/x/de.txt": "b\n"},
@@ -476,13 +459,3 @@ def test_the_published_sets(name: str, published_sets: Path) -> None:
     controlled = random_contexts(items).items
     changed = [item.source != new.source for item, new in zip(items, controlled, strict=True)]
     assert sum(changed) > 0.9 * sum(item.context > 0 for item in items)
-
-
-# By format: the sets, their items with a right candidate, the accuracy that random scores have on
-# average, and the items whose candidates do not differ in words (for translations).
-JUDGED: dict[str, tuple[str, int, float, list[str]]] = {
-    "contrapro": ("contrapro-ende", 12000, (11969 / 3 + 31 / 4) / 12000, []),
-    "contracat": ("contracat-templates-ende", 33093, 1 / 3, []),
-    "large-pronoun": ("large-pronoun-enfr", 14000, 1 / 2, []),
-    "consistency": ("consistency-enru/*", 6000, 0.0, ["ellipsis_infl-402"]),
-}
