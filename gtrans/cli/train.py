@@ -47,8 +47,8 @@ def hand_over(argv: Sequence[str]) -> None:
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
     from gtrans.cli.shared.fairseq_commands import parse
+    from gtrans.option_types import check_limits
     from gtrans.train.launch import launch
-    from gtrans.train.limits import check_limits
 
     words = [word for word in words if word != VERBOSE]
     of_file = words[: len(words) - len(own)] if config is not None else []

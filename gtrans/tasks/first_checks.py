@@ -19,13 +19,13 @@ from gtrans.libraries import require
 from gtrans.models.base.fusion import used_groups
 from gtrans.models.base.model import DocumentModel
 from gtrans.models.base.presets import resolve_sizes
+from gtrans.option_types import check_limits
 from gtrans.tasks.options import data_folders, mix_weights, model_class
 from gtrans.tasks.parts.eval_bleu import SCORES, how_to_translate, logged_scores, reference_files
 from gtrans.tasks.split_files import split_pair
 from gtrans.text.reader import read_documents
 from gtrans.train.begin import check_training
 from gtrans.train.folder import LAST, RunFolder
-from gtrans.train.limits import check_limits
 
 _LOSSES = ("loss", "nll_loss", "ppl", "accuracy")
 

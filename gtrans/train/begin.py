@@ -21,7 +21,7 @@ from fairseq.distributed import utils as distributed_utils
 from omegaconf import DictConfig, OmegaConf
 
 from gtrans.checkpoints.identity import STATE, ModelIdentity
-from gtrans.checkpoints.reading import read_checkpoint, reading
+from gtrans.checkpoints.reading import check_values, read_checkpoint, reading
 from gtrans.data.vocabulary import Vocabulary
 from gtrans.environment import check_environment
 from gtrans.errors import GtransError
@@ -139,8 +139,11 @@ def begin(cfg: Any, model: Any, task: Any) -> Plan | None:
         SystemExit: under fairseq's own commands the run in the folder is finished.
     """
     root = training_options(cfg)
-    if root is None:
-        return None
+    return None if root is None else begin_run(root, model, task)
+
+
+def begin_run(root: Any, model: Any, task: Any) -> Plan:
+    """As :func:`begin`, with all options of a training; ``model`` may be one of fairseq's own."""
     check_training(root)
     run = _Run(root, model, task)
     plan = _agreed(root, run.plan)
@@ -155,11 +158,11 @@ def begin(cfg: Any, model: Any, task: Any) -> Plan | None:
             "to do"
         )
     if not _own_main.get():
-        _under_fairseq(root, model, task, plan)
+        _under_fairseq(root, task, plan)
     return plan
 
 
-def _under_fairseq(root: Any, model: Any, task: Any, plan: Plan) -> None:
+def _under_fairseq(root: Any, task: Any, plan: Plan) -> None:
     """End, reject or tell what fairseq's own commands would do otherwise than the plan."""
     if plan.finished is not None:
         raise SystemExit(0)  # fairseq would make one more update
@@ -170,7 +173,7 @@ def _under_fairseq(root: Any, model: Any, task: Any, plan: Plan) -> None:
         )
     halves = [f"--{name}" for name in ("fp16", "bf16") if root.common[name]]
     inexact = {
-        "the memories of streams": model.units[0] == "stream",
+        "the memories of streams": str(group_of(root, "model").get("unit")) == "stream",
         f"the parameters in fp32 ({' '.join(halves)})": bool(halves),
         "the count of --patience": root.checkpoint.patience > 0,
         "the batches of later epochs": not hasattr(task, "training_files"),
@@ -272,7 +275,9 @@ class _Run:
         found, remark = self.folder.newest()
         if found is None:
             return self._anew(now, None, None)
-        if not _starts_as(found, now, "--finetune-from-model"):
+        start = now["start"].get(flag := "--finetune-from-model")
+        begun = ((found.made_from or {}).get("start") or {}).get(flag)
+        if start is not None and not compare.same_file(begun, start):
             why = f"to start from --finetune-from-model {self.cfg.finetune_from_model}"
             return self._anew(now, why, None)
         return self._further(found, now, [remark] if remark else [])
@@ -318,7 +323,7 @@ class _Run:
         old, new = (str(group_of(side, "task").get("data")) for side in (found.options, options))
         return [
             *compare.different_start(found.made_from or {}, now, (old, new)),
-            *compare.different_options(found.options, options, self.model.presets),
+            *compare.different_options(found.options, options, getattr(self.model, "presets", {})),
         ]
 
     def _check_optimizer(self, found: RunCheckpoint) -> None:
@@ -376,7 +381,9 @@ class _Run:
         Raises:
             GtransError: there is no such checkpoint, or it has another vocabulary or preparation.
         """
-        recorded = ModelIdentity.of_checkpoint(read_checkpoint(path, in_memory=False), path)
+        state = read_checkpoint(path, in_memory=False)
+        check_values(state["model"], f"{flag} {path}")
+        recorded = ModelIdentity.of_checkpoint(state, path)
         if recorded is None:
             return [f"{flag} {path}: identity unknown: it does not say which vocabulary it has"]
         differences = recorded.differences(self.identity())
@@ -398,12 +405,3 @@ class _Run:
                     f"{flag} {start} lies in --save-dir, whose checkpoints are moved away; give "
                     "another --save-dir."
                 )
-
-
-def _starts_as(found: RunCheckpoint, now: MadeFrom, flag: str) -> bool:
-    """Whether the run in the folder started from what ``flag`` names, if it names anything."""
-    file = now["start"].get(flag)
-    known = (found.made_from or {}).get("start", {}).get(flag)
-    # A file that is gone is known by its path.
-    key = "path" if file is not None and file["digest"] is None else "digest"
-    return file is None or (known is not None and known[key] == file[key])

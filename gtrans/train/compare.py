@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from argparse import Namespace
 from collections.abc import Collection, Iterable, Mapping
@@ -34,29 +33,27 @@ _COMPARED = {
     "optimization": "lr clip_norm sentence_avg use_bmuf skip_remainder_batch",
 }
 # Units and languages are those of the model, which has them as they were understood.
-_FREE: dict[str, Collection[str]] = {
-    "task": (
-        *("data", "bert_cache", "bert_cache_gb", "init_from", "init_dict", "restart"),
-        *("dataset_impl", "update_freq", "num_batch_buckets", "load_alignments", "valid_subset"),
-        *("eval_bleu", "eval_bleu_args", "eval_bleu_detok", "eval_bleu_detok_args"),
-        *("eval_tokenized_bleu", "eval_bleu_remove_bpe", "eval_bleu_print_samples"),
-        *("eval_bleu_documents", "eval_bleu_reference"),
-        *("patience_unit", "save_without_validation", "source_lang", "target_lang"),
-        *UNIT_FIELDS,
-    ),
-    "model": ("init_xlmr", "checkpoint_activations"),
-    # Neither changes what is learned.
-    "criterion": ("softmax_rows", "report_accuracy"),
-    "optimizer": ("tpu",),
-    "lr_scheduler": (),
+_TRANSLATED = (
+    "eval_bleu_args eval_bleu_documents eval_bleu_reference eval_bleu_remove_bpe eval_bleu_detok "
+    "eval_bleu_detok_args eval_tokenized_bleu"
+)  # which translations are scored in validation, and against what
+_FREE = {
+    "task": "data bert_cache bert_cache_gb init_from init_dict restart dataset_impl update_freq "
+    "num_batch_buckets load_alignments valid_subset eval_bleu eval_bleu_print_samples "
+    f"patience_unit save_without_validation source_lang target_lang {_TRANSLATED} "
+    f"{' '.join(UNIT_FIELDS)}",
+    "model": "init_xlmr checkpoint_activations",
+    "criterion": "softmax_rows report_accuracy",  # neither changes what is learned
+    "optimizer": "tpu",
+    "lr_scheduler": "",
+}
+# What the validation scores are of, besides the translations.
+_JUDGED = {
+    "checkpoint": "best_checkpoint_metric maximize_best_checkpoint_metric",
+    "dataset": "valid_subset combine_valid_subsets max_valid_steps",
 }
 # The criterions with the same options, losses and gradients.
 _ALIKE = ("chunked_cross_entropy", "label_smoothed_cross_entropy", "multi_level_cross_entropy")
-# Which translations are scored, and against what.
-_TRANSLATED = (
-    *("eval_bleu_args", "eval_bleu_documents", "eval_bleu_reference", "eval_bleu_remove_bpe"),
-    *("eval_bleu_detok", "eval_bleu_detok_args", "eval_tokenized_bleu"),
-)
 # Of a folder in the format of transformers, what its model consists of.
 _MODEL_FILES = ("config.json", "*.safetensors", "*.bin", "*.index.json")
 _DIGEST = 64  # characters
@@ -110,7 +107,7 @@ def _compared(group: str, options: Options, presets: Mapping[str, Options]) -> S
         others |= {name for part in options.values() if isinstance(part, Mapping) for name in part}
     if group in _COMPARED:
         return {name: settings[name] for name in _COMPARED[group].split() if name in settings}
-    free = {*_FREE[group], *others} - {"_name"}
+    free = {*_FREE[group].split(), *others} - {"_name"}
     settings = {name: value for name, value in settings.items() if name not in free}
     if group == "model":
         preset = presets.get(str(settings.get("_name")), {})
@@ -144,29 +141,16 @@ def judged_by(options: Options, scores: Collection[str]) -> Settings:
         the values by flag: the metric, its direction, the set whose scores count (the first of
         several), and for scores of translations the search and its reference.
     """
-    checkpoint, dataset = group_of(options, "checkpoint"), group_of(options, "dataset")
-    metric = str(checkpoint.get("best_checkpoint_metric", "loss"))
-    found: Settings = {
-        "--best-checkpoint-metric": metric,
-        "--maximize-best-checkpoint-metric": bool(
-            checkpoint.get("maximize_best_checkpoint_metric", False)
-        ),
-        "--valid-subset": str(dataset.get("valid_subset", "valid")).split(",")[0],
-        "--combine-valid-subsets": dataset.get("combine_valid_subsets"),
-        "--max-valid-steps": dataset.get("max_valid_steps"),
+    found = {
+        _flag(group, name): group_of(options, group).get(name)
+        for group, names in _JUDGED.items()
+        for name in names.split()
     }
-    if metric in scores:
+    found["--valid-subset"] = str(found["--valid-subset"]).split(",")[0]
+    if found["--best-checkpoint-metric"] in scores:
         task = group_of(options, "task")
-        # Arguments in another order or with other spaces are the same.
-        found |= {_flag("task", name): _parsed(task.get(name)) for name in _TRANSLATED}
+        found |= {_flag("task", name): task.get(name) for name in _TRANSLATED.split()}
     return found
-
-
-def _parsed(value: Any) -> Any:
-    try:
-        return json.loads(value) if isinstance(value, str) else value
-    except ValueError:
-        return value
 
 
 def judged_otherwise(recorded: Settings, now: Settings) -> list[str]:
@@ -233,23 +217,10 @@ def made_from(
 
 
 def recorded_in(state: Mapping[str, Any], path: str | Path) -> MadeFrom | None:
-    """What the run of a checkpoint is made from; None if the checkpoint does not say.
-
-    Raises:
-        GtransError: what it says has not the form of :data:`MadeFrom`.
-    """
-    found = (state.get("task_state") or {}).get("run")
-    if not found:
-        return None
+    """What the run of a checkpoint is made from; None if the checkpoint does not say."""
     with reading(path, "what it says of its run"):
-        for value in (found.get("data"), *_texts(found.get("start") or {})):
-            if not isinstance(value, str | None):
-                raise TypeError(f"{value!r:.40} is no text")
-    return dict(found)
-
-
-def _texts(start: Mapping[str, Any]) -> list[Any]:
-    return [text for flag, file in start.items() for text in (flag, file["path"], file["digest"])]
+        found = (state.get("task_state") or {}).get("run")
+        return dict(found) if found else None
 
 
 def _digest_of(path: Path) -> str | None:
@@ -280,18 +251,17 @@ def different_start(recorded: Options, now: MadeFrom, data: tuple[str, str]) -> 
     starts = recorded.get("start", now["start"]), now["start"]
     for flag in sorted({**starts[0], **starts[1]}):
         before, after = (start.get(flag) for start in starts)
-        if not _same(before, after):
+        if not same_file(before, after):
             names = ["none" if file is None else file["path"] for file in (before, after)]
             same_name = names[0] == names[1]
             found.append(
-                f"{flag} {names[0]} (it has changed)"
-                if same_name
-                else f"{flag} {names[0]} -> {names[1]}"
+                f"{flag} {names[0]} {'(it has changed)' if same_name else f'-> {names[1]}'}"
             )
     return found
 
 
-def _same(old: Options | None, new: Options | None) -> bool:
+def same_file(old: Options | None, new: Options | None) -> bool:
+    """Whether two starts are the same, by what is in the file; one that is gone, by its path."""
     if old is None or new is None:
         return old is new
     key = "digest" if old["digest"] and new["digest"] else "path"

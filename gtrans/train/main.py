@@ -24,7 +24,7 @@ from omegaconf import OmegaConf
 
 from gtrans.errors import GtransError
 from gtrans.files import copy_file, unwritable
-from gtrans.train.begin import Plan, own_main
+from gtrans.train.begin import Plan, begin_run, own_main
 from gtrans.train.compare import group_of
 from gtrans.train.folder import LAST, RunFolder
 from gtrans.train.signals import INTERRUPTED, OF_CTRL_C, STOPPED, Signals, tell
@@ -35,6 +35,8 @@ _details = logging.getLogger("fairseq_cli.train")  # whose lines --verbose shows
 
 _LONGEST = 10.0  # seconds in which the thread that loads batches ends
 _RESETS = ("optimizer", "lr_scheduler", "meters", "dataloader")
+_CHOSEN = ("model", "task", "criterion", "optimizer", "lr_scheduler")
+_SIZES = ("max_tokens", "batch_size", "update_freq", "lr", "max_update", "max_epoch", "seed")
 _BOARDS = ("tensorboard_logdir", "wandb_project", "aim_repo", "aim_run_hash", "azureml_logging")
 
 
@@ -73,7 +75,7 @@ class Training:
         model = self.task.build_model(cfg.model)
         # Models of fairseq's own do not ask what to do in the folder.
         plan = getattr(model, "training_plan", None)
-        self.plan: Plan = plan or _without_comparison(cfg, self.folder)
+        self.plan: Plan = plan or begin_run(cfg, type(model), self.task)
         if self.plan.finished is not None:
             return
         criterion = self.task.build_criterion(cfg.criterion)
@@ -145,25 +147,16 @@ class Training:
     def _summarise(self, model: Any) -> None:
         """Say in a few lines of the log what the training is."""
         cfg, parameters = self.cfg, list(model.parameters())
-        names = {
-            group: group_of(cfg, group).get("_name")
-            for group in ("model", "task", "criterion", "optimizer", "lr_scheduler")
-        }
-        sizes = {
-            name: options[name]
-            for options in (cfg.dataset, cfg.optimization)
-            for name in ("max_tokens", "batch_size", "update_freq", "lr", "max_update", "max_epoch")
-            if options.get(name)
-        }
-        start = [
-            f"{flag} {it['path']}" for flag, it in self.plan.made_from.get("start", {}).items()
-        ]
+        chosen = [group_of(cfg, group).get("_name") for group in _CHOSEN]
+        sizes = {**cfg.dataset, **cfg.optimization, "seed": cfg.common.seed}
+        start = [f"{flag} {it['path']}" for flag, it in self.plan.made_from["start"].items()]
         for line in (
-            ", ".join(f"{name} {value}" for name, value in {**names, **sizes}.items()),
+            ", ".join(map(str, chosen)),
+            ", ".join(f"{name} {sizes[name]}" for name in _SIZES if sizes[name]),
             f"num. shared model params: {sum(p.numel() for p in parameters):,} (num. trained: "
             f"{sum(p.numel() for p in parameters if p.requires_grad):,})",
             f"training on {self.trainer.data_parallel_world_size} devices "
-            f"({self.trainer.device.type}), seed {cfg.common.seed}",
+            f"({self.trainer.device.type})",
             f"start: {self.plan.resume or ' '.join(start) or 'from scratch'}; checkpoints: "
             f"{self.folder.path} (--verbose shows all options)",
         ):
@@ -176,19 +169,19 @@ class Training:
         begun, last = time.monotonic(), self.cfg.optimization.max_epoch or math.inf
         with Signals(self.trainer.is_data_parallel_master) as self.trainer.signals:
             while not self.ended and self.batches.next_epoch_idx <= last:
-                lowest = self.cfg.optimization.stop_min_lr
-                if (rate := self.trainer.get_lr()) <= lowest:
-                    logger.info(
-                        f"Stopping training: learning rate {rate} <= --stop-min-lr {lowest}"
-                    )
+                if self.trainer.get_lr() <= self.cfg.optimization.stop_min_lr:
+                    logger.info("Stopping training: the learning rate has reached --stop-min-lr")
                     break
                 with metrics.aggregate("train"):
-                    self._train_epoch()
+                    loss = self._train_epoch()
+                if not self.ended:
+                    self._next_epoch(loss)
         if self.trainer.is_data_parallel_master:
             self._check_end()
         logger.info(f"done training in {time.monotonic() - begun:.1f} seconds")
 
-    def _train_epoch(self) -> None:
+    def _train_epoch(self) -> float | None:
+        """Train until the epoch or the training ends; returns the loss of the validation."""
         cfg, trainer = self.cfg, self.trainer
         batches = self.batches.next_epoch_itr(
             fix_batches_to_gpus=cfg.distributed_training.fix_batches_to_gpus,
@@ -216,8 +209,7 @@ class Training:
                 break
         progress.print(_averages("train"), tag="train", step=trainer.get_num_updates())
         metrics.reset_meters("train")
-        if not self.ended:
-            self._next_epoch(loss)
+        return loss
 
     def _next_epoch(self, loss: float | None) -> None:
         self.trainer.lr_step(self.batches.epoch, loss)
@@ -250,7 +242,7 @@ class Training:
         )
         losses: list[float | None] = [None]
         if validates and old_enough and not dataset.disable_validation:
-            losses = self._validate()
+            losses = validate(self.cfg, self.trainer, self.task, self.batches, self.subsets)
         if end_of_epoch or str(task.get("patience_unit")) != "epoch":
             self._count(losses[0])
         if saves or self.ended:
@@ -263,15 +255,13 @@ class Training:
 
     def _is_reached(self) -> bool:
         """Whether the options end the training after this update."""
-        updates, options = self.trainer.get_num_updates(), self.cfg.optimization
+        goal, limit = self.cfg.optimization.max_update, self.cfg.optimization.stop_time_hours
         hours = self.trainer.cumulative_training_time() / 3600
-        if 0 < options.max_update <= updates:
-            logger.info(f"Stopping training: {updates} updates, --max-update {options.max_update}")
+        if 0 < goal <= self.trainer.get_num_updates():
+            logger.info(f"Stopping training: --max-update {goal}")
             return True
-        if 0 < options.stop_time_hours < hours:
-            logger.info(
-                f"Stopping training: {hours:.2f} hours, --stop-time-hours {options.stop_time_hours}"
-            )
+        if 0 < limit < hours:
+            logger.info(f"Stopping training: {hours:.2f} hours, --stop-time-hours {limit}")
             return True
         return False
 
@@ -327,25 +317,12 @@ class Training:
                 "--save-interval, or leave out --no-last-checkpoints and --no-epoch-checkpoints."
             )
 
-    # ---- validation ----------------------------------------------------------------------------
-
-    def _validate(self) -> list[float | None]:
-        """The losses of the validation sets; the first one decides on checkpoints."""
-        losses: list[float | None] = validate(
-            self.cfg, self.trainer, self.task, self.batches, self.subsets
-        )
-        return losses
-
     # ---- checkpoints ---------------------------------------------------------------------------
 
     def _names(self, loss: float | None, end_of_epoch: bool) -> list[str]:
         """The names of the checkpoint that is due now, as fairseq gives them."""
-        cfg, epoch, updates = (
-            self.cfg.checkpoint,
-            self.batches.epoch,
-            self.trainer.get_num_updates(),
-        )
-        names = []
+        cfg, epoch = self.cfg.checkpoint, self.batches.epoch
+        updates, names = self.trainer.get_num_updates(), []
         if end_of_epoch and not cfg.no_epoch_checkpoints and epoch % cfg.save_interval == 0:
             names.append(f"checkpoint{epoch}.pt")
         interval = cfg.save_interval_updates
@@ -416,18 +393,6 @@ def _averages(name: str) -> dict[str, Any]:
     """What is logged of the updates since the last time."""
     averages: dict[str, Any] = get_training_stats(metrics.get_smoothed_values(name))
     return averages
-
-
-def _without_comparison(cfg: Any, folder: RunFolder) -> Plan:
-    """The plan of a model of fairseq's own, whose settings are not compared."""
-    if cfg.checkpoint.restore_file != LAST:
-        return Plan()
-    if not cfg.checkpoint.no_save:
-        folder.lock()
-    found, remark = folder.newest()
-    if found is None:
-        return Plan()
-    return Plan(str(found.path), found.why_finished(cfg), (remark,) if remark else ())
 
 
 def _end_loading() -> None:

@@ -15,7 +15,6 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq.logging import meters, metrics
 from fairseq.optim import lr_scheduler
 from fairseq.trainer import Trainer
-from torch import Tensor
 
 from gtrans.checkpoints.reading import (
     check_shapes,
@@ -29,7 +28,6 @@ from gtrans.optim.amp import AMPOptimizer, autocast
 from gtrans.train.signals import Signals
 from gtrans.train.state import RunState
 
-_MEANS = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")  # of Adam's kind
 _WAY_OUT = "lower --lr, or give a longer --warmup-updates or a --clip-norm"
 
 
@@ -196,12 +194,3 @@ class RunTrainer(Trainer):
         overrides = ast.literal_eval(self.cfg.checkpoint.optimizer_overrides)
         self.optimizer.load_state_dict(state["last_optimizer_state"], overrides)
         self.set_num_updates(last["num_updates"])
-        for parameter, kept in (getattr(self.optimizer.optimizer, "state", None) or {}).items():
-            for name in _MEANS:
-                mean = kept.get(name)
-                if isinstance(mean, Tensor) and mean.shape != parameter.shape:
-                    raise GtransError(
-                        f"{path}: {name} of the optimizer has the shape {tuple(mean.shape)}, but "
-                        f"its parameter {tuple(parameter.shape)}; --reset-optimizer begins with a "
-                        "new one."
-                    )

@@ -20,7 +20,7 @@ FUSION = ("--arch", "gtrans_fusion_tiny", "--unit", "sentence", *BY_GROUPS)
 SYSTEMS = {
     "gtransformer": (SENTENCE, ("--arch", "gtransformer_tiny", *GROUPS)),
     "memory": (SENTENCE, ("--arch", "memory_transformer_tiny", "--max-tokens", "300")),
-    "fusion": ((*FUSION[:4], "--criterion", "chunked_cross_entropy"), (*FUSION, *MULTI_LEVEL)),
+    "fusion": ((*FUSION, *MULTI_LEVEL), (*FUSION, *MULTI_LEVEL)),
     "bert-context": (SENTENCE, ("--arch", "bert_context_transformer_tiny")),
     "flat": (SENTENCE, ("--arch", "flat_transformer_tiny", "--unit", "window")),
 }

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-import torch
 from support.folders import binarised_again
 from support.runs import GROUPS, log_of, refusal, train, updates
 from support.suites import one_in
@@ -295,15 +294,6 @@ def test_a_run_does_not_go_on_from_an_average(folder, tiny, stock):
     shutil.move(folder / "mean.pt", last)
     line = refusal(train(stock, tiny.data, folder, updates=4))
     assert line.startswith(f"{last}: it has no state of the optimizer")
-
-
-def test_means_of_gradients_of_another_shape_are_refused(folder, tiny, stock):
-    last = folder / "checkpoint_last.pt"
-    state = torch.load(last, weights_only=False)
-    state["last_optimizer_state"]["state"][0]["exp_avg"] = torch.zeros(2)
-    torch.save(state, last)
-    line = refusal(train(stock, tiny.data, folder, updates=4))
-    assert line.startswith(f"{last}: exp_avg of the optimizer has the shape (2,), but its ")
 
 
 @pytest.mark.long

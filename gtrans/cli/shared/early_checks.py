@@ -17,9 +17,8 @@ from gtrans.cli.shared.declared import Option, architectures, mentions, options
 from gtrans.cli.shared.dispatch import with_short_errors
 from gtrans.decoding.options import split_paths
 from gtrans.errors import GtransError, did_you_mean
-from gtrans.option_types import real, whole
+from gtrans.option_types import LIMITS, NEEDED, WITHOUT_LR, real, whole
 from gtrans.text.prepared_folder import check_data_folder
-from gtrans.train.limits import LIMITS, NEEDED, WITHOUT_LR
 
 TASK = "document_translation"
 _TYPES: dict[str, Callable[[str], Any]] = {"int": whole(), "float": real(), "str": str}

@@ -19,7 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from gtrans.data.unit_options import UnitConfig, option
 from gtrans.errors import GtransError
-from gtrans.train.limits import check_numbers
+from gtrans.option_types import check_numbers
 
 Presets = Mapping[str, Mapping[str, Any]]
 Config = TypeVar("Config", bound=FairseqDataclass)
