@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from fairseq_cli import train
 from support.contract import cases, classes
 from support.running import free_port
+
+from gtrans.cli import main
 
 PRECISIONS = {
     "fp16": ("--fp16", "--fp16-no-flatten-grads"),
@@ -48,9 +49,8 @@ def test_the_loss_falls(
     monkeypatch.chdir(repo)
     only = ("--cpu",) if device == "cpu" else ("--distributed-world-size", "1")
     words = command(arch, corpus, tmp_path, 24, *PRECISIONS[precision], *only)
-    monkeypatch.setattr(sys, "argv", ["fairseq-train", *words])
-    with caplog.at_level(logging.INFO), caplog.at_level(logging.INFO, "fairseq"):
-        train.cli_main()
+    with caplog.at_level(logging.INFO):
+        assert main(["train", *words]) == 0
     inner = [record for record in caplog.records if record.name == "train_inner"]
     losses = [float(json.loads(record.getMessage())["loss"]) for record in inner]
     assert len(losses) >= 20, losses  # an update whose numbers overflow is not logged
