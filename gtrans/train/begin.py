@@ -321,9 +321,10 @@ class _Run:
     def _differences(self, found: RunCheckpoint, now: MadeFrom) -> list[str]:
         options: Any = OmegaConf.to_container(self.root, resolve=True, enum_to_str=True)
         old, new = (str(group_of(side, "task").get("data")) for side in (found.options, options))
+        presets, alike = getattr(self.model, "presets", {}), _own_main.get()
         return [
             *compare.different_start(found.made_from or {}, now, (old, new)),
-            *compare.different_options(found.options, options, getattr(self.model, "presets", {})),
+            *compare.different_options(found.options, options, presets, alike),
         ]
 
     def _check_optimizer(self, found: RunCheckpoint) -> None:

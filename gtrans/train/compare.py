@@ -68,7 +68,9 @@ def group_of(options: Any, group: str) -> Settings:
 # ---- options -------------------------------------------------------------------------------------
 
 
-def different_options(recorded: Options, now: Options, presets: Mapping[str, Options]) -> list[str]:
+def different_options(
+    recorded: Options, now: Options, presets: Mapping[str, Options], alike: bool
+) -> list[str]:
     """The options in which two runs differ, as ``--flag old -> new``.
 
     Options that one of them does not have are left out.
@@ -77,10 +79,11 @@ def different_options(recorded: Options, now: Options, presets: Mapping[str, Opt
         recorded: those in the checkpoint of a run, by group.
         now: those of this run.
         presets: the sizes of the model's architectures, which stand for None.
+        alike: a run may go on with another criterion that has the same losses.
     """
     found: dict[str, str] = {}
     for group in (*_COMPARED, *_FREE):
-        old, new = (_compared(group, options, presets) for options in (recorded, now))
+        old, new = (_compared(group, options, presets, alike) for options in (recorded, now))
         names = ["_name"] if old.get("_name") != new.get("_name") else list(new)
         for name in names:
             # What is interpolated stands in several groups and is named once.
@@ -97,7 +100,9 @@ def different_options(recorded: Options, now: Options, presets: Mapping[str, Opt
     return list(found.values())
 
 
-def _compared(group: str, options: Options, presets: Mapping[str, Options]) -> Settings:
+def _compared(
+    group: str, options: Options, presets: Mapping[str, Options], alike: bool
+) -> Settings:
     """The options of a group that are compared; of criterions with the same losses one name."""
     settings = group_of(options, group)
     others: set[str] = set()
@@ -112,7 +117,7 @@ def _compared(group: str, options: Options, presets: Mapping[str, Options]) -> S
     if group == "model":
         preset = presets.get(str(settings.get("_name")), {})
         settings |= {k: preset.get(k) for k, value in settings.items() if value is None}
-    if group == "criterion" and settings.get("_name") in _ALIKE:
+    if alike and group == "criterion" and settings.get("_name") in _ALIKE:
         # Where the layers of the decoder are in groups, each of them has a loss.
         grouped = group_of(options, "model").get("decoder_group_size")
         if not grouped or settings["_name"] != _ALIKE[-1]:

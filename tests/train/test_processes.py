@@ -156,6 +156,7 @@ def test_a_configuration_file_goes_on_with_the_run_of_a_command_line(tiny, stock
         "++model.encoder_global_layers=1", "++model.decoder_global_layers=1",
         "++model.cross_global_layers=1", "dataset.max_tokens=512", "optimization.lr=[0.003]",
         "optimization.update_freq=[1]", "dataset.disable_validation=true",
+        "criterion._name=label_smoothed_cross_entropy",
     ]  # fmt: skip
     done = stock("hydra_train", *override, "optimization.max_update=3", "common.seed=7")
     assert done.status != 0
