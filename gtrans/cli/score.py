@@ -44,7 +44,6 @@ from gtrans.data.documents import STANDARD_STREAM
 from gtrans.data.units import split_instances
 from gtrans.errors import GtransError
 from gtrans.evaluation.characters import is_written_without_spaces, spaced
-from gtrans.evaluation.coverage import write_documents
 from gtrans.evaluation.metrics import (
     DEFAULT_METRICS,
     DOCUMENT_METRICS,
@@ -67,7 +66,7 @@ from gtrans.evaluation.other_scores import (
     segment_score_files,
     value_of,
 )
-from gtrans.evaluation.resegment import SIGNATURE
+from gtrans.evaluation.resegment import SIGNATURE, write_documents
 from gtrans.evaluation.significance import (
     BOOTSTRAP_TRIALS,
     RANDOMISATION_TRIALS,
@@ -152,10 +151,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     files.add_argument(
         "--resegment",
-        action="store_true",
+        nargs="?",
+        const="others",
+        choices=("others", "always"),
         help="split each translated document into the sentences of the reference that fit best; "
-        "it may have any other lines. With every score, the shares of omitted and of added text "
-        "are printed",
+        "it may have any other lines, and one with as many lines as sentences stays as it is "
+        "(unless 'always' is given). With every score, the shares of omitted and of added text are "
+        "printed",
     )
     files.add_argument(
         "--resegment-dir",
@@ -655,7 +657,8 @@ def read_all(args: argparse.Namespace, files: Mapping[str, str]) -> Texts:
             )
     alignment: Alignment = "whole" if args.documents_only else "aligned"
     alignment = "resegmented" if args.resegment else alignment
-    texts = read_texts(args.ref, args.src, files, alignment, choice)
+    always = args.resegment == "always"
+    texts = read_texts(args.ref, args.src, files, alignment, choice, always)
     if args.resegment_dir:
         numbers = ["", *map(str, range(2, len(texts.references) + 1))]
         written = {f"hyp.{name}.txt": documents for name, documents in texts.systems.items()}

@@ -12,7 +12,7 @@ deletion is the lengths minus a gain, so the best split has the largest sum of g
   weight is gained by every token that occurs anywhere in the reference sentence.
 * A boundary in a place where sentences seldom end costs something, see :data:`COSTS`. What the
   references' own sentences have around such a place counts, too, see
-  :class:`gtrans.evaluation.habits.Habits`.
+  :class:`gtrans.evaluation.boundaries.Habits`.
 * A sentence of the reference may be *omitted*, and a stretch between two sentences *added*.
   Both gain a share of their weight, so they win where nothing fits.
 
@@ -27,19 +27,29 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import compress, pairwise
 from math import log10
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gtrans.evaluation.bands import Band, bands
-from gtrans.evaluation.boundaries import Edge, Text, ends_a_sentence, is_word, tokens_of
-from gtrans.evaluation.habits import Habits
+from gtrans.evaluation.boundaries import (
+    Band,
+    Edge,
+    Habits,
+    Text,
+    bands,
+    ends_a_sentence,
+    is_word,
+    tokens_of,
+)
 from gtrans.evaluation.metrics import Documents
+from gtrans.files import StrPath, atomic_writer, unwritable
+from gtrans.text.reader import Identified
 
-SIGNATURE = "resegmented:edit-distance.2"
+SIGNATURE = "resegmented:edit-distance.3"
 """The mark of a resegmented translation in signatures; the number counts versions."""
 
 # The unit of gains is a tenth of the match of the most frequent token.
@@ -111,9 +121,12 @@ class Resegmenter:
     Args:
         references: one or more references, each documents of sentences; all of them with
             the same documents and sentences.
+        always: also split a document that has as many lines as the reference has sentences.
     """
 
-    def __init__(self, references: Sequence[Documents]) -> None:
+    def __init__(self, references: Sequence[Documents], always: bool = False) -> None:
+        self._always = always
+        self._sentences = list(zip(*references, strict=True))
         self._references = [
             [[tokens_of(sentence) for sentence in document] for document in documents]
             for documents in references
@@ -132,10 +145,17 @@ class Resegmenter:
     def split(self, document: int, lines: Sequence[str]) -> Split:
         """Split the translation of a document.
 
+        One that is the reference itself has its sentences, and one with as many lines keeps them.
+
         Args:
             document: its number in the references, from 0.
             lines: the translation, in lines of any kind.
         """
+        if not self._always and len(lines) == len(self._sentences[document][0]):
+            return _as_it_is(lines, self._sentences[document][0])
+        for sentences in self._sentences[document]:
+            if "".join("".join(lines).split()) == "".join("".join(sentences).split()):
+                return _as_it_is(sentences, sentences)
         references = [documents[document] for documents in self._references]
         return _Search(self, Text("\n".join(lines)), references).split()
 
@@ -146,6 +166,13 @@ class Resegmenter:
             rarity = log10(self._total / max(1, self._counts[token]))
             found = self._weights[token] = int(min(RAREST, COMMONEST + RARER * rarity))
         return found
+
+
+def _as_it_is(lines: Sequence[str], reference: Sequence[str]) -> Split:
+    """A document whose lines are the translations of the sentences; empty ones are omitted."""
+    pairs = zip(lines, reference, strict=True)
+    omitted = [place for place, (line, one) in enumerate(pairs) if one and not line]
+    return Split(list(lines), omitted, [], [len(tokens_of(line)) for line in lines], 0)
 
 
 def stem_of(token: str) -> str:
@@ -163,6 +190,7 @@ class _Sentence:
         words: whether it is a word.
         weights: the gain of its match.
         weight: their sum.
+        edges: the numbers of its first and its last token, whether a quotation mark opens or not.
         final: whether the sentence ends in a final punctuation mark.
     """
 
@@ -171,6 +199,7 @@ class _Sentence:
     words: NDArray[np.bool_]
     weights: NDArray[np.int32]
     weight: int
+    edges: tuple[int, int]
     final: bool
 
     def reversed(self) -> _Sentence:
@@ -205,6 +234,8 @@ class _Search:
             [self._stem_ids.setdefault(stem_of(t), len(self._stem_ids)) for t in tokens],
             dtype=np.int32,
         )
+        # The token before each place; none before the first one and behind the last one.
+        self._around = np.array([-2, *map(self._edge, tokens), -2], dtype=np.int32)
         self._words = np.array([is_word(token) for token in tokens], dtype=bool)
         self._model = model
         self._weight = np.array([model.weight(token) for token in tokens], dtype=np.int32)
@@ -228,8 +259,13 @@ class _Search:
             np.array([is_word(token) for token in tokens], dtype=bool),
             weights,
             int(weights.sum()),
+            (self._edge(tokens[0]), self._edge(tokens[-1])) if tokens else (-1, -1),
             ends_a_sentence(tokens),
         )
+
+    def _edge(self, token: str) -> int:
+        """The number of a token; of a quotation mark that of one that opens, if there is one."""
+        return self._ids.get("“" if token == "”" and "“" in self._ids else token, -1)
 
     def split(self) -> Split:
         """The best split."""
@@ -242,7 +278,9 @@ class _Search:
         for number, own in enumerate(self._bands):
             history.append((band, ends))
             starts = self._with_addition(_fit(ends, band, own), own)
-            ways = [self._follow(sentence, starts, own) for sentence in self._sentences[number]]
+            ways = [
+                self._follow(number, sentence, starts, own) for sentence in self._sentences[number]
+            ]
             ends = np.maximum.reduce([*ways, starts + self._omission(number)])
             band = own
         return history, ends, band
@@ -277,10 +315,10 @@ class _Search:
             row = np.zeros(width, dtype=np.int32)
             # The same rows from the other side: from the end of the sentence to its begin.
             for gains in self._gains(sentence.reversed(), Band(own.first, column)):
-                row = _next_row(row, gains[::-1])
-            end = self._boundary[sentence.final][column]
+                row = _next_row(row, gains[::-1], row)
+            end = self._end(number, sentence, Band(column, column))[0]
             total = row[::-1] + starts[:width] - moved + moved[-1] + end
-            found = np.flatnonzero(total == gain)
+            found = np.flatnonzero(total[:-1] == gain)
             if len(found):
                 return own.first + int(found[-1])
         raise AssertionError("the way back has the gains of the way forth")
@@ -309,13 +347,29 @@ class _Search:
 
     # --- parts of the sum ---------------------------------------------------------------
 
-    def _follow(self, sentence: _Sentence, starts: Gains, own: Band) -> Gains:
+    def _follow(self, number: int, sentence: _Sentence, starts: Gains, own: Band) -> Gains:
         """The gains at the end of a sentence of the reference, from those at its begin."""
         moved = self._moved(sentence, own)
-        row: Gains = np.maximum.accumulate(starts - moved)
+        before: Gains = np.maximum.accumulate(starts - moved)
+        # A sentence has at least one token; one without any is omitted, which has its own price.
+        row = np.concatenate([[_IMPOSSIBLE], before[:-1]]).astype(np.int32)
         for gains in self._gains(sentence, own):
-            row = _next_row(row, gains)
-        return row + moved + self._boundary[sentence.final][own.first : own.last + 1]
+            row = _next_row(row, gains, np.maximum(row, before))
+        return row + moved + self._end(number, sentence, own)
+
+    def _end(self, number: int, sentence: _Sentence, band: Band) -> Gains:
+        """The gain of the end of a sentence at each place of a band.
+
+        The place costs nothing where the sentence's last token stands before it, and the first one
+        of the next sentence behind it.
+        """
+        cost = self._boundary[sentence.final][band.first : band.last + 1]
+        places = np.arange(band.first, band.last + 1)
+        following = self._sentences[number + 1] if number + 1 < len(self._sentences) else []
+        behind = np.isin(self._around[places + 1], [other.edges[0] for other in following])
+        certain = behind & (self._around[places] == sentence.edges[1])
+        found: Gains = np.where(certain, np.maximum(cost, 0), cost)
+        return found
 
     def _gains(self, sentence: _Sentence, band: Band) -> Iterator[Gains]:
         """For each token of the reference, its gain with each token of the translation."""
@@ -362,10 +416,13 @@ class _Search:
         return band.first + int(np.flatnonzero(jumps[: at + 1] == gain)[-1])
 
 
-def _next_row(row: Gains, gains: Gains) -> Gains:
-    """The row of the next token of the reference: it meets a token, or it is passed by."""
+def _next_row(row: Gains, gains: Gains, before: Gains) -> Gains:
+    """The row of the next token of the reference: it meets a token, or it is passed by.
+
+    ``before``: the row from which it meets one.
+    """
     new = row.copy()
-    np.maximum(row[:-1] + gains, row[1:], out=new[1:])
+    np.maximum(before[:-1] + gains, row[1:], out=new[1:])
     best: Gains = np.maximum.accumulate(new)
     return best
 
@@ -384,3 +441,90 @@ def _fit(row: Gains, band: Band, own: Band) -> Gains:
             first - band.first : last - band.first + 1
         ]
     return fitted
+
+
+# --- what a translation leaves out and adds -------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How much of the reference a translation covers.
+
+    Attributes:
+        omitted: share of the reference's words in sentences that are not translated, in percent
+            (characters in scripts without spaces).
+        added: share of the translation's words in stretches that translate nothing, in percent.
+        omitted_sentences: these sentences: ``document`` and ``sentence`` of the reference's file,
+            counted from 1, their ids, if there are any, as ``doc_id`` and ``segment_id``, and the
+            ``reference``.
+        added_text: these stretches: ``document`` (``doc_id``), the sentence before as
+            ``after_sentence`` (0: at the beginning), and the ``text``.
+    """
+
+    omitted: float
+    added: float
+    omitted_sentences: list[dict[str, Any]]
+    added_text: list[dict[str, Any]]
+
+
+def coverage(
+    splits: Sequence[Split],
+    references: Sequence[Documents],
+    counted: Sequence[Sequence[bool]],
+    ids: Identified | None = None,
+) -> Coverage:
+    """The coverage of one system; a sentence of several references counts its mean length.
+
+    Args:
+        splits: its documents.
+        references: one or more references of the same documents.
+        counted: for each sentence of each document whether it counts. What is added counts if
+            the sentence does that it is a part of.
+        ids: the reference's documents and segments, if they have ids.
+    """
+    lengths = [
+        [sum(len(tokens_of(one)) for one in sentence) / len(references) for sentence in sentences]
+        for sentences in (
+            zip(*documents, strict=True) for documents in zip(*references, strict=True)
+        )
+    ]
+    expected = sum(sum(compress(*pair)) for pair in zip(lengths, counted, strict=True))
+    tokens = sum(sum(compress(one.tokens, two)) for one, two in zip(splits, counted, strict=True))
+    omitted = [(d, k) for d, split in enumerate(splits) for k in split.omitted if counted[d][k]]
+    added = [
+        (d, one) for d, split in enumerate(splits) for one in split.added if counted[d][one.part_of]
+    ]
+    documents = list(ids.documents.items()) if ids is not None else []
+
+    def place(d: int) -> dict[str, Any]:
+        return {"document": d + 1} | ({"doc_id": documents[d][0]} if documents else {})
+
+    def segment(d: int, k: int) -> dict[str, Any]:
+        name = documents[d][1][k].name if documents else ""
+        return {"sentence": k + 1} | ({"segment_id": name} if name else {})
+
+    return Coverage(
+        omitted=100 * sum(lengths[d][k] for d, k in omitted) / max(1.0, expected),
+        added=100 * sum(one.tokens for _, one in added) / max(1, tokens),
+        omitted_sentences=[
+            place(d) | segment(d, k) | {"reference": references[0][d][k]} for d, k in omitted
+        ],
+        added_text=[place(d) | {"after_sentence": one.after, "text": one.text} for d, one in added],
+    )
+
+
+def write_documents(folder: Path, texts: dict[str, Documents], inputs: Sequence[StrPath]) -> None:
+    """Write texts as files of one sentence per line with an empty line between documents.
+
+    All files have the same lines; the line of an empty sentence is empty.
+
+    Raises:
+        GtransError: a file cannot be written, or is one of ``inputs``.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, documents in texts.items():
+            with atomic_writer(folder / name, inputs) as file:
+                file.write("\n\n".join("\n".join(document) for document in documents) + "\n")
+    except OSError as error:
+        raise unwritable(f"`--resegment-dir` '{folder}'", error) from None

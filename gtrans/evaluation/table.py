@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gtrans.evaluation.coverage import Coverage
 from gtrans.evaluation.metrics import Measurement
+from gtrans.evaluation.resegment import Coverage
 from gtrans.evaluation.significance import (
     FEW_FOR_MARGIN,
     SIGNIFICANT,

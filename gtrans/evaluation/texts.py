@@ -15,9 +15,8 @@ from itertools import accumulate, compress, islice
 from typing import Literal
 
 from gtrans.errors import GtransError
-from gtrans.evaluation.coverage import Coverage, coverage
 from gtrans.evaluation.metrics import Documents
-from gtrans.evaluation.resegment import Resegmenter
+from gtrans.evaluation.resegment import Coverage, Resegmenter, coverage
 from gtrans.text.reader import (
     ANY,
     BAD_SOURCE,
@@ -63,6 +62,7 @@ def read_texts(
     systems: Mapping[str, str],
     alignment: Alignment,
     choice: Choice = ANY,
+    always: bool = False,
 ) -> Texts:
     """Read all texts, of plain text or with document ids.
 
@@ -75,6 +75,7 @@ def read_texts(
         alignment: aligned: translations have the same sentences; whole: only the same
             documents; resegmented: so, too, and they are split into the reference's sentences.
         choice: what to read of files that have more than one text.
+        always: also split documents that have as many lines as the reference has sentences.
 
     Raises:
         GtransError: a file cannot be read or does not match the first one.
@@ -102,7 +103,7 @@ def read_texts(
     counted = [[True] * len(document) for document in shape]
     texts = Texts(read, sources, translations, counted)
     if ids is None:
-        return texts if alignment != "resegmented" else _resegmented(texts, counted, None)
+        return texts if alignment != "resegmented" else _resegmented(texts, counted, None, always)
     counted, notes = _counted(ids, alignment)
     if len(ids.references) > 1:
         notes.append(
@@ -114,7 +115,7 @@ def read_texts(
     flags = list(compress(counted, kept))
     if alignment == "resegmented":
         names = compress(ids.documents.items(), kept)
-        texts = _resegmented(texts, flags, replace(ids, documents=dict(names)))
+        texts = _resegmented(texts, flags, replace(ids, documents=dict(names)), always)
     return replace(_chosen(texts, flags), counted=counted, notes=notes)
 
 
@@ -191,9 +192,11 @@ def _read_lines(path: str, main: str, sizes: Sequence[int]) -> Documents:
     )
 
 
-def _resegmented(texts: Texts, counted: Sequence[Sequence[bool]], ids: Identified | None) -> Texts:
+def _resegmented(
+    texts: Texts, counted: Sequence[Sequence[bool]], ids: Identified | None, always: bool
+) -> Texts:
     """The translations in the sentences of the references, and what they cover."""
-    resegmenter = Resegmenter(texts.references)
+    resegmenter = Resegmenter(texts.references, always)
     splits = {
         name: [resegmenter.split(number, lines) for number, lines in enumerate(documents)]
         for name, documents in texts.systems.items()
@@ -357,7 +360,7 @@ def read_hypothesis_documents(
     All lines are the translation of a single document. Of several, the first of these rules that
     fits is applied: the file has the lines of the reference (rule 1 of :func:`read_hypotheses`, so
     that an empty translation is no boundary); it has the reference's documents by its boundaries;
-    it has a line for each document. Empty translations are left out.
+    it has a line for each document. Only of the first one, empty translations are kept.
 
     Args:
         path: the file of translations.
@@ -379,8 +382,9 @@ def read_hypothesis_documents(
     elif count == sum(sizes):
         by_lines = list(plain_lines(path))
     if by_lines is not None:
-        found = [list(filter(None, document)) for document in _divided(by_lines, sizes)]
-        if reference_lines is None and by_boundaries not in (None, found):
+        found = _divided(by_lines, sizes)
+        filled = [list(filter(None, document)) for document in found]
+        if reference_lines is None and by_boundaries not in (None, filled):
             raise GtransError(
                 f"{path} has as many lines as {reference_path} has segments, and as many documents "
                 "by its empty lines, and they are not the same; give it with document ids"
