@@ -13,41 +13,21 @@ or an option has changed, only the steps that depend on it are repeated.
 from __future__ import annotations
 
 import argparse
+from dataclasses import fields
 from pathlib import Path
 
 from gtrans.cli.shared.reading import add_choice, choice_of
-from gtrans.errors import GtransError
 from gtrans.libraries import ENGINE
 from gtrans.messages import aligned, print_lines, say
-from gtrans.text.moses import SEGMENTERS, Steps
+from gtrans.text.moses import SEGMENTERS
 from gtrans.text.preparation import COLUMNS, prepare, table, warnings
 from gtrans.text.preparation_options import DEFAULT_MERGES, PreparationOptions
-from gtrans.text.workers import all_cores
 
 EXAMPLE = (
     "gtrans prepare --source-lang en --target-lang de --train corpus/train "
     "--valid corpus/dev --test corpus/test --bpe-merges 8000 --out data-bin"
 )
 NEEDS = ENGINE
-
-_MOSES = (
-    *("bpe_merges", "bpe_symbols", "bpe_vocabulary_threshold", "no_normalise", "no_tokenise"),
-    *("no_truecase", "segmenter"),
-)
-_CONFLICTS = (
-    ("segmenter", "which tokenises", ("no_tokenise",)),
-    ("bpe_codes", "which decides it", ("bpe_merges", "bpe_symbols")),
-    ("sentencepiece", "which takes plain text", (*_MOSES, "bpe_codes", "byte_bpe")),
-    ("byte_bpe", "which takes plain text", (*_MOSES, "bpe_codes")),
-    ("bpe_merges", "which decides it", ("bpe_symbols",)),
-    ("reuse", "which decides it", (*_MOSES, "bpe_codes", "sentencepiece", "byte_bpe")),
-    (
-        "binarised",
-        "which is a corpus without text",
-        (*("train", "valid", "test", "reuse", "bert", "dictionary"), *_MOSES),
-    ),
-)
-"""An option, why others cannot stand beside it, and these."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -161,47 +141,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Run ``gtrans prepare``."""
-    given = {name for name, value in vars(args).items() if value not in (None, False, [])}
-    for option, reason, others in _CONFLICTS:
-        wrong = next((name for name in others if {option, name} <= given), None)
-        if wrong is not None:
-            flags = (f"`--{name.replace('_', '-')}`" for name in (wrong, option))
-            raise GtransError(f"{' cannot be combined with '.join(flags)}, {reason}")
-    dictionary, subwords = args.dictionary, None
-    if args.binarised is not None:
-        dictionary = args.binarised / f"dict.{args.source_lang}.txt"
-    if args.sentencepiece is not None:
-        subwords = ("sentencepiece", args.sentencepiece)
-    elif args.byte_bpe is not None:
-        subwords = ("byte-bpe", args.byte_bpe)
-    counts = prepare(
-        PreparationOptions(
-            source_lang=args.source_lang,
-            target_lang=args.target_lang,
-            out=args.out,
-            train=tuple(args.train),
-            valid=args.valid,
-            test=tuple(args.test),
-            reuse=args.reuse,
-            steps=Steps(
-                normalise=not args.no_normalise,
-                tokenise=not args.no_tokenise,
-                truecase=not args.no_truecase,
-                segmenter=args.segmenter,
-            ),
-            bpe_merges=DEFAULT_MERGES if args.bpe_merges is None else args.bpe_merges,
-            bpe_symbols=args.bpe_symbols,
-            bpe_vocabulary_threshold=args.bpe_vocabulary_threshold,
-            bpe_codes=args.bpe_codes,
-            binarised=args.binarised,
-            subword_model=subwords,
-            dictionary=dictionary,
-            bert=args.bert,
-            workers=all_cores() if args.workers is None else args.workers,
-            force=args.force,
-            choice=choice_of(args, f"{args.source_lang}-{args.target_lang}"),
-        )
-    )
+    given = {field.name for field in fields(PreparationOptions)} & vars(args).keys()
+    choice = choice_of(args, f"{args.source_lang}-{args.target_lang}")
+    options = {name: getattr(args, name) for name in given}
+    counts = prepare(PreparationOptions(**options, choice=choice))
     print_lines(*aligned(table(counts), {0, 1}), COLUMNS)
     for warning in warnings(counts):
         say(f"warning: {warning}")

@@ -53,10 +53,11 @@ from gtrans.files import (
     replacing,
 )
 from gtrans.messages import say
-from gtrans.text.moses import NO_STEPS, MosesPipeline, Steps, load_best_case, train_best_case
+from gtrans.text.moses import MosesPipeline, Steps, load_best_case, train_best_case
 from gtrans.text.pipeline import input_warnings, not_plain
 from gtrans.text.preparation_options import (
     BINARISED,
+    DEFAULT_MERGES,
     PreparationOptions,
     binarised_files,
     check_options,
@@ -82,7 +83,7 @@ from gtrans.text.subwords import (
     load_bpe,
     write_vocabulary,
 )
-from gtrans.text.workers import map_chunks
+from gtrans.text.workers import all_cores, map_chunks
 
 if TYPE_CHECKING:
     from fairseq.data import Dictionary
@@ -202,8 +203,8 @@ def _check_out(options: PreparationOptions, inputs: dict[str, list[Sides]]) -> N
     reads = [path for texts in inputs.values() for one in texts for path in one[:2]]
     if options.subword_model is not None:
         kind, model = options.subword_model
-        reads += SUBWORD_MODELS[kind].model_files(model)
-    reads += [path for path in (options.dictionary, options.bpe_codes) if path is not None]
+        reads += kind.model_files(model)
+    reads += [path for path in (options.pieces, options.bpe_codes) if path is not None]
     if options.out.exists():
         for path in (*prepared_files(options.out, texts=False), *(options.out / "text").glob("*")):
             check_output("--out", path, reads, writes=DATA)
@@ -216,18 +217,16 @@ class _Preparation:
         self.options = options
         self.inputs = inputs
         self.out = options.out
+        self.workers = options.workers or all_cores()
         self.threshold = options.bpe_vocabulary_threshold
         # How many merges, or how large the vocabulary is to become.
-        self.bpe: dict[str, Any] = {"merges": options.bpe_merges}
+        self.bpe: dict[str, Any] = {"merges": options.bpe_merges or DEFAULT_MERGES}
         if options.bpe_codes is not None:
             self.bpe = {"merges": count_merges(options.bpe_codes)}
         elif options.bpe_symbols is not None:
             self.bpe = {"merges": None, "symbols": options.bpe_symbols}
-        self.model: type[SubwordPipeline] | None = None
-        if options.subword_model is not None:
-            self.model = SUBWORD_MODELS[options.subword_model[0]]
-        plain = self.model is not None or options.binarised is not None
-        self.steps = NO_STEPS if plain else options.steps
+        model: tuple[type[SubwordPipeline] | None, Any] = options.subword_model or (None, None)
+        self.model, self.steps = model[0], options.steps
         self.word_pieces: WordPieces | None = None
         if options.bert is not None:
             from gtrans.modules.bert import WordPieces
@@ -377,7 +376,7 @@ class _Preparation:
             made_from = [digest(options.reuse / name) for name in names]
             work: Callable[[], None] = partial(self._copy, options.reuse, names)
         elif self.model is not None and options.subword_model is not None:
-            path, given = options.subword_model[1], options.dictionary
+            path, given = options.subword_model[1], options.pieces
             made_from = [digest(source) for source in self.model.model_files(path)]
             made_from += [] if given is None else [digest(given)]
             work = partial(self.model.copy, path, given, self.out)
@@ -402,7 +401,7 @@ class _Preparation:
 
     def _learn(self) -> None:
         """The truecasers, the codes and the vocabularies of BPE, from the training text."""
-        given, workers = self.options.bpe_codes, self.options.workers
+        given, workers = self.options.bpe_codes, self.workers
         counts: dict[str, Counter[str]] = {}
         for lang in self.options.languages if self.learns else ():
             best_case = None
@@ -412,7 +411,7 @@ class _Preparation:
                 best_case = load_best_case(model)
             count = MosesPipeline(lang, self.steps, best_case).count_words
             lines = self._read(f"train.tok.{lang}")
-            counts[lang] = sum(map_chunks(count, lines, workers), Counter[str]())
+            counts[lang] = _total(map_chunks(count, lines, workers))
             counts[lang].pop("", None)  # from the empty lines
         if given is not None:
             copy_file(given, self.out / CODES_FILE)
@@ -470,7 +469,7 @@ class _Preparation:
     ) -> None:
         """Write files in ``text/`` together, each with its function of its column of all rows."""
         work = partial(_apply, functions)
-        chunks = map_chunks(work, rows, self.options.workers)
+        chunks = map_chunks(work, rows, self.workers)
         written = (row for chunk in chunks for row in chunk)
         with ExitStack() as stack:
             paths = stack.enter_context(replacing(*(self.out / "text" / name for name in names)))
@@ -502,7 +501,7 @@ class _Preparation:
             return [self.options.reuse / f"dict.{lang}.txt" for lang in self.options.languages]
         if self.model is not None:
             return [self.out / self.model.files[-1]]
-        return [self.options.dictionary] if self.options.dictionary is not None else []
+        return [self.options.pieces] if self.options.pieces is not None else []
 
     def _binarise(self) -> None:
         """Write the dictionaries and the ids of all splits, as ``fairseq-preprocess`` does."""
@@ -522,7 +521,7 @@ class _Preparation:
                 lines = self._read(f"{split}.bpe.{lang}")
                 prefix = self.out / f"{split}.{self.options.pair}.{lang}"
                 with _builder(Path(f"{prefix}.bin"), len(dictionary)) as builder:
-                    for chunk in map_chunks(ids_of, lines, self.options.workers):
+                    for chunk in map_chunks(ids_of, lines, self.workers):
                         for ids in chunk:
                             builder.add_item(torch.from_numpy(ids))
 
@@ -532,9 +531,7 @@ class _Preparation:
 
         counts = Counter[str]()
         for lang in self.options.languages:
-            for pieces in map_chunks(
-                _pieces, self._read(f"train.bpe.{lang}"), self.options.workers
-            ):
+            for pieces in map_chunks(_pieces, self._read(f"train.bpe.{lang}"), self.workers):
                 counts.update(pieces)
         dictionary = Dictionary()
         for piece, count in sorted(counts.items()):
@@ -555,6 +552,14 @@ def _apply(functions: Sequence[Callable[[str], str]], rows: list[Sequence[str]])
         [function(line) if line else "" for function, line in zip(functions, row, strict=True)]
         for row in rows
     ]
+
+
+def _total(counts: Iterable[Counter[str]]) -> Counter[str]:
+    """The sum of counts."""
+    total = Counter[str]()
+    for some in counts:
+        total.update(some)
+    return total
 
 
 def _pieces(lines: list[str]) -> Counter[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from gtrans.messages import say
 from gtrans.text.moses import NO_STEPS, MosesPipeline, Steps, check_segmenter, is_chinese
 from gtrans.text.pipeline import TextPipeline
 from gtrans.text.reader import ANY, Choice
-from gtrans.text.subwords import SUBWORD_MODELS, load_bpe, read_pieces
+from gtrans.text.subwords import SUBWORD_MODELS, SubwordPipeline, load_bpe, read_pieces
 
 DEFAULT_MERGES = 30000
 BINARISED = ("bin", "idx")
@@ -31,35 +31,33 @@ _CHECKED_SENTENCES, _SAME = 500, 0.9
 
 @dataclass(frozen=True)
 class PreparationOptions:
-    """Options of a preparation, those of ``gtrans prepare``.
+    """Options of ``gtrans prepare``, which explains them; None: not given.
 
-    With ``bpe_codes``, no merges are learnt. With ``binarised``, the corpus is in that folder of
-    ``fairseq-preprocess``: there is no text, and no step but the subword model. ``subword_model``
-    is a kind of :data:`gtrans.text.subwords.SUBWORD_MODELS` and the path of a model;
-    ``steps`` and the BPE options are then ignored. ``bpe_symbols`` is the size of the joint
-    vocabulary, instead of the number of merges. With ``reuse``, these options are those of the
-    earlier preparation, and ``bert`` too if it is None. A prefix stands for the two files
-    ``PREFIX.LANG`` or ``PREFIX.LANG.gz``, or is a file that has both sides; ``choice`` says what to
-    read of it.
+    A prefix stands for the two files ``PREFIX.LANG`` or ``PREFIX.LANG.gz``, or is a file that has
+    both sides; ``choice`` says what to read of it.
     """
 
     source_lang: str
     target_lang: str
     out: Path
-    train: tuple[str, ...] = ()
+    train: Sequence[str] = ()
     valid: str | None = None
-    test: tuple[str, ...] = ()
+    test: Sequence[str] = ()
+    binarised: Path | None = None
     reuse: Path | None = None
-    steps: Steps = field(default_factory=Steps)
-    bpe_merges: int = DEFAULT_MERGES
+    bpe_merges: int | None = None
     bpe_symbols: int | None = None
     bpe_vocabulary_threshold: int | None = None
     bpe_codes: Path | None = None
-    binarised: Path | None = None
-    subword_model: tuple[str, Path] | None = None
+    no_normalise: bool = False
+    no_tokenise: bool = False
+    segmenter: str | None = None
+    no_truecase: bool = False
+    sentencepiece: Path | None = None
+    byte_bpe: Path | None = None
     dictionary: Path | None = None
     bert: str | None = None
-    workers: int = 1
+    workers: int | None = None
     force: bool = False
     choice: Choice = ANY
 
@@ -74,41 +72,85 @@ class PreparationOptions:
         return f"{self.source_lang}-{self.target_lang}"
 
     @property
-    def splits(self) -> dict[str, tuple[str, ...]]:
+    def splits(self) -> dict[str, Sequence[str]]:
         """The prefixes of each split, by fairseq's name of the split."""
         splits = {"train": self.train, "valid": (self.valid,) if self.valid else ()}
         for position, prefix in enumerate(self.test):
             splits[f"test{position or ''}"] = (prefix,)
         return {name: prefixes for name, prefixes in splits.items() if prefixes}
 
+    @property
+    def subword_model(self) -> tuple[type[SubwordPipeline], Path] | None:
+        """The subword model of others that is given, and its kind."""
+        paths = {"sentencepiece": self.sentencepiece, "byte-bpe": self.byte_bpe}
+        found = ((SUBWORD_MODELS[name], path) for name, path in paths.items() if path is not None)
+        return next(found, None)
+
+    @property
+    def steps(self) -> Steps:
+        """The steps before the subwords; those of others take plain text."""
+        if self.subword_model is not None or self.binarised is not None:
+            return NO_STEPS
+        truecase = not self.no_truecase
+        return Steps(not self.no_normalise, not self.no_tokenise, truecase, self.segmenter)
+
+    @property
+    def pieces(self) -> Path | None:
+        """The dictionary that is given."""
+        if self.binarised is not None:
+            return self.binarised / f"dict.{self.source_lang}.txt"
+        return self.dictionary
+
+
+_MOSES = (
+    *("bpe_merges", "bpe_symbols", "bpe_vocabulary_threshold", "no_normalise", "no_tokenise"),
+    *("no_truecase", "segmenter"),
+)
+_CONFLICTS = (
+    ("segmenter", "which tokenises", ("no_tokenise",)),
+    ("bpe_codes", "which decides it", ("bpe_merges", "bpe_symbols")),
+    ("sentencepiece", "which takes plain text", (*_MOSES, "bpe_codes", "byte_bpe")),
+    ("byte_bpe", "which takes plain text", (*_MOSES, "bpe_codes")),
+    ("bpe_merges", "which decides it", ("bpe_symbols",)),
+    ("reuse", "which decides it", (*_MOSES, "bpe_codes", "sentencepiece", "byte_bpe")),
+    (
+        "binarised",
+        "which is a corpus without text",
+        (*("train", "valid", "test", "reuse", "bert", "dictionary"), *_MOSES),
+    ),
+)
+"""An option, why others cannot stand beside it, and these."""
+
 
 def check_options(options: PreparationOptions) -> None:
     """Raises GtransError for options that are out of range or contradict each other."""
+    given = {name for name, value in vars(options).items() if value not in (None, False, [], ())}
+    for option, reason, others in _CONFLICTS:
+        wrong = next((name for name in others if {option, name} <= given), None)
+        if wrong is not None:
+            first, second = (name.replace("_", "-") for name in (wrong, option))
+            raise GtransError(f"`--{first}` cannot be combined with `--{second}`, {reason}")
     _check_languages(options)
-    for flag, value in {
-        "--bpe-merges": options.bpe_merges,
-        "--bpe-symbols": options.bpe_symbols,
-        "--bpe-vocabulary-threshold": options.bpe_vocabulary_threshold,
-        "--workers": options.workers,
-    }.items():
+    for name in ("bpe_merges", "bpe_symbols", "bpe_vocabulary_threshold", "workers"):
+        value = getattr(options, name)
         if value is not None and value < 1:
-            raise GtransError(f"`{flag}` must be at least 1, but is {value}")
+            raise GtransError(f"`--{name.replace('_', '-')}` must be at least 1, but is {value}")
     if options.bert is not None:
         require(["transformers"], "`--bert`")
     names = [] if options.binarised is None else binarised_files(options.binarised, options)
     if options.subword_model is not None:
         kind, model = options.subword_model
-        SUBWORD_MODELS[kind].check(model, options.dictionary)
+        kind.check(model, options.pieces)
         if options.binarised is not None:
             source, target = (options.binarised / name for name in names[:2])
             if digest(source) != digest(target):
                 raise GtransError(
-                    f"`--{kind}` needs one dictionary for both languages, but {source} and "
+                    f"`--{kind.name}` needs one dictionary for both languages, but {source} and "
                     f"{target} differ"
                 )
     elif options.bpe_codes is not None:
         _check_codes(options)
-    elif options.dictionary is not None:
+    elif options.pieces is not None:
         flag = "--dictionary" if options.binarised is None else "--binarised"
         flags = " or ".join(f"`--{kind}`" for kind in ("bpe-codes", *SUBWORD_MODELS))
         raise GtransError(f"`{flag}` needs {flags}, the model of its subword pieces")
@@ -116,7 +158,7 @@ def check_options(options: PreparationOptions) -> None:
         raise GtransError("give `--train`, or `--reuse` with an earlier preparation")
     if options.binarised is None and not options.splits:
         flag = "--bpe-codes" if options.bpe_codes is not None else "--reuse"
-        flag = f"--{options.subword_model[0]}" if options.subword_model is not None else flag
+        flag = f"--{options.subword_model[0].name}" if options.subword_model is not None else flag
         raise GtransError(f"`{flag}` needs at least one of `--train`, `--valid` and `--test`")
     for flag, folder in (("--reuse", options.reuse), ("--binarised", options.binarised)):
         if folder is not None and folder.resolve() == options.out.resolve():
@@ -138,27 +180,27 @@ def _check_languages(options: PreparationOptions) -> None:
         raise GtransError(
             f"`--target-lang` must differ from `--source-lang` '{options.source_lang}'"
         )
-    if options.steps.segmenter is not None:
+    if options.segmenter is not None:
         if not any(map(is_chinese, options.languages)):
             raise GtransError(
-                f"`--segmenter {options.steps.segmenter}` finds words of Chinese (zh), but the "
-                f"languages are {' and '.join(options.languages)}; leave it out"
+                f"`--segmenter {options.segmenter}` finds words of Chinese (zh), but the languages "
+                f"are {' and '.join(options.languages)}; leave it out"
             )
-        check_segmenter(options.steps.segmenter)
+        check_segmenter(options.segmenter)
 
 
 def _check_codes(options: PreparationOptions) -> None:
     """Raises GtransError for `--bpe-codes` that are none, or need a training text."""
     assert options.bpe_codes is not None
     load_bpe(options.bpe_codes)
-    if options.dictionary is not None:
-        read_pieces(options.dictionary)
+    if options.pieces is not None:
+        read_pieces(options.pieces)
     if options.train or options.binarised is not None:
         return
     for needs, flag in (
         (options.steps.truecase, "a truecaser (or give `--no-truecase`)"),
         (options.bpe_vocabulary_threshold, "`--bpe-vocabulary-threshold`"),
-        (options.dictionary is None, "the dictionary (or give `--dictionary`)"),
+        (options.pieces is None, "the dictionary (or give `--dictionary`)"),
     ):
         if needs:
             raise GtransError(f"`--train` is missing: {flag} comes from it")
@@ -169,9 +211,9 @@ def _check_pieces(options: PreparationOptions, folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="gtrans-") as name:
         for lang in options.languages:
             if options.subword_model is not None:
-                model = SUBWORD_MODELS[options.subword_model[0]]
-                model.copy(options.subword_model[1], options.dictionary, Path(name))
-                pipeline: TextPipeline = model(lang, Path(name))
+                kind, model = options.subword_model
+                kind.copy(model, options.pieces, Path(name))
+                pipeline: TextPipeline = kind(lang, Path(name))
             else:
                 assert options.bpe_codes is not None
                 pipeline = MosesPipeline(lang, NO_STEPS, bpe=load_bpe(options.bpe_codes))
