@@ -1,249 +1,170 @@
-"""Run the whole pipeline on the embedded corpus and print a table of scores.
+"""Run the whole pipeline on the synthetic corpus and print a table of scores.
 
-The steps are: corpus, preparation, sentence Transformer, G-Transformer initialised with it,
-translation of the test documents, then s-BLEU, d-BLEU and contrastive accuracy of both.
-Every step is a command that a user would type. It is printed before it runs, and its output
-is written to OUT/log/. The results are written to OUT/results.json.
+The steps are: corpus, preparation, a sentence Transformer, a G-Transformer from it, translation of
+the test documents, s-BLEU and d-BLEU of both, and accuracy on contrastive sets. Every step is a
+command that a user would type; it is printed before it runs. OUT/results.json has the numbers.
+
+    python scripts/demo.py --out demo
+    python scripts/demo.py --out demo-2 --seed 2 --systems gtransformer memory_transformer
+    python scripts/demo.py --collect demo demo-2 demo-3     # write results/demo.csv
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
-from gtrans.files import atomic_writer
-
 ROOT = Path(__file__).resolve().parent.parent
-PYTHON_BIN = Path(sys.executable).parent
-
-SIZE = [
-    *("--encoder-layers", "3", "--decoder-layers", "3"),
-    *("--encoder-embed-dim", "128", "--encoder-ffn-embed-dim", "512"),
-    *("--decoder-ffn-embed-dim", "512", "--share-all-embeddings", "--dropout", "0.1"),
-]
-TRAINING = [
-    *("--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--lr", "0.003"),
-    *("--lr-scheduler", "inverse_sqrt", "--criterion", "chunked_cross_entropy"),
-    *("--label-smoothing", "0.1", "--max-tokens", "4096", "--no-epoch-checkpoints"),
-    *("--log-format", "json", "--log-interval", "5", "--seed", "1"),
-]
-SENTENCE = [
-    *("--arch", "gtransformer_tiny", "--unit", "sentence", "--doc-mode", "full"),
-    *("--warmup-updates", "100"),
-]
-# Positions as in the sentence model and almost closed gates: a start close to the sentence model.
-DOCUMENT = [
-    *("--arch", "gtransformer_tiny", "--unit", "document", "--positions", "sentence"),
-    *("--gate-bias", "2", "--lr-scale-pretrained", "0.5", "--warmup-updates", "100"),
-]
-MEMORY = [
-    *("--arch", "memory_transformer_tiny", "--unit", "stream"),
-    *("--lr-scale-pretrained", "0.5", "--warmup-updates", "50"),
-]
+GTRANS = Path(sys.executable).parent / "gtrans"
+SHARED = "--config tiny --lr 0.003 --log-interval 100"
+SENTENCE = "--unit sentence --max-update 300"
+FROM_SENTENCE = "--init-from checkpoints/sentence/checkpoint_best.pt --max-update 600"
+SYSTEMS = {
+    "gtransformer": "--positions sentence --gate-bias 3 --copy-local-to-global",
+    "memory_transformer": "--arch memory_transformer_tiny --unit stream",
+    "concat_transformer": "--arch concat_transformer_tiny --unit window",
+}
+RESULTS = ROOT / "results" / "demo.csv"
 
 
 class Demo:
-    """Runs the steps, keeps the times, writes the results."""
+    """Types the commands in a folder of its own and keeps what they print."""
 
-    def __init__(self, out: Path, updates: dict[str, int], docs: int) -> None:
-        """``updates``: of each system, the sentence model first."""
+    def __init__(self, out: Path, seed: int, docs: int, systems: Sequence[str]) -> None:
         self.out = out
-        self.updates = updates
+        self.seed = seed
         self.docs = docs
-        self.seconds: dict[str, float] = {}
-        self.systems: dict[str, dict[str, Any]] = {system: {} for system in updates}
-        self.signatures: dict[str, str] = {}
+        self.systems = ["sentence", *systems]
 
-    def run(self) -> None:
-        """All steps; raises SystemExit with one line when a command fails."""
-        self._clear()
-        with self._timed("corpus"):
-            self._command("gtrans", "make-corpus", "--seed", "1", "--docs", str(self.docs),
-                          "--pair", "en-de", "--out", self.out / "corpus")  # fmt: skip
-        with self._timed("prepare"):
-            corpus = self.out / "corpus"
-            self._command("gtrans", "prepare", "--source-lang", "en", "--target-lang", "de",
-                          "--train", corpus / "train", "--valid", corpus / "valid",
-                          "--test", corpus / "test", "--bpe-merges", "1000",
-                          "--out", self.out / "data")  # fmt: skip
-        with self._timed("train_sentence"):
-            self._train("sentence", *SENTENCE)
-        for system, options in (("gtransformer", DOCUMENT), ("memory_transformer", MEMORY)):
-            if system in self.systems:
-                with self._timed(f"train_{system}"):
-                    self._train(system, *options, "--init-from", self._checkpoint("sentence"))
-        for system in self.systems:
-            with self._timed(f"translate_{system}"):
-                self._translate(system)
-            with self._timed(f"contrast_{system}"):
-                self._contrast(system)
-        self._report()
-
-    def _clear(self) -> None:
-        if self.out.exists() and any(self.out.iterdir()) and not (self.out / "log").is_dir():
+    def run(self) -> dict[str, Any]:
+        """Scores and accuracies of each system; raises SystemExit when a command fails."""
+        if self.out.exists() and any(self.out.iterdir()) and not (self.out / "corpus").is_dir():
             raise SystemExit(f"demo: error: {self.out} holds other files; choose another --out.")
-        for name in ("corpus", "data", "checkpoints", "log"):
-            shutil.rmtree(self.out / name, ignore_errors=True)
-        (self.out / "log").mkdir(parents=True)
-
-    @contextmanager
-    def _timed(self, stage: str) -> Iterator[None]:
-        begin = time.monotonic()
-        yield
-        self.seconds[stage] = round(time.monotonic() - begin, 1)
-
-    def _checkpoint(self, system: str) -> Path:
-        return self.out / "checkpoints" / system / "checkpoint_best.pt"
-
-    def _start(self, name: str, *words: str | Path, **options: Any) -> subprocess.Popen[str]:
-        command = [str(word) for word in words]
-        print("\n$ " + " ".join(_quoted(word) for word in command), flush=True)
-        program = str(PYTHON_BIN / command[0])
-        # Threads that wait without spinning: on a busy machine the others get to work meanwhile.
-        environment = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ}
-        return subprocess.Popen(
-            [program, *command[1:]], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True,
-            **options,
-        )  # fmt: skip
-
-    def _command(self, *words: str | Path) -> str:
-        """Run a command whose standard output is short; its progress goes to the terminal."""
-        name = str(words[1])
-        process = self._start(name, *words)
-        output, _ = process.communicate()
-        with atomic_writer(self.out / "log" / f"{name}.{len(self.seconds)}.log") as file:
-            file.write(output)
-        if process.returncode:
-            raise SystemExit(f"demo: error: {words[0]} {name} failed, see above.")
-        return output
-
-    def _train(self, system: str, *options: str | Path) -> None:
-        log = self.out / "log" / f"train_{system}.log"
-        total = self.updates[system]
-        process = self._start(
-            system,
-            *("fairseq-train", self.out / "data", "--user-dir", "gtrans"),
-            *("--task", "document_translation", *options, *SIZE, *TRAINING),
-            *("--max-update", str(total), "--save-dir", self._checkpoint(system).parent),
-            stderr=subprocess.STDOUT,
+        shutil.rmtree(self.out, ignore_errors=True)
+        self.out.mkdir(parents=True)
+        self.types(f"make-corpus --docs {self.docs} --seed 1 --out corpus")
+        texts = " ".join(f"--{split} corpus/{split}" for split in ("train", "valid", "test"))
+        self.types(
+            f"prepare --source-lang en --target-lang de {texts} --bpe-merges 1000 --out data-bin"
         )
-        with log.open("w") as file, tqdm(total=total, unit=" updates", desc=system) as bar:
-            for line in process.stdout or ():
-                file.write(line)
-                numbers = _json_of(line)
-                updates = numbers.get("num_updates", numbers.get("train_num_updates"))
-                if updates is not None:
-                    bar.update(int(updates) - bar.n)
-                if "loss" in numbers:
-                    bar.set_postfix(loss=numbers["loss"])
-        if process.wait():
-            tail = log.read_text().splitlines()[-1:]
-            raise SystemExit(f"demo: error: fairseq-train failed, see {log}: {' '.join(tail)}")
-
-    def _translate(self, system: str) -> None:
-        hypothesis = self.out / f"test.{system}.de"
-        self._command("gtrans", "translate", "--path", self._checkpoint(system),
-                      "--data", self.out / "data", "--input", self.out / "corpus" / "test.en",
-                      "--output", hypothesis, "--max-len-a", "1.5", "--max-len-b", "10",
-                      "--max-tokens", "8000", "--force")  # fmt: skip
-        output = self._command("gtrans", "score", "--hyp", hypothesis,
-                               "--ref", self.out / "corpus" / "test.de",
-                               "--src", self.out / "corpus" / "test.en", "--json")  # fmt: skip
-        (scores,) = json.loads(output)["systems"].values()
-        for name, score in scores.items():
-            self.systems[system][name] = score["score"]
-            self.signatures[name] = score["signature"]
-
-    def _contrast(self, system: str) -> None:
-        sets = sorted((self.out / "corpus" / "contrastive").glob("*.jsonl"))
-        output = self._command("gtrans", "contrast", "--path", self._checkpoint(system),
-                               "--data", self.out / "data", "--set", *sets, "--json")  # fmt: skip
-        self.systems[system]["contrastive"] = json.loads(output)["contrastive"]
-
-    def _report(self) -> None:
+        seed = f"--seed {self.seed}"
+        for system in self.systems:
+            options = SENTENCE if system == "sentence" else f"{FROM_SENTENCE} {SYSTEMS[system]}"
+            self.types(f"train data-bin {SHARED} {options} {seed} --save-dir checkpoints/{system}")
+        sets = " ".join(
+            str(path.relative_to(self.out))
+            for path in sorted((self.out / "corpus" / "contrastive").glob("*.jsonl"))
+        )
+        accuracy: dict[str, Any] = {}
+        for system in self.systems:
+            model = f"--path checkpoints/{system}/checkpoint_best.pt"
+            self.types(f"translate {model} --input corpus/test.en --output {system}.de --beam 4")
+            said = self.types(f"contrast {model} --data data-bin --set {sets} --json", quiet=True)
+            accuracy[system] = json.loads(said)["contrastive"]
+        hypotheses = " ".join(f"{system}={system}.de" for system in self.systems)
+        said = self.types(
+            f"score --hyp {hypotheses} --ref corpus/test.de --src corpus/test.en --target-lang de "
+            "--metrics s_bleu d_bleu --json",
+            quiet=True,
+        )
+        scores = {
+            system: {name: one["score"] for name, one in of.items() if "score" in one}
+            for system, of in json.loads(said)["systems"].items()
+        }
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
         results = {
-            "systems": self.systems,
-            "seconds": {**self.seconds, "total": round(sum(self.seconds.values()), 1)},
-            "signatures": self.signatures,
+            "seed": self.seed,
+            "cpu_seconds": round(used.ru_utime + used.ru_stime),
+            "scores": scores,
+            "contrastive": accuracy,
         }
         path = self.out / "results.json"
-        with atomic_writer(path) as file:
-            file.write(json.dumps(results, indent=2, ensure_ascii=False) + "\n")
-        print("\n" + "\n".join(_table(results)))
-        print(f"\nwritten to {path}")
+        path.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+        return results
+
+    def types(self, words: str, quiet: bool = False) -> str:
+        """Run a command of gtrans in the folder; returns what it prints."""
+        print(f"\n$ gtrans {words}", flush=True)
+        done = subprocess.run(
+            [GTRANS, *words.split()],
+            cwd=self.out,
+            # Threads that wait without spinning: the others of a busy machine go on meanwhile.
+            env={"OMP_WAIT_POLICY": "PASSIVE", **os.environ},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        if done.returncode:
+            raise SystemExit(f"demo: error: gtrans {words.split()[0]} failed, see above.")
+        if not quiet:
+            print(done.stdout, end="", flush=True)
+        return done.stdout
 
 
-def _quoted(word: str) -> str:
-    return f"'{word}'" if any(c in word for c in " ()") else word
-
-
-def _json_of(line: str) -> dict[str, Any]:
-    """The JSON object that a log line ends with, or an empty one."""
-    begin = line.find("{")
-    if begin < 0:
-        return {}
-    try:
-        value = json.loads(line[begin:])
-    except json.JSONDecodeError:
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _table(results: dict[str, Any]) -> list[str]:
-    systems: dict[str, dict[str, Any]] = results["systems"]
-    phenomena = list(systems["sentence"]["contrastive"])
+def table(results: dict[str, Any]) -> list[str]:
+    """The lines that the demo ends with; accuracies in per cent."""
+    systems = list(results["scores"])
     lines = [f"{'':24}" + "".join(f"{name:>20}" for name in systems)]
-    for key, label in (("s_bleu", "s-BLEU"), ("d_bleu", "d-BLEU"), ("chrf", "chrF2")):
-        lines.append(f"{label:24}" + "".join(f"{s[key]:20.2f}" for s in systems.values()))
-    for phenomenon in phenomena:
-        for distance in systems["sentence"]["contrastive"][phenomenon]:
-            cells = (s["contrastive"][phenomenon][distance] for s in systems.values())
-            lines.append(
-                f"{f'{phenomenon}, distance {distance}':24}"
-                + "".join(f"{100 * cell:19.1f}%" for cell in cells)
-            )
-    times = results["seconds"]
-    lines.append("seconds: " + ", ".join(f"{stage} {value}" for stage, value in times.items()))
+    for key, label in (("s_bleu", "s-BLEU"), ("d_bleu", "d-BLEU")):
+        cells = (results["scores"][system][key] for system in systems)
+        lines.append(f"{label:24}" + "".join(f"{cell:20.1f}" for cell in cells))
+    for phenomenon, distances in results["contrastive"]["sentence"].items():
+        for distance in distances:
+            cells = (results["contrastive"][one][phenomenon][distance] for one in systems)
+            label = f"{phenomenon}, distance {distance}"
+            lines.append(f"{label:24}" + "".join(f"{100 * cell:19.1f}%" for cell in cells))
     return lines
 
 
+def collect(folders: Sequence[Path]) -> None:
+    """Write the accuracies of several runs as one table."""
+    with RESULTS.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["seed", "system", "phenomenon", "distance", "accuracy"])
+        for folder in folders:
+            results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+            for system, phenomena in results["contrastive"].items():
+                for phenomenon, distances in phenomena.items():
+                    for distance, accuracy in distances.items():
+                        writer.writerow([results["seed"], system, phenomenon, distance, accuracy])
+            for system, scores in results["scores"].items():
+                for metric, score in scores.items():
+                    writer.writerow([results["seed"], system, metric, "", round(score, 3)])
+
+
 def main() -> None:
-    """Parse the options and run."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Read the options and run."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=Path("demo"), help="folder to write")
+    parser.add_argument("--seed", type=int, default=1, help="seed of training (%(default)s)")
     parser.add_argument(
-        "--sentence-updates", type=int, default=400, metavar="N",
-        help="updates of the sentence Transformer (default: %(default)s)",
+        "--docs", type=int, default=2000, metavar="N", help="documents of the corpus (%(default)s)"
+    )
+    parser.add_argument(
+        "--systems", nargs="+", choices=list(SYSTEMS), default=["gtransformer"], metavar="NAME",
+        help=f"document models to train: {', '.join(SYSTEMS)} (gtransformer)",
     )  # fmt: skip
     parser.add_argument(
-        "--document-updates", type=int, default=330, metavar="N",
-        help="updates of the G-Transformer (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--docs", type=int, default=4000, metavar="N",
-        help="documents of the corpus (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--memory-updates", type=int, default=0, metavar="N",
-        help="also train the Transformer with recurrent memory, for N updates (300 are enough; "
-        "default: 0, do not train it)",
-    )  # fmt: skip
+        "--collect", nargs="+", type=Path, metavar="FOLDER", help="write results/demo.csv of runs"
+    )
     args = parser.parse_args()
-    updates = {"sentence": args.sentence_updates, "gtransformer": args.document_updates}
-    if args.memory_updates:
-        updates["memory_transformer"] = args.memory_updates
-    Demo(args.out.resolve(), updates, args.docs).run()
+    if args.collect:
+        collect(args.collect)
+        return
+    results = Demo(args.out.resolve(), args.seed, args.docs, args.systems).run()
+    print("\n" + "\n".join(table(results)))
+    print(f"\n{results['cpu_seconds']} CPU seconds; all numbers: {args.out / 'results.json'}")
 
 
 if __name__ == "__main__":

@@ -304,8 +304,48 @@ def fusion() -> Figure:
     return figure
 
 
+def flow() -> Figure:
+    """The way of the data: rows are training, translating and judging; a box is a package."""
+    rows = (
+        ("training", ("text", "plain text to\nsubwords, binarised"),
+         ("data", "sentences, windows,\ndocuments, streams"),
+         ("tasks", "batches with plans\nof attention"), ("models, modules", "encoder, decoder"),
+         ("criterions, optim", "loss, update"),
+         ("checkpoints", "parameters, vocabulary,\npreparation")),
+        ("translating", ("formats, text", "sentences of\na document"), ("data", "the same units"),
+         ("tasks", "the same batches"), ("models, modules", "one step for\nall hypotheses"),
+         ("decoding", "search, K sentences"), ("formats, text", "the document,\ntranslated")),
+        ("judging", ("data", "documents of\nreference and systems"),
+         ("evaluation", "counts per document"),
+         ("evaluation", "scores, intervals,\ntests"), ("lab", "analyses, tables,\nfigures")),
+    )  # fmt: skip
+    figure = Figure(figsize=(12, 3.6), layout="constrained")
+    axes = figure.subplots()
+    panel(axes, "")
+    width, height, step = 1.7, 0.8, 2.0
+    for number, (name, *boxes) in enumerate(rows):
+        y = -1.25 * number
+        axes.text(-0.15, y + height / 2, name, ha="right", va="center", fontsize=11)
+        for place, (title, text) in enumerate(boxes):
+            x = place * step
+            axes.add_patch(
+                Rectangle((x, y), width, height, facecolor=NOTHING, edgecolor=OWN, lw=1.5)
+            )
+            middle = x + width / 2
+            axes.text(middle, y + 0.6, title, ha="center", va="center", fontsize=10, color=OWN)
+            axes.text(middle, y + 0.25, text, ha="center", va="center", fontsize=8)
+            if place:
+                axes.annotate(
+                    "", (x, y + height / 2), (x - step + width, y + height / 2),
+                    arrowprops={"arrowstyle": "->", "color": LINE},
+                )  # fmt: skip
+    axes.set_xlim(-1.2, 12)
+    axes.set_ylim(-2.7, 0.9)
+    return figure
+
+
 FIGURES: dict[str, Callable[[], Figure]] = {
-    **{one.__name__: one for one in (systems, units, groups, gates, memory, fusion)},
+    **{one.__name__: one for one in (systems, units, groups, gates, memory, fusion, flow)},
     **RESULT_FIGURES,
 }
 

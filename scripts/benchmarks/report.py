@@ -23,8 +23,10 @@ Target = tuple[str, float | None, float, bool]
 
 _INTRODUCTION = """# Benchmarks
 
-Written by `python scripts/benchmarks/run.py NAME`; do not edit. The numbers behind the tables are
-in `{json}`.
+See what training and decoding cost beside stock fairseq, by the length of a document.
+
+**The numbers hold for these models, machines and versions alone; compare within a table.** They are
+in `{json}`; `python scripts/benchmarks/run.py NAME` measures again and writes this page.
 
 Unless a section says otherwise, models have one shared table of 8,000 embeddings, dropout 0.1 and
 attention dropout 0; G-Transformers have 2 global layers on top of the encoder, the decoder and

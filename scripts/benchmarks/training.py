@@ -117,7 +117,7 @@ BENCHMARK = Benchmark(
     name="training",
     title="Training",
     text="Throughput of whole updates (forward, label-smoothed loss, backward, clipping, Adam) in "
-    "target words per second; padding and marks do not count. The yardstick is stock "
+    "target words per second; padding and special tokens do not count. The yardstick is stock "
     "fairseq's sentence Transformer on the same text of {corpus_words} words, in batches "
     "sorted by length and filled up to {batch_words} words and padding, of which evenly "
     "spaced ones are measured. A batch of documents holds {batch_words} words, or one longer "

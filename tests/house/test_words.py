@@ -97,7 +97,7 @@ def test_paragraphs_are_short_and_p_stands_on_one_page(page: Path) -> None:
     name = str(page.relative_to(REPO))
     if name in GENERATED:
         return
-    for paragraph in re.split(r"\n\s*\n|\n- ", prose(text_of(page))):
+    for paragraph in re.split(r"\n\s*\n|\n(?:- |\d+\. )", prose(text_of(page))):
         words = len(paragraph.split())
         assert words <= 90, f"{words} words: {paragraph[:60]}"
     if name not in {"docs/results.md", "docs/evaluation.md"}:
