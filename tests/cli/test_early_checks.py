@@ -134,18 +134,6 @@ def train(tiny: TinyWorld, folder: Path, *more: str) -> subprocess.CompletedProc
     )  # fmt: skip
 
 
-def test_a_training_begins_after_a_dozen_lines(tiny, tmp_path):
-    done = train(tiny, tmp_path)
-    assert done.returncode == 0, done.stderr
-    before, began, _ = done.stdout.partition("begin training epoch 1")
-    assert began and before.count("\n") <= 12
-    assert max(map(len, before.splitlines())) < 250
-    for said in ("unit document", "learning rate 0.003", "start: from scratch", str(tmp_path)):
-        assert said in before
-    done = train(tiny, tmp_path, "--max-update", "3", "--verbose")
-    assert "'max_tokens': 512" in done.stdout and "(encoder): " in done.stdout
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

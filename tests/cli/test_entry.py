@@ -87,15 +87,6 @@ def test_a_library_that_every_command_needs_is_named(command, tmp_path):
     assert (output, errors) == ("", message)
 
 
-def test_an_interruption_of_the_work_is_one_line(monkeypatch, capsys, tmp_path):
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("gtrans.cli.show.run", interrupted)
-    assert main(["show", str(tmp_path)]) == 130
-    assert capsys.readouterr().err == "gtrans: interrupted\n"
-
-
 @pytest.mark.parametrize(
     ("words", "hint"),
     [

@@ -42,13 +42,6 @@ def same_parameters(one: Path, other: Path) -> None:
     assert all(first[name].equal(second[name]) for name in first)
 
 
-def the_error(done: subprocess.CompletedProcess[str]) -> str:
-    """The one line of a user's mistake; what fairseq logs stands in the standard output."""
-    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
-    (line,) = (x for x in done.stderr.splitlines() if x.startswith("gtrans: error: "))
-    return line
-
-
 def free_port() -> str:
     with socket.socket() as free:
         free.bind(("localhost", 0))
@@ -125,13 +118,6 @@ def test_a_worker_that_fairseq_starts_has_the_plugin(
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("their plugin is imported") == 2  # here and in the worker
     same_parameters(saved, by_fairseq)
-
-
-@pytest.mark.long
-def test_the_mistake_that_a_worker_finds_is_one_line(repo, tmp_path):
-    missing = tmp_path / "missing"
-    done = spawning(repo, missing, "--save-dir", tmp_path / "saved")
-    assert the_error(done) == f"gtrans: error: {missing}: there is no such data folder."
 
 
 @pytest.mark.parametrize(

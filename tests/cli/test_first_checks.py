@@ -6,7 +6,6 @@ And what both say of a training that is not as its user means.
 from __future__ import annotations
 
 import os
-import pty
 import shutil
 import subprocess
 import sys
@@ -153,28 +152,6 @@ def test_a_training_shows_no_known_warning(stock, tiny, tmp_path):
 
 
 # ---- documents that are typed --------------------------------------------------------------------
-
-
-@pytest.mark.long
-def test_the_end_of_the_input_closes_a_document_at_a_terminal(tiny):
-    here, there = pty.openpty()
-    process = subprocess.Popen(
-        [
-            BIN / "fairseq-interactive", tiny.data, *PLUGIN, "--path", tiny.checkpoints["document"],
-            "--beam", "1", "--max-len-b", "3", "--cpu",
-        ],
-        cwd=REPO, stdin=there, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
-    os.close(there)
-    assert process.stdout is not None
-    prompt = next(line for line in process.stdout if "Ctrl-D" in line)
-    assert "an empty line ends a document" in prompt
-    os.write(here, b"w@@ one\nw@@ two\n\nw@@ three\n\x04")
-    log = process.stdout.read()
-    assert process.wait(timeout=60) == 0
-    found = [line.split("\t")[0] for line in log.splitlines() if line.startswith("H-")]
-    assert found == ["H-0", "H-1", "H-3"]
-    os.close(here)
 
 
 # ---- hydra ---------------------------------------------------------------------------------------

@@ -90,19 +90,6 @@ def test_a_free_stream_has_a_line_for_each_document(tiny: TinyWorld, argv, tmp_p
     assert done.stdout == expected
 
 
-def test_the_record_says_that_it_is_free(tiny: TinyWorld, argv, tmp_path: Path, capsys):
-    """Of documents of one sentence the number of lines says nothing."""
-    source, reference = tmp_path / "one.en", tmp_path / "one.de"
-    source.write_text("You are late.\n", encoding="utf-8")
-    reference.write_text("Du bist spät dran.\n", encoding="utf-8")
-    command = argv("--free")
-    command[command.index("--input") + 1] = str(source)
-    assert main(command) == 0
-    capsys.readouterr()
-    score = ["score", "--hyp", str(tmp_path / "out.de"), "--ref", str(reference)]
-    assert "needs aligned sentences" in error([*score, "--metrics", "s_bleu"], capsys)
-
-
 def test_other_systems_are_refused(tiny: TinyWorld, argv, tmp_path: Path, capsys):
     message = error(argv("--free", path=tiny.checkpoints["document"]), capsys)
     assert "`--free` is for the document Transformer" in message and "marks 'both'" in message

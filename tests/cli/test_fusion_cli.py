@@ -121,8 +121,7 @@ def test_groups_that_do_not_exist_are_one_line(
 ) -> None:
     done = generate(tiny, runs, "translation", "--model-overrides", "{'use_groups': '2:3'}")
     assert refusal(done) == (
-        "`--use-groups` must be FIRST:LAST, of the decoder's groups 1 to 2, but is "
-        "'2:3'."
+        "`--use-groups` must be FIRST:LAST, of the decoder's groups 1 to 2, but is '2:3'."
     )
 
 
@@ -161,55 +160,3 @@ def test_gtrans_translate(
     words += ["--output", str(tmp_path / "some.de"), "--model-overrides", "{'use_groups': '1:1'}"]
     assert main(["translate", *words, "--beam", "2", "--max-len-b", "6"]) == 0
     assert "use_groups" in (tmp_path / "some.de.made.json").read_text()
-
-
-@pytest.mark.long
-def test_the_configuration_gives_the_same_model(
-    tiny: TinyWorld,
-    repo: Path,
-    tmp_path: Path,
-) -> None:
-    """configs/gtrans_fusion.yaml with hydra, with the sizes and the length of these tests."""
-    sizes = [f"++model.{k[2:].replace('-', '_')}={v}" for k, v in zip(SIZES[::2], SIZES[1::2])]  # noqa: B905
-    done = tiny.run(
-        "hydra_train", "--config-dir", repo / "configs", "--config-name", "gtrans_fusion",
-        f"common.user_dir={repo / 'gtrans'}", f"task.data={tiny.data}",
-        f"checkpoint.save_dir={tmp_path}", f"hydra.run.dir={tmp_path}/hydra", *sizes,
-        "common.cpu=true", "dataset.max_tokens=512", "dataset.num_workers=0",
-        "dataset.disable_validation=true", "optimization.max_update=2",
-    )  # fmt: skip
-    assert done.status == 0, done.stderr
-    assert (tmp_path / "checkpoint_last.pt").is_file()
-
-
-@pytest.mark.long
-def test_a_g_transformer_with_groups_from_a_sentence_model(
-    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Trained from one without groups, translated, scored and analysed."""
-    common = (
-        *(*SIZES, "--share-all-embeddings", "--optimizer", "adam", "--lr", "0.003", "--cpu"),
-        *("--max-tokens", "1024", "--num-workers", "0", "--user-dir", "gtrans", "--max-update"),
-        *("3", "--arch", "gtransformer_tiny", "--task", "document_translation"),
-        *("--criterion", "multi_level_cross_entropy", "--label-smoothing", "0.1"),
-    )
-    tiny.run.succeed("train", tiny.data, *common, "--unit", "sentence", "--save-dir", tmp_path)
-    sentence, fused = tmp_path / "checkpoint_last.pt", tmp_path / "fused"
-    done = tiny.run.succeed(
-        "train", tiny.data, *common, "--encoder-group-size", "2", "--decoder-group-size", "2",
-        "--checkpoint-activations", "--init-from", sentence, "--save-dir", fused,
-    )  # fmt: skip
-    log = done.stdout + done.stderr
-    assert "weight_group_2" in log and re.search(r" [1-9]\d* newly initialised \(", log)
-    checkpoint, out = str(fused / "checkpoint_last.pt"), tmp_path / "out.de"
-    source = tiny.text / "test.en"
-    data = ["--path", checkpoint, "--data", str(tiny.data)]
-    searched = ["--input", str(source), "--output", str(out), "--max-len-a", "0"]
-    assert main(["translate", *data, *searched, "--max-len-b", "4"]) == 0
-    lines = [path.read_text(encoding="utf-8").split("\n") for path in (out, source)]
-    assert [line == "" for line in lines[0]] == [line == "" for line in lines[1]]
-    scores = tmp_path / "scores.jsonl"
-    sides = ["--src", str(source), "--ref", str(tiny.text / "test.de"), "--output", str(scores)]
-    assert main(["cxmi", *data, *sides]) == 0
-    average = tmp_path / "average.pt"
-    assert main(["average", "--output", str(average), checkpoint, checkpoint]) == 0

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,14 +66,6 @@ def test_one_set_of_lines_per_sentence(tiny: TinyWorld, model: str, options: tup
     assert "nan" not in done.stdout.lower().split()
 
 
-def test_the_unit_comes_from_the_checkpoint(tiny: TinyWorld):
-    documents, sentences = len(tiny.source()), len(tiny.pieces("en"))
-    for model, units in (("document", documents), ("sentence", sentences)):
-        # The flag of the command line does not count.
-        done = generate(tiny, *SHORT, "--unit", "sentence", model=model)
-        assert f"test en-de: {units} units, {sentences} sentences" in done.stdout + done.stderr
-
-
 def test_n_best(tiny: TinyWorld):
     count = len(tiny.pieces("en"))
     done = generate(tiny, "--beam", "3", "--nbest", "2", "--max-len-b", "6")
@@ -123,22 +112,6 @@ def test_what_documents_cannot_follow_is_refused(tiny: TinyWorld, options: str):
     assert done.lines("H") == []
 
 
-@pytest.mark.long
-def test_the_installed_command(tiny: TinyWorld, repo: Path):
-    """A whole process, as a user starts it."""
-    done = subprocess.run(
-        [
-            str(Path(sys.executable).with_name("fairseq-generate")), str(tiny.data), *PLUGIN,
-            "--path", str(tiny.checkpoints["document"]), "--constraints",
-        ],
-        cwd=repo, capture_output=True, text=True, timeout=120, check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert done.returncode == 1
-    last = done.stderr.strip().split("\n")[-1]
-    assert last.startswith("gtrans.errors.GtransError: `--constraints`")
-
-
 def interactive(tiny: TinyWorld, text: str, *options: str, model: str = "document") -> Finished:
     return tiny.run.succeed(
         "interactive", tiny.data, *PLUGIN, "--path", tiny.checkpoints[model], *SHORT, *options,
@@ -179,10 +152,3 @@ def test_validate(tiny: TinyWorld):
             "--valid-subset", "test", "--max-tokens", "512",
         )  # fmt: skip
         assert "loss" in done.stdout + done.stderr
-
-
-def test_a_checkpoint_with_code_is_refused(tiny: TinyWorld, harmful: Path):
-    done = tiny.run("generate", tiny.data, *PLUGIN, "--path", harmful, *SHORT)
-    assert done.status != 0
-    assert "could run code when loaded" in done.stderr
-    assert not (harmful.parent / "harmed").exists()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
-import zipfile
 from collections.abc import Callable
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -129,80 +126,6 @@ def test_contents(name: str, refused: Any, state: Callable[[], State], tmp_path:
     refused(commands, message)
 
 
-class Code:
-    """Runs something when it is unpickled."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return print, ("run",)
-
-
-def compressed(whole: bytes) -> bytes:
-    """The same parts, which unpack to more than the file has."""
-    made = BytesIO()
-    with (
-        zipfile.ZipFile(BytesIO(whole)) as old,
-        zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as new,
-    ):
-        for name in old.namelist():
-            new.writestr(name, old.read(name))
-    return made.getvalue()
-
-
-def with_another_bit(whole: bytes) -> bytes:
-    """One bit of the largest tensor is another."""
-    with zipfile.ZipFile(BytesIO(whole)) as archive:
-        weights = [part for part in archive.infolist() if "/data/" in part.filename]
-    largest = max(weights, key=lambda part: part.file_size)
-    made = bytearray(whole)
-    made[largest.header_offset + largest.file_size // 2] ^= 1
-    return bytes(made)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda whole: whole[: len(whole) // 2], "not a readable checkpoint"),
-        (lambda whole: b"hello\n" * 99, "not a readable checkpoint"),
-        (lambda whole: pickle.dumps(Code(), 2), "print"),
-        (compressed, "is compressed"),
-        (with_another_bit, "damaged, the checksum of its part"),
-    ],
-    ids=["half", "text", "code", "compressed", "checksum"],
-)
-def test_files(
-    change: Callable[[bytes], bytes], message: str, tiny: TinyWorld, refused: Any, tmp_path: Path
-) -> None:
-    whole = tiny.checkpoints["document"].read_bytes()
-    (tmp_path / "checkpoint.pt").write_bytes(change(whole))
-    is_text = change(whole).startswith(b"hello")
-    # `gtrans show` takes any file, and says what a text is not
-    refused(("show",), "neither a checkpoint nor" if is_text else message)
-    refused(tuple(name for name in COMMANDS if name != "show"), message)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("flag", "names"),
-    [
-        ("--init-from", ("not a number", "identity a list", "another shape")),
-        ("--restore-file", ("not a number", "another shape")),
-        ("--finetune-from-model", ("not a number", "a parameter too few")),
-    ],
-)
-def test_training_does_not_start(
-    flag: str, names: tuple[str, ...], tiny: TinyWorld, state: Callable[[], State], tmp_path: Path
-) -> None:
-    path = tmp_path / "checkpoint.pt"
-    for name in names:
-        damage, message, _ = DAMAGES[name]
-        damage(broken := state())
-        torch.save(broken, path)
-        line = refusal(train(tiny.run, tiny.data, tmp_path / "run", flag, path, updates=13))
-        assert str(path) in line, (name, line)
-        assert message.split()[0] in line or flag == "--init-from", (name, line)
-        assert not list((tmp_path / "run").glob("*.pt")), name
-
-
 @pytest.mark.parametrize(
     "damage",
     [
@@ -222,29 +145,3 @@ def test_a_run_does_not_go_on(
     options = ("--max-tokens", "1024", "--seed", "1")
     assert str(path) in refusal(train(tiny.run, tiny.data, tmp_path, *options, updates=13))
     assert path.read_bytes() == before
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("command", ["generate", "validate", "interactive"])
-def test_stock_commands(
-    command: str, tiny: TinyWorld, state: Callable[[], State], tmp_path: Path
-) -> None:
-    path = tmp_path / "checkpoint.pt"
-    options: tuple[Any, ...]
-    options = ("--user-dir", "gtrans", "--task", "document_translation", "--path", path, "--cpu")
-    options += () if command == "interactive" else ("--max-tokens", "999")
-    DAMAGES["not a number"][0](broken := state())
-    torch.save(broken, path)
-    line = refusal(tiny.run(command, tiny.data, *options, stdin="a\n\n"))
-    assert line.startswith("the checkpoint: ") and "holds NaN or infinite numbers" in line
-
-
-def test_finite_parameters_with_scores_that_are_not(
-    state: Callable[[], State], refused: Any, tmp_path: Path
-) -> None:
-    """Parameters that are so large that the model computes NaN."""
-    huge = state()
-    for tensor in huge["model"].values():
-        tensor.fill_(3e38)
-    torch.save(huge, tmp_path / "checkpoint.pt")
-    refused(BUILD_A_MODEL, "probabilities are not finite (NaN)")

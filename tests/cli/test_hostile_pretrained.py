@@ -12,13 +12,11 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from support import reference
-from support.authors_format import checkpoint, convert
 from support.pretrained_models import hugging_face_model, write_dictionaries
 
 from gtrans.cli import main
 from gtrans.errors import GtransError
-from gtrans.modules.bert import FrozenBert, WordPieces, load_bert
+from gtrans.modules.bert import load_bert
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 Change = Callable[[Path], object]
@@ -105,18 +103,6 @@ def test_weights(
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    "change", [{"hidden_size": 10**9}, {"num_attention_heads": "two"}, {"model_type": 5}]
-)
-def test_sizes_of_a_bert(change: dict[str, object], bert: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(bert, tmp_path / "bert")
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, **change}))
-    with pytest.raises(GtransError, match=str(folder)) as raised:
-        FrozenBert(WordPieces(str(folder)))
-    assert "\n" not in str(raised.value)
-
-
 def test_code_of_a_bert_is_not_run_by_prepare(
     bert: Path,
     tmp_path: Path,
@@ -140,14 +126,3 @@ def test_code_of_a_bert_is_not_run_by_prepare(
     streams = capsys.readouterr()
     assert f"gtrans: error: {folder}: refused, because it brings code of its own" in streams.err
     assert not (tmp_path / "done").exists() and "y/N" not in streams.out + streams.err
-
-
-@pytest.mark.parametrize(("name", "value"), [("langs", 5), ("encoder_attention_heads", "x")])
-def test_options_of_the_authors_that_have_another_type(
-    name: str, value: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    corpus = reference.write_corpus(tmp_path / "corpus", [])
-    torch.save(checkpoint(corpus, **{name: value}), tmp_path / "in.pt")
-    assert convert(corpus, tmp_path / "in.pt", tmp_path / "out.pt") == 1
-    one_line(capsys.readouterr().err, name)
-    assert not (tmp_path / "out.pt").exists()

@@ -119,41 +119,6 @@ def test_text_is_segmented_and_joined(world: World, tmp_path: Path) -> None:
     assert again.encode(lines[0]) == pipeline.encode(lines[0])
 
 
-def test_a_finished_preparation_is_left_alone(world: World) -> None:
-    made = [world.data / name for name in ("text/train.bpe.de", "train.en-de.de.bin")]
-    before = [path.stat().st_mtime_ns for path in made]
-    assert world.prepare(world.data, "--sentencepiece", world.published / "sentence.bpe.model",
-                         "--dictionary", world.published / "dict.txt") == 0  # fmt: skip
-    assert [path.stat().st_mtime_ns for path in made] == before
-
-
-@pytest.mark.long
-def test_a_word_that_has_the_pieces_own_space_is_prepared_as_it_is_translated(
-    world: World, tmp_path: Path
-) -> None:
-    """U+2581 ends the word, so that what looks like an escaped mark needs one more backslash."""
-    line, out = "@\\lower@\u2581a", tmp_path / "out"
-    for lang in ("en", "de"):
-        (tmp_path / f"x.{lang}").write_text(f"{line}\n", encoding="utf-8")
-    languages = ("--source-lang", "en", "--target-lang", "de")
-    assert main(["prepare", *languages, "--test", str(tmp_path / "x"), "--reuse",
-                 str(world.data), "--out", str(out)]) == 0  # fmt: skip
-    (encoded,) = (out / "text" / "test.bpe.de").read_text(encoding="utf-8").splitlines()
-    pipeline = load_pipeline(out, "de")
-    assert encoded == pipeline.encode(line)
-    assert pipeline.decode(encoded) == "@\\lower@ a"
-
-
-@pytest.mark.long
-def test_reuse_takes_the_model(world: World, tmp_path: Path) -> None:
-    out = tmp_path / "again"
-    languages = ("--source-lang", "en", "--target-lang", "de")
-    assert main(["prepare", *languages, "--test", str(world.text / "test"), "--reuse",
-                 str(world.data), "--out", str(out)]) == 0  # fmt: skip
-    for name in ("dict.de.txt", "text/test.bpe.de", "sentencepiece.model"):
-        assert (out / name).read_bytes() == (world.data / name).read_bytes()
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -61,35 +61,6 @@ def trained(tiny: TinyWorld, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     return folder / "checkpoint_last.pt", done
 
 
-def test_the_start_is_reported(trained):
-    log = trained[1].stdout + trained[1].stderr
-    assert re.search(r"\d+ newly initialised \(encoder\.layers\.1\.memory\.initial", log)
-    assert len(losses(trained[1])) == 4
-
-
-@pytest.mark.long
-def test_configuration_and_command_line_give_the_same_model(tiny, repo, tmp_path):
-    start = tiny.checkpoints["sentence"]
-    by_flags = train(
-        tiny, tmp_path / "flags", "--init-from", start, "--dropout", "0.2",
-        "--attention-dropout", "0.2", "--max-window", "0", "--batch-size", "8",
-        "--label-smoothing", "0", "--adam-betas", "(0.9, 0.999)", "--adam-eps", "1e-6",
-        "--weight-decay", "0", updates=2,
-    )  # fmt: skip
-    by_file = tiny.run(
-        "hydra_train", "--config-dir", repo / "configs", "--config-name", "memory_transformer",
-        f"common.user_dir={repo / 'gtrans'}", f"task.data={tiny.data}", f"task.init_from={start}",
-        f"checkpoint.save_dir={tmp_path / 'file'}", f"hydra.run.dir={tmp_path / 'hydra'}",
-        "model._name=memory_transformer_tiny", *(f"++model.{k}={v}" for k, v in SIZES.items()),
-        "model.learned_positions=false", "model.layernorm_embedding=false",
-        "model.no_scale_embedding=false", "model.activation_fn=relu", "common.cpu=true",
-        "common.log_format=json", "common.log_interval=1", "dataset.max_tokens=512",
-        "dataset.num_workers=0", "dataset.disable_validation=true", "optimization.max_update=2",
-    )  # fmt: skip
-    assert losses(by_flags) == losses(by_file)
-    assert len(losses(by_flags)) == 2
-
-
 def test_every_sentence_is_translated_once(trained, tiny, tmp_path):
     path, count = trained[0], len(tiny.pieces("en"))
     done = tiny.run.succeed(
@@ -160,11 +131,6 @@ def test_mistakes_are_one_line(options, message, tiny, tmp_path):
     done = train(tiny, tmp_path, *options)
     assert done.status != 0
     assert refusal(done).startswith(message)
-
-
-def test_other_models_read_no_streams(tiny, tmp_path):
-    done = train(tiny, tmp_path, "--arch", "gtransformer_tiny", "--unit", "stream")
-    assert "`--unit stream`: this model takes" in done.stderr.strip().splitlines()[-1]
 
 
 @pytest.mark.long

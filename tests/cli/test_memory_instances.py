@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,12 +35,6 @@ def translate(path: Path, tiny: TinyWorld, output: Path, *options: str | Path) -
     """The words of a command."""
     model = ("--path", path, "--data", tiny.data, "--output", output)
     return [str(word) for word in ("translate", *model, *FAST, *options)]
-
-
-def test_what_is_loaded_and_what_is_new(trained):
-    log = trained[1]
-    assert re.search(r"\d+ loaded \(", log)
-    assert re.search(r"\d+ newly initialised \(\w+\.layers\.\d\.memory\.initial", log)
 
 
 @pytest.mark.parametrize("overlap", others_long(["0", "1"], ["1"]))

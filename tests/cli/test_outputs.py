@@ -83,11 +83,3 @@ def test_the_text_that_data_were_prepared_from_is_never_the_output(
     assert main([*command, "--output", str(text), "--force"]) == 1
     assert f"is the input '{text.resolve()}'" in capsys.readouterr().err.splitlines()[-1]
     assert text.read_bytes() == before
-
-
-def test_an_average_on_a_full_disk_is_one_line(place: Path, capsys: pytest.CaptureFixture[str]):
-    before = contents(place)
-    assert main(["average", "run/model.pt", "--output", "/dev/full"]) == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "/dev/full: cannot be written (the disk is full)" in line
-    assert contents(place) == before

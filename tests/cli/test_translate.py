@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
-import io
-import os
 import platform
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -24,7 +19,6 @@ from support.suites import others_long
 from support.translating import FAST, Interrupted, command, error, interrupt_after
 
 from gtrans.cli import main
-from gtrans.data.documents import iterate_raw_lines
 from gtrans.decoding import loading, options, translation, translator
 from gtrans.decoding.translator import make_batches, rows_at_once
 from gtrans.text.pipeline import PLACEHOLDER
@@ -81,28 +75,6 @@ def test_a_translation_never_reads_as_a_boundary():
         bare.generator = SimpleNamespace(symbols_to_strip_from_output={dictionary.eos()})
         bare.text_of_pieces = lambda words: {"@lower@": "", "&lt;d&gt;": "<d>"}.get(words, words)
         assert bare._text([ids[word], dictionary.eos()]) == expected
-
-
-@pytest.mark.long
-def test_standard_streams(tiny: TinyWorld, tmp_path: Path):
-    text = "You are late.\n\nIt was heavy.\n"
-    expected = translate(tiny, text, tmp_path)
-    done = subprocess.run(
-        [sys.executable, "-m", "gtrans", *command(tiny, "--input", "-", "--output", "-", *FAST)],
-        input=text.encode(), capture_output=True, timeout=120, check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.decode("utf-8").split("\n")[:-1] == expected
-    assert done.stderr == b""
-
-
-def test_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    packed = tmp_path / "packed"
-    packed.write_bytes(gzip.compress("a\n\n ü \n".encode()))
-    assert list(iterate_raw_lines(str(packed))) == ["a", "", "ü"]
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\nb")))
-    assert list(iterate_raw_lines("-", once=True)) == ["a", "b"]
 
 
 # ---- the same as fairseq's commands --------------------------------------------------------------
@@ -168,17 +140,6 @@ def test_bfloat16(
     assert len(translate(tiny, first, tmp_path, "--bf16", "--cpu")) == 6
     assert {parameter.dtype for parameter in loaded[0].parameters()} == {torch.bfloat16}
     assert ("`--bf16` does not help here" in capsys.readouterr().err) != supported
-
-
-def test_where_torch_cannot_tell_of_bfloat16_nothing_is_said(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-    monkeypatch.setattr("torch.cpu._is_avx512_bf16_supported", lambda: False)
-    assert not loading._has_bf16_products()
-    monkeypatch.delattr("torch.cpu._is_avx512_bf16_supported")
-    assert loading._has_bf16_products()
-    monkeypatch.setattr("torch.cpu._is_avx512_bf16_supported", lambda: False, raising=False)
-    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    assert loading._has_bf16_products()
 
 
 def test_a_split_without_preparation_gives_tokens(
@@ -332,16 +293,6 @@ def test_mistakes_are_told_in_one_line(
     argv = [part for flag, value in flags.items() if value is not None for part in (flag, value)]
     assert message in error(["translate", *argv], capsys)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_text_that_is_not_utf8(
-    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    source = tmp_path / "in.en"
-    source.write_bytes("gut\n\nschön\n".encode("latin-1"))
-    message = error(command(tiny, "--input", source, "--output", tmp_path / "out"), capsys)
-    assert f"{source}:3: not UTF-8 (byte 4 of the line is 0xf6)" in message
-    assert "is the input" in error(command(tiny, "--input", source, "--output", source), capsys)
 
 
 def test_checkpoints_that_do_not_fit(

@@ -70,12 +70,6 @@ def generated(tiny: TinyWorld, path: Path, overrides: str = "{}") -> Finished:
     )  # fmt: skip
 
 
-def scores(done: Finished) -> dict[int, str]:
-    """Score of every sentence, by its number."""
-    found = re.findall(r"^H-(\d+)\t(\S+)\t", done.stdout, re.MULTILINE)
-    return {int(number): score for number, score in found}
-
-
 def translation(tiny: TinyWorld, path: Path, out: Path, *options: str) -> list[str]:
     argv = [
         "translate", "--path", str(path), "--data", str(tiny.data), "--input",
@@ -133,41 +127,6 @@ def test_the_size_of_the_window_is_the_models(tiny: TinyWorld, trained: Trained)
     assert sizes == {"flat": (1, 1, "source"), "2-to-2": (1, 0, "both"), "3-to-1": (2, 0, "source")}
 
 
-def test_what_training_says_of_the_start(trained: Trained) -> None:
-    assert "1 newly initialised (encoder.embed_segments.weight)" in trained.logs["flat"]
-    assert " 0 newly initialised" in trained.logs["2-to-2"]
-
-
-@pytest.mark.long
-def test_other_contexts_at_test_time(tiny: TinyWorld, trained: Trained, tmp_path: Path) -> None:
-    """By gtrans translate and fairseq-generate alike, and the same every time."""
-    path = trained.checkpoints["flat"]
-    kinds = {
-        "true": (),
-        "none": ("--context-kind", "none"),
-        "random": ("--context-kind", "random"),
-        "fixed": ("--context-kind", "fixed", "--context-sentence", "the man"),
-    }
-    by_kind = {}
-    for kind, options in kinds.items():
-        overrides = {"context_kind": kind, "context_sentence": "the man"}
-        done = generated(tiny, path, str(overrides))
-        by_kind[kind] = scores(done)
-        lines = translation(tiny, path, tmp_path / "out.de", *options)
-        with_generate = [text for _, text in sorted(done.lines("H"))]
-        pieces = [line for line in lines if line]
-        assert len(pieces) == len(with_generate)
-        if kind == "random":
-            assert scores(generated(tiny, path, str(overrides))) == by_kind[kind]
-            assert translation(tiny, path, tmp_path / "again.de", *options) == lines
-    differing = {str(sorted(found.items())) for found in by_kind.values()}
-    assert len(differing) == len(kinds)
-    # A document of one sentence has no context that could be replaced.
-    lengths = [len(document) for document in tiny.source()]
-    lone = sum(lengths[: lengths.index(1)])
-    assert len({found[lone] for found in by_kind.values()}) == 1
-
-
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
@@ -213,42 +172,6 @@ def test_options_that_cannot_be(
     done = train(tiny, tmp_path / "no", *MODELS["flat"], *options)
     assert done.status != 0
     assert message in done.stderr.strip().splitlines()[-1]
-
-
-@pytest.mark.long
-def test_random_context_in_training_validation_and_after_a_stop(
-    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The words of an epoch are the same in every run: in a resumed one, and where a process
-    of its own (``--num-workers 1``) makes the examples of all epochs."""
-    import torch
-
-    random = ("--context-kind", "random", "--context-redraw")
-    options = (*MODELS["flat"], *random, "--log-format", "json", "--max-tokens", "8000")
-    found = []
-    for name, parts, workers in (("whole", (6,), 0), ("parts", (3, 6), 0), ("worker", (6,), 1)):
-        for updates in parts:
-            made = ("--num-workers", workers)
-            done = train(tiny, tmp_path / name, *options, *made, updates=updates)
-            assert done.status == 0, done.stderr
-        losses = re.findall(r'"valid_loss": "([\d.]+)"', done.stderr)
-        assert losses
-        state = torch.load(tmp_path / name / "checkpoint_last.pt", weights_only=False)["model"]
-        found.append((losses[-1], state))
-    assert '"epoch": 2' in done.stderr
-    for loss, state in found[1:]:
-        assert found[0][0] == loss
-        assert all(tensor.equal(state[name]) for name, tensor in found[0][1].items())
-    path = tmp_path / "whole" / "checkpoint_last.pt"
-    alone = ["translate", "--path", path, "--input", tiny.text / "test.en", "--output"]
-    assert main([str(word) for word in (*alone, tmp_path / "out.de", *SEARCH)]) == 1
-    (error,) = capsys.readouterr().err.strip().splitlines()[-1:]
-    assert "give a data folder that has the split" in error and "/gtrans-" not in error
-    validated = tiny.run.succeed(
-        "validate", tiny.data, "--user-dir", "gtrans", "--task", "document_translation",
-        "--path", path, "--valid-subset", "valid", "--max-tokens", "1024", "--cpu",
-    )  # fmt: skip
-    assert f"loss {found[0][0]}" in validated.stdout + validated.stderr
 
 
 @pytest.mark.long

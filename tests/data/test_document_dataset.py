@@ -189,14 +189,6 @@ def test_instances_cut_anew_cover_the_document(words: list[int], most: int) -> N
         assert data.sizes.tolist() == [sum(words[line] + 2 for line in span) for span in spans]
 
 
-def test_a_document_that_fits_stays_whole() -> None:
-    """Cutting it anew would only take context away."""
-    data = recut_dataset([3] * 6, 30)
-    for epoch in range(1, 20):
-        data.set_epoch(epoch)
-        assert data.units.current.begin.tolist() == [0]
-
-
 def test_every_epoch_has_its_own_cuts() -> None:
     """Over many epochs every sentence begins an instance; the same epoch is the same again."""
     data = recut_dataset([3] * 40, 30)

@@ -9,12 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-import safetensors.torch
 import torch
 from torch import Tensor
 
 from gtrans.data.feature_cache import FeatureCache
-from gtrans.errors import GtransError
 
 
 def entry(number: int) -> tuple[str, Tensor]:
@@ -23,15 +21,6 @@ def entry(number: int) -> tuple[str, Tensor]:
 
 def cache(folder: Path) -> FeatureCache:
     return FeatureCache(folder, "a" * 64, 1 << 20)
-
-
-def filled(folder: Path) -> str:
-    """The key of what a cache in this folder holds."""
-    key, features = entry(1)
-    writer = cache(folder)
-    writer.put({key: features})
-    writer.flush()
-    return key
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
@@ -118,17 +107,3 @@ def test_no_cache(tmp_path: Path) -> None:
     cache.flush()
     assert cache.get([entry(1)[0]]) == [None]
     assert not list(tmp_path.iterdir())
-
-
-def test_a_shard_without_rights_is_an_error(tmp_path: Path, monkeypatch) -> None:
-    key = filled(tmp_path)
-    (shard,) = tmp_path.rglob("*.safetensors")
-
-    def fail(*_: object, **__: object) -> None:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(shard))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(safetensors, "safe_open", fail)
-        with pytest.raises(GtransError, match=r"cannot be read \(.*Permission denied"):
-            cache(tmp_path).get([key])
-    assert shard.exists()

@@ -122,17 +122,6 @@ def test_limits_that_leave_the_memory_untrained_are_refused():
             dataset.batch_by_size(np.arange(len(COUNTS)), 1, max_sentences=4)
 
 
-def test_short_windows_have_as_many_documents_as_leave_room_for_two_steps_of_each():
-    """Sentences vary in length: windows of two would mostly be read one by one otherwise."""
-    dataset = dataset_of(2, 2, counts=[9] * 20)
-    together = []
-    for indices in dataset.batch_by_size(np.arange(20), 60):
-        batch = dataset.collater([dataset[index] for index in indices])
-        for part in batch.get("parts", [batch]):
-            together += [count for _, _, count in part["runs"] if count > 1]
-    assert sum(together) > 0.7 * 9 * 20
-
-
 @pytest.mark.parametrize(("least", "most"), [(2, 2), (6, 6), (1, 0)])
 def test_what_an_update_accumulates_is_the_window(least, most):
     """With the number of documents given, longer windows make larger updates (figure 5)."""
@@ -287,18 +276,3 @@ def test_tried_again_dummy_and_failed_batches_are_no_progress():
     for number in (4, 5):  # batch 3 is lost, and its documents go on all the same
         world.step(number)
         check(world, number)
-
-
-def test_validation_leaves_the_memories_of_training_alone():
-    world = World()
-    world.step(0)
-    entering = world.criterion.seen
-    for batch in world.batches:
-        world.task.valid_step(batch, world.model, world.criterion)
-    # With what training has left, nothing had to be read again.
-    read: list[int] = []
-    original = world.dataset.before
-    world.dataset.before = lambda run: (read.append(1), original(run))[1]
-    world.step(1)
-    assert not read and entering[-1] is not None and entering[-1].entering is not None
-    check(world, 1)

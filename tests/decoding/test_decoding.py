@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
@@ -18,14 +17,13 @@ from support.gtransformer_models import WORDS, model_of
 from support.untrained import translate_rows
 from torch import Tensor
 
-from gtrans.cli.translate import add_arguments
 from gtrans.decoding.document_search import (
     DocumentSearch,
     SearchVocabulary,
     forbid_repetitions,
     largest,
 )
-from gtrans.decoding.options import DecodingOptions, SearchOptions
+from gtrans.decoding.options import SearchOptions
 from gtrans.errors import GtransError
 from gtrans.models.gtransformer import GTransformer
 
@@ -135,27 +133,6 @@ def test_a_model_that_never_ends_a_sentence() -> None:
     assert words_of(found[0][0].sentences) == [5, 2, 7]
 
 
-def test_the_command_and_python_have_the_same_defaults() -> None:
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    args = parser.parse_args(["--path", "model.pt", "--input", "text"])
-    defaults = DecodingOptions(paths=("model.pt",)).search
-    assert defaults == SearchOptions()
-    both = [name for name in vars(args) if hasattr(defaults, name)]
-    assert len(both) > 7
-    assert {name: getattr(args, name) for name in both} == {
-        name: getattr(defaults, name) for name in both
-    }
-
-
-def test_two_sentences_may_be_the_same_where_none_repeats_itself() -> None:
-    row = torch.zeros(WORDS).index_fill(0, torch.tensor([4, 5, 6]), 50.0)
-    model = Scripted(lambda tokens: row.repeat(len(tokens), 1))
-    options = SearchOptions(beam=1, max_len_a=0, max_len_b=3, no_repeat_ngram_size=1)
-    (found,) = translate_rows(DocumentSearch(BOTH, options), [model], batch_of([[2, 2]]))
-    assert [sorted(s.tokens[:-1]) for s in found[0].sentences] == [[4, 5, 6], [4, 5, 6]]
-
-
 def test_a_model_that_only_ends_sentences() -> None:
     search = DocumentSearch(BOTH, SearchOptions(beam=2))
     found = translate_rows(search, [constant(EOS)], batch_of([[3, 4]]))
@@ -200,14 +177,6 @@ def test_batching_documents_changes_nothing() -> None:
         alone = translate_rows(search, [model], batch_of([document]))[0]
         assert [h.tokens for h in alone] == [h.tokens for h in hypotheses]
         assert [h.score for h in alone] == pytest.approx([h.score for h in hypotheses], abs=1e-5)
-
-
-def test_an_ensemble_of_a_model_with_itself_is_the_model() -> None:
-    model = _shared_model()
-    search = DocumentSearch(BOTH, SearchOptions(beam=2, max_len_a=1, max_len_b=3))
-    one = translate_rows(search, [model], batch_of([[3, 4]]))[0]
-    two = translate_rows(search, [model, model], batch_of([[3, 4]]))[0]
-    assert [h.tokens for h in one] == [h.tokens for h in two]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,15 +17,6 @@ from gtrans.models.flat_transformer import FlatTransformer
 from gtrans.models.gtrans_fusion import GtransFusion
 from gtrans.models.gtransformer import GTransformer
 from gtrans.models.memory_transformer import MemoryTransformer
-from gtrans.modules.group_attention import Segments, attention_plan
-
-
-def test_segments_that_only_add_up_do_not_cover_the_tokens() -> None:
-    # A key that two queries share, and one that nobody sees: as many as there are tokens.
-    queries = Segments(np.array([0, 1]), np.array([1, 1]))
-    keys = Segments(np.array([0, 0]), np.array([1, 1]))
-    assert attention_plan(queries, queries, (2, 2))["consecutive"]
-    assert not attention_plan(queries, keys, (2, 2))["consecutive"]
 
 
 @pytest.mark.parametrize("unit", ["document", "sentence", "window"])
