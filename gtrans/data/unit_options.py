@@ -1,7 +1,8 @@
 """The options of units, defined once for the task and for the checkpoints of its models."""
 
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum
@@ -12,18 +13,41 @@ from gtrans.errors import GtransError
 from gtrans.modules import STEPS
 
 
-def option(default: Any, help_text: str, group: str = "", alias: str = "") -> Any:
-    """A field of a class of options, with its help text.
+def option(
+    default: Any,
+    help_text: str,
+    group: str = "",
+    alias: str = "",
+    least: float | None = None,
+    below: float | None = None,
+) -> Any:
+    """A field of a class of options.
 
     Args:
         default: value of the option.
         help_text: its meaning.
         group: heading under which the help shows it; of its class, if it is empty.
         alias: a short name, such as ``-s``.
+        least, below: limits of a number (:func:`check_ranges`).
     """
-    further = {"group": group, "argparse_alias": alias}
-    given = {name: value for name, value in further.items() if value}
+    further = {"group": group, "argparse_alias": alias, "least": least, "below": below}
+    given = {name: value for name, value in further.items() if value not in ("", None)}
     return field(default=default, metadata={"help": help_text, **given})
+
+
+def check_ranges(cfg: Any, options: type) -> None:
+    """Refuse numbers out of the range that their fields in the class ``options`` declare.
+
+    Raises:
+        GtransError: naming the option and its value.
+    """
+    for one in fields(options):
+        least, below = one.metadata.get("least"), one.metadata.get("below", math.inf)
+        value = None if least is None else getattr(cfg, one.name)
+        if value is not None and not least <= value < below:
+            most = "" if below == math.inf else f" and below {below:g}"
+            flag = one.name.replace("_", "-")
+            raise GtransError(f"`--{flag}` must be at least {least:g}{most}, but is {value}.")
 
 
 def option_again(options: type, name: str, default: Any) -> Any:

@@ -15,7 +15,7 @@ from omegaconf import II
 from gtrans.data.binarised import load_dictionary
 from gtrans.data.frame import ONCE_A_UNIT
 from gtrans.data.stream import StreamOptions
-from gtrans.data.unit_options import UnitConfig, option
+from gtrans.data.unit_options import UnitConfig, check_ranges, option
 from gtrans.data.units import UNITS, Unit, unit_of
 from gtrans.errors import GtransError
 from gtrans.models.base.model import DocumentModel, reads_plain_documents
@@ -97,13 +97,23 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
         _BERT,
     )
     bert_cache_gb: float = option(
-        20.0, "largest size of the --bert-cache folder in gigabytes (0: keep nothing)", _BERT
+        20.0,
+        "largest size of the --bert-cache folder in gigabytes (0: keep nothing)",
+        _BERT,
+        least=0,
     )
     word_dropout: float = option(
-        0.0, "share of the words of both inputs that become <mask> in training", _DROPOUT
+        0.0,
+        "share of the words of both inputs that become <mask> in training",
+        _DROPOUT,
+        least=0,
+        below=1,
     )
     word_dropout_epochs: int = option(
-        0, "how many first epochs have word dropout (0: all)", _DROPOUT
+        0,
+        "how many first epochs have word dropout (0: all)",
+        _DROPOUT,
+        least=0,
     )
     init_from: Optional[str] = option(
         None,
@@ -132,6 +142,7 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
         "with --init-from: learning rate of what was loaded (of embeddings: the rows that were) as "
         "a share of --lr (0: it stays as it is, as in the document-aware Transformer)",
         _START,
+        least=0,
     )
     restart: bool = option(
         False,
@@ -223,22 +234,11 @@ def check_options(cfg: Any) -> None:
         unit.from_settings(cfg)
     stream_options(cfg)
     selection_of(cfg)
-    if not 0 <= cfg.word_dropout < 1:
-        raise GtransError(
-            f"`--word-dropout` must be at least 0 and below 1, but is {cfg.word_dropout}."
-        )
+    check_ranges(cfg, DocumentTranslationConfig)
     if cfg.init_dict and not cfg.init_from:
         raise GtransError(
             f"`--init-dict {cfg.init_dict}` needs `--init-from`, the checkpoint that it belongs to."
         )
-    if cfg.word_dropout_epochs < 0:
-        raise GtransError(
-            f"`--word-dropout-epochs` must be at least 0, but is {cfg.word_dropout_epochs}."
-        )
-    for flag in ("lr_scale_pretrained", "bert_cache_gb"):
-        value = getattr(cfg, flag)
-        if not 0 <= value < math.inf:
-            raise GtransError(f"`--{flag.replace('_', '-')}` must be at least 0, but is {value}.")
 
 
 def task_unit(cfg: Any) -> Unit:
