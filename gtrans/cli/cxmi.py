@@ -16,8 +16,7 @@ shows whether the true one helps more than any other would. See docs/evaluation.
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,10 +31,12 @@ from gtrans.cli.shared.model_options import (
 from gtrans.cli.shared.reading import add_choice, choice_of
 from gtrans.errors import GtransError
 from gtrans.evaluation.cxmi import Cxmi, Sentence, corpus_cxmi
-from gtrans.files import atomic_writer, check_output
+from gtrans.evaluation.table import write_rows
+from gtrans.files import check_output
 from gtrans.libraries import ENGINE
 from gtrans.messages import about_interval, json_text, print_lines, say
 from gtrans.text.reader import read_parallel
+from gtrans.version import __version__
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -47,6 +48,7 @@ EXAMPLE = (
     "--src corpus/test.en --ref corpus/test.de --output cxmi.tsv"
 )
 NEEDS = ENGINE
+SCHEMA = "gtrans.cxmi/1"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -150,7 +152,8 @@ def run(args: argparse.Namespace) -> None:
     units = result.documents if result.documents > 1 else result.sentences
     for note in about_interval(units, result.resampled) if result.interval else ():
         say(note)
-    report = {**asdict(result), "unit": str(task.cfg.unit)}
+    report = {"schema": SCHEMA, "version": __version__}
+    report |= {**asdict(result), "unit": str(task.cfg.unit)}
     lines = [_line(result)]
     entries = _entries(sentences)
     if args.random_context:
@@ -162,7 +165,7 @@ def run(args: argparse.Namespace) -> None:
         lines.append(_random_line(random, true))
         entries = _entries(sentences, of_random)
     if args.output:
-        write_entries(args.output, entries)
+        write_rows(args.output, entries)
     if args.json:
         print(json_text(report))
     else:
@@ -193,19 +196,6 @@ def _entries(
         if in_random:
             entry["random_context"] = in_random[number].with_context
         yield entry
-
-
-def write_entries(path: str, entries: Iterable[dict[str, Any]]) -> None:
-    """A line per entry: JSON objects where ``path`` ends in .jsonl, otherwise cells and a head."""
-    with atomic_writer(path) as file:
-        for number, entry in enumerate(entries):
-            if path.endswith(".jsonl"):
-                file.write(json.dumps(entry, ensure_ascii=False) + "\n")
-            else:
-                if not number:
-                    file.write("\t".join(entry) + "\n")
-                cells = (f"{it:.6f}" if isinstance(it, float) else str(it) for it in entry.values())
-                file.write("\t".join(cells) + "\n")
 
 
 def _line(result: Cxmi) -> str:

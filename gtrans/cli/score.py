@@ -78,10 +78,12 @@ from gtrans.evaluation.table import (
     Report,
     by_position,
     by_sentence_length,
+    segments,
     to_csv,
     to_json,
     to_latex,
     to_text,
+    write_rows,
 )
 from gtrans.evaluation.texts import (
     Alignment,
@@ -259,6 +261,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write JSON to standard output; with FILE, to that file beside the usual lines",
     )
     parser.add_argument(
+        "--segments",
+        type=Path,
+        metavar="FILE",
+        help="also write the scores of every segment, one a line: JSON if FILE ends in .jsonl, "
+        "otherwise tabs between the columns",
+    )
+    parser.add_argument(
         "--latex",
         type=Path,
         metavar="FILE",
@@ -317,7 +326,7 @@ def _metric(name: str) -> str:
 
 
 # The options that write files besides what is printed, and those that take a model of minutes.
-_LEFT_OUT = ("json", "csv", "latex", "resegment_dir", "comet", "doc_comet")
+_LEFT_OUT = ("json", "csv", "latex", "segments", "resegment_dir", "comet", "doc_comet")
 
 
 def without_files(args: argparse.Namespace) -> argparse.Namespace:
@@ -472,6 +481,9 @@ def run(args: argparse.Namespace) -> None:
         "--json": lambda report: f"{json_text(to_json(report))}\n",
     }
     for flag, path in _outputs(args).items():
+        if flag == "--segments":
+            write_rows(path, segments(report), inputs(args))
+            continue
         with atomic_writer(path, inputs(args)) as file:
             file.write(content[flag](report))
     if args.json == STANDARD_STREAM:
@@ -610,6 +622,7 @@ def _outputs(args: argparse.Namespace) -> dict[str, Path]:
     """The files to write besides what is printed, by flag."""
     json_file = None if args.json in (None, STANDARD_STREAM) else Path(args.json)
     files = {"--latex": args.latex, "--csv": args.csv, "--json": json_file}
+    files["--segments"] = args.segments
     return {flag: path for flag, path in files.items() if path is not None}
 
 
@@ -661,7 +674,10 @@ def read_all(args: argparse.Namespace, files: Mapping[str, str]) -> Texts:
     texts = read_texts(args.ref, args.src, files, alignment, choice, always)
     if args.resegment_dir:
         numbers = ["", *map(str, range(2, len(texts.references) + 1))]
-        written = {f"hyp.{name}.txt": documents for name, documents in texts.systems.items()}
+        names = {name: name.replace("/", "_") for name in texts.systems}
+        if len({*names.values()}) < len(names):
+            raise GtransError("--resegment-dir: names of systems differ in '/' and '_' only")
+        written = {f"hyp.{names[name]}.txt": it for name, it in texts.systems.items()}
         written |= {f"ref{n}.txt": one for n, one in zip(numbers, texts.references, strict=True)}
         if texts.sources is not None:
             written["src.txt"] = texts.sources

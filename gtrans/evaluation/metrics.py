@@ -19,7 +19,7 @@ import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from multiprocessing import get_context
 from typing import Any, Literal
@@ -130,6 +130,9 @@ class Measurement:
         documents: ``(segments,)`` the document of every segment, counted from 0, ascending.
         compute: the scores ``(...)`` from sums of statistics ``(..., columns)``.
         digits: of its scores in tables.
+        neutral: more is not always better, so nothing is called better or worse, and the score is
+            printed with ``--details`` only.
+        of_segment: scores of single segments, if they are computed in another way.
     """
 
     key: str
@@ -141,6 +144,8 @@ class Measurement:
     documents: NDArray[np.int64]
     compute: Callable[[Statistics], Statistics]
     digits: int = 2
+    neutral: bool = False
+    of_segment: Callable[[Statistics], Statistics] | None = None
 
     def score(self, system: str, segments: NDArray[Any] | None = None) -> float:
         """The corpus score of a system, or that of some of its segments alone."""
@@ -226,6 +231,7 @@ def measure(
             },
             documents=np.repeat(np.arange(len(shape)), sizes),
             compute=metric.compute,
+            of_segment=metric.of_segment,
         )  # fmt: skip
     return found
 
@@ -433,10 +439,14 @@ def _bleu_counts(options: Options, references: _Texts, systems: _Texts) -> list[
     return list(found)
 
 
-def _bleu(sums: Statistics) -> Statistics:
-    """BLEU from sums of :func:`_bleu_counts`, by sacreBLEU's formula."""
+def _bleu(sums: Statistics, effective_order: bool = False) -> Statistics:
+    """BLEU from sums of :func:`_bleu_counts`, by sacreBLEU's formula.
+
+    With ``effective_order``, n-grams that a sentence is too short for do not count.
+    """
+    formula = partial(BLEU.compute_bleu, smooth_method="exp", effective_order=effective_order)
     scores = [
-        BLEU.compute_bleu(row[2:6], row[6:], int(row[0]), int(row[1]), smooth_method="exp").score
+        formula(row[2:6], row[6:], int(row[0]), int(row[1])).score
         for row in sums.reshape(-1, 10).tolist()
     ]
     return np.array(scores).reshape(sums.shape[:-1])
@@ -689,6 +699,7 @@ class Metric:
         signature: from options and the number of references.
         higher_is_better: false for error rates.
         of_words: it counts the words of the tokeniser.
+        of_segment: scores of single segments, if they are computed in another way.
     """
 
     label: str
@@ -698,9 +709,13 @@ class Metric:
     signature: Callable[[Options, int], str]
     higher_is_better: bool = True
     of_words: bool = False
+    of_segment: Callable[[Statistics], Statistics] | None = None
 
 
-_BLEU = Metric("s-BLEU", "sentence", _bleu_counts, _bleu, _bleu_signature, of_words=True)
+_BLEU = Metric(
+    "s-BLEU", "sentence", _bleu_counts, _bleu, _bleu_signature, of_words=True,
+    of_segment=partial(_bleu, effective_order=True),
+)  # fmt: skip
 _CHRF = Metric("chrF2", "sentence", _chrf_counts, _chrf, _chrf_signature)
 _CHRF_PP = replace(
     _CHRF,

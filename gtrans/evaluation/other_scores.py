@@ -27,6 +27,9 @@ from gtrans.files import parse_json
 CONTEXT_SENTENCES = 2
 DEFAULT_MODEL = "Unbabel/wmt22-comet-da"
 _LARGEST = 1e100
+_COMET_LINE = re.compile(r"(?:(?P<system>.*)\t)?Segment \d+\t(?:.*\t)?score: (?P<score>\S+)")
+_KEYS = ("prediction", "COMET", "score")
+"""Where an object has a score."""
 
 
 @dataclass(frozen=True)
@@ -228,7 +231,9 @@ def measure_segment_scores(given: Given) -> Found:
 
     A file has one score a line, in the order of the reference's sentences (or one for each
     document), or it is JSON: a list of scores, or an object with a list for every system. It may
-    have scores of all sentences (or documents), or only of those that are scored.
+    also be what ``comet-score`` prints or writes as JSON, JSON lines of MetricX, or a
+    ``.seg.score`` of mt-metrics-eval. It may have scores of all sentences (or documents), or only
+    of those that are scored.
 
     Raises:
         GtransError: a file is missing, has no numbers, or fits neither sentences nor documents.
@@ -244,7 +249,7 @@ def measure_segment_scores(given: Given) -> Found:
 
 
 def _of_files(name: str, paths: Sequence[str], given: Given, higher_is_better: bool) -> Measurement:
-    found = _of_systems(name, paths, list(given.systems))
+    found = _of_systems(name, paths, {it: given.files.get(it, it) for it in given.systems})
     counted = given.counted
     shape = [sum(flags) for flags in counted if any(flags)]
     flags = {
@@ -275,29 +280,42 @@ def _of_files(name: str, paths: Sequence[str], given: Given, higher_is_better: b
 
 
 def _of_systems(
-    name: str, paths: Sequence[str], systems: Sequence[str]
+    name: str, paths: Sequence[str], systems: Mapping[str, str]
 ) -> dict[str, tuple[str, list[float]]]:
-    """The place and the scores of every system."""
+    """The place and the scores of every system; ``systems``: their files by name."""
     first = _read(paths[0])
-    if isinstance(first, Mapping):
+    if isinstance(first, Mapping) and (len(paths) == 1 or len(first) > 1):
         if len(paths) > 1:
             raise GtransError(
                 f"--segment-scores {name}: {paths[0]} has all systems; give only this file"
             )
-        missing = [system for system in systems if system not in first]
-        if missing:
-            raise GtransError(
-                f"{paths[0]} has no scores of '{missing[0]}', only of {', '.join(first)}"
-            )
-        places = {system: f"{paths[0]}: {system}" for system in systems}
-        return {it: (place, _numbers(first[it], place)) for it, place in places.items()}
+        found = {}
+        for system, file in systems.items():
+            # COMET names systems by their files.
+            wanted = (system, file, Path(file).name)
+            keys = [key for key in first if key in wanted or Path(key).name in wanted]
+            keys = keys or (list(first) if len(first) == len(systems) == 1 else [])
+            if not keys:
+                raise GtransError(
+                    f"{paths[0]} has no scores of '{system}', only of {', '.join(first)}"
+                )
+            place = f"{paths[0]}: {system}"
+            found[system] = place, _numbers(first[keys[0]], place)
+        return found
     if len(paths) != len(systems):
         raise GtransError(
             f"--segment-scores {name}: {len(paths)} files for {len(systems)} systems; give one for "
             "each --hyp, in their order, or a JSON object with a list for every system"
         )
     pairs = zip(systems, paths, strict=True)
-    return {system: (path, _numbers(_read(path), path)) for system, path in pairs}
+    return {system: (path, _numbers(_only(_read(path)), path)) for system, path in pairs}
+
+
+def _only(found: object) -> object:
+    """The scores of a file with one system, which it may name."""
+    if isinstance(found, Mapping) and len(found) == 1:
+        return next(iter(found.values()))
+    return found
 
 
 def _read(path: str) -> object:
@@ -308,9 +326,21 @@ def _read(path: str) -> object:
     except (OSError, EOFError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise GtransError(f"--segment-scores {path}: {reason}") from None
-    if text.lstrip()[:1] in ("[", "{"):
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if lines and lines[0][0] in "[{":
+        several = len(lines) > 1 and lines[0][-1] == "}" and lines[1][0] == "{"
+        if several:  # JSON lines, as those of MetricX
+            return [parse_json(line, path) for line in lines]
         return parse_json(text, path)
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    by_system: dict[str, list[str]] = {}
+    for line in lines:
+        # "FILE  Segment 0  score: 0.81" of comet-score, which ends with the score of the system;
+        # "SYSTEM  0.81" of mt-metrics-eval.
+        if found := _COMET_LINE.fullmatch(line):
+            by_system.setdefault(found["system"] or "", []).append(found["score"])
+        elif len(cells := line.split("\t")) == 2 and not cells[1].startswith("score:"):
+            by_system.setdefault(cells[0], []).append(cells[1])
+    return by_system or lines
 
 
 def _numbers(values: object, place: str) -> list[float]:
@@ -318,6 +348,8 @@ def _numbers(values: object, place: str) -> list[float]:
         raise GtransError(f"{place} is no list of scores")
     found = []
     for number, value in enumerate(values, start=1):
+        if isinstance(value, Mapping):  # of MetricX, of COMET
+            value = next((value[key] for key in _KEYS if key in value), value)
         try:
             score = float(value) if isinstance(value, (int, float, str)) else math.nan
         except ValueError:

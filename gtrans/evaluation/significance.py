@@ -223,7 +223,7 @@ def resample(
     for name in others:
         difference = measurement.score(name) - measurement.score(baseline)
         direction: Direction = "even"
-        if abs(difference) > _ROUNDING:
+        if abs(difference) > _ROUNDING and not measurement.neutral:
             direction = "better" if (difference > 0) == measurement.higher_is_better else "worse"
         found = Comparison(difference, direction)
         if all_tests:

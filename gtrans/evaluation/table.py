@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -26,8 +27,12 @@ from gtrans.evaluation.significance import (
     Resampling,
     seed,
 )
+from gtrans.files import StrPath, atomic_writer
 from gtrans.messages import about_interval, aligned, change_interval, in_digits
+from gtrans.version import __version__
 
+SCHEMA = "gtrans.score/1"
+"""Of the JSON; the number counts versions of its form."""
 POSITIONS_PER_BUCKET = 10
 SENTENCE_LENGTHS = (20, 40, 80)
 
@@ -171,7 +176,8 @@ def to_json(report: Report) -> dict[str, Any]:
     shared: dict[str, Any] = dict(report.counts)
     for table, buckets in report.buckets.items():
         shared[table] = [_json_of(report, bucket) for bucket in buckets]
-    return {"systems": systems, "baseline": report.systems[0]} | shared | {"notes": notes(report)}
+    found = {"schema": SCHEMA, "version": __version__, "systems": systems}
+    return found | {"baseline": report.systems[0]} | shared | {"notes": notes(report)}
 
 
 def _json_of(report: Report, bucket: Bucket) -> dict[str, Any]:
@@ -368,6 +374,37 @@ def to_csv(report: Report) -> str:
     return text.getvalue()
 
 
+def segments(report: Report) -> Iterator[dict[str, Any]]:
+    """The scores of all segments, a row each."""
+    for metric in report.measurements.values():
+        compute = metric.of_segment or metric.compute
+        starts = np.searchsorted(metric.documents, metric.documents)
+        places = np.arange(len(metric.documents)) - starts + 1
+        for name, statistics in metric.statistics.items():
+            scores = compute(statistics).tolist()
+            rows = zip(metric.documents.tolist(), places.tolist(), scores, strict=True)
+            for document, place, score in rows:
+                yield {
+                    "system": name, "metric": metric.key, "unit": metric.unit,
+                    "document": document + 1, "segment": place, "score": score,
+                }  # fmt: skip
+
+
+def write_rows(
+    path: StrPath, rows: Iterable[Mapping[str, Any]], inputs: Sequence[StrPath] = ()
+) -> None:
+    """Write a line per row: JSON where the name ends in .jsonl, else tabs between cells, a head."""
+    with atomic_writer(path, inputs) as file:
+        for number, row in enumerate(rows):
+            if str(path).endswith(".jsonl"):
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            else:
+                if not number:
+                    file.write("\t".join(row) + "\n")
+                cells = (f"{it:.6f}" if isinstance(it, float) else str(it) for it in row.values())
+                file.write("\t".join(cells) + "\n")
+
+
 def to_text(report: Report, details: bool = False) -> list[str]:
     """The report as lines: scores, signatures, counts; with ``details``, the buckets."""
     shown = [column for column in COLUMNS if column.head]
@@ -377,13 +414,13 @@ def to_text(report: Report, details: bool = False) -> list[str]:
         for column in shown:
             value = column.value(found)
             cells.append("" if value is None else column.show(value, metric.digits))
-        rows.append(cells)
+        if details or not metric.neutral:
+            rows.append(cells)
     # Columns without a value are left out, as the system is where there is only one.
     kept = [n for n, column in enumerate(zip(*rows[1:], strict=True)) if any(column)]
     kept = [n for n in kept if n != 1 or len(report.systems) > 1]
-    lines = aligned([[row[n] for n in kept] for row in rows], range(2)) if kept else []
-    if len(report.systems) == 1 and kept:
-        lines = aligned([[row[n] for n in kept] for row in rows], [0])
+    words = range(2) if len(report.systems) > 1 else range(1)
+    lines = aligned([[row[n] for n in kept] for row in rows], words) if kept else []
     if details:
         for table, buckets in report.buckets.items():
             lines += ["", *_bucket_lines(report, table, buckets)]
@@ -403,7 +440,7 @@ def _foot(report: Report) -> list[str]:
     for key, metric in report.measurements.items():
         resampled = report.resampled[key]
         known = [it.detectable for it in resampled.comparisons.values() if it.detectable]
-        if known:
+        if known and not metric.neutral:
             kind = f"{resampled.units} {resampled.unit}s resampled"
             least = f"{metric.label} {in_digits(max(known), metric.digits)}"
             found.setdefault(kind, []).append(least)
@@ -454,7 +491,7 @@ def to_latex(report: Report) -> str:
         rounded = [round(metric.score(it), metric.digits) for it in report.systems]
         best = max(rounded) if metric.higher_is_better else min(rounded)
         text = in_digits(found["score"], metric.digits)
-        if several and round(found["score"], metric.digits) == best:
+        if several and not metric.neutral and round(found["score"], metric.digits) == best:
             text = rf"\textbf{{{text}}}"
         values = [(it, it.value(found)) for it in COLUMNS]
         mark = "".join(it.mark(value) for it, value in values if it.mark and value is not None)
@@ -519,6 +556,8 @@ def _power(report: Report) -> list[str]:
         for key, metric in report.measurements.items():
             resampled = report.resampled[key]
             comparison = resampled.comparisons[name]
+            if metric.neutral:
+                continue
             if comparison.detectable is not None and comparison.p >= SIGNIFICANT:
                 least = in_digits(comparison.detectable, metric.digits)
                 parts.append(f"{metric.label} ({resampled.units} {resampled.unit}s, {least})")

@@ -4,14 +4,15 @@ Wicks and Post, "Identifying Context-Dependent Translations for Evaluation Set P
 2023. An example of a set is a sentence with the sentences before it; the set names the rule by
 which the example was found and the word form that stands in the reference. A translation is right
 if its last sentence has that form as a word, or as several words in a row. As in the authors'
-program, case does not matter, and ASCII punctuation is taken out of the translation first. Their
-program looks for the last sentence of a translation with a sentence splitter; here it is the last
-line of the example.
+program, case does not matter, and ASCII punctuation is taken out of the translation first; but see
+:func:`is_right` for apostrophes. Their program looks for the last sentence of a translation with a
+sentence splitter; here it is the last line of the example.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import string
 from dataclasses import dataclass
 
@@ -26,6 +27,7 @@ from gtrans.text.reader import plain_lines, read_documents, read_identified
 
 KEY = "ctxpro"
 SEPARATOR = "<eos>"
+_APOSTROPHE = re.compile("['’]")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
@@ -62,9 +64,19 @@ def read_examples(path: str | os.PathLike[str]) -> list[Example]:
 
 
 def is_right(sentence: str, expected: str) -> bool:
-    """Whether the translated sentence has the expected form."""
-    words = sentence.lower().translate(_NO_PUNCTUATION)
-    return f" {expected.lower()} " in f" {words} "
+    """Whether the translated sentence has the expected form, by the authors' rule or by ours.
+
+    The authors' program deletes apostrophes with the punctuation, but only in the translation, so
+    that no form with an apostrophe is found, such as French "l'" or "qu'il". So apostrophes are
+    also tried as ends of words on both sides.
+    """
+    sentence, expected = sentence.lower(), expected.lower()
+    words = sentence.translate(_NO_PUNCTUATION)
+    split, form = (
+        " ".join(_APOSTROPHE.sub(" ", text).translate(_NO_PUNCTUATION).split())
+        for text in (sentence, expected)
+    )
+    return f" {expected} " in f" {words} " or (bool(form) and f" {form} " in f" {split} ")
 
 
 def read_translations(
@@ -124,7 +136,7 @@ def measure(given: Given) -> Found:
         label="ctxpro",
         unit="sentence",
         higher_is_better=True,
-        signature="match:word|case:lc|punct:no|sentence:last line|unit:example",
+        signature="match:word|case:lc|punct:no|apostrophe:no,split|sentence:last line|unit:example",
         statistics={
             name: np.stack([it, np.ones_like(it)], 1)[order] for name, it in rights.items()
         },

@@ -15,8 +15,10 @@ translation. The definitions are as follows; no model and no word list is needed
   *consistent* if a translation that is found in one sentence also occurs in the other. Words
   are compared by their stems if the target language has a stemmer, otherwise without case.
 
-A consistent translation need not be good: "the" for every word is consistent. The value of the
-reference shows how consistent a human translator is.
+A consistent translation need not be good: the untranslated source is consistent, and so is one
+sentence repeated. So the score counts the consistent pairs whose shared translation also stands in
+the reference of both sentences; the share of all consistent pairs is beside it in JSON. More is not
+always better: the value of the reference shows how consistent a human translator is.
 
 Intervals and tests resample whole documents, of those that have a pair of any system. Terms and
 their translations are found once, in the corpus as it is.
@@ -55,8 +57,9 @@ MAX_SENTENCES = 10
 
 Numbers = NDArray[np.int64]
 Words = list[str]
-# The number of the word that translates a term, -1 for none, and those of its sentence.
-_Occurrence = tuple[int, frozenset[int]]
+# The number of the word that translates a term, -1 for none; those of its sentence; those of the
+# reference of its sentence.
+_Occurrence = tuple[int, frozenset[int], frozenset[int]]
 _AT_ONCE = 20_000  # pairs of a word and a sentence whose words are compared at a time
 
 
@@ -66,23 +69,30 @@ class Consistency:
 
     Attributes:
         consistent: for each document, pairs of sentences with the same translation of a term.
+        shared: of these, those whose translation is in the reference of both sentences.
         pairs: for each document, pairs of which at least one has a translation of the term.
         terms: terms of documents with at least one such pair.
     """
 
     consistent: tuple[int, ...]
+    shared: tuple[int, ...]
     pairs: tuple[int, ...]
     terms: int
 
     @property
     def counts(self) -> dict[str, int]:
         """All counts of the corpus, by name."""
-        return {"consistent": sum(self.consistent), "pairs": sum(self.pairs), "terms": self.terms}
+        return {
+            "consistent": sum(self.consistent),
+            "consistent_and_in_reference": sum(self.shared),
+            "pairs": sum(self.pairs),
+            "terms": self.terms,
+        }
 
     @property
     def score(self) -> float | None:
-        """Share of consistent pairs, from 0 to 100; None without any pair."""
-        return 100 * sum(self.consistent) / sum(self.pairs) if sum(self.pairs) else None
+        """Share of consistent pairs that are in the reference, 0 to 100; None without any pair."""
+        return 100 * sum(self.shared) / sum(self.pairs) if sum(self.pairs) else None
 
 
 def measure(given: Given) -> Found:
@@ -119,13 +129,14 @@ def measure(given: Given) -> Found:
     if (score := reference.score) is None or any(it.score is None for it in systems.values()):
         return Found([], ["no lexical consistency: no term is repeated in a document"])
     signed = signature(tokenizer.signature(), options.target_lang, "jieba" if segment else "")
-    counts = {name: np.array([it.consistent, it.pairs], float).T for name, it in systems.items()}
+    counts = {name: np.array([it.shared, it.pairs], float).T for name, it in systems.items()}
     with_pairs = np.any([it[:, 1] > 0 for it in counts.values()], axis=0)
     measurement = Measurement(
         key=KEY,
         label="lexical consistency",
         unit="document",
         higher_is_better=True,
+        neutral=True,
         signature=signed,
         statistics={name: it[with_pairs] for name, it in counts.items()},
         documents=np.arange(np.count_nonzero(with_pairs)),
@@ -142,8 +153,8 @@ def measure(given: Given) -> Found:
 SCORE = OtherScore(
     settings={
         "action": "store_true",
-        "help": "also the share of repeated source terms that are translated the same way "
-        "throughout a document; needs --src",
+        "help": "with --details and in JSON, the share of repeated source terms that are "
+        "translated the same way throughout a document, and as in the reference; needs --src",
     },
     measure=measure,
     aligned=True,
@@ -164,7 +175,7 @@ def signature(tokenizer: str, target_lang: str, segmenter: str = "") -> str:
     return (
         f"term:{letters}+letters,2+sentences,max:{MAX_SHARE:.0%}or{MAX_SENTENCES}"
         f"{f'|source:{segmenter}' if segmenter else ''}"
-        f"|align:dice|stem:{stemmer}|tok:{tokenizer}|unit:document"
+        f"|align:dice|in-reference:yes|stem:{stemmer}|tok:{tokenizer}|unit:document"
     )
 
 
@@ -219,10 +230,7 @@ class ConsistencyJudge:
 
     def _judge(self, text: Text) -> Consistency:
         alignment = self._alignment
-        present = [
-            frozenset(text.words[start : start + length].tolist())
-            for start, length in zip(text.starts.tolist(), text.lengths.tolist(), strict=True)
-        ]
+        present, expected = text.sets(), alignment.reference.sets()
         occurrences: defaultdict[tuple[int, int], list[_Occurrence]] = defaultdict(list)
         for sentence, term, word in zip(
             alignment.sentence.tolist(),
@@ -230,15 +238,17 @@ class ConsistencyJudge:
             alignment.translations(text).tolist(),
             strict=True,
         ):
-            occurrences[self._document[sentence], term].append((word, present[sentence]))
-        consistent, pairs = [0] * len(self._shape), [0] * len(self._shape)
+            found = word, present[sentence], expected[sentence]
+            occurrences[self._document[sentence], term].append(found)
+        consistent, shared, pairs = ([0] * len(self._shape) for _ in range(3))
         terms = 0
         for (document, _), of_term in occurrences.items():
             agree = _agreements(combinations(of_term, 2))
             terms += bool(agree)
-            consistent[document] += sum(agree)
+            consistent[document] += sum(same for same, _ in agree)
+            shared[document] += sum(both for _, both in agree)
             pairs[document] += len(agree)
-        return Consistency(tuple(consistent), tuple(pairs), terms)
+        return Consistency(tuple(consistent), tuple(shared), tuple(pairs), terms)
 
     def _target_words(self, documents: Documents) -> list[Words]:
         """The stems of the words of every sentence."""
@@ -255,13 +265,14 @@ class ConsistencyJudge:
         ]
 
 
-def _agreements(pairs: Iterable[tuple[_Occurrence, _Occurrence]]) -> list[bool]:
-    """For the pairs that count whether they are consistent."""
-    return [
-        one in other_words or other in one_words
-        for (one, one_words), (other, other_words) in pairs
-        if one >= 0 or other >= 0
-    ]
+def _agreements(pairs: Iterable[tuple[_Occurrence, _Occurrence]]) -> list[tuple[bool, bool]]:
+    """For the pairs that count whether they are consistent, and so with words of the reference."""
+    found = []
+    for (one, words, expected), (other, other_words, other_expected) in pairs:
+        if one >= 0 or other >= 0:
+            same = {one} & other_words | {other} & words
+            found.append((bool(same), bool(same & expected & other_expected)))
+    return found
 
 
 def _cores(words: Iterable[str]) -> Words:
@@ -314,6 +325,11 @@ class Text:
         self.starts = lengths.cumsum() - lengths
         self.sentence = np.repeat(np.arange(len(lengths)), lengths)
         self.place = np.arange(len(words)) - self.starts[self.sentence]
+
+    def sets(self) -> list[frozenset[int]]:
+        """The words of each sentence."""
+        pairs = zip(self.starts.tolist(), self.lengths.tolist(), strict=True)
+        return [frozenset(self.words[start : start + length].tolist()) for start, length in pairs]
 
     def occurrences(self, symbols: int) -> csr_array:
         """``(sentences, symbols)``: 1 where a word is in a sentence."""

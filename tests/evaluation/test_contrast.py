@@ -156,7 +156,8 @@ def test_the_command_prints_json(contrast: Callable[..., tuple[int, str, str]]):
     found = json.loads(out)
     sums = {"by_phenomenon", "by_distance", "all"}
     accuracies = {"contrastive", "intervals", *sums}
-    others = {"system", "by_group", "preferences", "outcomes", "quality", "cannot_be_lost"}
+    others = {"schema", "version", "system", "by_group", "preferences", "outcomes", "quality"}
+    others |= {"cannot_be_lost"}
     control = {"random_context", "above_random_context"}
     assert set(found) == {"unit", "items", "cue", *control, *accuracies, *others, "others"}
     assert set(found["random_context"]) == accuracies

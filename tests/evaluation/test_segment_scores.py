@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from sacrebleu.metrics import BLEU
 from support.score_tools import jsonl, refusal, score, write_files
+
+from gtrans.version import __version__
 
 
 @pytest.fixture
@@ -104,3 +107,56 @@ def test_segments_that_are_left_out_may_have_scores(
         found = score(capsys, *files, "--segment-scores", f"m={lines(tmp_path / 'm', values)}")
         entry = found["systems"]["x"]["m"]
         assert entry["score"] == mean and entry["signature"].endswith(f"|unit:{unit}")
+
+
+SIX = range(6)
+FORMATS = {
+    "json of comet-score": json.dumps(
+        {f"dir/{name}": [{"src": "s", "COMET": n + 1} for n in SIX] for name in "ab"}
+    ),
+    "lines of comet-score": "".join(
+        f"{name}\tSegment {n}\tscore: {n + 1}\n" for name in "ab" for n in SIX
+    ) + "a\tscore: 9\nb\tscore: 9\n",
+    "mt-metrics-eval": "".join(f"{name}\t{n + 1}\n" for name in ("ref", "a", "b") for n in SIX),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_files_of_other_programs_with_all_systems(
+    form: str, tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "scores").write_text(FORMATS[form])
+    found = score(capsys, *files, "--segment-scores", f"m={tmp_path / 'scores'}")["systems"]
+    assert found["a"]["m"]["score"] == found["b"]["m"]["score"] == 3.5
+
+
+def test_files_of_other_programs_with_one_system(
+    tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    metricx = lines(tmp_path / "metricx", [json.dumps({"prediction": n + 1}) for n in SIX])
+    comet = lines(tmp_path / "comet", [*(f"Segment {n}\tscore: {n + 1}" for n in SIX), "score: 9"])
+    found = score(capsys, *files, "--segment-scores", f"m={metricx}", f"m={comet}")["systems"]
+    assert found["a"]["m"]["score"] == found["b"]["m"]["score"] == 3.5
+
+
+def test_scores_of_segments_are_written(
+    tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are sacreBLEU's sentence scores; names of systems may have slashes."""
+    hyp = ["--hyp", f"org/a={tmp_path / 'a'}", *files[files.index("--ref") :]]
+    report = score(capsys, *hyp, "--segments", str(tmp_path / "s.jsonl"))
+    assert (report["schema"], report["version"]) == ("gtrans.score/1", __version__)
+    rows = [json.loads(line) for line in (tmp_path / "s.jsonl").read_text().splitlines()]
+    assert {row["system"] for row in rows} == set(report["systems"]) == {"org/a"}
+    places = [(row["document"], row["segment"]) for row in rows if row["metric"] == "s_bleu"]
+    assert places == [(1, n) for n in range(1, 5)] + [(2, 1), (2, 2)]
+    texts = (tmp_path / "a").read_text().split("\n"), (tmp_path / "ref").read_text().split("\n")
+    for row, (own, other) in zip(
+        [row for row in rows if row["metric"] == "s_bleu"],
+        [pair for pair in zip(*texts, strict=True) if pair[1]],
+        strict=True,
+    ):
+        assert row["score"] == BLEU(effective_order=True).sentence_score(own, [other]).score
+    score(capsys, *hyp, "--segments", str(tmp_path / "s.tsv"))
+    table = (tmp_path / "s.tsv").read_text().splitlines()
+    assert table[0].split("\t") == list(rows[0]) and len(table) == len(rows) + 1

@@ -18,7 +18,7 @@ from gtrans.lab.ctxpro import is_right
 from gtrans.lab.lexical_consistency import Consistency, ConsistencyJudge, signature
 
 EXAMPLES = [("DO.ELL", "glaube"), ("DO.ELL", "Geht's"), ("FORM", "sie"), ("FORM", "zu Haus")]
-FIRST = [["Ja.", "Das glaube ich."], ["Geht’s?"], ["Ich sehe Sie!"], ["So.", "Er ist zu, Haus."]]
+FIRST = [["Ja.", "Das glaube ich."], ["Es geht?"], ["Ich sehe Sie!"], ["So.", "Er ist zu, Haus."]]
 SECOND = [["Das glaube ich.", "Ja."], ["Gehts"], ["Siehe da."], ["Er ist zu Hause."]]
 
 
@@ -52,8 +52,11 @@ def score(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
         ("Das GLAUBE ich.", "glaube", True),
         ("Das glaubte ich.", "glaube", False),
         ("Geht's?", "gehts", True),
-        # punctuation is taken out of the translation only, so this form can never be there
-        ("Geht's?", "geht's", False),
+        # punctuation is taken out of the translation only, but for apostrophes
+        ("Geht’s?", "geht's", True),
+        ("Il l'aime.", "l'", True),
+        ("Il aime.", "l'", False),
+        ("Qu'elle vienne !", "qu'il", False),
         ("«Sie»", "sie", False),
         ("", "sie", False),
     ],
@@ -158,13 +161,22 @@ def judge(translations: list[list[str]], lang: str = "") -> Consistency:
 def test_consistency_by_hand() -> None:
     # "bank" in three sentences has three pairs, "river" one.
     of_reference = ConsistencyJudge(SOURCES, TARGETS, BLEU().tokenizer).judge_reference()
-    assert judge(TARGETS) == of_reference == Consistency((3, 1), (3, 1), 2)
+    assert judge(TARGETS) == of_reference == Consistency((3, 1), (3, 1), (3, 1), 2)
     # The third sentence has another word: one pair of "bank" is left. It is the only
     # word of its sentence that nothing else explains, so it counts as a translation.
-    assert judge(VARIED) == Consistency((1, 1), (3, 1), 2)
+    assert judge(VARIED) == Consistency((1, 1), (1, 1), (3, 1), 2)
     assert judge(VARIED).score == 50
     empty = judge([["" for _ in document] for document in TARGETS])
-    assert empty == Consistency((0, 0), (0, 0), 0) and empty.score is None
+    assert empty == Consistency((0, 0), (0, 0), (0, 0), 0) and empty.score is None
+
+
+def test_what_is_consistent_but_not_in_the_reference_gains_nothing() -> None:
+    """One sentence everywhere, and the untranslated source, which has "bank" for "Bank"."""
+    one = [["immer dasselbe Wort ." for _ in document] for document in SOURCES]
+    for translation, shared in ((one, (0, 0)), (SOURCES, (3, 0))):
+        found = judge(translation)
+        assert sum(found.consistent) == sum(found.pairs) > 0
+        assert found.shared == shared
 
 
 def test_inflected_forms_are_the_same_where_the_language_has_a_stemmer() -> None:
@@ -199,6 +211,8 @@ def test_the_column_has_intervals_and_tests(
     assert "--lexical-consistency needs --src" in capsys.readouterr().err
     arguments += ["--src", src, "--csv", str(table)]
     assert main(arguments) == 0
+    assert "lexical consistency " not in capsys.readouterr().out.split("note:")[0].split("\n\n")[0]
+    assert main([*arguments, "--details"]) == 0
     out = capsys.readouterr().out
     rows = [re.split(r"  +", line.strip()) for line in out.splitlines()]
     assert next(row[3] for row in rows if row[:2] == ["varied", "50.00"]) == "-50.00"
@@ -209,6 +223,7 @@ def test_the_column_has_intervals_and_tests(
     # Of two drawn documents: a quarter have 1 of 3 pairs, half 2 of 4, a quarter all.
     assert entry["confidence"]["interval"] == pytest.approx([100 / 3, 100])
     assert entry["comparison"]["difference"] == -50
+    assert entry["comparison"]["direction"] == "even"  # more is not always better
     assert entry["comparison"]["non_inferiority"]["margin"] == 60
     with table.open(newline="") as file:
         by_key = {(row["system"], row["metric"]): row for row in csv.DictReader(file)}

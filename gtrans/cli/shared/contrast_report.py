@@ -17,6 +17,7 @@ from gtrans.evaluation.contrastive import (
     pooled,
 )
 from gtrans.messages import aligned, change_interval, in_digits
+from gtrans.version import __version__
 
 _T = TypeVar("_T")
 
@@ -102,6 +103,8 @@ def report_all(
     """
     (first, result), *others = results.items()
     return {
+        "schema": "gtrans.contrast/1",
+        "version": __version__,
         "system": first,
         **report(result),
         "cannot_be_lost": list(lost_by_none),

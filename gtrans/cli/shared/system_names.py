@@ -31,10 +31,10 @@ def system_names(arguments: Sequence[str], flag: str = "--hyp") -> dict[str, str
                 f"{flag} {names[name]} and {path} have the same name '{name}'; give another one "
                 f"with {flag} NAME={path}"
             )
-        if not re.fullmatch(r"[\w.+-]+", name):
+        if not re.fullmatch(r"[\w.+/-]+", name):
             raise GtransError(
                 f"{flag} {argument}: '{name}' cannot name a system; take letters, digits, "
-                "'.', '+', '-' and '_'"
+                "'.', '+', '-', '/' and '_'"
             )
         if path == STANDARD_STREAM and path in names.values():
             raise GtransError(f"{flag} - can be given once; the standard input is one file")

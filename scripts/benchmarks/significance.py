@@ -1,0 +1,155 @@
+"""Simulate how often every printed test errs where the truth is known.
+
+Two systems have equal quality, but each is by chance better or worse at a whole document, as real
+systems are; in contrastive sets a film decides once for all its items. A test at 5% should find a
+difference in 5% of the runs. The table goes to docs/evaluation-simulations.json:
+
+    python scripts/benchmarks/significance.py [--runs 300]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gtrans.evaluation.contrastive import PairedTest, mean_gain
+from gtrans.evaluation.metrics import METRICS, Measurement
+from gtrans.evaluation.significance import Comparison, resample
+from gtrans.version import __version__
+
+DOCUMENTS = (8, 20, 50)
+SCATTER, LOSS, FAILING = 0.04, 0.02, 0.04  # of error rates; share of documents that fail badly
+TRIALS, ITEMS, OTHERS = 500, 20, 3  # of resampling; of a film; systems beside the baseline
+Errors = Callable[[np.random.Generator, NDArray[np.float64]], NDArray[np.float64]]
+Rates = dict[str, bool]
+
+
+def equal(rng: np.random.Generator, difficulty: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Error rates of a system of the baseline's quality, (documents,)."""
+    return difficulty + rng.normal(0, SCATTER, len(difficulty))
+
+
+def worse(rng: np.random.Generator, difficulty: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Those of a system that is a little worse at every document."""
+    return equal(rng, difficulty) + LOSS
+
+
+def failing(rng: np.random.Generator, difficulty: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Those of a system that fails badly at a few documents."""
+    fails = rng.random(len(difficulty)) < FAILING
+    return np.where(fails, 0.9, equal(rng, difficulty))
+
+
+def measured(rng: np.random.Generator, documents: int, *systems: Errors) -> Measurement:
+    """s-BLEU of the systems on documents of 4 to 11 sentences, as statistics of sentences."""
+    difficulty = rng.uniform(0.25, 0.45, documents)
+    numbers = np.repeat(np.arange(documents), rng.integers(4, 12, documents))
+    lengths = rng.integers(6, 25, len(numbers))
+    rows = {}
+    for number, errors in enumerate(systems):
+        found = np.zeros((len(numbers), 10))
+        found[:, :2] = lengths[:, None]
+        of_sentences = errors(rng, difficulty)[numbers]
+        for place, (error, length) in enumerate(zip(of_sentences, lengths, strict=True)):
+            run = right = rng.random(length) > error
+            for order in range(4):
+                found[place, 2 + order], found[place, 6 + order] = run.sum(), length - order
+                run = run[:-1] & right[order + 1 :]
+        rows[f"system {number}"] = found
+    compute = METRICS["s_bleu"].compute
+    return Measurement("s_bleu", "s-BLEU", "sentence", True, "", rows, numbers, compute)
+
+
+def compared(measurement: Measurement, margin: float | None = None) -> list[Comparison]:
+    """The systems compared with the first one, by all tests."""
+    found = resample(
+        measurement, bootstrap_trials=TRIALS, randomisation_trials=TRIALS, margin=margin,
+        all_tests=True,
+    )  # fmt: skip
+    return list(found.comparisons.values())
+
+
+def true_loss(errors: Errors) -> float:
+    """The loss of a system in a large corpus, its margin."""
+    whole = measured(np.random.default_rng(0), 4000, equal, errors)
+    return whole.score("system 0") - whole.score("system 1")
+
+
+def excludes_0(interval: tuple[float, float] | None) -> bool:
+    """Whether an interval says that there is a difference."""
+    return interval is not None and not interval[0] <= 0 <= interval[1]
+
+
+def of_scores(rng: np.random.Generator, documents: int, margins: dict[str, float]) -> Rates:
+    """One run of the tests of ``gtrans score``."""
+    systems = [equal] * (1 + OTHERS)
+    several = compared(measured(rng, documents, *systems))
+    one = several[0]
+    assert one.randomisation and one.bootstrap and one.sign_test
+    found = {
+        "p rand": one.randomisation.p <= 0.05,
+        "interval of the change excludes 0": excludes_0(one.interval),
+        f"p Holm, any of {OTHERS} systems": any(it.p <= 0.05 for it in several),
+        "p boot (--all-tests)": one.bootstrap.p <= 0.05,
+        "p sign (--all-tests)": one.sign_test.p <= 0.05,
+    }
+    for name, errors in (("every document", worse), ("4% of the documents", failing)):
+        (test,) = compared(measured(rng, documents, equal, errors), margins[name])
+        assert test.non_inferiority
+        found[f"p non-inf, loss of the margin by {name}"] = test.non_inferiority.p <= 0.05
+    return found
+
+
+def of_items(rng: np.random.Generator, documents: int) -> Rates:
+    """One run of the tests of ``gtrans contrast`` and ``score --ctxpro``, on clustered items."""
+    sizes = rng.integers(ITEMS // 2, 2 * ITEMS, documents)
+    films = tuple(np.repeat([f"film {n}" for n in range(documents)], sizes).tolist())
+    one, other = (np.repeat(rng.random(documents) < 0.5, sizes).astype(int) for _ in range(2))
+    changes = tuple((other - one).tolist())
+    by_film, by_item = PairedTest(changes, films), PairedTest(changes, ("",) * len(films))
+    gains = np.repeat(rng.normal(0, 1, documents), sizes) + rng.normal(0, 0.3, len(films))
+    margin = mean_gain(list(zip(gains.tolist(), films, strict=True)))
+    return {
+        "contrast, p (documents flipped)": by_film.p_value <= 0.05,
+        "contrast, interval of the difference excludes 0": excludes_0(by_film.interval),
+        "contrast, interval of the margin excludes 0": excludes_0(margin.interval),
+        "contrast, p (McNemar; the set names no documents)": by_item.p_value <= 0.05,
+    }
+
+
+def main() -> None:
+    """Print the table and write it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=300)
+    parser.add_argument("--output", default="docs/evaluation-simulations.json")
+    args = parser.parse_args()
+    margins = {"every document": true_loss(worse), "4% of the documents": true_loss(failing)}
+    table: dict[str, dict[int, float]] = {}
+    for documents in DOCUMENTS:
+        rng = np.random.default_rng(documents)
+        for _ in range(args.runs):
+            rates = of_scores(rng, documents, margins) | of_items(rng, documents)
+            for name, found in rates.items():
+                row = table.setdefault(name, {})
+                row[documents] = row.get(documents, 0) + found / args.runs
+    for name, row in table.items():
+        print(f"{name:60}", *(f"{100 * share:5.1f}%" for share in row.values()))
+    content = {
+        "schema": "gtrans.simulations/1", "version": __version__, "runs": args.runs,
+        "nominal": 0.05, "standard_error": round((0.05 * 0.95 / args.runs) ** 0.5, 4),
+        "margins": {name: round(margin, 3) for name, margin in margins.items()},
+        "share_of_runs_by_documents": {
+            name: {str(n): round(share, 4) for n, share in row.items()}
+            for name, row in table.items()
+        },
+    }  # fmt: skip
+    Path(args.output).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
