@@ -237,7 +237,7 @@ def _check_vocabulary(
         raise GtransError(
             f"{path}: it was not made with '{task.cfg.data}', it has other "
             f"{'; '.join(differences)}; `--data` must be a folder prepared with the model's own "
-            "pieces."
+            "subwords."
         )
 
 

@@ -75,7 +75,7 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
     langs = split_languages(loaded.options("task").get("langs"))
     if rows != len(dictionary) + len(langs) + 1:
         raise GtransError(
-            f"{checkpoint}: it has {rows} symbols, but '{data}' has {len(dictionary)} pieces, plus "
+            f"{checkpoint}: it has {rows} symbols, but '{data}' has {len(dictionary)} subwords, "
             f"{len(langs)} languages and the mask; prepare the corpus with the model's own "
             "dictionary."
         )

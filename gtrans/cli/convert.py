@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sentence-marks",
         choices=["both", "end", "bart", "mbart", "mbart50"],
-        help="the marks around each sentence (default: those of this kind of model)",
+        help="the special tokens around each sentence (default: those of this kind of model)",
     )
     parser.add_argument(
         "--unit",
@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=512,
         metavar="N",
-        help="longest document unit in tokens (default: %(default)s, as in the authors' program)",
+        help="longest document unit in tokens (default: %(default)s, as in the authors' code)",
     )
     parser.add_argument(
         "--extend-positions",

@@ -52,9 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="DIR",
         help="instead of text: the dictionaries and splits that fairseq-preprocess has written to "
-        "DIR, in the pieces of --bpe-codes, --sentencepiece or --byte-bpe; an empty line of the "
+        "DIR, in the subwords of --bpe-codes, --sentencepiece or --byte-bpe; an empty line of the "
         "text marks a document. Plain text, in every other command, is then text as it was before "
-        "these pieces",
+        "these subwords",
     )
     corpus.add_argument(
         "--out", required=True, type=Path, metavar="DIR", help="data folder to write"
@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--bpe-vocabulary-threshold",
         type=int,
         metavar="N",
-        help="split BPE pieces that occur fewer than N times in the training text of a language",
+        help="split BPE subwords that occur fewer than N times in the training text of a language",
     )
     text.add_argument(
         "--bpe-codes",
@@ -121,13 +121,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dictionary",
         type=Path,
         metavar="DICT",
-        help="dict.txt with the pieces to use, with --bpe-codes (default: those of the training "
-        "text), --sentencepiece or --byte-bpe (default: all pieces of the model)",
+        help="dict.txt with the subwords to use, with --bpe-codes (default: those of the training "
+        "text), --sentencepiece or --byte-bpe (default: all subwords of the model)",
     )
     text.add_argument(
         "--bert",
         metavar="NAME_OR_DIR",
-        help="also segment the plain source into the word pieces of this BERT: a local folder or a "
+        help="also segment the plain source into the subwords of this BERT: a local folder or a "
         "name on the Hugging Face hub (bert-base-uncased); with --reuse, instead of that folder's",
     )
 

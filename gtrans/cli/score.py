@@ -314,7 +314,7 @@ def _add_significance(group: argparse._ArgumentGroup) -> None:
         nargs="+",
         default=[],
         metavar="[METRIC=]MARGIN",
-        help="also test whether each system is worse than the first by less than so many points of "
+        help="also test whether each system is worse than the first by less than MARGIN points of "
         f"a metric ({DEFAULT_MARGIN_METRIC} if none is named), such as 0.2 or s_bleu=0.5",
     )
 

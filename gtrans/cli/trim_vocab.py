@@ -1,4 +1,4 @@
-"""Reduce the vocabulary of a pretrained model to the subword pieces that a corpus uses.
+"""Reduce the vocabulary of a pretrained model to the subwords that a corpus uses.
 
 CKPT is BART or mBART as fairseq saves it (mbart.cc25/model.pt), or a checkpoint of this
 project, such as `gtrans convert` writes. --data is the corpus, prepared with the model's whole
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=["train", "valid"],
         metavar="NAME",
-        help="splits of --data whose pieces are kept (default: train valid)",
+        help="splits of --data whose subwords are kept (default: train valid)",
     )
     parser.add_argument("checkpoint", type=Path, metavar="CKPT", help="checkpoint to read")
 

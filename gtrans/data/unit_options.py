@@ -96,7 +96,7 @@ class UnitConfig:
     )
     max_doc_tokens: int = option(
         512,
-        "most tokens of a document unit or an instance, sentence marks included; sentences are "
+        "most tokens of a document unit or an instance, special tokens included; sentences are "
         "never cut",
     )
     stream_of: Optional[ChoiceEnum(list(STEPS))] = option(  # type: ignore[valid-type]

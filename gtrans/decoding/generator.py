@@ -100,8 +100,8 @@ class DocumentGenerator:
             raise GtransError(
                 "`--free` is for the document Transformer (--unit document --doc-mode full) with "
                 "`--sentence-marks document` or `mbart-document`, which has learnt where documents "
-                f"end; this model reads the unit {unit.name} with the marks '{frame.marks}': leave "
-                "`--free` out."
+                f"end; this model reads the unit {unit.name} with the special tokens "
+                f"'{frame.marks}': leave `--free` out."
             )
         if options.free and unit.tokens_at_once is not None:
             raise GtransError(

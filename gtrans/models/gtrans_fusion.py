@@ -53,12 +53,12 @@ class GtransFusionConfig(FusionConfig, StackConfig):
     ffn_init: ChoiceEnum(list(FFN_INITS)) = option(  # type: ignore[valid-type]
         "xavier",
         "how feed-forward networks begin: xavier; linear: as torch's nn.Linear (the authors' "
-        "program), which gives their output an eighth of the variance in gtrans_fusion_small",
+        "code), which gives their output an eighth of the variance in gtrans_fusion_small",
     )
     two_feed_forwards: bool = option(
         False,
         "a second feed-forward network in every decoder layer, before cross-attention (`addffn` of "
-        "the authors' program, for XLM-R)",
+        "the authors' code, for XLM-R)",
     )
     init_xlmr: Optional[str] = option(
         None,

@@ -54,7 +54,7 @@ class MemoryConfig:
     memory_output: ChoiceEnum(list(OUTPUTS)) = option(  # type: ignore[valid-type]
         "residual",
         "how a layer reads its memory: residual: with residual and LayerNorm, as in the authors' "
-        "program; added: with residual only, so that a model begins as it would without memory; "
+        "code; added: with residual only, so that a model begins as it would without memory; "
         "printed: without them, as Eq 5 is printed",
     )
 

@@ -102,7 +102,7 @@ class TwoRateAdam(FusedAdam):
             return
         if all(group["loaded"] is False for group in self.param_groups):
             raise GtransError(
-                "the optimizer two_rate_adam finds no loaded parameters; give --init-from "
+                "the optimizer two_rate_adam finds no pretrained parameters; give --init-from "
                 "(task.init_from), or choose adam; with --fp16 also give "
                 "--fp16-no-flatten-grads."
             )

@@ -244,13 +244,13 @@ def recorded_word_pieces(data_dir: str | Path) -> WordPieces:
     state = read_state(folder).get("bert")
     if state is None:
         raise GtransError(
-            f"'{folder}' holds no word pieces of a BERT; run its 'gtrans prepare' again with "
+            f"'{folder}' holds no subwords of a BERT; run its 'gtrans prepare' again with "
             "--bert."
         )
     pieces = WordPieces(state["name"])
     if pieces.fingerprint != state["tokenizer"]:
         raise GtransError(
-            f"{state['name']}: the word pieces of this BERT have changed since '{folder}' was "
+            f"{state['name']}: the subwords of this BERT have changed since '{folder}' was "
             "prepared; run 'gtrans prepare' again with --bert."
         )
     return pieces

@@ -433,7 +433,7 @@ def _read_merges(path: Path) -> list[tuple[str, str]]:
             continue
         first, _, second = line.partition(" ")
         if not (first and second) or " " in second:
-            raise GtransError(f"{path}:{number}: not two pieces to merge.")
+            raise GtransError(f"{path}:{number}: not two subwords to merge.")
         merges.append((first, second))
     return merges
 

@@ -137,7 +137,7 @@ def test_a_data_folder_without_pieces_or_with_another_bert(
     world: BertWorld, context: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert world.translate(context, tmp_path / "out", world.tiny.data) != 0
-    assert "holds no word pieces of a BERT" in capsys.readouterr().err
+    assert "holds no subwords of a BERT" in capsys.readouterr().err
     for name, sizes in (("wider", {"hidden_size": 24}), ("other", {})):
         other = another_bert(world.bert, tmp_path / name, **sizes)
         data = shutil.copytree(world.data, tmp_path / f"data-{name}")

@@ -148,7 +148,7 @@ def test_fp16_that_flattens_is_rejected_with_the_advice(tiny, tmp_path):
 @pytest.mark.long
 def test_two_rates_need_a_start_and_a_start_two_rates(tiny, tmp_path):
     done = train(tiny.run, tiny.data, tmp_path / "flags", "--optimizer", "two_rate_adam")
-    assert "finds no loaded parameters; give --init-from (task.init_from)" in refusal(done)
+    assert "finds no pretrained parameters; give --init-from (task.init_from)" in refusal(done)
     file = small(tiny, tmp_path, "gtransformer_finetune")
     done = hydra(tiny, file, tmp_path / "file", "optimizer._name=adam")
     assert done.status != 0 and "needs the optimizer two_rate_adam" in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -117,6 +118,31 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in {
                 re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings
             }, target
+
+
+def said(path: Path) -> str:
+    """The strings of a module that a user sees: help and errors."""
+    found = []
+    for node in ast.walk(ast.parse(text_of(path))):
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            shown = [it.value for it in node.keywords if it.arg in ("help", "description")]
+            shown += node.args if name in ("GtransError", "option", "option_again") else []
+            found += [
+                it.value
+                for one in shown
+                for it in ast.walk(one)
+                if isinstance(it, ast.Constant) and isinstance(it.value, str)
+            ]
+    return " ".join(found)
+
+
+def test_help_and_errors_have_the_terms_of_the_field() -> None:
+    for path in sorted((REPO / "gtrans").rglob("*.py")):
+        text = said(path)
+        for term, instead in TERMS.items():
+            hit = None if "identity" in term else re.search(term, text)
+            assert not hit, f"{path}: {hit[0] if hit else ''!r}: write {instead}"
 
 
 def sources() -> list[Path]:

@@ -340,7 +340,7 @@ def test_a_resumed_optimizer_knows_what_was_loaded(tmp_path: Path) -> None:
 
 def test_nothing_loaded_or_nothing_left_to_train_is_rejected(tmp_path: Path) -> None:
     model = model_of(task_of(unit="sentence"))
-    with pytest.raises(GtransError, match="finds no loaded parameters; give --init-from"):
+    with pytest.raises(GtransError, match="finds no pretrained parameters; give --init-from"):
         optimizer_of(model, 0.2).step()
     same, _ = start(saved(task_of(), tmp_path / "same.pt"))
     with pytest.raises(GtransError, match="`--lr-scale-pretrained 0` leaves nothing to train"):

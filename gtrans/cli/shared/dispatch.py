@@ -32,7 +32,7 @@ COMMANDS = {
     "show": "say what a checkpoint, a prepared or run folder, or a translation was made from",
     "average": "average checkpoints of one training run",
     "convert": "convert a checkpoint of another program",
-    "trim-vocab": "reduce a pretrained model to the subword pieces that a corpus uses",
+    "trim-vocab": "reduce a pretrained model to the subwords that a corpus uses",
 }
 _MISTYPED = 2  # as argparse ends
 

@@ -43,11 +43,21 @@ NEEDS = ()
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gtrans analyse curves``."""
 
-    parser.add_argument("--path", required=True, nargs="+", metavar="[LABEL=]RUN",
-        help="run folders or logs; without a label they are called by their folder")
-    parser.add_argument("--values", nargs="+", default=list(DEFAULT_VALUES), metavar="NAME",
+    parser.add_argument(
+        "--path",
+        required=True,
+        nargs="+",
+        metavar="[LABEL=]RUN",
+        help="run folders or logs; without a label they are called by their folder",
+    )
+    parser.add_argument(
+        "--values",
+        nargs="+",
+        default=list(DEFAULT_VALUES),
+        metavar="NAME",
         help="what to draw, a panel each; * stands for any characters, such as weight_group_* "
-        f"(default: {' '.join(DEFAULT_VALUES)})")
+        f"(default: {' '.join(DEFAULT_VALUES)})",
+    )
     add_figure(parser)
 
 
@@ -245,8 +255,8 @@ def read_history(run_folder: str | Path) -> History:
                     history._add(*found)
     except FileNotFoundError:
         raise GtransError(
-            f"{path}: there is no such log; name a run folder with its {LOG} (the recipes keep it, "
-            f"and so does `gtrans train --log-file DIR/{LOG}`), or a log itself."
+            f"{path}: there is no such log; name a run folder with its {LOG} (the run "
+            f"scripts keep it, and so does `gtrans train --log-file DIR/{LOG}`), or a log itself."
         ) from None
     except OSError as error:
         raise GtransError(f"{path}: cannot be read ({error.strerror}).") from None

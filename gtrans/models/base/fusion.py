@@ -40,13 +40,13 @@ class FusionConfig:
     decoder_group_fusion: ChoiceEnum(list(GROUP_FUSIONS)) = option(  # type: ignore[valid-type]
         "sum",
         "the state of a group of the decoder: sum: of its layers, each with a gate (Eq 4); mean: "
-        "that sum by their number (the authors' program, `dense`); last: its last layer, no gates "
-        "(the authors' program unless told otherwise, `sparse`)",
+        "that sum by their number (the authors' code, `dense`); last: its last layer, no gates "
+        "(the authors' code unless told otherwise, `sparse`)",
     )
     probability_fusion: ChoiceEnum(list(PROBABILITY_FUSIONS)) = option(  # type: ignore[valid-type]
         "arithmetic",
         "the probability of a word: arithmetic: mean of the groups' probabilities (Eq 5); "
-        "geometric: in a search, mean of their logarithms, not normalised (the authors' program), "
+        "geometric: in a search, mean of their logarithms, not normalised (the authors' code), "
         "so that --temperature chooses no other words; both with the weights of Eq 6. Training by "
         "Eq 7 is the same",
     )

@@ -88,7 +88,7 @@ class UnitTransformerConfig(TransformerConfig):
     positions: ChoiceEnum(["document", "sentence"]) = option(  # type: ignore[valid-type]
         "document",
         "document: positions count through the unit (paper); sentence: they restart in every "
-        "sentence (lossless start, with --gate-bias 10)",
+        "sentence (identity initialisation, with --gate-bias 10)",
     )
 
 

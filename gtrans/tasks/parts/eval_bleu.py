@@ -142,7 +142,7 @@ class EvalBleu(TaskPart):
             raise GtransError(
                 f"`{_FLAG} {task.cfg.eval_bleu_args}` is for the document Transformer (--unit "
                 "document --doc-mode full) with `--sentence-marks document` or `mbart-document`, "
-                f"but this model has the marks '{task.frame.marks}': leave 'free' out."
+                f"but this model has the special tokens '{task.frame.marks}': leave 'free' out."
             )
         self._translator: Translator | None = None
         self._sets: list[_ValidationSet] = []
