@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -121,14 +120,3 @@ def test_every_system_stands_in_the_table() -> None:
     here = {ARCH_MODEL_REGISTRY[row.arch] for row in table()}
     ours = {model for model in classes().values() if model.__module__.startswith("gtrans.")}
     assert here == ours
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("row", table(), ids=str)
-def test_parts_of_a_row_go_together(row: Row, prepared_with_bert: Path) -> None:
-    """Every two of them, trained and decoded."""
-    possible = [part for part, said in row.cells.items() if said == "yes"]
-    for first, second in combinations(possible, 2):
-        if first.startswith("--unit"):
-            continue  # one unit; context is that of documents
-        works(row.built(prepared_with_bert, first, second))

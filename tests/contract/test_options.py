@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from inspect import get_annotations
 from typing import Any
 
 import pytest
@@ -12,8 +11,6 @@ from support.contract import (
     Case,
     batch_of,
     build,
-    cases,
-    classes,
     first_cases,
     loss_of,
     searched_and_read,
@@ -92,30 +89,3 @@ def test_pairs_of_options(case, prepared_with_bert):
     assert not alone or case.model.bert_use is not DocumentModel.bert_use, alone
     # BERT's words are its own.
     assert {name for name, _ in alone} <= {"share_all_embeddings"}, alone
-
-
-def own_options(model: type[DocumentModel]) -> set[str]:
-    """The options that only this class and those derived from it have.
-
-    Where it declares an option of a part anew, as with another default, all of that part.
-    """
-    others = [other.options for other in classes().values()]
-    shared = {
-        base for other in others if not issubclass(other, model.options) for base in other.__mro__
-    }
-    declared = {base: set(get_annotations(base)) for base in model.options.__mro__}
-    own = set().union(*(names for base, names in declared.items() if base not in shared))
-    return own.union(*(names for names in declared.values() if names & own))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("case", cases(), ids=str)
-def test_all_combinations_of_three_options(case, prepared_with_bert):
-    """Each class's own options, any three of them with all their values, unit by unit."""
-    dims = dimensions(case.model)
-    own = {name: dims[name] for name in dims if name in own_options(case.model)}
-    own["sentence_marks"] = dims["sentence_marks"]
-    for row in map(read, covering(own, 3)):
-        built = tried(case, prepared_with_bert, row)
-        if built is not None:
-            check(built, row)

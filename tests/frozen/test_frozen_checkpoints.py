@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,8 +19,6 @@ import pytest
 import torch
 
 FROZEN = Path(__file__).resolve().parent
-CHECKPOINTS = sorted(FROZEN.glob("*/*.pt"))
-NAMES = [f"{path.parent.name}-{path.stem}" for path in CHECKPOINTS]
 # Above what other processors and other batches change in the last digits.
 TOLERANCE = 1e-4
 # What one process does with many command lines: importing fairseq is most of a short run.
@@ -30,6 +29,20 @@ for command in json.load(sys.stdin):
     sys.argv = command
     cli_main()
 """
+
+
+def answers_of(archive: Path) -> dict[str, Any]:
+    """What the systems of a generation gave, by their names."""
+    with tarfile.open(archive) as files:
+        content = files.extractfile("answers.json")
+        assert content is not None
+        answers: dict[str, Any] = json.load(content)
+    return answers
+
+
+GENERATIONS = {path.name.removesuffix(".tar.xz"): path for path in FROZEN.glob("*.tar.xz")}
+ANSWERS = {name: answers_of(path) for name, path in GENERATIONS.items()}
+CHECKPOINTS = [(generation, system) for generation, all_ in ANSWERS.items() for system in all_]
 
 
 @pytest.fixture(scope="module")
@@ -43,63 +56,56 @@ def make() -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def data(make: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
-    """A copy of the data folder of every generation."""
-    copies = {}
-    for generation in {path.parent for path in CHECKPOINTS}:
-        copies[generation] = tmp_path_factory.mktemp(generation.name) / "data"
-        make.copy_data(generation, copies[generation])
-    return copies
-
-
-def frozen(checkpoint: Path) -> dict[str, Any]:
-    """What stands next to a checkpoint."""
-    found: dict[str, Any] = json.loads(checkpoint.with_suffix(".json").read_text(encoding="utf-8"))
-    return found
+def folders(make: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Every generation, unpacked."""
+    return {
+        name: make.unpack(archive, tmp_path_factory.mktemp(name))
+        for name, archive in GENERATIONS.items()
+    }
 
 
 @pytest.mark.parametrize(
-    "checkpoint",
+    ("generation", "system"),
     [
         # `make test` tries every class, `make test-all` also its options: NAME-OPTION.
-        pytest.param(path, id=name, marks=pytest.mark.long if "-" in path.stem else ())
-        for path, name in zip(CHECKPOINTS, NAMES, strict=True)
+        pytest.param(*names, id="-".join(names), marks=pytest.mark.long if "-" in names[1] else ())
+        for names in CHECKPOINTS
     ],
 )
 def test_a_frozen_checkpoint_gives_what_it_gave(
-    checkpoint: Path, make: ModuleType, data: dict[Path, Path], tmp_path: Path
+    generation: str, system: str, make: ModuleType, folders: dict[str, Path], tmp_path: Path
 ) -> None:
-    before = frozen(checkpoint)
-    generation = checkpoint.parent
-    now = make.answers(generation, checkpoint.stem, data[generation], tmp_path)
+    before = ANSWERS[generation][system]
+    now = make.answers(folders[generation], system, tmp_path)
     assert now["translations"] == before["translations"]
-    for scores, expected in zip(now["log_probabilities"], before["log_probabilities"], strict=True):
+    for scores, expected in zip(
+        now["log_probabilities"], before["log_probabilities"], strict=True
+    ):
         assert scores == pytest.approx(expected, abs=TOLERANCE, rel=0)
 
 
 def test_every_system_is_frozen_and_says_something(make: ModuleType) -> None:
-    assert set(make.systems()) <= {path.stem for path in CHECKPOINTS}
-    for checkpoint in CHECKPOINTS:
-        for beam, lines in frozen(checkpoint)["translations"].items():
-            assert len(set(lines)) > 9, (checkpoint, beam)
+    assert set(make.systems()) <= {system for _, system in CHECKPOINTS}
+    for generation, system in CHECKPOINTS:
+        for beam, lines in ANSWERS[generation][system]["translations"].items():
+            assert len(set(lines)) > 9, (system, beam)
+    assert sum(path.stat().st_size for path in FROZEN.glob("*.tar.xz")) < 300_000
 
 
 @pytest.mark.long
 def test_frozen_checkpoints_are_trained_further(
-    make: ModuleType, data: dict[Path, Path], tmp_path: Path
+    make: ModuleType, folders: dict[str, Path], tmp_path: Path
 ) -> None:
-    """Each for one update; with its optimizer it is resumed, without it starts a new run."""
+    """Each for one update of a new run."""
     commands = []
-    for checkpoint, name in zip(CHECKPOINTS, NAMES, strict=True):
-        state = torch.load(checkpoint, weights_only=True)
-        done_before = 0
-        if "last_optimizer_state" in state:
-            done_before = state["optimizer_history"][-1]["num_updates"]
-        command, _, *options = frozen(checkpoint)["training"].split()
+    for generation, system in CHECKPOINTS:
+        folder = folders[generation]
+        command, _, *options = ANSWERS[generation][system]["training"].split()
         commands.append(
-            [command, str(data[checkpoint.parent]), *options, "--restore-file", str(checkpoint),
-             "--save-dir", str(tmp_path / name), "--train-subset", "test",
-             "--reset-dataloader", "--max-update", str(done_before + 1)]
+            [command, str(folder / "data"), *options,
+             "--restore-file", str(folder / f"{system}.pt"),
+             "--save-dir", str(tmp_path / generation / system), "--train-subset", "test",
+             "--reset-dataloader", "--max-update", "1"]
         )  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-c", TRAIN_EACH],
@@ -112,8 +118,7 @@ def test_frozen_checkpoints_are_trained_further(
         check=False,
     )
     assert done.returncode == 0, done.stdout
-    assert any(command[-1] != "1" for command in commands)
-    for command, name in zip(commands, NAMES, strict=True):
-        whole = torch.load(tmp_path / name / "checkpoint_last.pt", weights_only=True)
-        updates = whole["optimizer_history"][-1]["num_updates"]
-        assert updates == int(command[-1]), (name, updates)
+    for generation, system in CHECKPOINTS:
+        path = tmp_path / generation / system / "checkpoint_last.pt"
+        history = torch.load(path, weights_only=True)["optimizer_history"]
+        assert history[-1]["num_updates"] == 1, system

@@ -89,16 +89,6 @@ def test_weights_at_their_limit_are_the_plain_transformer(
     torch.testing.assert_close(log_probs(model), log_probs(plain), atol=tolerance, rtol=tolerance)
 
 
-@torch.no_grad()
-def test_all_weight_on_one_group_is_that_group_alone() -> None:
-    model = shake(fusion_model())
-    assert model.decoder.probabilities is not None
-    model.decoder.probabilities.weights.copy_(torch.tensor([-1e4, 1e4, -1e4]))
-    alone = fusion_model(use_groups="2:2")
-    alone.load_state_dict(model.state_dict())
-    torch.testing.assert_close(log_probs(model), log_probs(alone), atol=1e-5, rtol=1e-5)
-
-
 # ---- sizes ---------------------------------------------------------------------------------------
 
 
@@ -160,30 +150,6 @@ def test_groups_in_use_are_renormalised_and_save_what_they_do_not_need(
     assert run == list(range(layers))  # and no layer above them
 
 
-def test_bottom_encoder_layers_only() -> None:
-    whole = shake(fusion_model(encoder_group_size=2))
-    model = fusion_model(encoder_group_size=2, keep_encoder_layers=3)
-    model.load_state_dict(whole.state_dict())
-    outputs: list[torch.Tensor] = []
-    for layer in whole.encoder.layers:
-        layer.register_forward_hook(lambda _, __, output: outputs.append(output))
-    with torch.no_grad():
-        whole.encoder(SOURCE)
-        found = model.encoder(SOURCE).states
-        fusion = whole.encoder.fusion
-        gates = fusion.weights.sigmoid()
-        expected = fusion.layer_norm((gates[0] * outputs[1] + gates[1] * outputs[2]) / 2)
-    torch.testing.assert_close(found, expected)
-
-
-@pytest.mark.parametrize("system", [s for s in SYSTEMS if s != "mlrf"])
-def test_every_system_can_do_with_its_bottom_layers(system: str) -> None:
-    whole = shake(fusion_model(system=system))
-    model = fusion_model(system=system, keep_encoder_layers=2)
-    model.load_state_dict(whole.state_dict())
-    assert not torch.allclose(log_probs(model), log_probs(whole), atol=1e-3)
-
-
 # ---- decoding step by step -----------------------------------------------------------------------
 
 
@@ -198,20 +164,6 @@ def test_steps_give_what_teacher_forcing_gives(system: str) -> None:
         step = model.decode_step(INPUT[:, place], opens, state).log_softmax(-1)
         real = REAL[:, place]
         torch.testing.assert_close(step[real], whole[real, place], atol=1e-5, rtol=1e-5)
-
-
-@pytest.mark.parametrize("system", [*SYSTEMS, "the program's"])
-def test_every_parameter_learns(system: str) -> None:
-    model = fusion_model(**(PROGRAM if system == "the program's" else {"system": system}))
-    if system == "rezero":  # its layers begin as nothing
-        shake(model)
-    logits = model(SOURCE, None, INPUT)[0]
-    logits.log_softmax(-1)[REAL].square().sum().backward()
-    for name, parameter in model.named_parameters():
-        if system == "dlcl" and name.endswith("fusion.weights"):
-            assert bool(parameter.grad.tril().ne(0).any())  # type: ignore[union-attr]
-        else:
-            assert parameter.grad is not None, name
 
 
 def test_rezero_begins_as_the_identity() -> None:

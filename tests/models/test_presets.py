@@ -7,22 +7,6 @@ from typing import Any
 import pytest
 from support.symbols import Symbols
 
-# Layers of both sides, width, feed-forward width, heads.
-PRESET_SIZES = {
-    "gtransformer_tiny": (6, 6, 256, 1024, 4),
-    "gtransformer_small": (6, 6, 512, 1024, 4),
-    "gtransformer_base": (6, 6, 512, 2048, 8),
-    "gtransformer_big": (6, 6, 1024, 4096, 16),
-    "gtransformer_large": (12, 12, 1024, 4096, 16),
-    "flat_transformer_tiny": (6, 6, 256, 1024, 4),
-    "flat_transformer_base": (6, 6, 512, 1024, 4),
-    "gtrans_fusion_tiny": (6, 6, 256, 1024, 4),
-    "gtrans_fusion_small": (6, 6, 512, 1024, 8),
-    "gtrans_fusion_base": (6, 6, 512, 2048, 8),
-    "gtrans_fusion_big": (6, 6, 1024, 4096, 16),
-    "gtrans_fusion_xlmr_base": (12, 6, 768, 3072, 12),
-}
-
 
 def build(**options: Any) -> Any:
     """A G-Transformer on the meta device: shapes without numbers."""
@@ -33,28 +17,6 @@ def build(**options: Any) -> Any:
 
     with torch.device("meta"):
         return GTransformer.build_model(OmegaConf.create(options), Symbols())
-
-
-@pytest.mark.parametrize(("name", "sizes"), PRESET_SIZES.items())
-def test_sizes_of_the_presets(name, sizes):
-    import torch
-    from fairseq.models import ARCH_MODEL_REGISTRY
-    from omegaconf import OmegaConf
-
-    from gtrans.decoding.loading import import_plugin
-
-    import_plugin()
-    *layers, width, ffn, heads = sizes
-    system = ARCH_MODEL_REGISTRY[name]
-    cfg = OmegaConf.structured(system.options)
-    cfg._name = name
-    with torch.device("meta"):
-        model = system.build_model(cfg, Symbols())
-    for stack, count in zip((model.encoder, model.decoder), layers, strict=True):
-        assert len(stack.layers) == count
-        assert stack.embed_tokens.weight.shape[1] == width
-        assert {layer.fc1.weight.shape for layer in stack.layers} == {(ffn, width)}
-        assert {layer.self_attn.heads for layer in stack.layers} == {heads}
 
 
 @pytest.mark.parametrize(

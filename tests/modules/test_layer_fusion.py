@@ -18,7 +18,6 @@ from gtrans.modules.layer_fusion import (
     RepresentationFusion,
     TransparentAttention,
     fuse_probabilities,
-    group_tops,
 )
 
 
@@ -41,14 +40,6 @@ FIVE = states((9, 9), (1, 0), (2, 0), (0, 4), (3, 1), (0, 8))
 
 
 # ---- Eq 2 ----------------------------------------------------------------------------------------
-
-
-def test_group_tops_follow_the_minimum_of_equation_2() -> None:
-    assert group_tops(6, 3) == [3, 6]
-    assert group_tops(5, 2) == [2, 4, 5]
-    assert group_tops(7, 3) == [3, 6, 7]
-    assert group_tops(4, 1) == [1, 2, 3, 4]
-    assert group_tops(4, 4) == group_tops(4, 9) == [4]
 
 
 def test_encoder_fusion_by_hand() -> None:
@@ -107,20 +98,6 @@ def test_probability_fusion_by_hand() -> None:
     # One group alone has all the weight.
     assert fusion.log_weights(slice(1, 2)).tolist() == [0.0]
     assert fuse_probabilities(logits[1:], weights[:1]).equal(logits[1])
-
-
-def test_with_a_bias_the_last_layer_has_nearly_all_the_weight() -> None:
-    """sigmoid(5) = 0.9933 against 0.0067; odds of e^5 = 148 to 1 against each other group."""
-    low, high = 0.0066929, 0.9933071
-    found = EncoderGroupFusion(5, 2, 2, bias=5).gates()
-    torch.testing.assert_close(found, torch.tensor([low, low, high]))
-    decoder = DecoderGroupFusion(5, 2, bias=5)
-    gates = decoder.gates()
-    assert gates is not None
-    torch.testing.assert_close(gates, torch.tensor([low, high, low, high, high]))
-    found = ProbabilityFusion(3, 4, bias=5).log_weights(slice(0, 3)).exp()
-    torch.testing.assert_close(found, torch.tensor([1, 1, 148.41316]) / 150.41316)
-    assert DecoderGroupFusion(5, 2, "last", bias=5).gates() is None
 
 
 @given(
