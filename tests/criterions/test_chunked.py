@@ -91,7 +91,7 @@ def compare(
 def test_every_model_of_the_project(
     case: Case, prepared_with_bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "rows_of", lambda vocabulary, most: most or 5)
+    monkeypatch.setattr(module, "rows_of", lambda vocabulary, most, cuda: most or 5)
     built = build(case, prepared_with_bert, dropout=0.0, **SINGLE.get(case.arch, {}))
     sample = batch_of(built)
     sample = {**sample, "net_input": built.task.complete_input(sample["net_input"])}

@@ -102,6 +102,13 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     ),
     "gtrans_fusion-dlcl": (*FUSION, *CROSS_ENTROPY, *TWO_LAYERS, "--system", "dlcl"),
 }
+_TRAIN_EACH = """
+import json, sys
+from fairseq_cli.train import cli_main
+for command in json.load(sys.stdin):
+    sys.argv = command
+    cli_main()
+"""
 SEARCH = ("--max-len-a", "0", "--max-len-b", "12", "--cpu")
 
 
@@ -205,14 +212,25 @@ def prepare(work: Path) -> Path:
     return generation
 
 
-def freeze(generation: Path, system: str, work: Path) -> dict[str, Any]:
-    """Train one system, keep its checkpoint in half precision, and return its answers."""
-    saved = Path("checkpoints") / system
-    # Relative, so that the checkpoint names no place of this machine.
+def train(commands: list[list[str]], cwd: Path) -> None:
+    """Run commands of ``fairseq-train`` in one process: importing it is most of a short run."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(REPO)}
+    subprocess.run(
+        [sys.executable, "-c", _TRAIN_EACH],
+        cwd=cwd, env=environment, input=json.dumps(commands), text=True, check=True,
+    )  # fmt: skip
+
+
+def command_of(system: str) -> list[str]:
+    """The training of a system; relative, so that no checkpoint names a place of this machine."""
     options = (*TRAINING, "--task", "document_translation", *systems()[system])
-    command = ["fairseq-train", "data", *options, "--save-dir", str(saved)]
-    run(Path(sys.executable).with_name(command[0]), *command[1:], cwd=work)
-    state = torch.load(work / saved / "checkpoint_last.pt", weights_only=True)
+    return ["fairseq-train", "data", *options, "--save-dir", f"checkpoints/{system}"]
+
+
+def freeze(generation: Path, system: str, work: Path) -> dict[str, Any]:
+    """Keep the checkpoint of a trained system in half precision, and return its answers."""
+    path = work / "checkpoints" / system / "checkpoint_last.pt"
+    state = torch.load(path, weights_only=True)
     state["model"] = {
         name: tensor.half() if tensor.is_floating_point() else tensor
         for name, tensor in state["model"].items()
@@ -224,7 +242,7 @@ def freeze(generation: Path, system: str, work: Path) -> dict[str, Any]:
     scratch = work / f"answers-{system}"
     scratch.mkdir()
     name_bert(generation / "data", str(generation / "bert"))
-    return {"training": " ".join(command), **answers(generation, system, scratch)}
+    return {"training": " ".join(command_of(system)), **answers(generation, system, scratch)}
 
 
 def main() -> None:
@@ -239,6 +257,7 @@ def main() -> None:
         work = Path(folder)
         (work / "gtrans").symlink_to(REPO / "gtrans")
         generation = prepare(work)
+        train([command_of(system) for system in systems()], work)
         frozen = {system: freeze(generation, system, work) for system in sorted(systems())}
         whole = json.dumps(frozen, indent=1, ensure_ascii=False) + "\n"
         (generation / "answers.json").write_text(whole, encoding="utf-8")
