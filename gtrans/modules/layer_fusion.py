@@ -2,7 +2,7 @@
 
 GTRANS (Yang et al. 2022, "GTRANS: Grouping and Fusing Transformer Layers for Neural
 Machine Translation") fuses groups of layers: Eq 2 in the encoder, Eq 3-4 in the decoder, and
-the probabilities of the decoder's groups by Eq 5-6. Where the authors' program does it in another
+the probabilities of the decoder's groups by Eq 5-6. Where the authors' code does it in another
 way, both can be had. The other classes are the methods that the paper compares it with.
 
 A :class:`LayerFusion` belongs to a stack. It decides what is stored of each layer
@@ -130,7 +130,7 @@ GROUP_FUSIONS = ("sum", "mean", "last")
 class DecoderGroupFusion(LayerFusion):
     """One state for every group of the decoder (Eq 3).
 
-    ``sum`` is Eq 4: its layers, each times a scalar gate. The authors' program divides this sum
+    ``sum`` is Eq 4: its layers, each times a scalar gate. The authors' code divides this sum
     by the number of layers (``mean``, its type ``dense``) or, unless told otherwise, takes the
     group's last layer without a gate (``last``, its type ``sparse``).
 
@@ -224,7 +224,7 @@ def fuse_log_probs(log_probs: Tensor, log_weights: Tensor, kind: str) -> Tensor:
         log_probs: ``(groups, ..)``.
         log_weights: ``(groups,)`` log psi.
         kind: ``arithmetic``: ``log sum_i psi_i P_i`` (Eq 5); ``geometric``: ``sum_i psi_i log
-            P_i``, the negative of Eq 7, by which the authors' program searches. The second is at
+            P_i``, the negative of Eq 7, by which the authors' code searches. The second is at
             most as large, and its exponentials add up to less than 1.
 
     Returns:

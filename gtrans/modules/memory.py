@@ -11,7 +11,7 @@ Eq 1  h is the output of the layer's self-attention
 Eq 4  ``M <- M + PE(slots)``: the memory itself changes, so the residual of Eq 2 has PE, too
 Eq 2  ``M' = AddNorm(MHA(M, h, h))``
 Eq 3  ``M <- AddNorm(FFN(M'))``
-Eq 5  ``h <- MHA(h, M, M)``, as printed without residual and norm. The authors' program has
+Eq 5  ``h <- MHA(h, M, M)``, as printed without residual and norm. The authors' code has
       both, ``h <- AddNorm(MHA(h, M, M))``, which is the default here; ``h + MHA(h, M, M)``,
       which begins as ``h``, is for models that go on from one without memory
 ====  =====================================================================================

@@ -19,11 +19,11 @@ Loaded = bool | Tensor
 
 @dataclass
 class TwoRateAdamConfig(FairseqAdamConfig):
-    """Adam's options, and the learning rate of loaded parameters."""
+    """Adam's options, and the learning rate of pretrained parameters."""
 
     lr_scale_pretrained: float = field(
         default=II("task.lr_scale_pretrained"),
-        metadata={"help": "learning rate of loaded parameters, as a fraction of --lr"},
+        metadata={"help": "learning rate of pretrained parameters, as a fraction of --lr"},
     )
 
 
@@ -49,7 +49,7 @@ def mark_pretrained(model: nn.Module, loaded: Mapping[str, Tensor | None]) -> No
 
 @register_optimizer("two_rate_adam", dataclass=TwoRateAdamConfig)
 class TwoRateAdam(FusedAdam):
-    """Adam whose loaded parameters train at ``lr * lr_scale_pretrained`` (App. C.1).
+    """Adam whose pretrained parameters train at ``lr * lr_scale_pretrained`` (App. C.1).
 
     Of a table of embeddings whose vocabulary has grown, the rows that were loaded do. Which
     parameters were loaded is part of the optimizer's state: a resumed run takes it from there.

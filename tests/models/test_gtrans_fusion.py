@@ -27,7 +27,7 @@ from gtrans.modules.transformer import DecoderLayer, LayerSpec, ResidualLayer
 SOURCE = torch.tensor([[PAD, PAD, 5, 6, 7, EOS], [8, 9, 10, 11, 12, EOS]])
 INPUT = torch.tensor([[EOS, 5, 6, 7], [EOS, 8, PAD, PAD]])
 REAL = INPUT.ne(PAD)
-# What the authors' program does otherwise than the paper.
+# What the authors' code does otherwise than the paper.
 PROGRAM: dict[str, Any] = {
     "ffn_init": "linear", "decoder_group_fusion": "last", "probability_fusion": "geometric",
     "two_feed_forwards": True,
@@ -197,7 +197,7 @@ def test_with_a_large_bias_fusion_begins_as_the_plain_stack(kind: str, probabili
     assert (other - expected).abs().max() > 0.01
 
 
-# ---- what the authors' program does otherwise than the paper -------------------------------------
+# ---- what the authors' code does otherwise than the paper -------------------------------------
 
 
 def test_the_forms_of_a_group_by_hand() -> None:

@@ -29,7 +29,6 @@ from gtrans.modules.decode_state import DecodeState, SharedSources, effective_ki
 from gtrans.modules.group_attention import (
     DocumentLayout,
     Entries,
-    on_host,
     shared_prefixes,
     to_device,
 )
@@ -269,15 +268,10 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         entries = self.plan(self.plan_needs, prev_output_tokens.cpu(), layout, lengths, rows)
         return BatchPlan.of(to_device(entries, prev_output_tokens.device))
 
-    def layout(self, prev_output_tokens: Tensor) -> DocumentLayout:
-        """The sentence structure of ``prev_output_tokens (batch, length)``, on its device."""
-        made = self.layout_of(self.plan_needs, on_host({"tokens": prev_output_tokens})["tokens"])
-        return DocumentLayout.of_entries(to_device(made.entries(), prev_output_tokens.device))
-
     def search_scores(self, logits: Tensor) -> Tensor:
         """``(.., vocabulary)`` what a search adds up: log-probabilities in single precision.
 
-        Those of geometric fusion stay as they are, not normalised, as in the authors' program.
+        Those of geometric fusion stay as they are, not normalised, as in the authors' code.
         """
         several = self.groups.stop - self.groups.start > 1
         if several and self.probability_fusion == "geometric":

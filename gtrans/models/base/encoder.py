@@ -131,6 +131,16 @@ class Stack(nn.Module):
         self.fusion = design.fusion(design.spec)
         self.layer_norm = design.norm_after(self.fusion)
 
+    @property
+    def plan_needs(self) -> Needs:
+        """What plans must know of this side; without parameters."""
+        raise NotImplementedError
+
+    @staticmethod
+    def layout_of(needs: Needs, tokens: Tensor) -> DocumentLayout:
+        """The sentence structure of ``tokens (batch, length)`` on the host."""
+        raise NotImplementedError
+
     def embedding(
         self, tokens: Tensor, positions: tuple[Tensor, int], segments: Tensor | None = None
     ) -> Tensor:
@@ -168,6 +178,11 @@ class Stack(nn.Module):
             memory_steps=memories[0].steps if memories else STEPS[0],
             shapes=shapes_for(self.embed_tokens.weight.device),
         )
+
+    def layout(self, tokens: Tensor) -> DocumentLayout:
+        """The sentence structure of ``tokens (batch, length)``, on their device."""
+        made = self.layout_of(self.plan_needs, tokens.cpu())
+        return DocumentLayout.of_entries(to_device(made.entries(), tokens.device))
 
     def max_positions(self) -> int:
         """Most tokens of a row; sinusoidal positions have no limit."""
@@ -300,8 +315,3 @@ class Encoder(Stack, FairseqEncoder):
     def reorder_encoder_out(self, encoder_out: EncoderOutput, new_order: Tensor) -> EncoderOutput:
         """As in fairseq: row ``i`` continues row ``new_order[i]``."""
         return encoder_out.reordered(new_order)
-
-    def layout(self, src_tokens: Tensor) -> DocumentLayout:
-        """The sentence structure of ``src_tokens (batch, length)``, on its device."""
-        made = self.layout_of(self.plan_needs, on_host({"tokens": src_tokens})["tokens"])
-        return DocumentLayout.of_entries(to_device(made.entries(), src_tokens.device))

@@ -75,7 +75,7 @@ def _adjust_command_line(args: argparse.Namespace) -> None:
     * ``--bf16``: fairseq expects a TPU and fails to import its library; here it is bfloat16 on
       the available device, as ``common.bf16=true`` is under hydra.
     * ``--optimizer adam`` with ``--init-from`` becomes ``two_rate_adam`` with the same
-      options, so that new and loaded parameters have different learning rates; without, on a
+      options, so that new and pretrained parameters have different learning rates; without, on a
       GPU, ``fused_adam``, which is faster.
 
     Raises:

@@ -38,7 +38,7 @@ _NO_PARAMETERS = re.compile(r"(^|\.)(version|_float_tensor|embed_positions\.weig
 _BY_SYMBOL = re.compile(r"(embed_tokens|output_projection)\.weight$")
 # Below this share of known symbols, embeddings would begin mostly at random.
 _LEAST_SHARE = 0.5
-# Options that change what loaded parameters compute, but not their names or shapes.
+# Options that change what pretrained parameters compute, but not their names or shapes.
 _COMPUTED = (
     *(f"{side}_{what}" for what in ("attention_heads", "normalize_before")
       for side in ("encoder", "decoder")),

@@ -4,7 +4,7 @@ As in XLM-T (Ma et al. 2020), to which the GTRANS paper refers: the encoder and 
 are those of XLM-R; self-attention and feed-forward network of a decoder layer come from the
 XLM-R layer of the same number; cross-attention is new.
 
-A decoder with two feed-forward networks in a layer (that of the authors' program) takes two layers
+A decoder with two feed-forward networks in a layer (that of the authors' code) takes two layers
 of XLM-R for one of its own: layer ``2 i`` (from 0) gives self-attention and the first network,
 layer ``2 i + 1`` cross-attention and the second one.
 """
