@@ -410,17 +410,9 @@ _CHARSET = re.compile(
     re.IGNORECASE,
 )
 _LOOKED_AT = 1024  # bytes in which HTML has its charset
-# The charsets of the web (Encoding Standard, "Names and labels"), and what browsers read some as.
-_CHARSETS = {
-    *("utf-8", "cp866", "koi8-r", "koi8-u", "mac-roman", "mac-cyrillic", "cp874", "gbk", "gb18030"),
-    *("big5", "big5hkscs", "euc_jp", "iso2022_jp", "shift_jis", "euc_kr"),
-    *(f"iso8859-{number}" for number in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16)),
-    *(f"cp{number}" for number in range(1250, 1259)),
-}
-_READ_AS = {
-    "iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874",
-    "tis-620": "cp874", "gb2312": "gbk",
-}  # fmt: skip
+# What a page in bytes of one character cannot be in, and what browsers read some charsets as.
+_NO_CHARSETS = re.compile("utf|unicode|raw|idna|puny|charmap|undefined")
+_READ_AS = {"iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "gb2312": "gbk"}
 # The codec of what follows each.
 _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be",
@@ -483,7 +475,6 @@ def _charset(contents: bytes) -> tuple[bytes, str]:
     if declared:
         with suppress(LookupError):  # a name that nobody knows says nothing
             name = codecs.lookup((declared[1] or declared[2]).decode("ascii")).name
-            name = _READ_AS.get(name, name)
-            if name in _CHARSETS:
-                return b"", name
+            if not _NO_CHARSETS.match(name) and b"a".decode(name):  # some codecs make no text
+                return b"", _READ_AS.get(name, name)
     return b"", "utf-8"

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-import time
 import zipfile
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 
 import pytest
-from support.mixed_documents import write_docx
 
 from gtrans.errors import GtransError
 from gtrans.formats.catalogue import Reader, check_format
-from gtrans.formats.document_file import MOVED, DocumentFile, splitter
+from gtrans.formats.document_file import MOVED, DocumentFile
 
 
 def read(path: Path, contents: str | bytes, split_sentences: bool = False) -> DocumentFile:
@@ -163,32 +161,6 @@ def test_an_element_without_end_is_told(tmp_path: Path) -> None:
     assert written(file) and told(file) == [f"{file.path}:4: {no_end}"]
 
 
-def test_html_is_written_in_its_charset(tmp_path: Path) -> None:
-    page = '<meta charset="iso-8859-1"><p>It is late.</p>'
-    found = read(tmp_path / "a.html", page).translated([["Es ist spät, 很晚 €."]], " ")
-    assert found.decode("cp1252") == page.replace("It is late.", "Es ist spät, &#24456;&#26202; €.")
-    file = read(tmp_path / "a.html", page.replace("It", "Né").encode("latin-1"))
-    assert file.sentences == [["Né is late."]]
-    for contents, kept in (
-        (b"\xef\xbb\xbf<p>Hi</p>", "utf-8"),
-        (b"\xff\xfe" + "<p>Hi</p>".encode("utf-16-le"), "utf-16-le"),
-        (b"\xfe\xff" + "<p>Hi</p>".encode("utf-16-be"), "utf-16-be"),
-    ):
-        file = read(tmp_path / "a.html", contents)
-        assert file.translated([["Né"]], " ") == contents.decode(kept).replace("Hi", "Né").encode(
-            kept
-        )
-    with pytest.raises(GtransError, match="a.html:2: not euc_jp, as which its charset is read"):
-        read(tmp_path / "a.html", b"<meta charset=euc-jp>\n<p>\xff</p>")
-    # What browsers do not know, or cannot have read the declaration in, says nothing.
-    for name in ("utf-16le", "utf-16", "utf-32", "unicode_escape", "hex", "idna", "punycode", "x"):
-        page = f'<meta charset="{name}"><p>It é.</p>'
-        file = read(tmp_path / "a.html", page)
-        assert file.sentences == [["It é."]] and file.translated([["Né"]], " ") == (
-            page.replace("It é.", "Né").encode()
-        )
-
-
 def test_brackets_of_an_address_belong_to_it(tmp_path: Path) -> None:
     inside = "https://en.wikipedia.org/wiki/Bark_(sound)"
     for text, kept in (
@@ -201,12 +173,6 @@ def test_brackets_of_an_address_belong_to_it(tmp_path: Path) -> None:
         assert kept not in "".join(file.sentences[0])
         written_text = file.translated([["Ja."]], " ").decode()
         assert kept in written_text and f"{kept})" not in written_text.replace(" )", "")
-
-
-def test_math_in_double_dollars_stays(tmp_path: Path) -> None:
-    file = read(tmp_path / "a.md", "The equation $$E=mc^2$$ is known.\n")
-    assert "E=mc" not in file.sentences[0][0]
-    assert b"$$E=mc^2$$" in file.translated([["Sie ist bekannt."]], " ")
 
 
 def test_markdown_has_the_line_ends_of_its_first_line(tmp_path: Path) -> None:
@@ -243,11 +209,6 @@ def test_lines_keep_their_ends_and_rows_their_ids(tmp_path: Path) -> None:
     file = read(tmp_path / "a.tsv", table, split_sentences=True)
     assert file.names() == [("a", ["7.1", "7.2"]), ("b", ["8"])]
     assert written(file).split("\r\n")[1] == "a\t7\tOne. It sang.\tOne. It sang."
-
-
-@pytest.mark.parametrize("lang", ["tlh", "src", "xx", "en_XX"])
-def test_a_language_that_is_not_known_has_the_general_rules(lang: str) -> None:
-    assert splitter(lang)("Hello there. You are late.") == ["Hello there.", "You are late."]
 
 
 NAMES = (
@@ -349,19 +310,6 @@ def test_a_text_box_of_word_is_read_once_and_written_twice(tmp_path: Path) -> No
     assert found.count(run("Kasten.")) == 2 and found.count(run("Außen.")) == 1
 
 
-def test_a_whole_document_of_word_comes_out_as_it_was(tmp_path: Path) -> None:
-    write_docx(tmp_path / "b.docx")
-    contents = (tmp_path / "b.docx").read_bytes()
-    file = read(tmp_path / "a.docx", contents)
-
-    def texts(packed: bytes) -> list[str]:
-        from docx import Document
-
-        return [paragraph.text for paragraph in Document(BytesIO(packed)).paragraphs]
-
-    assert texts(file.translated(file.sentences, " ")) == texts(contents)
-
-
 def backwards(sentence: str) -> str:
     """A translation with other words in another order, so that nothing stays by chance."""
     return " ".join(reversed(sentence.upper().split()))
@@ -421,33 +369,6 @@ def test_what_begins_a_line_stays_there(tmp_path: Path, text: str, expected: str
     file = read(tmp_path / "a.md", text)
     assert written(file) == text
     assert written(file, backwards) == expected
-
-
-def test_blocks_deep_inside_each_other_are_translated_or_told(tmp_path: Path) -> None:
-    for text in ("> " * 60 + "Go home\n", "".join(f"{'  ' * n}- Go home\n" for n in range(40))):
-        file = read(tmp_path / "a.md", text)
-        assert written(file, str.upper) == text.replace("Go home", "GO HOME") and not file.notes
-    file = read(tmp_path / "a.md", "Go\n\n" + "> " * 120 + "Go home\n")
-    assert written(file, str.upper).startswith("GO\n")
-    assert told(file) == [f"{file.path}:3: not translated: it is nested too deep"]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "<div>" * 10_000 + "Go home" + "</div>" * 10_000,
-        "<b>go home " * 10_000 + "</b>" * 10_000,
-        "x<sup>y " * 10_000 + "</sup>" * 10_000,
-        "<ul><li><div>" + "<b>" * 5_000 + "<li>go home</li>" * 5_000,
-        "{{" * 10_000 + "go",
-        " ".join(f"<a href=x>w{n}</a>" if n % 2 else f"w{n}." for n in range(8000)),
-    ],
-)
-def test_time_grows_with_the_length_of_a_page(tmp_path: Path, text: str) -> None:
-    file = read(tmp_path / "a.html", text)
-    begin = time.process_time()
-    written(file, str.upper)
-    assert time.process_time() - begin < 6  # 2 here; with the square it was 30 and more
 
 
 MDX = """import Tabs from '@theme/Tabs';
@@ -530,21 +451,6 @@ def test_texts_of_attributes_are_translated_and_languages_changed(tmp_path: Path
         assert part in found
 
 
-def test_what_is_no_end_tag_ends_at_once(tmp_path: Path) -> None:
-    text = "<p>Go home</p></><script>go(1)</script></ home>"
-    assert written(read(tmp_path / "a.html", text), str.upper) == text.replace("Go home", "GO HOME")
-
-
-@pytest.mark.parametrize("quote", ["'", '"'])
-def test_an_attribute_that_never_closes_keeps_what_is_in_it(tmp_path: Path, quote: str) -> None:
-    rest = f"<p title={quote}Go <script>alert(1)</script> <b>home</b>\n"
-    file = read(tmp_path / "a.html", f"<p>Go home</p>\n{rest}")
-    assert written(file, str.upper) == f"<p>GO HOME</p>\n{rest}"
-    assert told(file) == [
-        f"{file.path}:2: not translated: <p> has no end, and what it holds stays as it is"
-    ]
-
-
 def text_of(contents: bytes) -> str:
     return re.sub(r"<[^>]+>", "", body_of(contents))
 
@@ -597,33 +503,39 @@ def test_parts_of_word_are_found_by_their_relations(tmp_path: Path) -> None:
     assert told(file) == [f"{file.path}: not translated: SmartArt, charts, comments"]
 
 
-def test_word_gets_no_characters_that_it_cannot_read(tmp_path: Path) -> None:
-    file = read(tmp_path / "a.docx", word(f"<w:p>{run('Go home')}</w:p>"))
-    assert text_of(file.translated([["Heim\uffff\x01 \ud800"]], " ")) == "Heim\ufffd\ufffd \ufffd"
-
-
-def liar(size: int) -> bytes:
-    """A file that says of a part of 80 MB that it has another size."""
-    contents = bytearray(word(f"<w:p>{run('Go')}</w:p>{' ' * 80_000_000}"))
-    contents[(place := contents.rfind(b"PK\x01\x02") + 24) : place + 4] = size.to_bytes(4, "little")
-    return bytes(contents)
+def test_html_is_written_in_its_charset(tmp_path: Path) -> None:
+    page = '<meta charset="iso-8859-1"><p>It is late.</p>'
+    found = read(tmp_path / "a.html", page).translated([["Es ist spät, 很晚 €."]], " ")
+    assert found.decode("cp1252") == page.replace("It is late.", "Es ist spät, &#24456;&#26202; €.")
+    file = read(tmp_path / "a.html", page.replace("It", "Né").encode("latin-1"))
+    assert file.sentences == [["Né is late."]]
+    file = read(tmp_path / "a.html", b"\xff\xfe" + "<p>Hi</p>".encode("utf-16-le"))
+    assert file.translated([["Né"]], " ").decode("utf-16") == "<p>Né</p>"
+    with pytest.raises(GtransError, match="a.html:2: not euc_jp, as which its charset is read"):
+        read(tmp_path / "a.html", b"<meta charset=euc-jp>\n<p>\xff</p>")
+    for name in ("utf-16", "unicode_escape", "hex", "punycode", "x"):  # says nothing here
+        page = f'<meta charset="{name}"><p>It é.</p>'
+        assert read(tmp_path / "a.html", page).sentences == [["It é."]]
 
 
 @pytest.mark.parametrize(
-    ("contents", "message"),
-    [
-        (lambda: b"no archive", "is no DOCX file, or damaged"),
-        (lambda: b"PK\x03\x04broken", "is no DOCX file, or damaged"),
-        (lambda: b"", "is no DOCX file, or damaged"),
-        (lambda: word("<w:p/>", zipfile.ZIP_LZMA), "is packed in an unknown way"),
-        (lambda: word("<w:p/>\uffff"), "is no DOCX file, or damaged"),
-        (lambda: liar(10), "is no DOCX file, or damaged"),
-        (lambda: liar(2_000_000_000), "unpacks to more than 1 GiB"),
-        (lambda: word("<w:p/>", zipfile.ZIP_STORED).replace(b"<w:p/>", b"<w:q/>"), "or damaged"),
-    ],
+    "contents",
+    [b"", b"no archive", b"PK\x03\x04broken", word("<w:p/>\uffff")],
 )
-def test_a_hostile_file_of_word_is_one_line(
-    tmp_path: Path, contents: Callable[[], bytes], message: str
-) -> None:
-    with pytest.raises(GtransError, match=message):
-        read(tmp_path / "a.docx", contents())
+def test_a_damaged_file_of_word_is_one_line(tmp_path: Path, contents: bytes) -> None:
+    with pytest.raises(GtransError, match="is no DOCX file, or damaged"):
+        read(tmp_path / "a.docx", contents)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("a.md", "The $$E=mc^2$$ is known.\n", "KNOWN $$E=mc^2$$. IS THE\n"),
+        ("a.html", "<p>Go</p></><script>go(1)</script></ home>",
+         "<p>GO</p></><script>go(1)</script></ home>"),
+        ("a.html", "<p>Go</p>\n<p title='Go <script>alert(1)</script> <b>home</b>\n",
+         "<p>GO</p>\n<p title='Go <script>alert(1)</script> <b>home</b>\n"),
+    ],
+)  # fmt: skip
+def test_what_is_no_text_stays(tmp_path: Path, name: str, text: str, expected: str) -> None:
+    assert written(read(tmp_path / name, text), backwards) == expected
