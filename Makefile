@@ -1,7 +1,7 @@
 # `make` lists the targets. Each one that needs the environment sets it up first.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help env user-env demo test test-all check check-all generated docs release-check clean
+.PHONY: help env user-env demo test test-all check check-all generated docs clean
 
 BIN := .venv/bin
 # One test process per core, at most 8; each computes on one thread.
@@ -9,8 +9,6 @@ WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $
 # A file's tests stay in one process, so that what they share is built once.
 PYTEST = OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 ARGS ?=
-# Outside of the project, so that nothing is found by standing next to it.
-RELEASE_CHECK ?= $(or $(TMPDIR),/tmp)/gtrans-release-check
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -42,10 +40,6 @@ generated: env ## what follows from the code anew: figures of docs/
 
 docs: env ## the documentation as a site, in build/site; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
-
-# pip's own settings (PIP_NO_INDEX, PIP_FIND_LINKS) say where it finds torch and the libraries.
-release-check: env ## the wheel in an empty environment, the quickstart typed there (needs the network)
-	$(BIN)/python scripts/as_a_user.py --out $(RELEASE_CHECK) --python $(or $(PYTHON),python3)
 
 clean: ## remove what the commands above wrote, but not .venv
 	rm -rf demo build ./*.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
