@@ -12,7 +12,6 @@ from gtrans.formats.inline import Block, Splitter
 from gtrans.languages import language_code
 
 LOST, MOVED, KEPT = "emphasis lost", "markup moved", "not translated"
-LINKS = "links to translated headings"
 """Kinds of notes."""
 
 

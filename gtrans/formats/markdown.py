@@ -9,17 +9,15 @@ cannot express in the translation is given up and reported.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from gtrans.data.documents import read_text
-from gtrans.formats.document_file import KEPT, LINKS, LOST, DocumentFile, Note
+from gtrans.formats.document_file import KEPT, LOST, DocumentFile, Note
 from gtrans.formats.html import HtmlText
 from gtrans.formats.inline import (
     PLACEHOLDER,
@@ -400,20 +398,7 @@ def written(items: Sequence[str | Mark], place: Place) -> str:
 _TAG_OF_ADMONITION = re.compile(r"(?:!!!|\?\?\?\+?)\s*\S+\s")
 _NO_PARAGRAPH = ("heading_open", "th_open", "td_open")  # no block can begin in their text
 _TO_KEEP = ", to keep its markup"
-# How web addresses name headings: GitHub, and Python's Markdown.
-_NO_SLUG, _NO_SLUG_ASCII = re.compile(r"[^\w\- ]"), re.compile(r"[^\w\s-]", re.ASCII)
-_ADDRESS = re.compile(r"""\shref\s*=\s*["']?([^\s"'>]+)""", re.IGNORECASE)
 _LABEL = re.compile(r"""\s(?:alt|title)\s*=\s*["']?[^"'>]*[^\W\d_]""", re.IGNORECASE)
-_COUNT = re.compile(r"[-_]\d+\Z")
-_PAGE = re.compile(r"[^:#]*\.(?:md|mdx|markdown)#.")
-
-
-def _slugs(heading: str) -> set[str]:
-    """The names that a heading without a name of its own has in addresses."""
-    github = _NO_SLUG.sub("", heading.strip().lower()).replace(" ", "-")
-    ascii_only = unicodedata.normalize("NFKD", heading).encode("ascii", "ignore").decode()
-    python = re.sub(r"[-\s]+", "-", _NO_SLUG_ASCII.sub("", ascii_only).strip().lower())
-    return {github, python}
 
 
 @dataclass
@@ -478,8 +463,6 @@ class Markdown(DocumentFile):
         self.order: list[tuple[int, Block]] = []
         self.mdx = False
         self.unread: list[Note] = []  # about text that stays as it is
-        self.links: list[str] = []  # addresses with the name of a heading
-        self.headings: dict[int, set[str]] = {}  # of each place, by its first line
 
     def lines_of_sentences(self) -> list[int]:
         """See :meth:`DocumentFile.lines_of_sentences`."""
@@ -495,15 +478,10 @@ class Markdown(DocumentFile):
             if deep and tokens[number + 1].nesting == -1:
                 where = f"{self.path}:{token.map[0] + 1}" if token.map else self.path
                 self.unread.append(Note(where, KEPT, ": it is nested too deep"))
-            if token.type == "html_block":
-                self.links += _ADDRESS.findall(token.content)
             for child in token.children or ():
                 label = child.content if child.type == "image" else child.attrs.get("title")
                 labels += any(map(str.isalpha, str(label or "")))
-                self.links += [str(child.attrs["href"])] if "href" in child.attrs else []
-                if child.type == "html_inline":
-                    self.links += _ADDRESS.findall(child.content)
-                    labels += bool(_LABEL.search(child.content))
+                labels += child.type == "html_inline" and bool(_LABEL.search(child.content))
             if token.type == "html_block" and token.map:
                 self._read_html(token, split)
             if token.type != "inline" or not token.map or not token.content.strip():
@@ -533,9 +511,6 @@ class Markdown(DocumentFile):
             further = self.lines[first + 1][: places[1]] if len(places) > 1 else ""
             items = list(content(token, tokens[number - 2].type, further))
             block = Block(items, split, addresses=False, placeholders=False)
-            if tokens[number - 1].type == "heading_open" and not token.content.endswith("}"):
-                words = (one.content for one in token.children or () if one.type != "html_inline")
-                self.headings[first] = _slugs("".join(words))
             if min(places) < 0 and block.sentences:
                 self.unread.append(Note(f"{self.path}:{first + 1}", KEPT, _TO_KEEP))
             elif block.sentences:
@@ -601,27 +576,7 @@ class Markdown(DocumentFile):
         ]
         both = zip(spots, texts, strict=True)
         self.note_moved(chain(*(spot.lines() for spot, text in both if text is not None)))
-        self._note_links(texts)
         return self._composed(texts).replace("\n", self.newline).encode()
-
-    def _note_links(self, texts: Sequence[str | None]) -> None:
-        """Note the links to headings that have other names now, and to those of other pages."""
-        changed = set[str]().union(*(
-            self.headings.get(place.first, ())
-            for place, text in zip(self.places, texts, strict=False)
-            if text is not None
-            and place.before + text + place.behind != self.lines[place.first]
-        ))  # fmt: skip
-        broken = [
-            link
-            for link in map(unquote, self.links)
-            if _PAGE.match(link)
-            or (link.startswith("#") and {link[1:].lower(), _COUNT.sub("", link[1:])} & changed)
-        ]
-        if broken:
-            more = ", .." if len(set(broken)) > 3 else ""
-            told = f": {len(broken)} ({', '.join(list(dict.fromkeys(broken))[:3])}{more})"
-            self.notes.append(Note(self.path, LINKS, told, len(broken)))
 
     def _offending(self, texts: Sequence[str | None], numbers: Sequence[int]) -> set[int]:
         """The blocks among ``numbers`` of which the translation changes the tree of the file."""

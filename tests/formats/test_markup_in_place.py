@@ -413,17 +413,6 @@ def test_what_is_javascript_stays(tmp_path: Path) -> None:
     assert read(tmp_path / "a.md", plain).sentences == [["import of goods"]]
 
 
-def test_links_to_translated_headings_are_counted(tmp_path: Path) -> None:
-    text = "# Install it\n\n## Use {#own}\n\n[a](#install-it), [b](#own), [c](other.md#install)\n"
-    file = read(tmp_path / "a.md", text)
-    assert written(file) and not [note for note in file.notes if "#install-it" in note.detail]
-    written(file, str.upper)
-    assert told(file) == [
-        f"{file.path}: links to translated headings: 2 (#install-it, other.md#install)"
-    ]
-    assert file.notes[0].count == 2
-
-
 PAGE = """<html lang="en" xml:lang='en'><head><meta name="description" content="A good page">
 <meta name="viewport" content="width"><title>The title</title></head><body><p lang="en-GB">Hello
 <img src="x" alt="An old man" title=Man> there <q lang="fr">bon</q></p>
