@@ -467,7 +467,7 @@ class Finder:
             fits = sorted({p.parent for p in self._files if _fits(p.parent, pattern)})
         else:
             fits = [path for path in self._files if _fits(path, pattern)]
-        if len(fits) > 1 and (pattern.endswith("/") or not cmp(*fits[:2], shallow=False)):
+        if len(fits) > 1 and (pattern.endswith("/") or not cmp(fits[0], fits[1], shallow=False)):
             raise GtransError(
                 f"'{fits[0]}' and '{fits[1]}' differ, and both could be {pattern}; leave one in "
                 "`--from`"

@@ -114,7 +114,7 @@ def report(path: Path, languages: Sequence[str], max_doc_tokens: int) -> dict[st
         "languages": pair,
         "tokens are": "pieces" if is_prepared else "words",
         "max_doc_tokens": max_doc_tokens,
-        "splits": {name: count(*files[name], pair, max_doc_tokens) for name in order},
+        "splits": {name: count(files[name], pair, max_doc_tokens) for name in order},
     }
 
 
@@ -152,9 +152,7 @@ def _recorded(path: Path) -> list[str]:
     raise GtransError(f"{path}: its languages are not known; give `--source-lang`, `--target-lang`")
 
 
-def count(
-    source: Path, target: Path, languages: Sequence[str], max_doc_tokens: int
-) -> dict[str, Any]:
+def count(files: Sequence[Path], languages: Sequence[str], max_doc_tokens: int) -> dict[str, Any]:
     """Count a split of plain text or pieces; means are those that the papers' tables have.
 
     Tokens of an instance are those of its source, with two marks for each sentence.
@@ -164,7 +162,7 @@ def count(
     """
     documents = sentences = instances = instance_tokens = 0
     tokens: dict[str, Counter[str]] = {lang: Counter() for lang in languages}
-    for has_text, lines in groupby(Sides(source, target).read(), key=lambda pair: pair is not None):
+    for has_text, lines in groupby(Sides(*files).read(), key=lambda pair: pair is not None):
         if not has_text:
             continue
         lengths: tuple[list[int], list[int]] = ([], [])

@@ -249,8 +249,8 @@ def _words(text: Text, found: Scores, bare: Scores) -> Iterator[Word]:
             last = len(scores[0]) - 1
             texts, places = [*words.texts, END], [*words.pieces, range(last, last + 1)]
             for number, (written, at) in enumerate(zip(texts, places, strict=True), start=1):
-                values = [float(it[at.start : at.stop].sum()) for it in scores]
-                yield Word(document + 1, sentence + 1, number, written, len(at), *values)
+                given, alone = (float(it[at.start : at.stop].sum()) for it in scores)
+                yield Word(document + 1, sentence + 1, number, written, len(at), given, alone)
 
 
 @dataclass(frozen=True)
@@ -392,7 +392,7 @@ class _Deciders:
                     bound = bounds.get((side, number, word)) if bounds else None
                     found.append((side, number, word, text, bound))
         found.sort(key=lambda it: -(it[-1] or 0.0))
-        suspects = []
+        suspects: list[list[Change]] = []
         for side, number, word, text, bound in found:
             by = self._substitutes[side].of(text, self._rival(one) if side == "target" else "")
             if by and (bounds is None or len(suspects) < self._most):
@@ -568,13 +568,14 @@ def _in_short(words: Sequence[Word], threshold: float) -> dict[str, Any]:
     values: defaultdict[str, list[float]] = defaultdict(list)
     for word in words:
         values[word.text].append(word.cxmi)
-    forms = [{"text": it, "count": len(of), "cxmi": math.fsum(of)} for it, of in values.items()]
+    sums = sorted(((-math.fsum(of), it) for it, of in values.items()), key=lambda pair: pair[0])
+    forms = [{"text": it, "count": len(values[it]), "cxmi": -nats} for nats, it in sums[:SHOWN]]
     return {
         "words": len(words),
         "threshold": threshold,
         "gain": len(decisions),
         "flip": sum(decision.flips for decision in decisions),
-        "forms": sorted(forms, key=lambda form: -float(form["cxmi"]))[:SHOWN],
+        "forms": forms,
     }
 
 

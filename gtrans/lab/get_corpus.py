@@ -40,13 +40,13 @@ from gtrans.lab.corpora import (
     Counts,
     Finder,
     Form,
-    Part,
     corpus_named,
     read_corpora,
 )
 from gtrans.lab.corpus_readers import (
     BOUNDARIES,
     Pairs,
+    Part,
     read_part,
     read_set,
     references_of,
@@ -106,11 +106,11 @@ def run(args: argparse.Namespace) -> None:
                 f"`--boundary` is for own; the files of {corpus.name} say it themselves"
             )
         form = corpus.forms[0]
-        splits = {
+        parts = {
             name: tuple(replace(part, boundary=args.boundary) for part in parts)
             for name, parts in form.splits.items()
         }
-        corpus = replace(corpus, forms=(replace(form, splits=splits),))
+        corpus = replace(corpus, forms=(replace(form, splits=parts),))
     if args.empty is not None:
         corpus = replace(corpus, cleaning=replace(corpus.cleaning, empty=args.empty))
     check_output_folder("--out", args.out, [args.source])
@@ -291,8 +291,10 @@ class Assembly:
                     _hold_out(pairs, self.corpus.hold_out, sides, cleaner.counts, held)
                 else:
                     _write(pairs, *sides[split])
-            for file, (split, *of) in zip(files[2 * len(splits) :], references, strict=True):
-                _write_reference(file, *of, self.counts[f"{split}{several}"].pairs)
+            further = zip(files[2 * len(splits) :], references, strict=True)
+            for file, (split, number, source, target) in further:
+                pairs_written = self.counts[f"{split}{several}"].pairs
+                _write_reference(file, number, source, target, pairs_written)
 
     def _cleaning(self, split: str) -> Cleaning:
         """Limits concern training text alone: tests stay what they are."""

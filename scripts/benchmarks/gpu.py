@@ -226,7 +226,8 @@ def decoding(args: argparse.Namespace, device: Device, dictionary: Dictionary) -
         "G-Transformer": (documents_in(lines), partial(write_ours, gtrans)),
     }
     for rows, work in write.values():
-        outcome(partial(work, dictionary, device.place, rows[:4], 4000, 4))
+        few = partial(work, dictionary, device.place, rows[:4], 4000, 4)
+        outcome(partial(_written, device, few))
     for tokens, most in args.decoding_batches:
         for name, (rows, work) in write.items():
             reset(device)

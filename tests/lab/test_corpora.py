@@ -81,7 +81,8 @@ def record(folder: Path) -> Any:
 def test_every_corpus_is_listed_and_known_to_the_run_scripts(repo: Path, call: Call) -> None:
     page = (repo / "docs" / "corpora.md").read_text(encoding="utf-8")
     names = [name for corpus in read_corpora() for name in (corpus.name, *corpus.also)]
-    assert len(names) == len(set(names)) and all(f"`{name}`" in page for name in names)
+    assert len(names) == len(set(names))
+    assert all(f"`{corpus.name}`" in page for corpus in read_corpora())
     lines = call("get-corpus", "--list").splitlines()
     for name, home in (("europarl7", "untried"), ("ldc", "none")):
         assert next(line for line in lines if line.startswith(name)).endswith(home)
