@@ -74,7 +74,6 @@ from gtrans.text.prepared_folder import (
     recorded_word_pieces,
 )
 from gtrans.text.reader import ANY, Sides, open_text
-from gtrans.text.sentence_pairs import pairs_of
 from gtrans.text.subwords import (
     SUBWORD_MODELS,
     SubwordPipeline,
@@ -193,7 +192,7 @@ def _checked_sides(options: PreparationOptions, prefix: str) -> Sides:
     else:
         source, target = (resolve(prefix, lang) for lang in options.languages)
     sides = Sides(source, target, options.choice)
-    for _ in pairs_of(sides):
+    for _ in sides.read():
         pass
     return sides
 
@@ -333,8 +332,9 @@ class _Preparation:
         elif any(state.get(name) != value for name, value in header.items()):
             # The folder does not pass for one that was made with these options.
             record.forget([LAST_STEP])
-        if pieces is None:
-            record.forget([step for step in finished if step.startswith("bert ")])
+        # Of other options, or of an earlier version.
+        kinds = {"tokenise", "models", "encode", LAST_STEP, *(["bert"] if pieces else [])}
+        record.forget([step for step in finished if step.split()[0] not in kinds])
         record.save()
         (self.out / "text").mkdir(exist_ok=True)
         return record

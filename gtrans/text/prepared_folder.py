@@ -109,7 +109,7 @@ def check_state(state: Any) -> None:
                 plain_name(name)
     with _damaged("finished"):
         for step in state.get("finished", {}).values():
-            for name in (*step["outputs"], *step["digests"]):
+            for name in (*step["outputs"], *step.get("digests", {})):
                 if Path(name).is_absolute() or ".." in Path(name).parts:
                     raise ValueError(f"no step can have written '{name}'")
             _ = sum(step["outputs"].values()), f"{step['fingerprint']}"
@@ -168,7 +168,7 @@ def check_recorded(
         return
     steps = read_state(data_dir).get("finished", {}).values()
     sizes = {name: size for step in steps for name, size in step["outputs"].items()}
-    digests = {name: found for step in steps for name, found in step["digests"].items()}
+    digests = {name: found for step in steps for name, found in step.get("digests", {}).items()}
     for name in names:
         path = data_dir / name
         if name not in sizes or not path.is_file():

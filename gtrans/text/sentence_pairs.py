@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from gtrans.errors import GtransError
 from gtrans.files import replacing
 from gtrans.messages import say
-from gtrans.text.reader import DifferentSides, Sides
+from gtrans.text.reader import Sides
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,32 +38,18 @@ def write_pairs(inputs: tuple[Path, Path], outputs: tuple[Path, Path], end: str)
     """Write the sentences of both sides, each followed by ``end``; both files or none.
 
     Raises:
-        GtransError: as :func:`pairs_of`, or a file cannot be written.
+        GtransError: as :meth:`Sides.read`, or a file cannot be written.
     """
     with (
         replacing(*outputs, inputs=inputs) as (source_path, target_path),
         open(source_path, "w", encoding="utf-8", newline="\n") as source_file,
         open(target_path, "w", encoding="utf-8", newline="\n") as target_file,
     ):
-        for pair in pairs_of(Sides(*inputs)):
+        for pair in Sides(*inputs).read():
             if pair is not None:
                 # Other programs take a carriage return for the end of a line.
                 source_file.write(pair[0].replace("\r", " ") + end)
                 target_file.write(pair[1].replace("\r", " ") + end)
-
-
-def pairs_of(sides: Sides) -> Iterator[tuple[str, str] | None]:
-    """Sentence pairs of a corpus, ``None`` at each boundary between documents.
-
-    Raises:
-        GtransError: a side is damaged or not UTF-8, or has a sentence where the other has none.
-    """
-    try:
-        yield from sides.read()
-    except DifferentSides as error:
-        raise GtransError(
-            f"{error}; `gtrans get-corpus own --empty drop` leaves such pairs out."
-        ) from None
 
 
 if __name__ == "__main__":

@@ -122,13 +122,3 @@ def test_mistakes_are_one_line(run_folder: Path, capsys: pytest.CaptureFixture[s
         assert main(["average", str(one), "--output", str(target)]) == 0
     target.unlink()
     assert not target.exists()
-
-
-def test_what_cannot_be_written_leaves_the_old_file(
-    run_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    target = run_folder / "folder.pt"
-    (target / "full").mkdir(parents=True)
-    one = run_folder / "checkpoint1.pt"
-    assert "cannot be written (this is a folder)" in refusal(capsys, "--output", target, one)
-    assert not list(run_folder.glob("*.tmp"))

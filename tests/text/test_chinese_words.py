@@ -86,13 +86,6 @@ def test_a_data_folder_in_words(jieba: None, tmp_path: Path) -> None:
     assert json.loads((out / "prepare.json").read_text())["steps"]["segmenter"] == "jieba"
 
 
-@pytest.mark.long
-def test_without_it_nothing_changes(tmp_path: Path) -> None:
-    assert main(command(tmp_path)) == 0
-    steps = json.loads((tmp_path / "out" / "prepare.json").read_text())["steps"]
-    assert steps == {"normalise": True, "tokenise": True, "truecase": True}
-
-
 @pytest.mark.parametrize(
     ("more", "message"),
     [

@@ -8,12 +8,10 @@ import signal
 import time
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from pathlib import Path
 
 import pytest
 
 from gtrans.errors import GtransError
-from gtrans.text.moses import train_best_case
 from gtrans.text.workers import map_chunks
 
 
@@ -68,12 +66,6 @@ def test_no_more_processes_than_chunks_of_work() -> None:
         assert len(started) <= most
         assert len(processes) <= most
         assert (os.getpid() in processes) == (most == 1)
-
-
-def test_truecaser_of_any_number_of_processes(tmp_path: Path) -> None:
-    for workers in (1, 3):
-        train_best_case(LINES, tmp_path / str(workers), workers)
-    assert (tmp_path / "1").read_bytes() == (tmp_path / "3").read_bytes()
 
 
 def _killed(lines: list[str]) -> int:

@@ -57,7 +57,6 @@ __all__ = [
     "MARKUP",
     "NO_REFERENCE",
     "Choice",
-    "DifferentSides",
     "Document",
     "Identified",
     "Plain",
@@ -172,10 +171,6 @@ def read_documents(path: str | os.PathLike[str]) -> list[list[str]]:
     return documents
 
 
-class DifferentSides(GtransError):
-    """Two sides of a corpus have other sentences or boundaries."""
-
-
 class Sides(NamedTuple):
     """The two sides of a corpus: two files, or one file that has both.
 
@@ -235,10 +230,11 @@ def _plain_pairs(source: Plain, target: Plain) -> Iterator[tuple[str, str] | Non
                 document += 1
                 yield None
                 continue
-        raise DifferentSides(
+        raise GtransError(
             f"document {document}: {_describe(source.path, source_line, last_source)} but "
             f"{_describe(target.path, target_line, last_target)}: both sides need the same "
-            "sentences and boundaries, and no sentence may be empty on one side only"
+            "sentences and boundaries, and no sentence may be empty on one side only; `gtrans "
+            "get-corpus own --empty drop` leaves such pairs out."
         )
     if not last_source:
         raise GtransError(f"'{source.path}' and '{target.path}' hold no sentence; check the prefix")
@@ -300,12 +296,12 @@ def matched(
         if left is None or right is None:
             shorter, longer = paths[left is not None], paths[left is None]
             more = right if left is None else left
-            raise DifferentSides(
+            raise GtransError(
                 f"{shorter} has {number - 1} documents, but {longer} has more "
                 f"({_of(more)}line {more.line}); both sides need the same documents"
             )
         if left.name and right.name and left.name != right.name:
-            raise DifferentSides(
+            raise GtransError(
                 f"document {number} is '{left.name}' in {paths[0]}:{left.line}, but "
                 f"'{right.name}' in {paths[1]}:{right.line}; both sides need the same documents"
             )
@@ -328,7 +324,7 @@ def _matched_segments(
     sides = [document.segments for _, document in (source, target)]
     if not all(segment.name for side in sides for segment in side):
         if len(sides[0]) != len(sides[1]) and not _without_reference(sides[1]):
-            raise DifferentSides(
+            raise GtransError(
                 f"document {number} ({_of(source[1])}{source[0]}:{source[1].line}) has "
                 f"{len(sides[0])} segments, but {len(sides[1])} in {target[0]}:{target[1].line}"
             )
@@ -340,7 +336,7 @@ def _matched_segments(
         name = next(name for name in {**left, **right} if name not in left or name not in right)
         has, lacks = (source, target) if name in left else (target, source)
         line = (left if name in left else right)[name].line
-        raise DifferentSides(
+        raise GtransError(
             f"document {number} ({_of(has[1])}{has[0]}:{line}) has the segment '{name}', which "
             f"{lacks[0]}:{lacks[1].line} lacks"
         )
