@@ -10,7 +10,7 @@ from typing import Any
 
 from documents import dictionary_of, document_batches, documents_of
 from measuring import Device, ratio, take_turns
-from report import Benchmark, Row, Rows, Target, grid, lookup
+from report import Benchmark, Row, grid
 from systems import GROUP_ONLY, gtransformer, stock, write_document, write_sequences
 from torch import Tensor
 
@@ -82,22 +82,6 @@ def cell(row: Row) -> str:
     return f"{row['ms_per_token']:.2f}{found}"
 
 
-def targets(rows: Rows) -> list[Target]:
-    """What is asked of decoding on the CPU."""
-    times_stock, of_shortest = lookup(rows, "times_stock"), lookup(rows, "of_shortest")
-    found: list[Target] = [
-        (
-            f"documents of {words:,} words: times as fast as stock fairseq",
-            times_stock("gtrans", words),
-            least,
-            True,
-        )
-        for words, least in ((512, 1.0), (1024, 1.5))
-    ]
-    text = "group attention only: time per token at 2,048 words over that at 256"
-    return [*found, (text, of_shortest("gtrans, group attention only", 2048), 1.15, False)]
-
-
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of this benchmark alone."""
     parser.add_argument(
@@ -128,6 +112,5 @@ BENCHMARK = Benchmark(
     size="narrow",
     measure=measure,
     table=partial(grid, cell=cell),
-    targets=targets,
     add_options=add_options,
 )

@@ -402,6 +402,5 @@ BENCHMARK = Benchmark(
     rounds=None,
     measure=measure,
     table=shown,
-    targets=lambda _: [],
     add_options=add_options,
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 from documents import Batch, dictionary_of, document_batches, documents_of
 from measuring import Device, Size, in_own_process, peak_memory
-from report import Benchmark, Row, Rows, Target, grid, lookup, over
+from report import Benchmark, Row, grid
 from systems import GROUP_ONLY, Trainer, gtransformer
 
 SYSTEMS: dict[str, dict[str, str]] = {"gtrans": {}, "gtrans, group attention only": GROUP_ONLY}
@@ -38,17 +38,6 @@ def update(size: Size, device: Device, options: dict[str, Any], words: int) -> t
     return peak_memory(device, partial(trainer.step, batch(words)))
 
 
-def targets(rows: Rows) -> list[Target]:
-    """What is asked of memory on the CPU."""
-    step, process = lookup(rows, "step_mb"), lookup(rows, "process_mb")
-    growth = over(over(step("gtrans", 4096), step("gtrans", 1024)), 4.0)
-    whole = over(process("gtrans", 16384), 1024)
-    return [
-        ("from 1,024 to 4,096 words: growth over linear growth", growth, 1.3, False),
-        ("16,384 words in one update: gigabytes of the whole process", whole, 12.0, False),
-    ]
-
-
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of this benchmark alone."""
     parser.add_argument(
@@ -69,6 +58,5 @@ BENCHMARK = Benchmark(
     rounds=None,
     measure=measure,
     table=partial(grid, cell=lambda row: f"{row['step_mb']:,.0f} ({row['process_mb']:,.0f})"),
-    targets=targets,
     add_options=add_options,
 )

@@ -12,14 +12,12 @@ from typing import Any
 
 import fairseq
 import torch
-from measuring import CPU, DEVICES, SIZES, TOY, Device
+from measuring import DEVICES, SIZES, TOY, Device
 
 from gtrans.files import atomic_writer
 
 Row = dict[str, Any]
 Rows = list[Row]
-Target = tuple[str, float | None, float, bool]
-"""What is asked, what was measured (None: not), the limit, whether it must be at least that."""
 
 _INTRODUCTION = """# Benchmarks
 
@@ -46,7 +44,6 @@ class Benchmark:
         size: default name of the models' size, see :data:`measuring.SIZES`.
         measure: takes the settings and a device, gives rows for the JSON file one by one.
         table: the rows of one device as a markdown table.
-        targets: what is asked of the rows of the CPU.
         devices: names of :data:`measuring.DEVICES` that it can measure.
         rounds: default number of rounds; None: nothing is repeated.
         add_options: adds its own options to a parser.
@@ -58,7 +55,6 @@ class Benchmark:
     size: str
     measure: Callable[[argparse.Namespace, Device], Iterable[Row]]
     table: Callable[[Rows], str]
-    targets: Callable[[Rows], list[Target]]
     add_options: Callable[[argparse.ArgumentParser], None]
     devices: Sequence[str] = tuple(DEVICES)
     rounds: int | None = 3
@@ -127,8 +123,6 @@ def _section(benchmark: Benchmark, result: Mapping[str, Any]) -> list[str]:
     for device in dict.fromkeys(row["device"] for row in result["rows"]):
         rows = [row for row in result["rows"] if row["device"] == device]
         parts.append(f"### {device}\n\n{benchmark.table(rows)}")
-        if device == CPU.label:
-            parts.append(_targets(benchmark.targets(rows)))
     return [*parts, _measured_with(result)]
 
 
@@ -159,19 +153,6 @@ def grid(rows: Rows, cell: Callable[[Row], str], what: str = "words of a documen
             for system in dict.fromkeys(row["system"] for row in rows)
         ],
     )
-
-
-def _targets(targets: list[Target]) -> str:
-    lines = []
-    for text, measured, asked, at_least in targets:
-        if measured is not None:
-            reached = measured >= asked if at_least else measured <= asked
-            limit = f"{'≥' if at_least else '≤'} {asked:,g}"
-            lines.append([text, limit, f"{measured:,.2f}", "reached" if reached else "**missed**"])
-    if not lines:
-        return ""
-    header = "| target | asked | measured | |\n| --- | ---: | ---: | --- |\n"
-    return header + "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def lookup(rows: Rows, value: str) -> Callable[[str, int], float | None]:

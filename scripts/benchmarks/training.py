@@ -17,7 +17,7 @@ from documents import (
     words_of,
 )
 from measuring import Device, ratio, take_turns
-from report import Benchmark, Row, Rows, Target, grid, lookup, over
+from report import Benchmark, Row, grid
 from systems import Trainer, gtransformer, stock
 
 YARDSTICK = "stock sentence Transformer"
@@ -79,23 +79,6 @@ def measure(args: argparse.Namespace, device: Device) -> Iterator[Row]:
             }
 
 
-def targets(rows: Rows) -> list[Target]:
-    """What is asked of training on the CPU."""
-    of_stock = lookup(rows, "of_stock")
-    asked = {512: 0.74, 1024: 0.68, 2048: 0.58, 4096: 0.45}
-    found: list[Target] = [
-        (
-            f"documents of {words:,} words: fraction of the sentence Transformer's throughput",
-            of_stock("gtrans regroup", words),
-            least,
-            True,
-        )
-        for words, least in asked.items()
-    ]
-    dense = over(of_stock("gtrans regroup", 2048), of_stock("gtrans dense", 2048))
-    return [*found, ("documents of 2,048 words: times as fast as `dense`", dense, 3.0, True)]
-
-
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of this benchmark alone."""
     parser.add_argument(
@@ -128,6 +111,5 @@ BENCHMARK = Benchmark(
     size="narrow",
     measure=measure,
     table=partial(grid, cell=lambda r: f"{r['words_per_second']:,.0f} ({r['of_stock']:.2f})"),
-    targets=targets,
     add_options=add_options,
 )

@@ -14,7 +14,7 @@ from fairseq import checkpoint_utils
 from fairseq.data import Dictionary, data_utils
 from fairseq.sequence_generator import SequenceGenerator
 from measuring import CPU, Device, ratio, take_turns
-from report import Benchmark, Row, Rows, Target, table
+from report import Benchmark, Row, Rows, table
 from systems import BEAM, Endless, equally_long, gtransformer, marks_of, stock, write_sequences
 from torch import Tensor, nn
 
@@ -234,20 +234,6 @@ def shown(rows: Rows) -> str:
     )  # fmt: skip
 
 
-def targets(rows: Rows) -> list[Target]:
-    """Documents are to cost no more than sentences, and bf16 two thirds of fp32."""
-    found: dict[str, Any] = {row["system"]: row for row in rows}
-    ours, narrow = found.get(DOCUMENTS), found.get(BF16)
-    faster = ours["seconds"] / narrow["seconds"] if ours and narrow else None
-    return [
-        ("documents: CPU seconds over stock's for the same sentences",
-         ours and ours["times_stock"], 1.0, False),
-        ("documents: CPU time per token over stock's",
-         ours and ours["times_per_token"], 1.0, False),
-        ("documents in bf16: times as fast as in fp32", faster, 1.5, True),
-    ]  # fmt: skip
-
-
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of this benchmark alone."""
     parser.add_argument(
@@ -285,6 +271,5 @@ BENCHMARK = Benchmark(
     rounds=1,
     measure=measure,
     table=shown,
-    targets=targets,
     add_options=add_options,
 )

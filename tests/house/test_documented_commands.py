@@ -159,7 +159,7 @@ def check_own(words: list[str], whole: bool) -> None:
 
 
 def check_fairseq(name: str, words: list[str]) -> None:
-    if "--help" in words:
+    if {"--help", "--help-all"} & set(words):
         return
     if name == "hydra-train" or "--config-dir" in words:
         if "--config-name" in words:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from dataclasses import replace
@@ -9,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import results
+from gtrans.lab.experiments import read_catalogue
 from results import BATCHES, Row
 
 BIAS_3 = "G-Transformer (gate bias 3)"
@@ -159,3 +162,27 @@ def test_holm_and_pooling(rows: list[Row]) -> None:
     ]
     (both,) = results.pooled(two)
     assert both.value == 0 and both.p == pytest.approx(1) and both.low == pytest.approx(-(2**-0.5))
+
+
+def test_readme_counts_what_there_is(repo: Path) -> None:
+    text = " ".join((repo / "README.md").read_text(encoding="utf-8").split())
+    files = (repo / "exp_gtransformer" / "fidelity").glob("*.yaml")
+    same = [row["same"] for path in files for row in yaml.safe_load(path.read_text())["settings"]]
+    differ = sum(one != "yes" for one in same)
+    assert f"{len(same)} settings are" in text and f"{differ} differ or are open" in text
+    tables = [it for it in read_catalogue().values() if it.paper["name"] != "results"]
+    assert f"status of all {len(tables)}" in text
+    trials = json.loads((repo / "results" / "reliability.json").read_text())["kills"]
+    assert all(case["identical"] == case["trials"] for case in trials)
+    count = sum(case["trials"] for case in trials)
+    assert f"{count} of {count} trials" in text
+    page = (repo / "docs" / "reliability.md").read_text(encoding="utf-8")
+    assert f"All {count} trials, with {sum(case['kills'] for case in trials)} kills" in page
+
+
+def test_readme_has_the_speeds_of_the_benchmarks(repo: Path) -> None:
+    text = (repo / "README.md").read_text(encoding="utf-8")
+    page = (repo / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    rows = [line.split(" | ") for line in page.splitlines() if "G-Transformer, varlen" in line]
+    ratios = sorted(row[5] for row in rows if len(row) == 7)
+    assert f"{ratios[0]} to {ratios[-1]} times as fast" in text
