@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import subprocess
@@ -327,18 +326,6 @@ def find(tmp_path: Path) -> Callable[..., dict[str, bytes]]:
 
 
 Find = Callable[..., dict[str, bytes]]
-
-
-def test_files_in_folders_and_gzipped(tmp_path: Path, find: Find) -> None:
-    files(tmp_path / "in", {"a/train.en": "one", "b/x.en": "one", "c/x.en": "two"})
-    (tmp_path / "in" / "top.de.gz").write_bytes(gzip.compress(b"two"))
-    result = find("a/train.en", "train.en", "./top.de", "./train.en", "b/train.en", "rain.en")
-    assert list(result) == ["a/train.en", "train.en", "./top.de"]
-    assert gzip.decompress(result["./top.de"]) == b"two"
-    with pytest.raises(GtransError, match=r"differ, and both could be x\.en"):
-        find("x.en")
-    files(tmp_path / "in", {"c/x.en": "one"})
-    assert find("x.en") == {"x.en": b"one"}
 
 
 @pytest.mark.parametrize("make", [tgz, zipped])

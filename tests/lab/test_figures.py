@@ -8,7 +8,6 @@ import io
 import json
 import math
 import shutil
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from gtrans.errors import GtransError
 from gtrans.lab.analyse import PARTS
 from gtrans.lab.analyses.curves import History, curves, read_history
 from gtrans.lab.plots import (
-    COLOURS,
     Figure,
     Panel,
     Point,
@@ -73,26 +71,6 @@ def test_numbers_beside_the_figure(tmp_path: Path) -> None:
     assert b">$t_1$<" in first["f.svg"]
     write_figure(figure, names)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == first
-
-
-def test_what_is_drawn_are_the_numbers() -> None:
-    points = (Point(1, 5.0, 4.0, 6.0), Point(2, 4.0, 3.0, 5.0))
-    limit = Series("at most", (Point(1, 8.0), Point(2, 8.0)), 1, "limit")
-    bars = Panel("bars", "", "", tuple(
-        Series(name, (Point("low", y), Point("high", 2 * y)), n, "bars")
-        for n, (name, y) in enumerate((("one", 1.0), ("two", 3.0)))
-    ))  # fmt: skip
-    drawn = draw(Figure("", (Panel("p", "updates", "bits", (Series("a", points), limit)), bars)))
-    line, dashed = drawn.axes[0].lines
-    assert line.get_xydata().tolist() == [[1, 5], [2, 4]] and line.get_color() == COLOURS[0]
-    assert dashed.get_linestyle() == ":" and dashed.get_color() == COLOURS[1]
-    assert [text.get_text() for text in drawn.axes[0].get_legend().get_texts()] == ["a", "at most"]
-    (band,) = drawn.axes[0].collections
-    assert band.get_paths()[0].get_extents().bounds == (1, 3, 1, 3)
-    assert [bar.get_height() for bar in drawn.axes[1].patches] == [1, 2, 3, 6]
-    # Bars of one category lie side by side.
-    lefts = sorted((bar.get_x(), bar.get_x() + bar.get_width()) for bar in drawn.axes[1].patches)
-    assert all(end <= begin + 1e-9 for (_, end), (begin, _) in pairwise(lefts))
 
 
 def test_bars_stand_over_their_own_categories() -> None:

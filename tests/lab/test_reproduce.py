@@ -133,16 +133,6 @@ def test_every_entry_is_planned_at_the_other_scales(name: str, corpora: Path) ->
             assert made.inputs(made.tables[name])
 
 
-def test_rows_share_models_and_seeds_share_corpora() -> None:
-    two = plan("gtransformer-T6", "gtransformer-T7", seeds=[1, 2])
-    first = [two.rows(table)[0].runs[0] for table in two.tables.values()]
-    assert first[0] == first[1] and first[0].folder == "runs/synthetic/seed-1"
-    (row, *others) = two.rows(two.tables["gtransformer-T6"])
-    names = {run.model for it in (row, *others) for run in it.runs}
-    assert len(names) == 3 and "gtransformer-random" in names
-    assert [run.seed for run in row.runs] == [1, 2]
-
-
 def test_chosen_rows_come_with_what_they_are_tested_against() -> None:
     some = plan("gtransformer-T3", "fusion-F10", rows=["- source-side context", "Big1 + Big2"])
     assert [list(it.rows) for it in some.tables.values()] == [

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from gtrans.errors import GtransError
 from gtrans.lab.experiments import Plan, read
-from gtrans.lab.tables import draw, read_number, table_of, to_csv, to_markdown, write
+from gtrans.lab.tables import draw, read_number, table_of, to_csv, write
 
 NAME = "flat-T3"
 SIGNATURE = "nrefs:1|tok:13a"
@@ -104,19 +103,6 @@ def test_files_have_all_of_it(plan: Plan) -> None:
     lines = list(csv.DictReader(io.StringIO(Path(f"{NAME}.csv").read_text())))
     assert len(lines) == 12 and lines[0]["value"] == "20.0" and lines[0]["low"] == "19.0"
     assert lines[6]["p"] == "0.03" and lines[6]["change high"] == "1.5"
-
-
-def test_fewer_seeds_are_said(plan: Plan) -> None:
-    sorted(Path().glob("runs/*/seed-2/measures/score/flat.json"))[0].unlink()
-    text = to_markdown(table_of(plan, plan.whole[NAME]))
-    assert "| Flat-Transformer | 21.00 ± 1.41 (2 of 3 seeds) |" in text
-
-
-def test_a_measure_that_is_damaged_is_named(plan: Plan) -> None:
-    (file,) = Path().glob("runs/*/seed-1/measures/score/flat.json")
-    file.write_text("{")
-    with pytest.raises(GtransError, match=r"flat\.json: not readable"):
-        table_of(plan, plan.whole[NAME])
 
 
 CONTRAST = {
