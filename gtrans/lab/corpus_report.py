@@ -162,7 +162,8 @@ def count(files: Sequence[Path], languages: Sequence[str], max_doc_tokens: int) 
     """
     documents = sentences = instances = instance_tokens = 0
     tokens: dict[str, Counter[str]] = {lang: Counter() for lang in languages}
-    for has_text, lines in groupby(Sides(files[0], files[1]).read(), key=lambda pair: pair is not None):
+    pairs = Sides(files[0], files[1]).read()
+    for has_text, lines in groupby(pairs, key=lambda pair: pair is not None):
         if not has_text:
             continue
         lengths: tuple[list[int], list[int]] = ([], [])
