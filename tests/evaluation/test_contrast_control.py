@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.contrast_items import generated, small_item
 
-from gtrans.cli.shared.contrast_report import Result, lines, report
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import (
     gained_margins,
@@ -20,6 +19,7 @@ from gtrans.evaluation.contrastive import (
     tabulate,
 )
 from gtrans.evaluation.contrastive.control import _Donors
+from gtrans.evaluation.contrastive.report import Result, lines, to_json
 
 
 def test_random_contexts_come_from_other_items():
@@ -140,7 +140,7 @@ def test_the_control_is_shown_next_to_the_true_context():
     first, row = lines(table, control)
     assert first.endswith("cue     random context")
     assert row.split() == ["pronoun", "1", "100.0", "20.7-100.0", "1", "source", "0.0"]
-    found = report(Result(table, control=control))
+    found = to_json({"a": Result(table, control=control)}, {}, {}, [])
     assert found["random_context"]["contrastive"] == {"pronoun": {"1": 0.0}}
 
 

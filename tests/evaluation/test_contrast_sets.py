@@ -11,7 +11,6 @@ import pytest
 from support.contrast_items import as_line, small_item
 
 from gtrans.cli import main
-from gtrans.cli.shared.contrast_report import lines
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import (
     Item,
@@ -21,6 +20,7 @@ from gtrans.evaluation.contrastive import (
     read_items,
     tabulate,
 )
+from gtrans.evaluation.contrastive.report import lines
 
 # --- JSON lines -----------------------------------------------------------------------------------
 
@@ -238,7 +238,6 @@ def test_the_separated_text(tmp_path: Path) -> None:
         contrastive=(("eine Katze.", "er schläft."), ("eine Katze.", "es schläft.")),
         form="truecased",
         groups={"antecedent": "intersentential", "antecedent distance": "1"},
-        document="1999_7_8.de",
     )
     assert (second.source, second.phenomenon, second.distance) == (("it runs.",), "it:er", None)
     assert read_items(path / "en.txt.gz", "contrapro") == [first, second]
