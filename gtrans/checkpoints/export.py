@@ -65,7 +65,7 @@ def export_stock(path: Path, out: Path) -> list[str]:
     read = Checkpoint.read(path)
     check_described(read.state, path)
     read.check_fit()
-    identity, marks = read.identity, _marks(read)
+    identity, marks = read.identity, marks_of(read)
     if identity is None or not all(identity.languages):
         raise GtransError(f"{path}: it does not carry its dictionaries; train it anew.")
     tensors = _exchanged(dict(read.tensors), marks)
@@ -88,7 +88,7 @@ def export_stock(path: Path, out: Path) -> list[str]:
     ]
 
 
-def _marks(checkpoint: Checkpoint) -> str:
+def marks_of(checkpoint: Checkpoint) -> str:
     """The marks of a model that fairseq's Transformer can hold.
 
     Raises:

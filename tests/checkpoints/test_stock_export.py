@@ -13,7 +13,10 @@ import torch
 from support.tiny_models import TINY
 from support.translating import error
 
+from gtrans.checkpoints.checkpoint import Checkpoint
+from gtrans.checkpoints.export import marks_of
 from gtrans.cli import main
+from gtrans.errors import GtransError
 from gtrans.text.prepared_folder import load_pipeline
 
 if TYPE_CHECKING:
@@ -131,5 +134,6 @@ def test_what_the_stock_model_cannot_hold_is_refused(
     folder.mkdir()
     shutil.copy(tiny.checkpoints["sentence"], folder / "s.pt")
     assert "must stay" in refusal(folder / "s.pt", folder)
-    frozen = Path(__file__).parents[1] / "frozen" / "0.1.0" / "han_transformer.pt"
-    assert "cannot hold the model 'han_transformer" in refusal(frozen, out)
+    options = {"task": {"_name": "document_translation"}, "model": {"_name": "han_transformer"}}
+    with pytest.raises(GtransError, match="cannot hold the model 'han_transformer"):
+        marks_of(Checkpoint(path, {"cfg": options, "model": {}}))
