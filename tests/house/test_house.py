@@ -36,7 +36,7 @@ def help_of(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 def test_help_lists_every_command(capsys):
     text = help_of([], capsys)
     for command in all_commands():
-        assert re.search(rf"^  {command} ", text, re.MULTILINE), command
+        assert re.search(rf"^ {{2,4}}{command}( |$)", text, re.MULTILINE), command
 
 
 @pytest.mark.parametrize("command", all_commands())
@@ -48,10 +48,8 @@ def test_every_command_shows_an_example(command, capsys):
 def test_the_usage_can_be_typed_as_it_stands(capsys):
     """After an option for several words, what needs no option would be one of them."""
     usage, _, _ = help_of(["trim-vocab"], capsys).partition("\n\n")
-    assert " ".join(usage.split()) == (
-        "usage: gtrans trim-vocab CKPT [-h] --data DIR --out DIR [--splits NAME [NAME ...]] "
-        "[--verbose]"
-    )
+    usage = " ".join(usage.split())
+    assert usage == "usage: gtrans trim-vocab CKPT --data DIR --out DIR [OPTION ...]"
 
 
 def test_version(capsys):
