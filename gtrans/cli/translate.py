@@ -44,6 +44,17 @@ EXAMPLE = (
     "--output-dir translated"
 )
 NEEDS = ENGINE
+_AS_GIVEN = (
+    "data",
+    "max_tokens",
+    "max_doc_tokens",
+    "overlap",
+    "cpu",
+    "fp16",
+    "bf16",
+    "force",
+    "tokens",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -151,19 +162,11 @@ def run(args: argparse.Namespace) -> None:
     """
     given = DecodingOptions(
         paths=tuple(split_paths(args.path)),
-        data=args.data,
         search=SearchOptions.of(args),
-        max_tokens=args.max_tokens,
-        max_doc_tokens=args.max_doc_tokens,
-        overlap=args.overlap,
         context=_overrides(args.model_overrides) | context_of(args),
-        cpu=args.cpu,
-        fp16=args.fp16,
-        bf16=args.bf16,
-        force=args.force,
-        tokens=args.tokens,
         choice=choice_of(args),
         nbest=0 if not args.json else 1 if args.nbest is None else args.nbest,
+        **{name: getattr(args, name) for name in _AS_GIVEN},
     )
     _check(args)
     # Imported on demand: torch and fairseq need seconds, which --help should not.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -85,6 +86,16 @@ class DocumentHypothesis:
     scores: list[float]
 
 
+class FinishedParts(Protocol):
+    """Keeps the translations of parts, so that an interrupted search can go on behind them."""
+
+    def get(self, document: int, part: int) -> list[list[SentenceHypothesis]] | None:
+        """The hypotheses of a part, the best first, as sentences; None: it is not translated."""
+
+    def add(self, document: int, part: int, hypotheses: list[list[SentenceHypothesis]]) -> None:
+        """Keep a part; ``document`` is its row in the batch."""
+
+
 class DocumentSearch:
     """Beam search for one or several models (probabilities averaged) over documents."""
 
@@ -98,6 +109,7 @@ class DocumentSearch:
         models: Sequence[SearchableModel],
         source: Mapping[str, Tensor],
         source_lengths: Sequence[Sequence[int]],
+        finished: FinishedParts | None = None,
     ) -> list[list[DocumentHypothesis]]:
         """Translate a batch of documents.
 
@@ -109,6 +121,7 @@ class DocumentSearch:
                 (:meth:`gtrans.data.frame.Frame.read_before`).
             source_lengths: for each document the words of every source sentence that is to
                 be translated, without marks.
+            finished: keeps the parts of documents, in searches that translate part by part.
 
         Returns:
             for each document its hypotheses, the best first, ``beam`` at most, without the

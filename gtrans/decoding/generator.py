@@ -16,12 +16,13 @@ from gtrans.data.examples import ExampleBuilder, source_of
 from gtrans.decoding.document_search import (
     DocumentHypothesis,
     DocumentSearch,
+    FinishedParts,
     SearchVocabulary,
     SentenceHypothesis,
 )
 from gtrans.decoding.loading import not_finite
 from gtrans.decoding.options import SearchOptions
-from gtrans.decoding.part_search import FinishedParts, InstanceSearch, StreamSearch
+from gtrans.decoding.part_search import InstanceSearch, StreamSearch
 from gtrans.decoding.translator import make_batches, rows_at_once
 from gtrans.errors import GtransError
 
@@ -137,10 +138,8 @@ class DocumentGenerator:
             [sentence.numel() - 1 for sentence in row]
             for row in self.examples.sources_to_translate(source)
         ]
-        if isinstance(self.search, InstanceSearch):
-            hypotheses = self.search.search(self.models, source, source_lengths, finished)
-        else:
-            hypotheses = self.search.search(self.models, self._complete(source), source_lengths)
+        complete = self._complete(source)
+        hypotheses = self.search.search(self.models, complete, source_lengths, finished)
         # With finite probabilities the search always finds a hypothesis.
         if not all(of_row and math.isfinite(of_row[0].score) for of_row in hypotheses):
             raise not_finite(self.models)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,22 +14,13 @@ from gtrans.data.units import MARKS_PER_SENTENCE, Unit, UnitSpan
 from gtrans.decoding.document_search import (
     DocumentHypothesis,
     DocumentSearch,
+    FinishedParts,
     SearchVocabulary,
     SentenceHypothesis,
 )
 from gtrans.decoding.options import SearchOptions
 from gtrans.errors import GtransError
 from gtrans.models.base.model import CarriedState, DocumentModel, SearchState
-
-
-class FinishedParts(Protocol):
-    """Keeps the translations of parts, so that an interrupted search can go on behind them."""
-
-    def get(self, document: int, part: int) -> list[list[SentenceHypothesis]] | None:
-        """The hypotheses of a part, the best first, as sentences; None: it is not translated."""
-
-    def add(self, document: int, part: int, hypotheses: list[list[SentenceHypothesis]]) -> None:
-        """Keep a part; ``document`` is its row in the batch."""
 
 
 @dataclass
@@ -68,9 +59,7 @@ class PartSearch(DocumentSearch):
     continues the best hypotheses of the parts before.
     """
 
-    def __init__(
-        self, vocabulary: SearchVocabulary, options: SearchOptions, frame: Frame
-    ) -> None:
+    def __init__(self, vocabulary: SearchVocabulary, options: SearchOptions, frame: Frame) -> None:
         super().__init__(vocabulary, options)
         self.frame = frame
 
@@ -360,6 +349,7 @@ class StreamSearch(PartSearch):
         models: Sequence[Any],
         source: Mapping[str, Tensor],
         source_lengths: Sequence[Sequence[int]],
+        finished: FinishedParts | None = None,
     ) -> list[list[DocumentHypothesis]]:
         """See :meth:`DocumentSearch.search`; the models must have ``new_memory``."""
         device = source["src_tokens"].device

@@ -205,7 +205,11 @@ def _hypotheses(value: Any) -> list[list[SentenceHypothesis]]:
 
 
 class BatchParts:
-    """The finished parts of the documents of one batch."""
+    """The finished parts of the documents of one batch.
+
+    Attributes:
+        sentences: how many have been told to the progress.
+    """
 
     def __init__(
         self, finished: FinishedBatches, batch: int, progress: Callable[[int], object]
@@ -213,15 +217,17 @@ class BatchParts:
         self._finished = finished
         self._batch = batch
         self._progress = progress
+        self.sentences = 0
 
     def get(self, document: int, part: int) -> list[list[SentenceHypothesis]] | None:
-        """See :class:`gtrans.decoding.part_search.FinishedParts`."""
+        """See :class:`gtrans.decoding.document_search.FinishedParts`."""
         return self._finished.part((self._batch, document, part))
 
     def add(self, document: int, part: int, hypotheses: list[list[SentenceHypothesis]]) -> None:
-        """See :class:`gtrans.decoding.part_search.FinishedParts`."""
+        """See :class:`gtrans.decoding.document_search.FinishedParts`."""
         self._finished.add_part(self._batch, document, part, hypotheses)
         self._progress(len(hypotheses[0]))
+        self.sentences += len(hypotheses[0])
 
 
 def _kept(path: Path) -> dict[int, Path]:
@@ -313,7 +319,7 @@ EVERY = 30.0
 
 
 class Progress:
-    """Sentences that are translated, source tokens a second, and the time that is left.
+    """Tells how many sentences are translated, and the time that is left.
 
     Args:
         sentences: how many there are.
@@ -323,7 +329,7 @@ class Progress:
     def __init__(self, sentences: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._all = sentences
         self._clock = clock
-        self._sentences = self._tokens = self._known = 0
+        self._sentences = self._known = 0
         self._bar = tqdm(total=sentences, desc="translating", unit=" sentences", disable=None)
 
     def __enter__(self) -> Progress:
@@ -333,49 +339,20 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self._bar.close()
 
-    def add(self, sentences: int, tokens: int = 0, known: bool = False) -> None:
-        """Some more are translated, from so many source tokens; ``known``: by an earlier run."""
+    def add(self, sentences: int, known: bool = False) -> None:
+        """Some more are translated; ``known``: by an earlier run."""
         self._sentences += sentences
         self._known += sentences if known else 0
-        self._tokens += 0 if known else tokens
         self._bar.update(sentences)
         now = self._clock()
-        seconds = max(now - self._started, 1e-9)
-        self._bar.set_postfix_str(f"{self._tokens / seconds:.0f} tokens/s", refresh=False)
         if self._bar.disable and now - self._told >= EVERY:
             self._told = now
-            new = self._sentences - self._known
-            left = (self._all - self._sentences) * seconds / new if new else 0.0
+            rate = (self._sentences - self._known) / max(now - self._started, 1e-9)
+            left = _time((self._all - self._sentences) / rate) if rate else "some time"
             say(
-                f"translating: {self._sentences} of {self._all} sentences, "
-                f"{self._tokens / seconds:.0f} tokens/s, {_time(left)} left"
+                f"translating: {self._sentences} of {self._all} sentences, {rate:.1f} a second, "
+                f"{left} left"
             )
-
-
-class BatchProgress:
-    """Tells of a batch of documents, whose parts may be finished before it is.
-
-    Args:
-        progress: is told.
-        sentences: of the batch.
-        tokens: source tokens of the batch; a part has its share by its sentences.
-    """
-
-    def __init__(self, progress: Progress, sentences: int, tokens: int) -> None:
-        self._progress = progress
-        self._of_all, self._tokens = sentences, tokens
-        self._told = self._counted = 0
-
-    def part(self, sentences: int) -> None:
-        """A part of the batch is finished."""
-        self._told += sentences
-        tokens = self._tokens * self._told // max(self._of_all, 1) - self._counted
-        self._counted += tokens
-        self._progress.add(sentences, tokens)
-
-    def end(self, sentences: int, known: bool) -> None:
-        """The batch is finished, with so many sentences in all; ``known``: by an earlier run."""
-        self._progress.add(sentences - self._told, self._tokens - self._counted, known)
 
 
 def _time(seconds: float) -> str:

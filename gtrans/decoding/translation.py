@@ -208,9 +208,7 @@ def _is_kept(output: str) -> bool:
     return output != STANDARD_STREAM and is_file(output)
 
 
-def _translate(
-    options: DecodingOptions, output: str, input: str | None, split: str | None
-) -> int:
+def _translate(options: DecodingOptions, output: str, input: str | None, split: str | None) -> int:
     text, rows = None, None
     if input is not None:
         rows = open_text(input, "source", options.choice, once=True)

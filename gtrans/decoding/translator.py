@@ -18,7 +18,7 @@ from gtrans.checkpoints.reading import options_of, read_checkpoint
 from gtrans.data.documents import check_length
 from gtrans.data.examples import Example
 from gtrans.data.units import Unit
-from gtrans.decoding.document_search import DocumentHypothesis
+from gtrans.decoding.document_search import DocumentHypothesis, FinishedParts
 from gtrans.decoding.loading import (
     check_overrides,
     decoding_device,
@@ -26,8 +26,7 @@ from gtrans.decoding.loading import (
     set_instances,
 )
 from gtrans.decoding.options import MAX_TOKENS, DecodingOptions, SearchOptions
-from gtrans.decoding.part_search import FinishedParts
-from gtrans.decoding.resuming import BatchProgress, FinishedBatches, Progress
+from gtrans.decoding.resuming import FinishedBatches, Progress
 from gtrans.errors import GtransError
 from gtrans.files import digest
 from gtrans.messages import say
@@ -270,11 +269,9 @@ class Translator:
         for number, batch in enumerate(self.batches(examples, self.max_tokens)):
             translations, known = finished.get(number), True
             rows = [examples[index] for index in batch]
-            current = sum(row["written"] for row in rows)
-            of_batch = BatchProgress(progress, current, sum(self.examples.lengths(rows)))
+            parts = finished.parts(number, progress.add)
             if translations is None:
-                known, parts = False, finished.parts(number, of_batch.part)
-                translations = self._decoded(rows, parts)
+                known, translations = False, self._decoded(rows, parts)
                 finished.add(number, translations)
             for index, of_row in zip(batch, translations, strict=False):
                 texts[index] = of_row
@@ -282,7 +279,7 @@ class Translator:
                 row["written"] if self.free else len(of_row)
                 for row, of_row in zip(rows, translations, strict=False)
             )
-            of_batch.end(written, known)
+            progress.add(written - parts.sentences, known)
         sentences = sum(not isinstance(line, str) for line in lines)
         found, expected = sum(map(len, texts)), len(examples) if self.free else sentences
         if found != expected:

@@ -308,12 +308,12 @@ def test_from_python(
 def test_progress_in_a_log(capsys: pytest.CaptureFixture[str]):
     now = [0.0]
     with Progress(100, clock=lambda: now[0]) as progress:
-        progress.add(20, 500, known=True)
+        progress.add(20, known=True)
         for _ in range(4):
             now[0] += EVERY / 3
-            progress.add(10, 1000)
+            progress.add(10)
     assert capsys.readouterr().err == (
-        "translating: 50 of 100 sentences, 100 tokens/s, 50 s left\n"
+        "translating: 50 of 100 sentences, 1.0 a second, 50 s left\n"
     )
 
 
