@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from support.runs import PLUGIN, refusal, train
-
-from gtrans.cli import main
+from support.runs import PLUGIN, refusal
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
@@ -68,23 +66,6 @@ def test_validation_refuses(damage: str, tiny: TinyWorld, data: Path) -> None:
     model = ("--path", tiny.checkpoints["document"], "--cpu", "--num-workers", "0")
     done = tiny.run("validate", data, *PLUGIN, *model, "--batch-size", "2")
     assert message in refusal(done)
-
-
-def test_other_commands_refuse(
-    tiny: TinyWorld, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    damaged, message = DAMAGES["an unknown id"]
-    damaged(data)
-    model = ("--path", str(tiny.checkpoints["document"]), "--data", str(data))
-    output = tmp_path / "out"
-    assert main(["translate", *model, "--split", "valid", "--output", str(output), "--cpu"]) == 1
-    assert message in capsys.readouterr().err.splitlines()[-1]
-    assert not output.exists()
-    subset = ("--gen-subset", "valid", "--path", tiny.checkpoints["document"], "--cpu")
-    assert message in refusal(tiny.run("generate", data, *PLUGIN, *subset))
-    patience = ("--patience", "1", "--train-subset", "valid")
-    assert message in refusal(train(tiny.run, data, tmp_path / "run", *patience, updates=1))
-    assert not (tmp_path / "run").exists() or not list((tmp_path / "run").glob("*.pt"))
 
 
 # ---- prepare.json ------------------------------------------------------------------------------

@@ -142,25 +142,6 @@ def test_bfloat16(
     assert ("`--bf16` does not help here" in capsys.readouterr().err) != supported
 
 
-def test_a_split_without_preparation_gives_tokens(
-    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    data = tmp_path / "data"
-    data.mkdir()
-    for path in tiny.data.glob("*test.en-de.*"):
-        shutil.copy(path, data)
-    for lang in ("en", "de"):
-        shutil.copy(tiny.data / f"dict.{lang}.txt", data)
-    argv = command(tiny, "--output", tmp_path / "out", *FAST)
-    argv[argv.index("--data") + 1] = str(data)
-    assert main([*argv, "--split", "test"]) == 0
-    assert "tokens are written as they are" in capsys.readouterr().err
-    tokens = (tmp_path / "out").read_text(encoding="utf-8")
-    assert len(tokens.replace("\n\n", "\n").split("\n")) - 1 == len(tiny.pieces("en"))
-    # From text there is no way without it.
-    assert "prepare.json" in error([*argv, "--input", str(tiny.text / "test.en")], capsys)
-
-
 # ---- batches and resuming ------------------------------------------------------------------------
 
 

@@ -86,18 +86,6 @@ def test_two_translations_into_one_output_are_never_mixed(
     assert not list(tmp_path.glob("*.partial*"))
 
 
-def test_a_strangers_file_is_not_taken_for_a_partial_translation(
-    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    for name in ("out.partial", "out.made.json"):
-        for text in ("my notes\n", "{}\n", "[1]\n", ""):
-            (tmp_path / name).write_text(text)
-            assert f"'{tmp_path / name}' is in the way" in error(argv, capsys)
-            assert (tmp_path / name).read_text() == text
-        (tmp_path / name).unlink()
-    assert names(tmp_path) == []
-
-
 def test_a_second_process_is_refused(
     argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -202,7 +202,8 @@ def _end(parser: argparse.ArgumentParser, message: str) -> NoReturn:
     unknown = re.match(r"unrecognized arguments: (-[^\s=]*)", message)
     if unknown is not None:
         message += did_you_mean(unknown[1], parser._option_string_actions)
-    way_out = f"`{parser.prog} --help` lists everything"
+    flag = "--help-all" if parser.prog == "gtrans train" else "--help"
+    way_out = f"`{parser.prog} {flag}` lists everything"
     print(f"gtrans: error: {printable(with_suggestion(message))} ({way_out})", file=sys.stderr)
     sys.exit(_MISTYPED)
 

@@ -85,8 +85,8 @@ def check_generation(words: Sequence[str]) -> None:
 
 
 def _read(words: Sequence[str], command: str) -> dict[str, Any] | None:
-    """The options that are given, by name; None if ``--user-dir`` may declare others."""
-    flags = [word.partition("=")[0] for word in words if word.startswith("-")]
+    """The options that are given, by name; None if other code declares some of them."""
+    flags = dict.fromkeys(word.partition("=")[0] for word in words if word.startswith("-"))
     if "--user-dir" in flags:
         return None
     parser = with_short_errors(
@@ -97,16 +97,19 @@ def _read(words: Sequence[str], command: str) -> dict[str, Any] | None:
     )  # fmt: skip
     parser.add_argument("data", nargs="?", default=None)
     parser.add_argument(VERBOSE, action="store_true")
+    parser.add_argument("--task", default=TASK)
     known = options()
-    for flag in dict.fromkeys(flags):
-        if flag in known and flag != VERBOSE:
+    for flag in flags:
+        if flag in known and flag not in (VERBOSE, "--task"):
             _declare(parser, flag, known[flag])
-        elif flag.startswith("--") and flag != VERBOSE:
-            hint = did_you_mean(flag, [*known, "--config"])
-            parser.error(f"there is no option {flag}{hint}")
-    given, rest = parser.parse_known_args(words)
-    if rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    given, _ = parser.parse_known_args(words)
+    unknown = [flag for flag in flags if flag.startswith("--") and flag not in {*known, VERBOSE}]
+    if unknown and given.task != TASK:  # they may be options of fairseq's own tasks and models
+        return None
+    if unknown:
+        hint = did_you_mean(unknown[0], [*known, "--config"])
+        parser.error(f"there is no option {unknown[0]}{hint}")
+    parser.parse_args(words)
     return vars(given)
 
 
