@@ -113,11 +113,13 @@ def join(cfg: Any) -> None:
         GtransError: see :func:`launch`.
     """
     options = cfg.distributed_training
+    gpus = 0 if cfg.common.cpu else torch.cuda.device_count()
     found = None if options.distributed_init_method is not None else launched()
     if found is None:
+        if cfg.common.cpu and options.distributed_world_size == torch.cuda.device_count():
+            options.distributed_world_size = 1  # fairseq's default is a process for each GPU
         return
     device = found.local
-    gpus = 0 if cfg.common.cpu else torch.cuda.device_count()
     if found.by == "srun" and gpus == 1:
         device = 0  # SLURM shows each process its own
     if device >= gpus > 0:

@@ -284,7 +284,7 @@ class Training:
         Raises:
             SystemExit: with the status of :mod:`gtrans.train.signals`.
         """
-        trainer = self.trainer
+        trainer, told = self.trainer, self.trainer.told
         complete = self.saved == trainer.get_num_updates()
         if end_of_epoch and not complete:
             return
@@ -293,7 +293,7 @@ class Training:
         if trainer.data_parallel_world_size > 1:
             # A launcher ends all others as soon as one has ended, also the one that still writes.
             torch.distributed.barrier(trainer.data_parallel_process_group)
-        status = INTERRUPTED if trainer.told >= OF_CTRL_C else STOPPED
+        status = INTERRUPTED if told >= OF_CTRL_C else STOPPED
         # torchrun shows each machine only its own processes
         if trainer.is_data_parallel_master or os.environ.get("LOCAL_RANK") == "0":
             kept = (

@@ -37,14 +37,13 @@ class RunTrainer(Trainer):
     Attributes:
         run: the state of the run that fairseq's checkpoints lack.
         signals: what this process has been told; None: it does not listen.
-        told: the sum of what all processes had been told at the last update.
     """
 
     def __init__(self, cfg: Any, task: Any, model: Any, criterion: Any) -> None:
         super().__init__(cfg, task, model, criterion)
         self.run = RunState(self)
         self.signals: Signals | None = None
-        self.told = 0
+        self._sum: Any = 0
 
     # ---- an update -----------------------------------------------------------------------------
 
@@ -59,10 +58,12 @@ class RunTrainer(Trainer):
         """
         present = [sample for sample in samples if sample]
         with autocast(self.optimizer):
-            logged = super().train_step(present or samples[:1], raise_oom)
-        if self.data_parallel_world_size == 1:
-            self.told = self._told()
-        return logged
+            return super().train_step(present or samples[:1], raise_oom)
+
+    @property
+    def told(self) -> int:
+        """The sum of what all processes had been told at the last update; a GPU is waited for."""
+        return self._told() if self.data_parallel_world_size == 1 else int(self._sum)
 
     def _told(self) -> int:
         return 0 if self.signals is None else self.signals.told
@@ -74,8 +75,7 @@ class RunTrainer(Trainer):
         logged, sums = super()._aggregate_logging_outputs(
             logging_outputs, *stats, self._told(), ignore=ignore
         )
-        *sums, told = sums
-        self.told = int(told)
+        *sums, self._sum = sums
         return logged, sums
 
     def _build_optimizer(self) -> None:

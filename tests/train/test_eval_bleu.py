@@ -199,7 +199,7 @@ def test_two_processes_have_the_scores_of_one(tiny, tmp_path, by_commands):
         ),
         (
             ("--eval-bleu", "--eval-bleu-args", '{"beam": 0}'),
-            "`--eval-bleu-args` {\"beam\": 0}: `--beam` must be at least 1, but is 0.",
+            "`--eval-bleu-args` {\"beam\": 0}: `--beam` must be from 1 to 1000, but is 0.",
         ),
         (
             ("--eval-bleu", "--eval-bleu-reference", "a:b"),
