@@ -167,7 +167,7 @@ def test_parameters_are_not_taken_row_by_row_from_another_vocabulary(
     reorder(folder)
     done = start_from(tiny, folder, tiny.checkpoints["document"], tmp_path / "saved", flag)
     line = done.stderr.strip().split("\n")[-1]
-    assert done.status != 0 and line.startswith(f"gtrans: error: {flag}")
+    assert done.status != 0 and f"GtransError: {flag}" in line
     assert "it has other source vocabulary (symbol 4 is" in line and "--init-from maps" in line
     assert not list((tmp_path / "saved").glob("*.pt"))
 
