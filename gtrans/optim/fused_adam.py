@@ -52,7 +52,8 @@ class FusedAdam(FairseqAdam):
         super().load_state_dict(state_dict, optimizer_overrides)
         fused = isinstance(self.optimizer, torch.optim.AdamW)
         for group in self.param_groups:
-            group["fused"] = fused
+            group.pop("fused", None)  # fairseq's has no such entry
+            group.update({"fused": True} if fused else {})
         for state in self.optimizer.state.values():
             step = float(state["step"])
             # fairseq's counts in an int, torch's fused kernels on the device
