@@ -62,7 +62,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     ),
     "gtransformer-like-mbart": (
         *(*GTRANSFORMER, *CROSS_ENTROPY, "--sentence-marks", "mbart", "--langs", "en,de"),
-        *("--learned-positions", "--max-positions", "64", "--layernorm-embedding"),
+        *("--learned-positions", "--max-positions", "128", "--layernorm-embedding"),
         *("--encoder-normalize-before", "--decoder-normalize-before"),
     ),
     "gtransformer-full": (*GTRANSFORMER, *CROSS_ENTROPY, "--doc-mode", "full"),

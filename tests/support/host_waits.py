@@ -53,7 +53,7 @@ class HostWaits(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A context in which the waits of the host are counted.
 
     Attributes:
-        places: how often the host waited, by line (``gtrans/modules/layout.py:80 nonzero``).
+        places: how often the host waited, by line (``gtrans/modules/memory.py:80 nonzero``).
     """
 
     def __init__(self) -> None:
