@@ -5,12 +5,15 @@ The device is pretended (:mod:`support.host_waits`), so that this is tested with
 
 from __future__ import annotations
 
+import pickle
 from argparse import Namespace
 from collections.abc import Container
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
+from fairseq import utils
 from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.sequence_generator import SequenceGenerator
 from omegaconf import OmegaConf
@@ -35,7 +38,9 @@ def tried(always: Container[str]) -> list[Any]:
 def with_plan(built: Built) -> dict[str, Any]:
     """A batch as a data worker makes it, on its way to the device."""
     batch = batch_of(built)
-    plan = built.model.plan_batch(built.model.plan_needs, batch["net_input"])
+    plan_batch = partial(type(built.model).plan_batch, built.model.plan_needs)
+    plan = pickle.loads(pickle.dumps(plan_batch))(batch["net_input"])
+    plan = utils.apply_to_sample(torch.clone, plan)  # as fairseq moves it to the device
     batch["net_input"] = built.task.complete_input(batch["net_input"]) | {"plan": plan}
     return batch
 

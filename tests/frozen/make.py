@@ -1,7 +1,7 @@
 """Freeze tiny checkpoints with what they answer, for ``test_frozen_checkpoints.py``.
 
-An archive here is one generation: checkpoints of the version that it is named after, in half
-precision, the data folder and the BERT that they were trained with, and in ``answers.json`` the
+An archive here is one generation: checkpoints of the version that it is named after, in
+bfloat16, the data folder and the BERT that they were trained with, and in ``answers.json`` the
 exact translations and log-probabilities that this version gave. Later versions must give the same.
 
 Nothing frozen is made again, unless a version has changed what it writes before its release::
@@ -228,11 +228,11 @@ def command_of(system: str) -> list[str]:
 
 
 def freeze(generation: Path, system: str, work: Path) -> dict[str, Any]:
-    """Keep the checkpoint of a trained system in half precision, and return its answers."""
+    """Keep the checkpoint of a trained system in bfloat16, and return its answers."""
     path = work / "checkpoints" / system / "checkpoint_last.pt"
     state = torch.load(path, weights_only=True)
     state["model"] = {
-        name: tensor.half() if tensor.is_floating_point() else tensor
+        name: tensor.bfloat16() if tensor.is_floating_point() else tensor
         for name, tensor in state["model"].items()
     }
     torch.save(state, generation / f"{system}.pt")
