@@ -25,9 +25,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 GTRANS = Path(sys.executable).parent / "gtrans"
-SHARED = "--config tiny --lr 0.003 --log-interval 100"
-SENTENCE = "--unit sentence --max-update 300"
-FROM_SENTENCE = "--init-from checkpoints/sentence/checkpoint_best.pt --max-update 600"
+SHARED = "--config tiny --max-update 400 --log-interval 100"
+SENTENCE = "--unit sentence"
+FROM_SENTENCE = "--init-from checkpoints/sentence/checkpoint_best.pt"
 SYSTEMS = {
     "gtransformer": "--positions sentence --gate-bias 3 --copy-local-to-global",
     "memory_transformer": "--arch memory_transformer_tiny --unit stream",
@@ -53,9 +53,7 @@ class Demo:
         self.out.mkdir(parents=True)
         self.types(f"make-corpus --docs {self.docs} --seed 1 --out corpus")
         texts = " ".join(f"--{split} corpus/{split}" for split in ("train", "valid", "test"))
-        self.types(
-            f"prepare --source-lang en --target-lang de {texts} --bpe-merges 1000 --out data-bin"
-        )
+        self.types(f"prepare --source-lang en --target-lang de {texts} --out data-bin")
         seed = f"--seed {self.seed}"
         for system in self.systems:
             options = SENTENCE if system == "sentence" else f"{FROM_SENTENCE} {SYSTEMS[system]}"
@@ -67,7 +65,7 @@ class Demo:
         accuracy: dict[str, Any] = {}
         for system in self.systems:
             model = f"--path checkpoints/{system}/checkpoint_best.pt"
-            self.types(f"translate {model} --input corpus/test.en --output {system}.de --beam 4")
+            self.types(f"translate {model} --input corpus/test.en --output {system}.de")
             said = self.types(f"contrast {model} --data data-bin --set {sets} --json", quiet=True)
             accuracy[system] = json.loads(said)["contrastive"]
         hypotheses = " ".join(f"{system}={system}.de" for system in self.systems)
@@ -149,7 +147,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("demo"), help="folder to write")
     parser.add_argument("--seed", type=int, default=1, help="seed of training (%(default)s)")
     parser.add_argument(
-        "--docs", type=int, default=2000, metavar="N", help="documents of the corpus (%(default)s)"
+        "--docs", type=int, default=1000, metavar="N", help="documents of the corpus (%(default)s)"
     )
     parser.add_argument(
         "--systems", nargs="+", choices=list(SYSTEMS), default=["gtransformer"], metavar="NAME",

@@ -223,13 +223,15 @@ def distances() -> Figure:
                 by_distance.setdefault(int(line["distance"]), []).append(
                     100 * float(line["accuracy"])
                 )
+        if not by_distance:
+            continue
         where = sorted(by_distance)
         means = [sum(by_distance[d]) / len(by_distance[d]) for d in where]
         axes.plot(where, means, color=colour, marker=mark, lw=2, ms=7, label=name)
         for d in where:
             axes.plot([d, d], [min(by_distance[d]), max(by_distance[d])], color=colour, lw=1.2)
     axes.set_xticks(where)
-    axes.set_xlabel("sentences between pronoun and antecedent", fontsize=11)
+    axes.set_xlabel("distance of the antecedent in sentences", fontsize=11)
     axes.set_ylabel("right pronoun, %", fontsize=11)
     axes.set_ylim(45, 102)
     axes.grid(alpha=0.3)
@@ -242,4 +244,5 @@ FIGURES: dict[str, Callable[[], Any]] = {
     "results-learning": learning,
     "results-context": context,
     "results-pronouns": pronouns,
+    "distances": distances,
 }

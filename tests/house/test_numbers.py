@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import sys
@@ -186,3 +187,19 @@ def test_readme_has_the_speeds_of_the_benchmarks(repo: Path) -> None:
     rows = [line.split(" | ") for line in page.splitlines() if "G-Transformer, varlen" in line]
     ratios = sorted(row[5] for row in rows if len(row) == 7)
     assert f"{ratios[0]} to {ratios[-1]} times as fast" in text
+
+
+def test_readme_has_the_table_of_the_demo(repo: Path) -> None:
+    text = (repo / "README.md").read_text(encoding="utf-8")
+    with (repo / "results" / "demo.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["seed"] == "1"]
+    found = {(row["system"], row["phenomenon"], row["distance"]): row["accuracy"] for row in rows}
+    lines = re.findall(r"^(\w+), distance (\d) +([\d.]+)% +([\d.]+)%$", text, re.MULTILINE)
+    assert len(lines) >= 5
+    for phenomenon, distance, *cells in lines:
+        for system, cell in zip(("sentence", "gtransformer"), cells, strict=True):
+            assert matches(cell, 100 * float(found[system, phenomenon, distance]))
+    for metric, label in (("s_bleu", "s-BLEU"), ("d_bleu", "d-BLEU")):
+        (cells,) = re.findall(rf"^{label} +([\d.]+) +([\d.]+)$", text, re.MULTILINE)
+        for system, cell in zip(("sentence", "gtransformer"), cells, strict=True):
+            assert matches(cell, float(found[system, metric, ""]))
