@@ -195,7 +195,7 @@ def test_two_processes_have_the_scores_of_one(tiny, tmp_path, by_commands):
         (
             ("--eval-bleu", "--eval-bleu-args", '{"beams": 3}'),
             "`--eval-bleu-args`: there is no 'beams', only beam, max_len_a, max_len_b, min_len, "
-            "lenpen, unkpen, free, no_repeat_ngram_size, max_tokens.",
+            "lenpen, unkpen, no_repeat_ngram_size, free, max_tokens.",
         ),
         (
             ("--eval-bleu", "--eval-bleu-args", '{"beam": 0}'),
