@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # G-Transformer fine-tuned from a sentence Transformer (Bao et al., ACL 2021, App. C.1).
 #   --start KIND    paper (default); open, lossless: begin nearly or exactly as the sentence model, which
-#                   is this project's (docs/training.md)
+#                   is this project's (docs/starting-from-a-sentence-model.md)
 #   --system NAME   gtransformer (default); document: the document Transformer, d-BLEU only
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 OPTION[start]=paper OPTION[system]=gtransformer

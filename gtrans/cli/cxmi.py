@@ -10,7 +10,7 @@ on sentences). The 95% interval is a bootstrap over documents. --output writes t
 every sentence.
 
 With --random-context the model also reads every sentence in a context that is not its own, which
-shows whether the true one helps more than any other would. See docs/evaluation.md.
+shows whether the true one helps more than any other would. See docs/context-use.md.
 """
 
 from __future__ import annotations

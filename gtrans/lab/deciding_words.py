@@ -4,7 +4,7 @@ Every word of the reference has a gain: its log-probability given source and con
 given the source alone (CXMI of a word, Fernandes et al. 2023). For the words that gain at least
 --threshold, the words of the context that decided them are named: gradients suspect them, and they
 are replaced by other words of the text to see whether the model still prefers the reference's word.
-See docs/evaluation.md.
+See docs/context-use.md.
 """
 
 from __future__ import annotations
