@@ -143,10 +143,7 @@ class ForeignCheckpoint:
 
 
 def renamed(tensors: Mapping[str, Tensor], renames: Renames) -> tuple[dict[str, Tensor], list[str]]:
-    """The parameters under this project's names, and the names of all other entries.
-
-    Tables that several names share have one entry in some programs; here each has its own.
-    """
+    """The parameters under this project's names, and the names of all other entries."""
     state: dict[str, Tensor] = {}
     ignored: list[str] = []
     for original, tensor in tensors.items():
@@ -158,12 +155,17 @@ def renamed(tensors: Mapping[str, Tensor], renames: Renames) -> tuple[dict[str, 
             ignored.append(original)
         else:
             state[name] = tensor
+    return state, ignored
+
+
+def _with_all_tables(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The parameters with an entry for each table: programs write one for several that are one."""
     shared = state.pop(_SHARED, None)
     if shared is not None:
         state = {**dict.fromkeys(TABLES, shared), **state}
     if OUTPUT not in state and DECODER_TABLE in state:
         state[OUTPUT] = state[DECODER_TABLE]
-    return state, ignored
+    return state
 
 
 def _checked(options: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -201,7 +203,7 @@ def read_g_transformer(path: Path) -> ForeignCheckpoint:
     state, ignored = renamed(original, RENAMES["g-transformer"])
     return ForeignCheckpoint(
         path,
-        state,
+        _with_all_tables(state),
         options,
         list(original),
         ignored,
@@ -233,7 +235,7 @@ def read_fairseq(path: Path) -> ForeignCheckpoint:
     marks = pretrained_marks(options)
     return ForeignCheckpoint(
         path,
-        state,
+        _with_all_tables(state),
         options,
         list(original),
         ignored,
@@ -282,7 +284,7 @@ def read_hugging_face(folder: Path) -> ForeignCheckpoint:
         marks, langs = ("mbart50", MBART50) if is_mbart50 else ("mbart", MBART25)
     return ForeignCheckpoint(
         folder,
-        state,
+        _with_all_tables(state),
         _checked(options, path),
         list(original),
         ignored,

@@ -12,8 +12,8 @@ from omegaconf import OmegaConf
 from support.stock_sizes import SIZES, dictionary
 from torch import nn
 
+from gtrans.checkpoints.sources import RENAMES, renamed
 from gtrans.errors import GtransError
-from gtrans.models.base.warm_start import rename
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 from gtrans.modules.embedding import LearnedPositions, SinusoidalPositions
 
@@ -74,7 +74,7 @@ def test_fairseqs_model_has_the_same_tensors_and_logits(kind: str) -> None:
             nn.init.normal_(parameter, 1.0, 0.5)
     options = dict(shared, doc_mode="full", learned_positions=True, max_positions=12)
     ours = GTransformer.build_model(OmegaConf.structured(GTransformerConfig(**options)), task)
-    ours.load_state_dict(rename(theirs.state_dict()), strict=True)
+    ours.load_state_dict(renamed(theirs.state_dict(), RENAMES["g-transformer"])[0], strict=True)
     ours.eval()
     assert ours.max_positions() == (12, 12)
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from gtrans.checkpoints.identity import ModelIdentity, say_unknown
 from gtrans.checkpoints.reading import options_of, read_checkpoint
+from gtrans.checkpoints.sources import RENAMES, renamed
 from gtrans.data.binarised import load_dictionary
 from gtrans.data.frame import pretrained_marks
 from gtrans.data.vocabulary import MASK, language_symbol, split_languages
@@ -26,14 +27,6 @@ from gtrans.optim.two_rate_adam import mark_pretrained
 
 logger = logging.getLogger(__name__)
 
-# Names of the authors' G-Transformer (and of older fairseq) -> names here.
-_RENAMES = (
-    (re.compile(r"_attn_local\."), "_attn."),
-    (re.compile(r"_attn_global\."), "_attn.global_attn."),
-    (re.compile(r"_attn_gate\.0\."), "_attn.gate.proj."),
-)
-# Entries without arithmetic meaning that older checkpoints hold.
-_NO_PARAMETERS = re.compile(r"(^|\.)(version|_float_tensor|embed_positions\.weights)$")
 # Parameters with one row for each symbol.
 _BY_SYMBOL = re.compile(r"(embed_tokens|output_projection)\.weight$")
 # Below this share of known symbols, embeddings would begin mostly at random.
@@ -46,18 +39,6 @@ _COMPUTED = (
 )  # fmt: skip
 # Those of parts: an option, and the option that is above 0 where a model has the part.
 _OF_PARTS = {"memory_output": "memory_size", "decoder_group_fusion": "decoder_group_size"}
-
-
-def rename(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """A state dict with this project's names, without entries that are not parameters."""
-    renamed = {}
-    for name, tensor in state.items():
-        if _NO_PARAMETERS.search(name):
-            continue
-        for pattern, replacement in _RENAMES:
-            name = pattern.sub(replacement, name)
-        renamed[name] = tensor
-    return renamed
 
 
 @dataclass
@@ -156,7 +137,7 @@ def warm_start(
     checkpoint = read_checkpoint(path)
     _check_marks(checkpoint, path, marks)
     original = checkpoint["model"]
-    state = rename(original)
+    state, _ = renamed(original, RENAMES["g-transformer"])
     own = model.state_dict()
     report = WarmStartReport(ignored=[name for name in state if name not in own])
     if not set(state) & set(own):
