@@ -122,8 +122,7 @@ def rates(folder: Path) -> list[float]:
     "precision",
     others_long(
         [
-            (), ("--bf16",), ("--amp",), ("--fp16", "--memory-efficient-fp16"),
-            ("--fp16", "--fp16-no-flatten-grads"),
+            (), ("--bf16",), ("--amp",),
         ],
         [(), ("--bf16",)],
     ),

@@ -11,8 +11,6 @@ import pytest
 from support.runs import GROUPS, differing, log_of, outcome, train
 from support.tiny_models import StockCommands, TinyWorld
 
-FP16 = ("--fp16", "--fp16-init-scale", "4", "--fp16-scale-window", "3")
-
 
 def long(*options: str) -> Any:
     """Options that are tried in the long tests."""
@@ -81,8 +79,6 @@ def test_in_mixed_folders(stock: StockCommands, tiny: TinyWorld, tmp_path: Path)
     [
         ("--bf16",),
         long("--bf16", "--memory-efficient-bf16"),
-        long(*FP16, "--fp16-no-flatten-grads"),
-        long(*FP16, "--memory-efficient-fp16"),
         long("--amp"),
         ("--update-freq", "2", "--num-workers", "1"),
         long("--lr-scheduler", "inverse_sqrt", "--warmup-updates", "4", "--curriculum", "1"),
