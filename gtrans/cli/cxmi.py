@@ -152,7 +152,7 @@ def run(args: argparse.Namespace) -> None:
     units = result.documents if result.documents > 1 else result.sentences
     for note in about_interval(units, result.resampled) if result.interval else ():
         say(note)
-    report = {"schema": SCHEMA, "version": __version__}
+    report: dict[str, Any] = {"schema": SCHEMA, "version": __version__}
     report |= {**asdict(result), "unit": str(task.cfg.unit)}
     lines = [_line(result)]
     entries = _entries(sentences)

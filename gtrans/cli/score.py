@@ -27,7 +27,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -475,7 +475,7 @@ def run(args: argparse.Namespace) -> None:
             an option has an impossible value.
     """
     report = report_of(args)
-    content = {
+    content: dict[str, Callable[[Report], str]] = {
         "--latex": to_latex,
         "--csv": to_csv,
         "--json": lambda report: f"{json_text(to_json(report))}\n",
@@ -657,8 +657,8 @@ def read_all(args: argparse.Namespace, files: Mapping[str, str]) -> Texts:
     """
     choice = choice_of(args)
     if not (args.documents_only or args.resegment):
-        main, role = (args.ref[0], "reference") if args.ref else (args.src, "source")
-        sizes = document_sizes(main, role, choice)
+        main = args.ref[0] if args.ref else args.src
+        sizes = document_sizes(main, "reference" if args.ref else "source", choice)
         free = next((name for name, path in files.items() if _is_free(path, sizes)), None)
         if free is not None:
             args.documents_only = True

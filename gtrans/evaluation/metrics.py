@@ -189,8 +189,8 @@ def measure(
     options = options or Options()
     whole = all(METRICS[key].unit == "document" for key in keys)
     shape = [*map(len, corpus.references)]
-    for name, found in systems.items():
-        if len(found) != len(shape) or not (whole or [*map(len, found)] == shape):
+    for name, documents in systems.items():
+        if len(documents) != len(shape) or not (whole or [*map(len, documents)] == shape):
             raise ValueError(f"{name} and the references are not the same documents")
     references = [corpus.references, *corpus.others]
     signatures = {key: METRICS[key].signature(options, len(references)) for key in keys}
@@ -201,14 +201,15 @@ def measure(
             of_words,
             [it if options.given_tokens else with_words(it, options) for it in systems.values()],
         )
-    tasks = []
+    tasks: list[_Task] = []
     # TER takes longest: started last, it would leave all processes but one idle.
     for key in sorted(keys, key=lambda key: key != "ter"):
         spans = None if METRICS[key].unit == "document" else corpus.spans(METRICS[key].unit)
         sides = [[_join(it, spans) for it in side] for side in given[METRICS[key].of_words]]
         for start in range(0, len(sides[0][0]), _SEGMENTS_AT_ONCE):
             part = slice(start, start + _SEGMENTS_AT_ONCE)
-            tasks.append((key, options, *([texts[part] for texts in side] for side in sides)))
+            given_part = ([texts[part] for texts in side] for side in sides)
+            tasks.append((key, options, next(given_part), next(given_part)))
     if jobs > 1 and sum(shape) * len(systems) >= _PARALLEL_FROM:
         with ProcessPoolExecutor(jobs, mp_context=get_context("fork")) as pool:
             counted = list(pool.map(_count, tasks))
@@ -217,7 +218,7 @@ def measure(
     parts: dict[str, list[list[Statistics]]] = {key: [] for key in keys}
     for task, by_system in zip(tasks, counted, strict=True):
         parts[task[0]].append(by_system)
-    found = {}
+    found: dict[str, Measurement] = {}
     for key in keys:
         metric, of_systems = METRICS[key], zip(*parts[key], strict=True)
         unit = corpus.instance_unit if metric.unit == "instance" else metric.unit
@@ -237,9 +238,10 @@ def measure(
 
 
 _Texts = list[list[str]]  # of each reference or system, its segments
+_Task = tuple[str, Options, _Texts, _Texts]
 
 
-def _count(task: tuple[str, Options, _Texts, _Texts]) -> list[Statistics]:
+def _count(task: _Task) -> list[Statistics]:
     """For each system, the statistics of some segments."""
     key, options, references, systems = task
     return METRICS[key].count(options, references, systems)
@@ -444,7 +446,7 @@ def _bleu(sums: Statistics, effective_order: bool = False) -> Statistics:
 
     With ``effective_order``, n-grams that a sentence is too short for do not count.
     """
-    formula = partial(BLEU.compute_bleu, smooth_method="exp", effective_order=effective_order)
+    formula: Any = partial(BLEU.compute_bleu, smooth_method="exp", effective_order=effective_order)
     scores = [
         formula(row[2:6], row[6:], int(row[0]), int(row[1])).score
         for row in sums.reshape(-1, 10).tolist()

@@ -271,12 +271,12 @@ def _of_files(name: str, paths: Sequence[str], given: Given, higher_is_better: b
             f"in {sum(flags['document'])} documents; all systems need a score for each of either"
         )
     kept = flags[unit]
-    scores = {
+    counted_scores = {
         system: [*compress(of, kept)] if len(of) == len(kept) else of
         for system, (_, of) in found.items()
     }
     signature = f"scores:{','.join(Path(path).name for path in paths)}"
-    return _mean(name, name, unit, signature, scores, places[unit], higher_is_better)
+    return _mean(name, name, unit, signature, counted_scores, places[unit], higher_is_better)
 
 
 def _of_systems(

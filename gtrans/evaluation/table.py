@@ -181,7 +181,7 @@ def to_json(report: Report) -> dict[str, Any]:
 
 
 def _json_of(report: Report, bucket: Bucket) -> dict[str, Any]:
-    found = {"from": bucket.first, "to": bucket.last, "sentences": bucket.sentences}
+    found: dict[str, Any] = {"from": bucket.first, "to": bucket.last, "sentences": bucket.sentences}
     found |= bucket.scores
     if bucket.resampled is not None and bucket.resampled.comparisons:
         key = next(iter(bucket.scores))
@@ -436,7 +436,7 @@ def to_text(report: Report, details: bool = False) -> list[str]:
 
 def _foot(report: Report) -> list[str]:
     """What was resampled, and the least differences that would have been detected."""
-    found = {}
+    found: dict[str, list[str]] = {}
     for key, metric in report.measurements.items():
         resampled = report.resampled[key]
         known = [it.detectable for it in resampled.comparisons.values() if it.detectable]

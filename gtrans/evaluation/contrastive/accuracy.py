@@ -50,7 +50,7 @@ def clustered(
 
 def _error(clusters: Sequence[tuple[float, int]]) -> float:
     """The standard error of a mean of items, whose deviations are independent by cluster."""
-    total, items = (sum(column) for column in zip(*clusters, strict=True))
+    total, items = (float(sum(column)) for column in zip(*clusters, strict=True))
     count = len(clusters)
     squares = math.fsum((one - total / items * size) ** 2 for one, size in clusters)
     return math.sqrt(squares * count / (count - 1)) / items
