@@ -299,93 +299,32 @@ def test_non_inferiority_weighs_documents_by_length_and_names_the_worst() -> Non
 
 
 # --- simulation --------------------------------------------------------------------------
+#
+# scripts/benchmarks/significance.py has all tests, on statistics of BLEU.
 
 
-def sentence(rng: np.random.Generator, length: int, error: float) -> list[int]:
-    """BLEU's statistics of a sentence whose words are wrong with probability ``error``."""
-    right = rng.random(length) > error
-    matches, totals = [], []
-    run = right
-    for order in range(4):
-        matches.append(int(run.sum()))
-        totals.append(max(0, length - order))
-        run = run[:-1] & right[order + 1 :]
-    return [length, length, *matches, *totals]
-
-
-def two_systems(
-    rng: np.random.Generator, documents: int, gain: float, scatter: float
-) -> Measurement:
-    """Two systems of equal quality but for ``gain``.
-
-    Documents differ in difficulty, for both systems alike; with ``scatter`` a system is
-    also by chance better or worse at a whole document, as real systems are.
-    """
-    rows: dict[str, list[list[int]]] = {"a": [], "b": []}
-    numbers = []
-    for number in range(documents):
-        difficulty = rng.uniform(0.25, 0.45)
-        size = rng.integers(4, 12)
-        errors = {
-            "a": difficulty + rng.normal(0, scatter),
-            "b": difficulty - gain + rng.normal(0, scatter),
-        }
-        for length in rng.integers(6, 25, size):
-            for name, error in errors.items():
-                rows[name].append(sentence(rng, int(length), error))
-            numbers.append(number)
-    return bleu(
-        {name: np.array(values, dtype=float) for name, values in rows.items()}, np.array(numbers)
-    )
-
-
-def rejected(
-    runs: int, documents: int, gain: float, scatter: float, unit: Resample, seed: int
-) -> dict[str, float]:
-    """Share of runs in which each test says p <= 0.05."""
-    rng = np.random.default_rng(seed)
-    found: dict[str, list[float]] = {
-        "bootstrap": [], "randomisation": [], "sign": [], "bootstrap of sacreBLEU": [],
-    }  # fmt: skip
+def rejected(runs: int, gain: float, unit: Resample) -> dict[str, float]:
+    """Share of runs with p <= 0.05; systems are by chance better or worse at whole documents."""
+    rng = np.random.default_rng(1)
+    documents = np.repeat(np.arange(20), 6)
+    found: dict[str, list[float]] = {"bootstrap": [], "randomisation": [], "sign": []}
     for _ in range(runs):
+        whole = rng.normal(size=(2, 20))[:, documents] + rng.normal(0, 0.5, (2, len(documents)))
+        rows = {"a": whole[0].tolist(), "b": (whole[1] + gain).tolist()}
         comparison = resample(
-            two_systems(rng, documents, gain, scatter),
-            unit,
-            bootstrap_trials=200,
-            randomisation_trials=200,
-            all_tests=True,
-        ).comparisons["b"]
-        assert comparison.sign_test is not None
-        assert comparison.bootstrap is not None and comparison.randomisation is not None
+            mean(rows, documents=documents.tolist()), unit, bootstrap_trials=200,
+            randomisation_trials=200, all_tests=True,
+        ).comparisons["b"]  # fmt: skip
+        assert comparison.sign_test and comparison.bootstrap and comparison.randomisation
         found["bootstrap"].append(comparison.bootstrap.p)
-        found["bootstrap of sacreBLEU"].append(comparison.bootstrap.p_sacrebleu)
         found["randomisation"].append(comparison.randomisation.p)
         found["sign"].append(comparison.sign_test.p)
     return {name: float(np.mean(np.array(ps) <= 0.05)) for name, ps in found.items()}
 
 
 def test_equal_systems_are_seldom_and_different_ones_mostly_told_apart() -> None:
-    equal = rejected(60, 30, 0.0, 0.04, "document", seed=1)
-    for name in ("bootstrap", "randomisation"):
-        assert equal[name] <= 0.135  # 5% of 60 runs, plus three standard errors
-    different = rejected(20, 30, 0.08, 0.04, "document", seed=2)
-    for name in ("bootstrap", "randomisation", "sign"):
-        assert different[name] >= 0.9
-
-
-@pytest.mark.long
-def test_error_rates_of_equal_systems() -> None:
-    """1000 runs each: the standard error of a share of 5% is 0.7%."""
-    whole = rejected(1000, 40, 0.0, 0.04, "document", seed=3)
-    print("documents resampled, systems scatter over documents:", whole)
-    assert 0.035 <= whole["randomisation"] <= 0.065
-    assert 0.035 <= whole["bootstrap"] <= 0.085  # the bootstrap is a little liberal
-    assert whole["bootstrap of sacreBLEU"] > 0.08
-    loose = rejected(1000, 40, 0.0, 0.04, "sentence", seed=3)
-    print("sentences resampled, systems scatter over documents:", loose)
-    for name in ("bootstrap", "randomisation"):
-        assert loose[name] > 0.1  # sentences of a document are not independent
-    plain = rejected(1000, 40, 0.0, 0.0, "sentence", seed=4)
-    print("sentences resampled, sentences independent:", plain)
-    for name in ("bootstrap", "randomisation", "sign"):
-        assert 0.03 <= plain[name] <= 0.085
+    equal = rejected(200, 0.0, "document")
+    assert equal["randomisation"] <= 0.096  # 5% of 200 runs, plus three standard errors
+    assert rejected(200, 0.0, "sentence")["randomisation"] > 0.2  # they are not independent
+    different = rejected(50, 1.5, "document")
+    assert min(different.values()) >= 0.9
