@@ -325,15 +325,6 @@ def _metric(name: str) -> str:
     return {"bleu": "s_bleu"}.get(key, key.replace("++", "_pp"))
 
 
-# The options that write files besides what is printed, and those that take a model of minutes.
-_LEFT_OUT = ("json", "csv", "latex", "segments", "resegment_dir", "comet", "doc_comet")
-
-
-def without_files(args: argparse.Namespace) -> argparse.Namespace:
-    """The same options of ``gtrans score`` without those that write files, and without COMET."""
-    return argparse.Namespace(**{**vars(args), **dict.fromkeys(_LEFT_OUT)})
-
-
 def _check(args: argparse.Namespace) -> None:
     """Reject impossible values before any work.
 
