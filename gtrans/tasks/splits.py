@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Optional
 
@@ -137,6 +137,9 @@ class Mixture:
         return Units.joined(found)
 
 
+_SIDES = ("source", "target", "word_pieces")
+
+
 class SplitReader:
     """Reads splits of a data folder as the units of a task."""
 
@@ -185,66 +188,39 @@ class SplitReader:
             GtransError: missing files, sides that do not match, units that are too long,
                 sentence marks in the text, or weights that do not fit the folders.
         """
-        if training and self._cfg.mix is not None:
-            return self._mixed(folders, split, examples, longest)
-        folder = folders[(epoch - 1) % len(folders)] if training else folders[0]
-        part = self._read(folder, split, examples.unit, training)
-        if training:
-            examples.unit.check_training(self._cfg)
-        if training and examples.unit.trained_in_runs:
-            options = stream_options(self._cfg)
-            stream = StreamDataset(part.source, part.target, part.units, examples, options=options)
-            stream.check_lengths(longest, part.name)
-            return stream
-        recut = None
-        if training and self._cfg.recut:
-            seed = int(self._cfg.seed)
-
-            def recut(epoch: int) -> Units:
-                return part.cut(np.random.default_rng([seed, epoch]))
-
-        dataset = DocumentDataset(
-            part.source,
-            part.target,
-            part.units,
-            examples,
-            training,
-            part.word_pieces,
-            training and bool(self._cfg.context_redraw),
-            recut,
-        )
-        dataset.check_lengths(longest, part.name)
-        return dataset
-
-    def _mixed(
-        self,
-        folders: Sequence[str],
-        split: str,
-        examples: ExampleBuilder,
-        longest: tuple[int, int],
-    ) -> DocumentDataset:
-        """The training set of several folders, mixed in every epoch; as :meth:`read`."""
-        weights = mix_weights(self._cfg)
-        if examples.unit.trained_in_runs:
+        cfg, unit = self._cfg, examples.unit
+        mixed = training and cfg.mix is not None
+        weights = mix_weights(cfg) if mixed else []
+        if mixed and unit.trained_in_runs:
             raise GtransError(
-                f"`--mix {self._cfg.mix}` is not for the unit {examples.unit.name}, which reads "
-                "whole documents one after the other; leave it out, so that folders take turns."
+                f"`--mix {cfg.mix}` is not for the unit {unit.name}, which reads whole documents "
+                "one after the other; leave it out, so that folders take turns."
             )
-        examples.unit.check_training(self._cfg)
-        parts = [self._read(folder, split, examples.unit, True) for folder in folders]
-        mixture = Mixture(parts, weights, int(self._cfg.seed), bool(self._cfg.recut))
-        pieces = [part.word_pieces for part in parts]
+        if training:
+            unit.check_training(cfg)
+        if not mixed:
+            folders = [folders[(epoch - 1) % len(folders) if training else 0]]
+        parts = [self._read(folder, split, unit, training) for folder in folders]
+        name = " and ".join(part.name for part in parts)
+        lines = [_joined([getattr(part, side) for part in parts]) for side in _SIDES]
+        source, target, word_pieces = lines
+        units = parts[0].units
+        in_epoch: Optional[Callable[[int], Units]] = None
+        if training and unit.trained_in_runs:
+            options = stream_options(cfg)
+            stream = StreamDataset(source, target, units, examples, options=options)
+            stream.check_lengths(longest, name)
+            return stream
+        if mixed:
+            in_epoch = Mixture(parts, weights, int(cfg.seed), bool(cfg.recut)).in_epoch
+            units = in_epoch(1)
+        elif training and cfg.recut:
+            in_epoch = partial(_cut_anew, parts[0], int(cfg.seed))
+        redraw = training and bool(cfg.context_redraw)
         dataset = DocumentDataset(
-            ConcatDataset([part.source for part in parts]),
-            ConcatDataset([part.target for part in parts]),
-            mixture.in_epoch(1),
-            examples,
-            True,
-            None if pieces[0] is None else ConcatDataset(pieces),
-            bool(self._cfg.context_redraw),
-            mixture.in_epoch,
+            source, target, units, examples, training, word_pieces, redraw, in_epoch
         )
-        dataset.check_lengths(longest, " and ".join(part.name for part in parts))
+        dataset.check_lengths(longest, name)
         return dataset
 
     def _read(self, folder: str, split: str, unit: Unit, training: bool) -> Part:
@@ -286,6 +262,16 @@ class SplitReader:
         folder, name = os.path.split(path)
         check_recorded(Path(folder), [f"{name}.bin", f"{name}.idx"], whole=False)
         return load_lines(path, *symbols, self._cfg.dataset_impl, self._combine)
+
+
+def _cut_anew(part: Part, seed: int, epoch: int) -> Units:
+    """The units of an epoch in which documents are cut at other places."""
+    return part.cut(np.random.default_rng([seed, epoch]))
+
+
+def _joined(lines: Sequence[Any]) -> Any:
+    """The lines of several parts, one part after the other; None if they have none."""
+    return lines[0] if len(lines) == 1 or lines[0] is None else ConcatDataset(lines)
 
 
 class SourceContexts:
