@@ -74,8 +74,8 @@ def options() -> dict[str, Option]:
         for flag in (_flag(field["name"]), *aliases):
             found.setdefault(flag, one)
     for argument in _ARGUMENT.finditer(_sources()):
-        kind = re.search(r"type=(int|float)\b", argument["rest"])
-        what = kind[1] if kind else "flag" if "store_" in argument["rest"] else "str"
+        number = re.search(r"type=(int|float)\b", argument["rest"])
+        what = number[1] if number else "flag" if "store_" in argument["rest"] else "str"
         flags = re.findall(r"['\"](-.*?)['\"]", argument["names"])
         for flag in flags:
             found.setdefault(flag, Option(flags[0].lstrip("-").replace("-", "_"), what))

@@ -192,8 +192,9 @@ def _values_of(arch: str) -> dict[str, Any]:
     model = ARCH_MODEL_REGISTRY[arch]
     if not issubclass(model, DocumentModel):
         return vars(preset)
-    defaults = OmegaConf.to_container(OmegaConf.structured(model.options()), enum_to_str=True)
-    values = {**dict(defaults), **vars(preset)}
+    of_model: Any = OmegaConf.structured(model.options())
+    defaults: Any = OmegaConf.to_container(of_model, enum_to_str=True)
+    values = {**defaults, **vars(preset)}
     units = OmegaConf.structured(DocumentTranslationConfig())
     adopt_unit(units, model, {**values, "_name": arch})
     return values | {name: units[name] for name in UNIT_FIELDS}
