@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import lzma
 import os
 import shutil
 import subprocess
@@ -53,7 +54,6 @@ GTRANSFORMER = (
 BERT = ("--encoder-ffn-embed-dim", "48", "--share-decoder-input-output-embed")
 CROSS_ENTROPY = ("--criterion", "label_smoothed_cross_entropy")
 MULTI_LEVEL = ("--criterion", "multi_level_cross_entropy")
-FUSION = ("--arch", "gtrans_fusion_tiny", *SIZES, SHARED)
 # What each one adds to TRAINING; all other classes are trained with their defaults.
 VARIANTS: dict[str, tuple[str, ...]] = {
     "gtransformer": (*GTRANSFORMER, *CROSS_ENTROPY),
@@ -64,10 +64,6 @@ VARIANTS: dict[str, tuple[str, ...]] = {
         *(*GTRANSFORMER, *CROSS_ENTROPY, "--sentence-marks", "mbart", "--langs", "en,de"),
         *("--learned-positions", "--max-positions", "128", "--layernorm-embedding"),
         *("--encoder-normalize-before", "--decoder-normalize-before"),
-    ),
-    "gtransformer-full": (*GTRANSFORMER, *CROSS_ENTROPY, "--doc-mode", "full"),
-    "gtransformer-fusion": (
-        *(*GTRANSFORMER, *MULTI_LEVEL, "--encoder-group-size", "1", "--decoder-group-size", "1"),
     ),
     "gtransformer_memory": (
         *("--arch", "gtransformer_memory_tiny", *GTRANSFORMER[2:], *CROSS_ENTROPY),
@@ -80,9 +76,6 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "memory_transformer": (
         *("--arch", "memory_transformer_tiny", *SIZES, SHARED, *TWO_LAYERS, "--memory-size", "4"),
         *CROSS_ENTROPY,
-    ),
-    "document_aware_transformer": (
-        *("--arch", "document_aware_transformer_tiny", *SIZES, SHARED, *CROSS_ENTROPY),
     ),
     "bert_context_transformer": (
         *("--arch", "bert_context_transformer_tiny", *SIZES, SHARED, *CROSS_ENTROPY),
@@ -97,10 +90,10 @@ VARIANTS: dict[str, tuple[str, ...]] = {
         *CROSS_ENTROPY,
     ),
     "gtrans_fusion": (
-        *(*FUSION, *MULTI_LEVEL, "--sentence-marks", "end", "--encoder-layers", "4"),
-        *("--decoder-layers", "2", "--encoder-group-size", "2", "--decoder-group-size", "1"),
+        *("--arch", "gtrans_fusion_tiny", *SIZES, SHARED, *MULTI_LEVEL, "--sentence-marks", "end"),
+        *("--encoder-layers", "4", "--decoder-layers", "2"),
+        *("--encoder-group-size", "2", "--decoder-group-size", "1"),
     ),
-    "gtrans_fusion-dlcl": (*FUSION, *CROSS_ENTROPY, *TWO_LAYERS, "--system", "dlcl"),
 }
 _TRAIN_EACH = """
 import json, sys
@@ -235,6 +228,8 @@ def freeze(generation: Path, system: str, work: Path) -> dict[str, Any]:
         name: tensor.bfloat16() if tensor.is_floating_point() else tensor
         for name, tensor in state["model"].items()
     }
+    # The record of the run says where its BERT was.
+    state["task_state"].get("run", {}).get("start", {}).pop("the BERT", None)
     torch.save(state, generation / f"{system}.pt")
     content = (generation / f"{system}.pt").read_bytes()
     places = [place for place in (work, REPO, Path.home()) if os.fsencode(place) in content]
@@ -262,10 +257,20 @@ def main() -> None:
         whole = json.dumps(frozen, indent=1, ensure_ascii=False) + "\n"
         (generation / "answers.json").write_text(whole, encoding="utf-8")
         name_bert(generation / "data", "bert")
-        with tarfile.open(archive, "w:xz", preset=9) as files:
-            for path in sorted(generation.iterdir()):
-                files.add(path, path.name, filter=_anonymous)
+        shutil.rmtree(generation / "data" / "bert-features", ignore_errors=True)
+        pack(generation, archive)
     print(f"{archive}: frozen {', '.join(frozen)}")
+
+
+def pack(generation: Path, archive: Path) -> None:
+    """Write the files of a generation, compressed as numbers of two bytes."""
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 9, "lc": 0, "lp": 1, "pb": 1}]
+    with (
+        lzma.open(archive, "wb", filters=filters) as stream,
+        tarfile.open(fileobj=stream, mode="w") as files,
+    ):
+        for path in sorted(generation.iterdir()):
+            files.add(path, path.name, filter=_anonymous)
 
 
 def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:

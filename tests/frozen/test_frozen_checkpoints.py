@@ -75,7 +75,7 @@ def test_every_system_is_frozen_and_says_something(make: ModuleType) -> None:
     assert set(make.systems()) <= {system for _, system in CHECKPOINTS}
     for generation, system in CHECKPOINTS:
         for beam, lines in ANSWERS[generation][system]["translations"].items():
-            assert len(set(lines)) > 9, (system, beam)
+            assert len(set(lines)) > 6, (system, beam)
     assert sum(path.stat().st_size for path in FROZEN.glob("*.tar.xz")) < 300_000
 
 
