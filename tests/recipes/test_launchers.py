@@ -153,6 +153,7 @@ def recipe(repo, tiny, tmp_path):
         "--max-tokens", "512", "--update-freq", "1", "--document-updates", "30", "--beam", "1",
         "--", *SIZES, "--arch", "gtransformer_tiny", "--encoder-global-layers", "1",
         "--decoder-global-layers", "1", "--cross-global-layers", "1", "--num-workers", "0",
+        "--log-interval", "1",
     ]  # fmt: skip
 
     def start(*first: str, **more: str) -> subprocess.Popen[str]:
@@ -191,7 +192,7 @@ def test_a_job_of_slurm_goes_on_after_a_signal(recipe, slurm, tmp_path):
     job = recipe(*batch, **slurm)
     assert job.stdout is not None
     for line in job.stdout:
-        if "begin training epoch" in line or "Start iterating over samples" in line:
+        if "train_inner" in line:  # an update has been made
             break
     job.send_signal(signal.SIGUSR1)
     _, errors = job.communicate(timeout=300)
