@@ -301,7 +301,8 @@ class Training:
                 else f"the same command goes on with the checkpoint in {self.folder.path}"
             )  # fmt: skip
             default = signal.SIGINT if status == INTERRUPTED else signal.SIGTERM
-            name = signal.Signals(trainer.signals.first or default).name
+            first = 0 if trainer.signals is None else trainer.signals.first
+            name = signal.Signals(first or default).name
             tell(f"{name}: stopped after {trainer.get_num_updates()} updates; {kept}")
         raise SystemExit(status)
 

@@ -39,6 +39,9 @@ class RunTrainer(Trainer):
         signals: what this process has been told; None: it does not listen.
     """
 
+    _optimizer: Any
+    _lr_scheduler: Any
+
     def __init__(self, cfg: Any, task: Any, model: Any, criterion: Any) -> None:
         super().__init__(cfg, task, model, criterion)
         self.run = RunState(self)
@@ -167,7 +170,7 @@ class RunTrainer(Trainer):
 
     def _read(self, path: str) -> dict[str, Any]:
         """A checkpoint on the CPU, in all processes."""
-        state = None
+        state: dict[str, Any] = {}
         if self.is_data_parallel_master:
             read_checkpoint(path, in_memory=False)
             state = checkpoint_utils.load_checkpoint_to_cpu(path)
@@ -178,7 +181,6 @@ class RunTrainer(Trainer):
             state = distributed_utils.broadcast_object(
                 state, 0, self.data_parallel_process_group, self.device
             )
-        assert state is not None
         return state
 
     def _restore_optimizer(self, path: str, state: dict[str, Any], reset: Collection[str]) -> None:
