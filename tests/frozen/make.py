@@ -4,7 +4,8 @@ An archive here is one generation: checkpoints of the version that it is named a
 bfloat16, the data folder and the BERT that they were trained with, and in ``answers.json`` the
 exact translations and log-probabilities that this version gave. Later versions must give the same.
 
-Nothing frozen is made again, unless a version has changed what it writes before its release::
+Nothing frozen is made again. This script freezes what an archive lacks, a new system; or all of
+them in a new archive, when a version has changed what it writes::
 
     .venv/bin/python tests/frozen/make.py tests/frozen/0.1.0.tar.xz
 """
@@ -175,8 +176,23 @@ def run(*words: str | Path, cwd: Path) -> None:
     subprocess.run([str(word) for word in words], cwd=cwd, env=environment, check=True)
 
 
-def prepare(work: Path) -> Path:
-    """Make text, BERT and data in ``work``; returns the folder of what is to be frozen."""
+def make_bert(text: Path, folder: Path) -> None:
+    """A tiny BERT as ``scripts/make_bert.py`` makes it, untrained."""
+    spec = importlib.util.spec_from_file_location("make_bert", REPO / "scripts" / "make_bert.py")
+    assert spec is not None and spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    lines = (text / "train.en").read_text(encoding="utf-8").strip().split("\n\n")
+    sizes = {"vocabulary": 150, "layers": 2, "dim": int(WIDTH), "heads": 2}
+    script.make_bert(folder, [document.split("\n") for document in lines], **sizes)
+
+
+def prepare(work: Path, archive: Path) -> Path:
+    """Make text, BERT and data in ``work``, as in the archive if there is one.
+
+    Returns:
+        the folder of what is to be frozen.
+    """
     generation, text = work / "generation", work / "text"
     generation.mkdir()
     run(sys.executable, "-m", "gtrans", "make-corpus", "--docs", "400", "--items", "2",
@@ -185,22 +201,19 @@ def prepare(work: Path) -> Path:
         documents = (text / f"test.{lang}").read_text(encoding="utf-8").strip().split("\n\n")
         (text / f"test.{lang}").write_text("\n\n".join(documents[:3]) + "\n", encoding="utf-8")
         shutil.copy(text / f"test.{lang}", generation)
-    spec = importlib.util.spec_from_file_location("make_bert", REPO / "scripts" / "make_bert.py")
-    assert spec is not None and spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    lines = (text / "train.en").read_text(encoding="utf-8").strip().split("\n\n")
-    sizes = {"vocabulary": 150, "layers": 2, "dim": int(WIDTH), "heads": 2}
-    script.make_bert(generation / "bert", [document.split("\n") for document in lines], **sizes)
+    if archive.exists():
+        way: tuple[str | Path, ...] = ("--reuse", unpack(archive, generation) / "data")
+    else:
+        make_bert(text, generation / "bert")
+        way = ("--bpe-merges", "100", "--bert", generation / "bert")
     splits = [part for name in ("train", "valid", "test") for part in (f"--{name}", text / name)]
     run(sys.executable, "-m", "gtrans", "prepare", "--source-lang", "en", "--target-lang", "de",
-        *splits, "--bpe-merges", "100", "--bert", generation / "bert", "--out", work / "data",
-        cwd=REPO)  # fmt: skip
+        *splits, *way, "--out", work / "data", cwd=REPO)  # fmt: skip
     # Checkpoints carry the name of the BERT, which is no place of this machine.
     (work / "bert").symlink_to(generation / "bert")
-    # Neither training text nor logs.
-    unneeded = shutil.ignore_patterns("train.*", "valid.*", "text", "preprocess.log", ".*")
-    shutil.copytree(work / "data", generation / "data", ignore=unneeded)
+    if not archive.exists():  # neither training text nor logs
+        unneeded = shutil.ignore_patterns("train.*", "valid.*", "text", "preprocess.log", ".*")
+        shutil.copytree(work / "data", generation / "data", ignore=unneeded)
     name_bert(work / "data", "bert")
     return generation
 
@@ -251,15 +264,20 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         (work / "gtrans").symlink_to(REPO / "gtrans")
-        generation = prepare(work)
-        train([command_of(system) for system in systems()], work)
-        frozen = {system: freeze(generation, system, work) for system in sorted(systems())}
+        generation = prepare(work, archive)
+        answers_file, frozen = generation / "answers.json", {}
+        if answers_file.exists():
+            frozen = json.loads(answers_file.read_text(encoding="utf-8"))
+        missing = sorted(set(systems()) - set(frozen))
+        if missing:
+            train([command_of(system) for system in missing], work)
+        frozen |= {system: freeze(generation, system, work) for system in missing}
         whole = json.dumps(frozen, indent=1, ensure_ascii=False) + "\n"
-        (generation / "answers.json").write_text(whole, encoding="utf-8")
+        answers_file.write_text(whole, encoding="utf-8")
         name_bert(generation / "data", "bert")
         shutil.rmtree(generation / "data" / "bert-features", ignore_errors=True)
         pack(generation, archive)
-    print(f"{archive}: frozen {', '.join(frozen)}")
+    print(f"{archive}: frozen {', '.join(missing) or 'nothing new'}")
 
 
 def pack(generation: Path, archive: Path) -> None:
