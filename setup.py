@@ -15,7 +15,7 @@ def version() -> str:
     text = (HERE / "gtrans" / "version.py").read_text(encoding="utf-8")
     match = re.search(r'^__version__ = "([^"]+)"$', text, re.MULTILINE)
     if match is None:
-        raise SystemExit("setup.py: error: gtrans/version.py has no line __version__ = \"...\"")
+        raise SystemExit('setup.py: error: gtrans/version.py has no line __version__ = "..."')
     return match.group(1)
 
 

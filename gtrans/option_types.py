@@ -50,9 +50,7 @@ def real(
     return parse
 
 
-def several(
-    one: Callable[[str], float], count: int | None = None
-) -> Callable[[str], list[float]]:
+def several(one: Callable[[str], float], count: int | None = None) -> Callable[[str], list[float]]:
     """Numbers with commas between them, also in brackets, as fairseq's lists are written.
 
     fairseq evaluates such words as Python; nothing but ``count`` numbers is let through.

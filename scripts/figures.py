@@ -307,23 +307,23 @@ def fusion() -> Figure:
 def flow() -> Figure:
     """The way of the data: rows are training, translating and judging; a box is a package."""
     rows = (
-        ("training", ("text", "plain text to\nsubwords, binarised"),
+        ("training", (("text", "plain text to\nsubwords, binarised"),
          ("data", "sentences, windows,\ndocuments, streams"),
          ("tasks", "batches with plans\nof attention"), ("models, modules", "encoder, decoder"),
          ("criterions, optim", "loss, update"),
-         ("checkpoints", "parameters, vocabulary,\npreparation")),
-        ("translating", ("formats, text", "sentences of\na document"), ("data", "the same units"),
+         ("checkpoints", "parameters, vocabulary,\npreparation"))),
+        ("translating", (("formats, text", "sentences of\na document"), ("data", "the same units"),
          ("tasks", "the same batches"), ("models, modules", "one step for\nall hypotheses"),
-         ("decoding", "search, K sentences"), ("formats, text", "the document,\ntranslated")),
-        ("judging", ("data", "documents of\nreference and systems"),
+         ("decoding", "search, K sentences"), ("formats, text", "the document,\ntranslated"))),
+        ("judging", (("data", "documents of\nreference and systems"),
          ("evaluation", "counts per document"),
-         ("evaluation", "scores, intervals,\ntests"), ("lab", "analyses, tables,\nfigures")),
+         ("evaluation", "scores, intervals,\ntests"), ("lab", "analyses, tables,\nfigures"))),
     )  # fmt: skip
     figure = Figure(figsize=(12, 3.6), layout="constrained")
     axes = figure.subplots()
     panel(axes, "")
     width, height, step = 1.7, 0.8, 2.0
-    for number, (name, *boxes) in enumerate(rows):
+    for number, (name, boxes) in enumerate(rows):
         y = -1.25 * number
         axes.text(-0.15, y + height / 2, name, ha="right", va="center", fontsize=11)
         for place, (title, text) in enumerate(boxes):
@@ -371,7 +371,7 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
     args = parser.parse_args()
     import_plugin()
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)
+    logging.getLogger().setLevel(logging.WARNING)  # fairseq leaves it at DEBUG
     for name, draw in FIGURES.items():
         path, text = FOLDER / f"{name}.svg", as_svg(draw())
         if not args.check:

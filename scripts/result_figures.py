@@ -148,6 +148,7 @@ def context() -> Figure:
                 rows, corpus=corpus, updates=updates, system=system, seed="1", metric=metric
             )
             assert row is not None and row.value is not None, (corpus, updates, system, metric)
+            assert row.low is not None and row.high is not None, row
             values[name] = row.value
             axes.plot([row.low, row.high], [-place, -place], color=colour, lw=1.2, alpha=0.6)
             axes.plot(row.value, -place, "o", color=colour, ms=7, zorder=3)
@@ -190,6 +191,7 @@ def pronouns() -> Figure:
             row = _find(rows, corpus=corpus, updates=updates, system=system, seed="1",
                         metric=f"ContraPro margin, {kind} (nats)")  # fmt: skip
             assert row is not None and row.value is not None, (corpus, updates, system, kind)
+            assert row.low is not None and row.high is not None, row
             height = -place - 0.22 * (shift - 1)
             axes.plot([row.low, row.high], [height, height], color=colour, lw=1.6)
             axes.plot(row.value, height, "o", color=colour, ms=5)

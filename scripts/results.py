@@ -203,8 +203,8 @@ def refuse_copies(rows: Sequence[Row]) -> None:
     scores: dict[tuple[str, ...], dict[str, tuple[float | None, ...]]] = defaultdict(dict)
     for row in rows:
         if row.value is not None:
-            key = row.experiment, row.corpus, row.updates, row.system, row.seed, row.context
-            scores[key][row.metric] = row.value, row.low, row.high
+            place = row.experiment, row.corpus, row.updates, row.system, row.seed, row.context
+            scores[place][row.metric] = row.value, row.low, row.high
     for key, values in scores.items():
         own = scores.get((*key[:-1], "true"), {})
         common = values.keys() & own.keys()
@@ -269,10 +269,10 @@ def read() -> list[Row]:
     """The committed table."""
     numbers = {"value", "low", "high", "p", "p_holm"}
     with TABLE.open(encoding="utf-8", newline="") as file:
-        return [
-            Row(**{k: (float(v) if v else None) if k in numbers else v for k, v in line.items()})
-            for line in csv.DictReader(file)
-        ]
+        rows: list[dict[str, Any]] = list(csv.DictReader(file))
+    for row in rows:
+        row.update({k: float(row[k]) if row[k] else None for k in numbers})
+    return [Row(**row) for row in rows]
 
 
 def as_csv(rows: Sequence[Row]) -> str:

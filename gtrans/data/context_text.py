@@ -71,9 +71,7 @@ class Words:
     boundaries: Boundaries
 
     @classmethod
-    def of(
-        cls, ids: Ints, end: int, boundaries: Boundaries, left_out: Collection[int]
-    ) -> Words:
+    def of(cls, ids: Ints, end: int, boundaries: Boundaries, left_out: Collection[int]) -> Words:
         """The different words of a text.
 
         Args:

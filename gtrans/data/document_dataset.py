@@ -19,9 +19,7 @@ from gtrans.errors import GtransError
 def _at_once(most: int, sizes: Ints, lines: LineRanges, totals: Ints) -> Ints:
     """``(units,)`` tokens of a unit that are read at once: ``most``, or a longer line alone."""
     of_lines = np.diff(totals)
-    longest = [
-        of_lines[begin:end].max() for begin, end in zip(lines.begin, lines.end, strict=True)
-    ]
+    longest = [of_lines[begin:end].max() for begin, end in zip(lines.begin, lines.end, strict=True)]
     at_once: Ints = np.minimum(sizes, np.maximum(most, longest))
     return at_once
 

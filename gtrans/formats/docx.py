@@ -224,9 +224,7 @@ def _elements(parent: Any) -> Iterator[Any]:
             continue
         if element.tag == f"{_W}r":
             yield from (
-                one
-                for one in element
-                if isinstance(one.tag, str) and one.tag not in _PROPERTIES
+                one for one in element if isinstance(one.tag, str) and one.tag not in _PROPERTIES
             )
             continue
         yield element

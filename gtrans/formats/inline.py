@@ -585,9 +585,7 @@ def with_addresses_kept(content: Content) -> Iterator[str | Mark]:
 
 def with_placeholders_kept(content: Content) -> Iterator[str | Mark]:
     """A text in which placeholders are points; they may have marks inside, as Word makes them."""
-    pieces = [
-        item if isinstance(item, str) else "\0" if item.is_seen else "" for item in content
-    ]
+    pieces = [item if isinstance(item, str) else "\0" if item.is_seen else "" for item in content]
     spans = (found.span() for found in PLACEHOLDER.finditer("".join(pieces)))
     begin, end = next(spans, _NOWHERE)
     offset, held = 0, list[str | Mark]()

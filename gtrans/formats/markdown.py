@@ -170,9 +170,7 @@ def _jsx(state: StateInline, silent: bool) -> bool:
     return _matched(state, silent, "html_inline", _JSX)
 
 
-def _matched(
-    state: StateInline, silent: bool, kind: str, *patterns: re.Pattern[str]
-) -> bool:
+def _matched(state: StateInline, silent: bool, kind: str, *patterns: re.Pattern[str]) -> bool:
     matches = (one.match(state.src, state.pos, state.posMax) for one in patterns)
     found = next(filter(None, matches), None)
     if found and not silent:
@@ -559,9 +557,7 @@ class Markdown(DocumentFile):
             self._text(place, of_block[id(place.block)], joint) for place in self.places
         ]
         texts += [
-            place.text(
-                (of_block[id(block)] for block in place.html.blocks), joint, self.languages
-            )
+            place.text((of_block[id(block)] for block in place.html.blocks), joint, self.languages)
             for place in self.html
         ]
         offending = self._offending(texts, range(len(texts)))

@@ -65,16 +65,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("measurements")
     add_units(what)
     what.add_argument("--gradients", action="store_true", help="measure gradients by distance")
-    what.add_argument("--farthest", type=int, metavar="N",
-        help=f"with --gradients: the largest distance in sentences (default: {_FARTHEST})")
-    what.add_argument("--bin", type=int, default=1, metavar="N",
+    what.add_argument(
+        "--farthest",
+        type=int,
+        metavar="N",
+        help=f"with --gradients: the largest distance in sentences (default: {_FARTHEST})",
+    )
+    what.add_argument(
+        "--bin",
+        type=int,
+        default=1,
+        metavar="N",
         help="with --gradients: take N distances together, such as 0 to 9, 10 to 19 "
-        "(default: %(default)s)")
-    what.add_argument("--unique", action="store_true",
+        "(default: %(default)s)",
+    )
+    what.add_argument(
+        "--unique",
+        action="store_true",
         help="with --gradients: count a word that occurs several times in a bin once, where it is "
-        "nearest")
-    what.add_argument("--layer-gradients", action="store_true",
-        help="measure the gradient of the training loss at every layer")
+        "nearest",
+    )
+    what.add_argument(
+        "--layer-gradients",
+        action="store_true",
+        help="measure the gradient of the training loss at every layer",
+    )
     add_scoring(parser)
 
 

@@ -49,6 +49,7 @@ class Pair(NamedTuple):
 Pairs = Iterator[Pair | None]
 """Sentence pairs in order; ``None`` where a document ends and another begins."""
 
+
 @dataclass(frozen=True)
 class Block:
     """The sentences of a document on one side.
@@ -300,6 +301,7 @@ def _open_set(path: Path, role: Role, choice: Choice) -> TestSet:
 #
 # ``aligned.tgz`` of CASMACAT has News Commentary v11 as files of the same name, an article each, in
 # two folders of a pair.
+
 
 def read_articles(source: Path, target: Path) -> Pairs:
     """The pairs of two folders with a file for each article, in the order of their names.

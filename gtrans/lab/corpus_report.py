@@ -38,8 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("path", type=Path, metavar="PATH", help="folder of the corpus")
     add("--source-lang", metavar="LANG", help="source language of text")
     add("--target-lang", metavar="LANG", help="target language of text")
-    add("--max-doc-tokens", type=int, default=512, metavar="N",
-        help="longest instance, with two marks for each sentence (default: %(default)s)")
+    add(
+        "--max-doc-tokens",
+        type=int,
+        default=512,
+        metavar="N",
+        help="longest instance, with two marks for each sentence (default: %(default)s)",
+    )
     add("--json", action="store_true", help="write JSON to standard output")
 
 

@@ -62,22 +62,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     files = parser.add_argument_group("files")
     add_model_files(files)
     add = files.add_argument
-    add("--src", required=True, metavar="FILE",
-        help="source: one sentence per line, an empty line between documents")
+    add(
+        "--src",
+        required=True,
+        metavar="FILE",
+        help="source: one sentence per line, an empty line between documents",
+    )
     add("--ref", required=True, metavar="FILE", help="reference, in the same lines")
-    add("--output", metavar="FILE",
+    add(
+        "--output",
+        metavar="FILE",
         help="write one line per word: JSON if FILE ends in .jsonl, otherwise values separated by "
-        "tabs")
+        "tabs",
+    )
     add = parser.add_argument
-    add("--threshold", type=float, default=0.3, metavar="NATS",
+    add(
+        "--threshold",
+        type=float,
+        default=0.3,
+        metavar="NATS",
         help="least gain of a word whose context is looked at; inf: look at none "
-        "(default: %(default)s)")
-    add("--suspects", type=int, default=3, metavar="N",
+        "(default: %(default)s)",
+    )
+    add(
+        "--suspects",
+        type=int,
+        default=3,
+        metavar="N",
         help="most words of the context that are replaced, one after the other, until the model "
-        "prefers another word; more find more and take longer (default: %(default)s)")
-    add("--context", type=int, metavar="N",
+        "prefers another word; more find more and take longer (default: %(default)s)",
+    )
+    add(
+        "--context",
+        type=int,
+        metavar="N",
         help="give each sentence only the N sentences before it as context (default: all that "
-        "the model's unit contains)")
+        "the model's unit contains)",
+    )
     add_scoring(parser)
     add_instances(parser.add_argument_group("instances"), "as in training")
 
@@ -339,9 +360,7 @@ class _Deciders:
         none = Decision((), 0.0, False)
         return [max(of, key=lambda it: it.strength, default=none) for of in tried]
 
-    def _tried(
-        self, asked: Sequence[Asked], tries: Sequence[_Try]
-    ) -> list[Decision]:
+    def _tried(self, asked: Sequence[Asked], tries: Sequence[_Try]) -> list[Decision]:
         """What becomes of each word when the model reads its document with other words."""
         from gtrans.decoding.force_decode import score_tokens
 

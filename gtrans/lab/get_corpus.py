@@ -66,21 +66,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``gtrans get-corpus``."""
     add = parser.add_argument
     add("name", nargs="?", metavar="NAME", help="the corpus; --list has all names")
-    add("--list", action="store_true",
-        help="list the corpora, or say all that is known of NAME: files, addresses, licence")
+    add(
+        "--list",
+        action="store_true",
+        help="list the corpora, or say all that is known of NAME: files, addresses, licence",
+    )
     add("--out", type=Path, metavar="DIR", help="folder to write NAME to")
     add = parser.add_argument_group("where from").add_argument
-    add("--from", dest="source", type=Path, metavar="DIR",
-        help="folder with the published files or archives (.tgz, .tar.*, .zip, files also .gz)")
+    add(
+        "--from",
+        dest="source",
+        type=Path,
+        metavar="DIR",
+        help="folder with the published files or archives (.tgz, .tar.*, .zip, files also .gz)",
+    )
     add("--splits", metavar="S,S", help="only these splits (default: all)")
     add("--pairs", metavar="L-L,..", help="only these language pairs of a multilingual corpus")
     add("--source-lang", metavar="LANG", help="of own and newstest")
     add("--target-lang", metavar="LANG", help="of own and newstest")
-    add("--boundary", choices=BOUNDARIES,
+    add(
+        "--boundary",
+        choices=BOUNDARIES,
         help="own: what lies between two documents; elsewhere, two empty lines are a pair without "
-        "text (default: either an empty line or a line <d>)")
-    parser.add_argument("--empty", choices=EMPTY,
-        help="what is done with a pair that is empty on a side (default: as in the papers)")
+        "text (default: either an empty line or a line <d>)",
+    )
+    parser.add_argument(
+        "--empty",
+        choices=EMPTY,
+        help="what is done with a pair that is empty on a side (default: as in the papers)",
+    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -242,7 +256,8 @@ class Assembly:
                 return
             if len(self._found) > most:
                 more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-                most, complaint = len(self._found), (
+                most = len(self._found)
+                complaint = (
                     f"`--from` has no file {' or '.join(missing[0])}{more}, in no archive either; "
                     f"{self.corpus.name} in the form {form.name} needs it (`--splits` leaves "
                     "splits out, `gtrans get-corpus --list NAME` says what is needed)"

@@ -49,17 +49,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``gtrans make-corpus``."""
     add = parser.add_argument
     add("--out", type=Path, required=True, metavar="DIR", help="folder to write")
-    add("--seed", type=int, default=1, metavar="S",
-        help="random seed of the corpus (default: %(default)s)")
-    add("--docs", type=int, default=4000, metavar="N",
+    add(
+        "--seed",
+        type=int,
+        default=1,
+        metavar="S",
+        help="random seed of the corpus (default: %(default)s)",
+    )
+    add(
+        "--docs",
+        type=int,
+        default=4000,
+        metavar="N",
         help="documents of train, valid and test together (default: %(default)s); valid and"
-        f" test get a twentieth each, but at least 50 and at most 200; N is at least {MIN_DOCS}")
+        f" test get a twentieth each, but at least 50 and at most 200; N is at least {MIN_DOCS}",
+    )
     add("--pair", default=PAIR, choices=[PAIR], help="language pair; there is only %(default)s")
-    add("--items", type=int, default=400, metavar="N",
-        help="contrastive items per phenomenon and distance, an even number (default: %(default)s)")
-    add("--join", type=int, default=1, metavar="N",
+    add(
+        "--items",
+        type=int,
+        default=400,
+        metavar="N",
+        help="contrastive items per phenomenon and distance, an even number (default: %(default)s)",
+    )
+    add(
+        "--join",
+        type=int,
+        default=1,
+        metavar="N",
         help="N documents of a split become one long document, as experiments on the length of "
-        "documents need (default: %(default)s)")
+        "documents need (default: %(default)s)",
+    )
 
 
 def run(args: argparse.Namespace) -> None:

@@ -236,6 +236,7 @@ def as_json(found: Analysis) -> dict[str, Any]:
 #
 # The figure of several models: entropy, gates and gradients.
 
+
 @dataclass(frozen=True)
 class _Value:
     """A measured value: a point of a line in a panel is the mean of some of them.

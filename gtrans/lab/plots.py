@@ -372,6 +372,7 @@ def _categories(bars: Iterable[Series]) -> list[str]:
 #
 # What all parts of ``gtrans analyse`` write: a figure, its numbers, a table.
 
+
 def add_figure(parser: argparse.ArgumentParser) -> None:
     """``--plot`` and ``--json``."""
     group = parser.add_argument_group("output")
@@ -381,9 +382,14 @@ def add_figure(parser: argparse.ArgumentParser) -> None:
 
 def add_plot(group: argparse._ArgumentGroup) -> None:
     """``--plot``."""
-    group.add_argument("--plot", nargs="+", default=[], metavar="FILE",
+    group.add_argument(
+        "--plot",
+        nargs="+",
+        default=[],
+        metavar="FILE",
         help="draw into .png, .pdf or .svg files (needs the extra 'plots'); the numbers are "
-        "written beside each, as FILE.csv and FILE.json without its .png")
+        "written beside each, as FILE.csv and FILE.json without its .png",
+    )
 
 
 def title_of(labels: Sequence[str]) -> str:

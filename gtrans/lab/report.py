@@ -47,9 +47,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``gtrans report``: its own, and those of ``gtrans score``."""
     page = parser.add_argument_group("page")
     page.add_argument("--output", required=True, metavar="FILE", help="the page to write")
-    page.add_argument("--runs", nargs="+", default=[], metavar="[LABEL=]RUN",
+    page.add_argument(
+        "--runs",
+        nargs="+",
+        default=[],
+        metavar="[LABEL=]RUN",
         help="draw the learning curves of these run folders or logs; those with one LABEL are "
-        "seeds (needs the extra 'plots')")
+        "seeds (needs the extra 'plots')",
+    )
     score.add_arguments(parser)
 
 

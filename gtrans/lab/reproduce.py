@@ -53,30 +53,56 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``gtrans reproduce``."""
     add = parser.add_argument
     add("names", nargs="*", metavar="NAME", help="table, figure, paper or experiment to make")
-    add("--list", nargs="*", metavar="NAME",
-        help="tables and figures to describe instead (default: a line for each one)")
+    add(
+        "--list",
+        nargs="*",
+        metavar="NAME",
+        help="tables and figures to describe instead (default: a line for each one)",
+    )
     add("--json", action="store_true", help="--list: write JSON to standard output")
     add = parser.add_argument_group("making them").add_argument
     add("--out", type=Path, metavar="DIR", help="folder to write")
     add("--scale", choices=SCALES, default="tiny", help="(default: %(default)s)")
-    add("--data", type=Path, metavar="DIR",
-        help="folder of the corpora, for scales small and paper")
-    add("--corpus", nargs="+", default=[], metavar="NAME",
-        help="corpora of --data, instead of those of the paper")
-    add("--rows", nargs="+", default=[], metavar="LABEL",
+    add(
+        "--data", type=Path, metavar="DIR", help="folder of the corpora, for scales small and paper"
+    )
+    add(
+        "--corpus",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="corpora of --data, instead of those of the paper",
+    )
+    add(
+        "--rows",
+        nargs="+",
+        default=[],
+        metavar="LABEL",
         help="make only these rows of a table (of several tables, where they have them), and those "
-        "that they are tested against; the results have all rows that are finished")
+        "that they are tested against; the results have all rows that are finished",
+    )
     add("--seeds", metavar="N[,N..]", help="seeds of the runs (default: those of the scale)")
-    add("--set", action="append", default=[], metavar="NAME=N",
+    add(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=N",
         help="another value for a setting of the scale, such as updates=20 to try it out; the "
-        "folder is then OUT/SCALE.NAME-N")
-    add("--amp", action="store_true",
+        "folder is then OUT/SCALE.NAME-N",
+    )
+    add(
+        "--amp",
+        action="store_true",
         help="train all translation models in mixed precision, on a CPU in bf16: there about twice "
         "as fast with instructions for it (avx512_bf16), and slower without; the folder is then "
-        "OUT/SCALE.amp")
+        "OUT/SCALE.amp",
+    )
     add("--cores", type=int, default=1, metavar="N", help="jobs at once (default: %(default)s)")
-    add("--dry-run", action="store_true",
-        help="only count what would be run; with --verbose, print all commands")
+    add(
+        "--dry-run",
+        action="store_true",
+        help="only count what would be run; with --verbose, print all commands",
+    )
 
 
 def run(args: argparse.Namespace) -> None:

@@ -96,12 +96,16 @@ def over_training(runs: Sequence[Run]) -> bool:
 # ``--path [LABEL=]PATH ..``: several models, some of them of several runs.
 
 
-
 def add_checkpoints(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     """``--path``: models, by checkpoints or run folders."""
-    parser.add_argument("--path", required=True, nargs="+", metavar="[LABEL=]CKPT",
+    parser.add_argument(
+        "--path",
+        required=True,
+        nargs="+",
+        metavar="[LABEL=]CKPT",
         help="checkpoints, or run folders for all their checkpoints; several folders with one "
-        "LABEL are seeds of a model")
+        "LABEL are seeds of a model",
+    )
 
 
 def labelled_paths(arguments: Sequence[str], flag: str = "--path") -> dict[str, list[str]]:

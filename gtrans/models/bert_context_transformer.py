@@ -251,7 +251,7 @@ class BertContextTransformer(DocumentModel):
         """
         tokens, pad, eos, reads = source["src_tokens"], needs.pad, needs.eos, needs.further["reads"]
         is_neighbour, sentences = torch.zeros_like(tokens, dtype=torch.bool), tokens
-        further: dict[str, Tensor] = {}
+        further: dict[str, Any] = {}
         if "current" in source:
             window = cls.encoder_type.layout_of(needs, tokens)
             is_current = window.sentence.eq(source["current"][window.row])

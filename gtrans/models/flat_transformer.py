@@ -111,8 +111,11 @@ class FlatTransformerEncoder(Encoder):
         lengths = torch.bincount(window.row[is_current], minlength=window.shape[0])
         sentence = cls.plan_rows(needs, DocumentLayout.of_rows(lengths))
         plans = self_plans(window, needs.kinds["encoder"], needs.shapes)
-        further = {"is_current": is_current.long(), "kept": is_current.nonzero().squeeze(1)}
-        return joined(sentence, entries_of({"window": window}, {"window": plans}, **further))
+        kept = is_current.nonzero().squeeze(1)
+        entries = entries_of(
+            {"window": window}, {"window": plans}, is_current=is_current.long(), kept=kept
+        )
+        return joined(sentence, entries)
 
     def read(
         self,

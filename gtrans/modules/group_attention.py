@@ -156,8 +156,9 @@ class DocumentLayout:
     def of_entries(cls, entries: Mapping[str, Any]) -> DocumentLayout:
         """The layout of :meth:`entries`."""
         whole = entries["whole"]
-        layout = cls(**{**entries, "whole": whole and cls.of_entries(whole)})
-        return replace(layout, shape=tuple(layout.shape))
+        batch, length = entries["shape"]
+        further = {"shape": (batch, length), "whole": whole and cls.of_entries(whole)}
+        return cls(**{**entries, **further})
 
     def entries(self) -> Entries:
         """The layout as a part of a plan."""
@@ -166,7 +167,7 @@ class DocumentLayout:
     def on_host(self) -> DocumentLayout:
         """The same layout on the host, which waits once."""
         tensors = {name: x for name, x in vars(self).items() if isinstance(x, Tensor)}
-        return replace(self, **on_host(tensors))
+        return DocumentLayout(**{**vars(self), **on_host(tensors)})
 
     def divided(self, instances: Tensor | None) -> DocumentLayout:
         """The same batch, on the host, in which every instance of a row is a document of its own.
@@ -349,7 +350,8 @@ class Segments:
         after_end = offsets >= self.lengths[members][:, None]
         if self.index is not None:
             index = self.index[np.where(after_end, 0, index)]
-        return _with_rows(np.where(after_end, -1, index), rows)
+        padded: Ints = _with_rows(np.where(after_end, -1, index), rows)
+        return padded
 
     def cover(self, tokens: int) -> bool:
         """Whether they are consecutive, hold all ``tokens``, and none is empty."""
@@ -368,13 +370,13 @@ def _with_rows(padded: Any, rows: int, value: int = -1) -> Any:
 
 
 class Bucket(NamedTuple):
-    """Segments of similar length: ``count`` of them, padded to ``query`` and ``key`` tokens.
+    """Segments of similar length: ``segments`` of them, padded to ``query`` and ``key`` tokens.
 
-    ``mask`` broadcasts to ``(count, heads, query, key)`` and is True on visible keys. Without
+    ``mask`` broadcasts to ``(segments, heads, query, key)`` and is True on visible keys. Without
     it a query sees all keys or, if ``causal``, those up to its own position.
     """
 
-    count: int
+    segments: int
     query: int
     key: int
     causal: bool
@@ -490,18 +492,18 @@ class AttentionPlan:
             columns = self.key.index
         seen = rows.new_zeros(self.size[0] + 1, self.size[1])
         for bucket, queries, keys in zip(self.buckets, *self.split(rows, columns), strict=True):
-            pairs = seen.new_ones(bucket.count, bucket.query, bucket.key)
+            pairs = seen.new_ones(bucket.segments, bucket.query, bucket.key)
             if bucket.mask is not None:
                 pairs = pairs * bucket.mask[:, 0]
             pairs = pairs.tril() if bucket.causal else pairs
-            places = queries.view(bucket.count, -1, 1), keys.view(bucket.count, 1, -1)
+            places = queries.view(bucket.segments, -1, 1), keys.view(bucket.segments, 1, -1)
             seen.index_put_(places, pairs, accumulate=True)
         return seen[:-1] > 0
 
     def split(self, queries: Tensor, *keys: Tensor) -> list[Sequence[Tensor]]:
         """Padded queries and keys ``(padded, ..)``, those of each bucket."""
-        rows = [bucket.count * bucket.query for bucket in self.buckets]
-        columns = [bucket.count * bucket.key for bucket in self.buckets]
+        rows = [bucket.segments * bucket.query for bucket in self.buckets]
+        columns = [bucket.segments * bucket.key for bucket in self.buckets]
         # Split, not sliced: the gradient of every slice would be a tensor of full size.
         return [torch.split(queries, rows), *(torch.split(x, columns) for x in keys)]
 
@@ -665,9 +667,9 @@ def segment_attention(
         key, value = plan.key.pad(key), plan.key.pad(value)
     outputs = []
     for bucket, *states in zip(plan.buckets, *plan.split(query, key, value), strict=True):
-        q, k, v = (_split_heads(x, bucket.count, heads) for x in states)
+        q, k, v = (_split_heads(x, bucket.segments, heads) for x in states)
         attended = scaled_attention(q, k, v, bucket.mask, dropout, bucket.causal)
-        outputs.append(attended.transpose(1, 2).reshape(bucket.count * bucket.query, -1))
+        outputs.append(attended.transpose(1, 2).reshape(bucket.segments * bucket.query, -1))
     output = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
     return output if plan.query is None else plan.query.pack(output)
 

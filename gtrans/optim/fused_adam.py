@@ -36,7 +36,9 @@ class FusedAdam(FairseqAdam):
     half of an update of 16,384 words; this one takes less than one.
     """
 
-    def __init__(self, cfg: FusedAdamConfig, params: Iterable[Tensor]) -> None:
+    def __init__(
+        self, cfg: FusedAdamConfig, params: Iterable[Tensor] | Iterable[dict[str, Any]]
+    ) -> None:
         super().__init__(cfg, params)
         fuse(self)
 

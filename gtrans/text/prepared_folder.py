@@ -244,8 +244,7 @@ def recorded_word_pieces(data_dir: str | Path) -> WordPieces:
     state = read_state(folder).get("bert")
     if state is None:
         raise GtransError(
-            f"'{folder}' holds no subwords of a BERT; run its 'gtrans prepare' again with "
-            "--bert."
+            f"'{folder}' holds no subwords of a BERT; run its 'gtrans prepare' again with --bert."
         )
     pieces = WordPieces(state["name"])
     if pieces.fingerprint != state["tokenizer"]:

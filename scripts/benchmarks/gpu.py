@@ -376,15 +376,35 @@ def _gib(row: Row) -> str:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of this benchmark alone."""
     add = parser.add_argument
-    add("--documents", type=Path, metavar="FILE",
+    add(
+        "--documents",
+        type=Path,
+        metavar="FILE",
         help="gzipped text whose sentence lengths are decoded, an empty line between documents "
-        "(default: made-up lengths)")
-    add("--document-count", type=int, default=200, metavar="N",
-        help="only the first N of them (default: %(default)s)")
-    add("--seconds", type=float, default=1.5, metavar="N",
-        help="least time of a cell (default: %(default)s)")
-    add("--parts", nargs="+", choices=list(PARTS), default=list(PARTS), metavar="PART",
-        help=f"{', '.join(PARTS)} (default: all, in this order)")
+        "(default: made-up lengths)",
+    )
+    add(
+        "--document-count",
+        type=int,
+        default=200,
+        metavar="N",
+        help="only the first N of them (default: %(default)s)",
+    )
+    add(
+        "--seconds",
+        type=float,
+        default=1.5,
+        metavar="N",
+        help="least time of a cell (default: %(default)s)",
+    )
+    add(
+        "--parts",
+        nargs="+",
+        choices=list(PARTS),
+        default=list(PARTS),
+        metavar="PART",
+        help=f"{', '.join(PARTS)} (default: all, in this order)",
+    )
 
 
 BENCHMARK = Benchmark(

@@ -85,7 +85,7 @@ def dataset_of(documents: list[Document], dictionary: Any) -> DocumentDataset:
             side += [torch.cat([pair[number], end]) for pair in document]
             side.append(end)
     examples = ExampleBuilder(marks_of(dictionary)[0], DocumentUnit(512))
-    units = document_units(*(side.sizes for side in sides), examples.unit, "text")
+    units = document_units(sides[0].sizes, sides[1].sizes, examples.unit, "text")
     return DocumentDataset(*sides, units, examples)
 
 

@@ -25,6 +25,8 @@ needs_snakemake = pytest.mark.skipif(
     find_spec("snakemake") is None, reason="the extra `experiments` is not installed"
 )
 NOT_AT_TINY = {"fusion-T5", "bert-context-T5.2"}
+
+
 def plan(*tables: str, **request: Any) -> Plan:
     return Plan({"scale": "tiny", "tables": tables, **request})
 

@@ -61,13 +61,27 @@ CHUNK, BEAM = 100, 5
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gtrans analyse cost``."""
     files = parser.add_argument_group("files")
-    files.add_argument("--path", required=True, nargs="+", metavar="[LABEL=]CKPT",
-        help="checkpoints; training makes no difference to their cost")
-    files.add_argument("--data", metavar="DIR",
-        help="data folder that they were trained with (default: what each checkpoint carries)")
+    files.add_argument(
+        "--path",
+        required=True,
+        nargs="+",
+        metavar="[LABEL=]CKPT",
+        help="checkpoints; training makes no difference to their cost",
+    )
+    files.add_argument(
+        "--data",
+        metavar="DIR",
+        help="data folder that they were trained with (default: what each checkpoint carries)",
+    )
     text = parser.add_argument_group("texts")
-    text.add_argument("--lengths", nargs="+", type=int, default=list(LENGTHS), metavar="N",
-        help=f"tokens of a text: multiples of {CHUNK}, or fewer (default: 100 200 500 1000)")
+    text.add_argument(
+        "--lengths",
+        nargs="+",
+        type=int,
+        default=list(LENGTHS),
+        metavar="N",
+        help=f"tokens of a text: multiples of {CHUNK}, or fewer (default: 100 200 500 1000)",
+    )
     add_device(parser.add_argument_group("size"))
     add_figure(parser)
 

@@ -47,16 +47,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     files = parser.add_argument_group("files")
     files.add_argument("--path", required=True, metavar="CKPT", help="checkpoint")
     add_read(files)
-    files.add_argument("--out", required=True, metavar="DIR",
-        help="folder for the pictures; made if missing")
+    files.add_argument(
+        "--out", required=True, metavar="DIR", help="folder for the pictures; made if missing"
+    )
     what = parser.add_argument_group("what is drawn")
-    what.add_argument("--unit", type=int, default=1, metavar="N",
+    what.add_argument(
+        "--unit",
+        type=int,
+        default=1,
+        metavar="N",
         help="number of the unit in the split: a document, a piece of a long one, or the window of "
-        "a sentence, as the model reads it (default: %(default)s)")
-    what.add_argument("--sentences", metavar="A-B",
-        help="only what the sentences A to B of the unit attend to")
-    what.add_argument("--kinds", nargs="+", choices=KINDS,
-        help="only these kinds of attention (default: all)")
+        "a sentence, as the model reads it (default: %(default)s)",
+    )
+    what.add_argument(
+        "--sentences", metavar="A-B", help="only what the sentences A to B of the unit attend to"
+    )
+    what.add_argument(
+        "--kinds", nargs="+", choices=KINDS, help="only these kinds of attention (default: all)"
+    )
     add_device(parser.add_argument_group("size"))
 
 
@@ -402,9 +410,7 @@ def write_gallery(maps: Sequence[Map], folder: Path, title: str, text: str) -> N
             draw_map, one.weights.mean(0).numpy(), one.queries, one.keys, one.title
         )
         safe = html.escape(one.title)
-        figures.append(
-            f'<figure><img src="{one.name}.svg" alt="{safe}" loading="lazy"></figure>\n'
-        )
+        figures.append(f'<figure><img src="{one.name}.svg" alt="{safe}" loading="lazy"></figure>\n')
     numbers = json.dumps([as_json(one) for one in maps], ensure_ascii=False)
     page = _PAGE.format(
         title=html.escape(title),

@@ -42,10 +42,19 @@ PARTS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gtrans analyse scores``."""
-    parser.add_argument("--path", required=True, nargs="+", metavar="[LABEL=]FILE",
-        help="JSON files with scores; FILE:SYSTEM for one of several systems")
-    parser.add_argument("--by", required=True, choices=PARTS,
-        help="length: of sentences; position: of a sentence in its document")
+    parser.add_argument(
+        "--path",
+        required=True,
+        nargs="+",
+        metavar="[LABEL=]FILE",
+        help="JSON files with scores; FILE:SYSTEM for one of several systems",
+    )
+    parser.add_argument(
+        "--by",
+        required=True,
+        choices=PARTS,
+        help="length: of sentences; position: of a sentence in its document",
+    )
     parser.add_argument("--baseline", metavar="LABEL", help="also draw the differences from it")
     add_figure(parser)
 
@@ -60,10 +69,7 @@ def run(args: argparse.Namespace) -> None:
     check_figure(args, [one.path for one in read])
     title = title_of(list(dict.fromkeys(one.label for one in read)))
     panels = by_part(read, args.by, args.baseline)
-    files = [
-        {"label": one.label, "path": str(one.path), "system": one.system}
-        for one in read
-    ]
+    files = [{"label": one.label, "path": str(one.path), "system": one.system} for one in read]
     write(args, Figure(title, tuple(panels), {"files": files}))
 
 
@@ -138,9 +144,7 @@ def read_scores(argument: str) -> Scores:
     return Scores(label or system or path.name.removesuffix(".json"), path, content, chosen)
 
 
-def by_part(
-    read: Sequence[Scores], part: str, baseline: str | None
-) -> Iterator[Panel]:
+def by_part(read: Sequence[Scores], part: str, baseline: str | None) -> Iterator[Panel]:
     """Scores by one of :data:`PARTS`, and with a ``baseline`` the differences from it.
 
     Seeds of a model (files with one label) are a mean; their differences are taken seed by seed,

@@ -191,6 +191,7 @@ def cross_plans(
         GtransError: a target has more sentences than its source.
     """
     size, plans = (target.tokens, source.tokens), {}
+    chosen: Ints | None
     for kind in kinds:
         if kind == "group":
             query, key = Segments.of(target.sentence_lengths), Segments.of(source.sentence_lengths)
