@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from fairseq.data import data_utils
-from support.tiny_bert import another_bert
+from support.tiny_bert import another_bert, write_bert
 from support.tiny_models import Finished, TinyWorld
 
 from gtrans.cli import main
@@ -104,6 +104,36 @@ def test_the_stream_is_aligned_line_by_line(world: BertWorld) -> None:
     assert state["bert"] == {"name": str(world.bert), "tokenizer": pieces.fingerprint}
 
 
+@pytest.mark.long
+def test_prepared_again_nothing_is_made_and_another_bert_only_its_stream(
+    world: BertWorld, repo: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data = shutil.copytree(world.data, tmp_path / "data")
+    before = (data / "test.en-de.en.bert.bin").read_bytes()
+    assert prepare(world.tiny.text, data, "--bert", str(world.bert)) == 0
+    assert ": started" not in capfd.readouterr().err
+    other = write_bert(repo, tmp_path / "other", vocabulary=80)
+    assert prepare(world.tiny.text, data, "--bert", str(other)) == 0
+    said = capfd.readouterr().err
+    assert "bert test: input or option changed, repeated" in said
+    assert "encode test: finished earlier, skipped" in said
+    assert (data / "test.en-de.en.bert.bin").read_bytes() != before
+    # Without --bert it is taken away again.
+    assert prepare(world.tiny.text, data) == 0
+    assert not list(data.glob("*.bert.*"))
+    assert json.loads((data / "prepare.json").read_text())["bert"] is None
+
+
+@pytest.mark.long
+def test_a_test_set_prepared_by_reuse_has_the_same_pieces(world: BertWorld, tmp_path: Path) -> None:
+    assert main(
+        ["prepare", "--source-lang", "en", "--target-lang", "de", "--test",
+         str(world.tiny.text / "test"), "--reuse", str(world.data), "--out", str(tmp_path / "d")]
+    ) == 0  # fmt: skip
+    name = "test.en-de.en.bert.bin"
+    assert (tmp_path / "d" / name).read_bytes() == (world.data / name).read_bytes()
+
+
 # ---- BERT as context -----------------------------------------------------------------------------
 
 
@@ -122,6 +152,41 @@ def test_bert_is_in_no_checkpoint_and_its_output_is_kept(world: BertWorld, conte
     assert sorted((world.data / "bert-features").rglob("*.safetensors")) == sorted(shards)
     second = torch.load(again, weights_only=True)["model"]
     assert all(torch.equal(tensor, second[name]) for name, tensor in state["model"].items())
+
+
+@pytest.mark.long
+def test_text_and_split_are_translated_alike(
+    world: BertWorld, context: Path, tmp_path: Path
+) -> None:
+    assert world.translate(context, tmp_path / "text.de") == 0
+    lines = (tmp_path / "text.de").read_text(encoding="utf-8").split("\n")
+    source = (world.tiny.text / "test.en").read_text(encoding="utf-8").split("\n")
+    assert [bool(line) for line in lines] == [bool(line) for line in source]
+    assert main(
+        ["translate", "--path", str(context), "--data", str(world.data), "--cpu", "--split",
+         "test", "--output", str(tmp_path / "split.de"), "--beam", "2", "--max-len-a", "0",
+         "--max-len-b", "4"]
+    ) == 0  # fmt: skip
+    assert (tmp_path / "split.de").read_text() == (tmp_path / "text.de").read_text()
+    done = world.tiny.run.succeed(
+        "generate", world.data, "--user-dir", "gtrans", "--task", "document_translation",
+        "--path", context, "--beam", "2", "--max-len-b", "4", "--max-tokens", "4000", "--cpu",
+    )  # fmt: skip
+    assert len(done.lines("D")) == sum(map(bool, source))
+
+
+def test_features_are_measured_once(world: BertWorld, context: Path, tmp_path: Path) -> None:
+    """Before the first update; a run that goes on, on other data too, keeps what it has."""
+    first = torch.load(context, weights_only=True)["model"]
+    assert not first["whitening.map"].equal(torch.eye(len(first["whitening.mean"])))
+    saved = shutil.copytree(context.parent, tmp_path / "saved")
+    other = "--train-subset", "valid", "--reset-dataloader", "--max-update", "6"
+    done = world.attempt(world.data, saved, *world.start, *other)
+    assert done.status == 0, done.stderr
+    second = torch.load(saved / "checkpoint_last.pt", weights_only=True)["model"]
+    assert not all(torch.equal(tensor, second[name]) for name, tensor in first.items())
+    for name in ("mean", "map", "of"):
+        assert torch.equal(first[f"whitening.{name}"], second[f"whitening.{name}"])
 
 
 def test_interactive_is_refused_and_says_what_to_do(world: BertWorld, context: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import io
 import os
 import pickle
 import re
@@ -9,12 +11,15 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 import torch
 from fairseq import checkpoint_utils
+from fairseq.distributed.utils import _split_tensors_from_obj
+from fairseq.logging import metrics
 from support.runs import log_of, train, updates
 
-from gtrans.checkpoints.reading import read_checkpoint, write_checkpoint
+from gtrans.checkpoints.reading import read_checkpoint, register_safe_globals, write_checkpoint
 from gtrans.errors import GtransError
 
 if TYPE_CHECKING:
@@ -37,6 +42,69 @@ def test_a_run_writes_plain_data_only(trained: Path) -> None:
 
 
 # ------------------------------------------------------------------ safe classes
+
+
+@pytest.fixture
+def safe_globals() -> Any:
+    """No class is allowed at first; what other tests have allowed is restored."""
+    allowed = torch.serialization.get_safe_globals()
+    torch.serialization.clear_safe_globals()
+    yield
+    torch.serialization.clear_safe_globals()
+    torch.serialization.add_safe_globals(allowed)
+
+
+def bleu_meters() -> dict[str, Any]:
+    """What stock validation with ``--eval-bleu`` leaves in a checkpoint."""
+    metrics.reset()
+    with metrics.aggregate("valid"):
+        metrics.log_scalar("_bleu_counts", np.array([9, 5, 3, 1]))
+        metrics.log_scalar("_bleu_sys_len", np.int64(12))
+        metrics.log_scalar("loss", np.float32(1.5), np.float64(2.0))
+    state = dict(metrics.state_dict())
+    metrics.reset()
+    return state
+
+
+@pytest.mark.usefixtures("safe_globals")
+def test_each_safe_class_is_needed(trained: Path, tmp_path: Path) -> None:
+    """Nothing is allowed that neither older nor stock checkpoints nor resuming needs."""
+    last = trained / "checkpoint_last.pt"
+    in_flight = _split_tensors_from_obj(checkpoint_utils.load_checkpoint_to_cpu(last), [])
+    torch.serialization.clear_safe_globals()  # reading has allowed them
+    files = []
+    for value in (in_flight, bleu_meters(), {"args": argparse.Namespace(arch="transformer")}):
+        files.append(tmp_path / f"{len(files)}.pt")
+        torch.save(value, files[-1])
+        with pytest.raises(pickle.UnpicklingError):
+            torch.load(files[-1])
+    unsafe = torch.serialization.get_unsafe_globals_in_checkpoint
+    found = {name for file in files for name in unsafe(file)}
+    register_safe_globals()
+    for file in files:
+        assert unsafe(file) == []
+        torch.load(file)
+    allowed = {
+        entry[1] if isinstance(entry, tuple) else f"{entry.__module__}.{entry.__qualname__}"
+        for entry in torch.serialization.get_safe_globals()
+    }
+    extra = {name for name in allowed - found if not name.startswith("numpy.dtypes.")}
+    assert found <= allowed
+    assert extra == {f"numpy.core.multiarray.{name}" for name in ("scalar", "_reconstruct")}
+
+
+@pytest.mark.usefixtures("safe_globals")
+def test_numbers_of_numpy_one() -> None:
+    """Numpy 1 wrote other names for the same functions."""
+    value = {"best_loss": np.float64(1.5), "n": np.int64(3), "counts": np.array([1.0, 2.0])}
+    buffer = io.BytesIO()
+    torch.save(value, buffer, _use_new_zipfile_serialization=False)
+    old = buffer.getvalue().replace(b"numpy._core.multiarray", b"numpy.core.multiarray")
+    assert old != buffer.getvalue()
+    register_safe_globals()
+    loaded = torch.load(io.BytesIO(old))
+    assert loaded["best_loss"] == 1.5 and loaded["n"] == 3
+    assert loaded["counts"].tolist() == [1.0, 2.0]
 
 
 # ---------------------------------------------------------------------- refusals

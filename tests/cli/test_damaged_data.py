@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from support.runs import PLUGIN, refusal
+from support.runs import PLUGIN, refusal, train
+
+from gtrans.cli import main
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
@@ -68,4 +70,22 @@ def test_validation_refuses(damage: str, tiny: TinyWorld, data: Path) -> None:
     assert message in refusal(done)
 
 
-# ---- prepare.json ------------------------------------------------------------------------------
+def test_other_commands_refuse(
+    tiny: TinyWorld, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damaged, message = DAMAGES["an unknown id"]
+    damaged(data)
+    model = ("--path", str(tiny.checkpoints["document"]), "--data", str(data))
+    output = tmp_path / "out"
+    assert main(["translate", *model, "--split", "valid", "--output", str(output), "--cpu"]) == 1
+    assert message in capsys.readouterr().err.splitlines()[-1]
+    assert not output.exists()
+    subset = ("--gen-subset", "valid", "--path", tiny.checkpoints["document"], "--cpu")
+    assert message in refusal(tiny.run("generate", data, *PLUGIN, *subset))
+    # These two compare the digest of the file, which also tells of a word replaced by another.
+    changed = f"{SIDE}.bin: it is not the file that `gtrans prepare` wrote"
+    assert main(["show", str(data)]) == 1
+    assert changed in capsys.readouterr().err
+    patience = ("--patience", "1", "--train-subset", "valid")
+    assert changed in refusal(train(tiny.run, data, tmp_path / "run", *patience, updates=1))
+    assert not (tmp_path / "run").exists() or not list((tmp_path / "run").glob("*.pt"))

@@ -87,3 +87,23 @@ def test_the_standard_output_on_a_full_disk(tiny: TinyWorld, form: tuple[str, ..
         "gtrans: error: the standard output: cannot be written (the disk is full); name another "
         "file, or make room.\n"
     )
+
+
+@pytest.mark.long
+def test_a_preparation_goes_on_when_there_is_room(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [
+        *("prepare", "--source-lang", "en", "--target-lang", "de", "--bpe-merges", "50"),
+        *("--train", str(tiny.text / "test"), "--out", str(tmp_path / "data")),
+    ]
+    for size in (300, 1000):
+        with largest_file(size):
+            assert main(command) == 1
+        line = capsys.readouterr().err.splitlines()[-1]
+        assert line.startswith("gtrans: error: ") and "File too large" in line.replace(
+            "the file is too large", "File too large"
+        )
+        assert not [name for name in files(tmp_path) if name.endswith(".tmp")]
+    assert main(command) == 0
+    assert main(["show", str(tmp_path / "data")]) == 0

@@ -65,6 +65,14 @@ def test_one_set_of_lines_per_sentence(tiny: TinyWorld, model: str, options: tup
     assert "nan" not in done.stdout.lower().split()
 
 
+def test_the_unit_comes_from_the_checkpoint(tiny: TinyWorld):
+    documents, sentences = len(tiny.source()), len(tiny.pieces("en"))
+    for model, units in (("document", documents), ("sentence", sentences)):
+        # The flag of the command line does not count.
+        done = generate(tiny, *SHORT, "--unit", "sentence", model=model)
+        assert f"test en-de: {units} units, {sentences} sentences" in done.stdout + done.stderr
+
+
 def test_n_best(tiny: TinyWorld):
     count = len(tiny.pieces("en"))
     done = generate(tiny, "--beam", "3", "--nbest", "2", "--max-len-b", "6")

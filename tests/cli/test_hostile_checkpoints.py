@@ -69,6 +69,10 @@ DAMAGES: dict[str, tuple[Damage, str, tuple[str, ...]]] = {
         entry("task_state.identity.languages", ["../../x", "de"]), "its identity is damaged",
         ("translate", "show"),
     ),
+    "files that leave a folder": (
+        entry("task_state.identity.preparation.files", {"../x": torch.zeros(1)}),
+        "its identity is damaged", ("translate",),
+    ),
     "an unknown model": (entry("cfg.model._name", "mars"), "knows no model", BUILD_A_MODEL),
     "an unknown unit": (entry("cfg.task.unit", "paragraph"), "paragraph", ("translate",)),
     "another type": (entry("cfg.task.max_doc_tokens", "many"), "many", ("translate",)),
@@ -145,3 +149,52 @@ def test_a_run_does_not_go_on(
     options = ("--max-tokens", "1024", "--seed", "1")
     assert str(path) in refusal(train(tiny.run, tiny.data, tmp_path, *options, updates=13))
     assert path.read_bytes() == before
+
+
+def test_finite_parameters_with_scores_that_are_not(
+    state: Callable[[], State], refused: Any, tmp_path: Path
+) -> None:
+    """Parameters that are so large that the model computes NaN."""
+    huge = state()
+    for tensor in huge["model"].values():
+        tensor.fill_(3e38)
+    torch.save(huge, tmp_path / "checkpoint.pt")
+    refused(BUILD_A_MODEL, "probabilities are not finite (NaN)")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("flag", "names"),
+    [
+        ("--init-from", ("not a number", "identity a list", "another shape")),
+        ("--restore-file", ("not a number", "another shape")),
+        ("--finetune-from-model", ("not a number", "a parameter too few")),
+    ],
+)
+def test_training_does_not_start(
+    flag: str, names: tuple[str, ...], tiny: TinyWorld, state: Callable[[], State], tmp_path: Path
+) -> None:
+    path = tmp_path / "checkpoint.pt"
+    for name in names:
+        damage, message, _ = DAMAGES[name]
+        damage(broken := state())
+        torch.save(broken, path)
+        line = refusal(train(tiny.run, tiny.data, tmp_path / "run", flag, path, updates=13))
+        assert str(path) in line, (name, line)
+        assert message.split()[0] in line or flag == "--init-from", (name, line)
+        assert not list((tmp_path / "run").glob("*.pt")), name
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("command", ["generate", "validate", "interactive"])
+def test_stock_commands(
+    command: str, tiny: TinyWorld, state: Callable[[], State], tmp_path: Path
+) -> None:
+    path = tmp_path / "checkpoint.pt"
+    options: tuple[Any, ...]
+    options = ("--user-dir", "gtrans", "--task", "document_translation", "--path", path, "--cpu")
+    options += () if command == "interactive" else ("--max-tokens", "999")
+    DAMAGES["not a number"][0](broken := state())
+    torch.save(broken, path)
+    line = refusal(tiny.run(command, tiny.data, *options, stdin="a\n\n"))
+    assert line.startswith("the checkpoint: ") and "holds NaN or infinite numbers" in line

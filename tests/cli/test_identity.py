@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from support.contract import Case, build
 from support.folders import binarised_again
 from support.suites import one_in
 from support.tiny_models import TINY
 
-from gtrans.checkpoints.identity import ModelIdentity
+from gtrans.checkpoints.identity import STATE, ModelIdentity
 from gtrans.checkpoints.reading import read_checkpoint, write_checkpoint
 from gtrans.cli import main
 
@@ -124,6 +125,59 @@ def test_models_of_different_units_do_not_decode_together(
     assert f"with --unit {order[1]}, not {order[0]} as the other models" in line
 
 
+def without_identity(path: Path, target: Path) -> Path:
+    """The checkpoint as early versions wrote it."""
+    state = read_checkpoint(path)
+    del state["task_state"][STATE]
+    write_checkpoint(state, target)
+    return target
+
+
+def test_an_early_checkpoint_says_that_its_identity_is_unknown(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = without_identity(tiny.checkpoints["document"], tmp_path / "old.pt")
+    command = ["translate", "--path", old, "--input", tiny.text / "test.en", *FAST, "--output"]
+    line = refusal([*command, tmp_path / "none"], capsys)
+    assert f"{old}: identity unknown" in line and "(`--data`)" in line
+    text = translated(tiny, old, tmp_path / "old.de", "--data", tiny.data)
+    assert "identity unknown" in capsys.readouterr().err
+    assert text == translated(tiny, tiny.checkpoints["document"], tmp_path / "new.de")
+    done = generate(tiny, tiny.data, old)
+    assert done.status == 0 and "identity unknown" in done.stderr
+
+
+def test_models_of_other_preparations_do_not_decode_together(
+    tiny: TinyWorld, tmp_path: Path
+) -> None:
+    """Also where the data folder has no preparation to compare them with."""
+    folder = shutil.copytree(tiny.data, tmp_path / "bare")
+    (folder / "prepare.json").unlink()
+    state = read_checkpoint(tiny.checkpoints["other"])
+    files = state["task_state"][STATE]["preparation"]["files"]
+    files["codes.bpe"] = files["codes.bpe"][:-4].clone()
+    write_checkpoint(state, tmp_path / "changed.pt")
+    done = generate(tiny, folder, f"{tiny.checkpoints['document']}:{tmp_path / 'changed.pt'}")
+    assert done.status != 0
+    assert "other preparation (codes.bpe)" in done.stderr.strip().split("\n")[-1]
+
+
+def test_the_other_commands_need_no_data_folder_either(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tiny.checkpoints["document"])
+    sides = ["--src", str(tiny.text / "test.en"), "--ref", str(tiny.text / "test.de")]
+    found = []
+    for data in ([], ["--data", str(tiny.data)]):
+        capsys.readouterr()
+        assert main(["cxmi", "--path", path, *data, *sides, "--json", "--cpu"]) == 0
+        found.append(capsys.readouterr().out)
+        sets = str(next((tiny.text / "contrastive").glob("*.jsonl")))
+        assert main(["contrast", "--path", path, *data, "--set", sets, "--json", "--cpu"]) == 0
+        found.append(capsys.readouterr().out)
+    assert found[:2] == found[2:]
+
+
 # ---- what is made from checkpoints -----------------------------------------------------------
 
 
@@ -170,6 +224,44 @@ def test_parameters_are_not_taken_row_by_row_from_another_vocabulary(
     assert done.status != 0 and f"GtransError: {flag}" in line
     assert "it has other source vocabulary (symbol 4 is" in line and "--init-from maps" in line
     assert not list((tmp_path / "saved").glob("*.pt"))
+
+
+def test_an_average_is_of_one_model_and_stays_one(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document, other, sentence = (
+        tiny.checkpoints[name] for name in ("document", "other", "sentence")
+    )
+    target = tmp_path / "mean.pt"
+    line = refusal(["average", "--output", target, document, sentence], capsys)
+    assert f"{sentence} and {document} do not belong together: --unit sentence, not" in line
+    assert not target.exists()
+    assert main(["average", "--output", str(target), str(document), str(other)]) == 0
+    assert "identity unknown" not in capsys.readouterr().err
+    translated(tiny, target, tmp_path / "mean.de")
+    state = read_checkpoint(document)
+    words = ModelIdentity.of_checkpoint(state, document)
+    assert words is not None
+    state["task_state"][STATE]["target"] = state["task_state"][STATE]["source"]
+    state["task_state"][STATE]["source"] = {
+        **state["task_state"][STATE]["target"], "added": ["[xx]"],
+    }  # fmt: skip
+    write_checkpoint(state, tmp_path / "changed.pt")
+    line = refusal(["average", "--output", target, document, tmp_path / "changed.pt"], capsys)
+    assert "source vocabulary" in line
+
+
+def test_what_a_model_is_made_from_is_what_was_there_when_it_was_made(
+    tiny: TinyWorld, tmp_path: Path
+) -> None:
+    """A data folder that is prepared anew, or removed, does not concern a training in progress."""
+    folder = shutil.copytree(tiny.data, tmp_path / "data")
+    built = build(Case("gtransformer_tiny", "document"), folder)
+    before = ModelIdentity.of_state(built.task.state_dict(), "x.pt")
+    other_merges(folder)
+    assert ModelIdentity.of_state(built.task.state_dict(), "x.pt") == before
+    shutil.rmtree(folder)
+    assert ModelIdentity.of_state(built.task.state_dict(), "x.pt") == before
 
 
 def test_a_checkpoint_to_restore_has_to_be_there(tiny: TinyWorld, tmp_path: Path) -> None:

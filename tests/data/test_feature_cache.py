@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
 import time
 from pathlib import Path
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -80,3 +83,27 @@ def test_no_cache(tmp_path: Path) -> None:
     cache.flush()
     assert cache.get([entry(1)[0]]) == [None]
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
+@pytest.mark.parametrize("call", ["mkdir", "fsync", "replace"])
+def test_what_cannot_be_written_is_one_warning(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    number: int,
+    call: str,
+):
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    kept = cache(tmp_path)
+    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
+        patch.setattr(os, call, fail)
+        for one in range(3):
+            kept.put(dict([entry(one)]))
+            kept.flush()
+    assert len(caplog.records) == 1
+    assert "other features are computed every time" in caplog.text
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert kept.get([entry(0)[0]]) == [None]
