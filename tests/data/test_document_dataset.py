@@ -212,3 +212,11 @@ def test_a_sentence_that_is_too_long_for_a_model_is_found_before_the_search() ->
     data.check_lengths((40, 40), "x")
     with pytest.raises(GtransError, match="32 tokens, but the model has learned only 20"):
         data.check_lengths((20, 20), "x")
+
+
+def test_a_document_that_fits_stays_whole() -> None:
+    """Cutting it anew would only take context away."""
+    data = recut_dataset([3] * 6, 30)
+    for epoch in range(1, 20):
+        data.set_epoch(epoch)
+        assert data.units.current.begin.tolist() == [0]

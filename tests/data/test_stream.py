@@ -276,3 +276,18 @@ def test_tried_again_dummy_and_failed_batches_are_no_progress():
     for number in (4, 5):  # batch 3 is lost, and its documents go on all the same
         world.step(number)
         check(world, number)
+
+
+def test_validation_leaves_the_memories_of_training_alone():
+    world = World()
+    world.step(0)
+    entering = world.criterion.seen
+    for batch in world.batches:
+        world.task.valid_step(batch, world.model, world.criterion)
+    # With what training has left, nothing had to be read again.
+    read: list[int] = []
+    original = world.dataset.before
+    world.dataset.before = lambda run: (read.append(1), original(run))[1]
+    world.step(1)
+    assert not read and entering[-1] is not None and entering[-1].entering is not None
+    check(world, 1)

@@ -259,3 +259,11 @@ def test_no_sentence_of_a_document_repeats_itself(vocabulary: Any, size: int) ->
     # The untrained model repeats itself, so the option has done something.
     words = [s.tokens[:-1] for of_row in free for h in of_row for s in h.sentences]
     assert any(len(set(found)) < len(found) for found in (ngrams(w, size) for w in words))
+
+
+def test_an_ensemble_of_a_model_with_itself_is_the_model() -> None:
+    model = _shared_model()
+    search = DocumentSearch(BOTH, SearchOptions(beam=2, max_len_a=1, max_len_b=3))
+    one = translate_rows(search, [model], batch_of([[3, 4]]))[0]
+    two = translate_rows(search, [model, model], batch_of([[3, 4]]))[0]
+    assert [h.tokens for h in one] == [h.tokens for h in two]

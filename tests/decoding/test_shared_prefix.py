@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from gtrans.models.flat_transformer import FlatTransformer
 from gtrans.models.gtrans_fusion import GtransFusion
 from gtrans.models.gtransformer import GTransformer
 from gtrans.models.memory_transformer import MemoryTransformer
+from gtrans.modules.group_attention import Segments, attention_plan
 
 
 @pytest.mark.parametrize("unit", ["document", "sentence", "window"])
@@ -92,3 +94,11 @@ def test_every_system_scores_candidates_together_as_alone(
     for document, scores in zip(documents, together, strict=True):
         assert score_documents([made], task, [document]) == [pytest.approx(scores, abs=1e-5)]
     assert together[0] != pytest.approx(together[2], abs=1e-3)
+
+
+def test_segments_that_only_add_up_do_not_cover_the_tokens() -> None:
+    # A key that two queries share, and one that nobody sees: as many as there are tokens.
+    queries = Segments(np.array([0, 1]), np.array([1, 1]))
+    keys = Segments(np.array([0, 0]), np.array([1, 1]))
+    assert attention_plan(queries, queries, (2, 2))["consecutive"]
+    assert not attention_plan(queries, keys, (2, 2))["consecutive"]

@@ -10,12 +10,15 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support.mixed_documents import (
     HTML,
     MARKDOWN,
     RUNNING,
     TEXT,
     tree_of,
+    tree_of_docx,
     write_docx,
     write_mixed,
 )
@@ -90,6 +93,23 @@ def test_the_tree_stays(tmp_path: Path, change: Callable[[list[str]], list[str]]
         copy.write_bytes(by_words(change, file))
         assert tree_of(copy) == tree_of(path), place
         assert {note.kind for note in file.notes if "alternative" not in note.detail} <= {MOVED}
+
+
+WORDS = st.lists(
+    st.text("aB1.,*_`[]<>&#|~$!\\-+=:()\"'é字{}^/\uffff", min_size=1, max_size=6), min_size=1
+)
+
+
+@settings(max_examples=15)
+@given(st.lists(WORDS, min_size=1, max_size=4))
+def test_any_translation_keeps_the_tree_of_word(
+    tmp_path_factory: pytest.TempPathFactory, words: list[list[str]]
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.docx"
+    write_docx(path)
+    file = read(path)
+    found = [" ".join(words[n % len(words)]) for n in range(len(file.sentences[0]))]
+    assert tree_of_docx(file.translated([found], " ")) == tree_of_docx(path.read_bytes())
 
 
 def test_what_did_not_change_is_written_as_it_was(tmp_path: Path) -> None:

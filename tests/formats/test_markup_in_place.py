@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import zipfile
 from collections.abc import Callable
 from io import BytesIO
@@ -507,13 +508,32 @@ def test_html_is_written_in_its_charset(tmp_path: Path) -> None:
         assert read(tmp_path / "a.html", page).sentences == [["It é."]]
 
 
+def liar(size: int) -> bytes:
+    """A file that says of a part of 80 MB that it has another size."""
+    contents = bytearray(word(f"<w:p>{run('Go')}</w:p>{' ' * 80_000_000}"))
+    contents[(place := contents.rfind(b"PK\x01\x02") + 24) : place + 4] = size.to_bytes(4, "little")
+    return bytes(contents)
+
+
 @pytest.mark.parametrize(
     "contents",
-    [b"", b"no archive", b"PK\x03\x04broken", word("<w:p/>\uffff")],
+    [
+        lambda: b"",
+        lambda: b"no archive",
+        lambda: b"PK\x03\x04broken",
+        lambda: word("<w:p/>\uffff"),
+        lambda: word("<w:p/>", zipfile.ZIP_STORED).replace(b"<w:p/>", b"<w:q/>"),
+        lambda: liar(10),
+    ],
 )
-def test_a_damaged_file_of_word_is_one_line(tmp_path: Path, contents: bytes) -> None:
+def test_a_damaged_file_of_word_is_one_line(tmp_path: Path, contents: Callable[[], bytes]) -> None:
     with pytest.raises(GtransError, match="is no DOCX file, or damaged"):
-        read(tmp_path / "a.docx", contents)
+        read(tmp_path / "a.docx", contents())
+
+
+def test_a_file_of_word_that_unpacks_to_gigabytes_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(GtransError, match="unpacks to more than 1 GiB"):
+        read(tmp_path / "a.docx", liar(2_000_000_000))
 
 
 @pytest.mark.parametrize(
@@ -528,3 +548,30 @@ def test_a_damaged_file_of_word_is_one_line(tmp_path: Path, contents: bytes) -> 
 )  # fmt: skip
 def test_what_is_no_text_stays(tmp_path: Path, name: str, text: str, expected: str) -> None:
     assert written(read(tmp_path / name, text), backwards) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<div>" * 10_000 + "Go home" + "</div>" * 10_000,
+        "<b>go home " * 10_000 + "</b>" * 10_000,
+        "x<sup>y " * 10_000 + "</sup>" * 10_000,
+        "<ul><li><div>" + "<b>" * 5_000 + "<li>go home</li>" * 5_000,
+        "{{" * 10_000 + "go",
+        " ".join(f"<a href=x>w{n}</a>" if n % 2 else f"w{n}." for n in range(8000)),
+    ],
+)
+def test_time_grows_with_the_length_of_a_page(tmp_path: Path, text: str) -> None:
+    file = read(tmp_path / "a.html", text)
+    begin = time.process_time()
+    written(file, str.upper)
+    assert time.process_time() - begin < 6  # 2 here; with the square it was 30 and more
+
+
+def test_blocks_deep_inside_each_other_are_translated_or_told(tmp_path: Path) -> None:
+    for text in ("> " * 60 + "Go home\n", "".join(f"{'  ' * n}- Go home\n" for n in range(40))):
+        file = read(tmp_path / "a.md", text)
+        assert written(file, str.upper) == text.replace("Go home", "GO HOME") and not file.notes
+    file = read(tmp_path / "a.md", "Go\n\n" + "> " * 120 + "Go home\n")
+    assert written(file, str.upper).startswith("GO\n")
+    assert told(file) == [f"{file.path}:3: not translated: it is nested too deep"]

@@ -18,12 +18,13 @@ from support.untrained import task_for, untrained
 from torch import Tensor
 
 from gtrans.cli import main
+from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy
 from gtrans.errors import GtransError
 from gtrans.lab.analyses.fusion import fusion_weights
 from gtrans.lab.analyses.maps import Axis, UnitText, attention_maps, of_sentences, unit_text
 from gtrans.lab.analyses.memory import Gain, MemoryGain, add_gains, gain_figure, random_memories
 from gtrans.lab.attention import Location, Measurements, Opening, Spread, watched
-from gtrans.lab.gradients import Distances, Reach, add_gradients
+from gtrans.lab.gradients import Distances, Reach, add_gradients, layer_gradients
 from gtrans.lab.runs import runs_of
 from gtrans.models.bert_context_transformer import BertContextConfig, BertContextTransformer
 from gtrans.models.concat_transformer import ConcatTransformer, ConcatTransformerConfig
@@ -40,6 +41,7 @@ SIZES: dict[str, Any] = {
     "encoder_attention_heads": 2, "decoder_attention_heads": 2,
 }  # fmt: skip
 GLOBAL = {f"{side}_global_layers": 1 for side in ("encoder", "decoder", "cross")}
+GROUP = dict.fromkeys(GLOBAL, 0)
 # Three sentences on both sides.
 SOURCE = torch.tensor([[BOS, A, B, EOS, BOS, C, EOS, BOS, B, EOS]])
 READ = torch.tensor([[BOS, C, EOS, BOS, A, A, EOS, BOS, B]])
@@ -192,6 +194,75 @@ def test_gradients_are_those_of_the_embedded_words() -> None:
     # Words of target sentences 2 and 1 see source sentences two back: 0; and none.
     assert reach.words["source", 2] == 4
     assert reach.mean("source", 2) == pytest.approx(sum(norms) / 4, rel=1e-4)
+
+
+def gradient_of(model: Any, net_input: Any, parameters: list[Tensor]) -> list[Tensor]:
+    """The direction of the gradient, of length 1."""
+    logits = model(**net_input)[0][0]
+    real = TARGET[0] != PAD
+    loss = torch.nn.functional.cross_entropy(
+        logits[real], TARGET[0][real], label_smoothing=0.1 * logits.size(1) / (logits.size(1) - 1)
+    )
+    gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
+    parts = [torch.zeros_like(p) if g is None else g for p, g in
+             zip(parameters, gradients, strict=True)]  # fmt: skip
+    norm = math.sqrt(sum(float(part.square().sum()) for part in parts))
+    return [part / norm for part in parts]
+
+
+def test_gradients_by_finite_differences() -> None:
+    """The slope of the loss along a layer's gradient is the norm of that gradient."""
+    task = task_for("document")
+    model = untrained(task).double().eval()
+    criterion = ChunkedCrossEntropy(task, label_smoothing=0.1)
+    net_input = NET_INPUT
+    sample = {"target": TARGET, "ntokens": 7, "net_input": net_input}
+    found = layer_gradients(model, criterion, [sample, sample])
+    assert [(one.side, one.layer) for one in found] == [
+        ("encoder", 1), ("encoder", 2), ("decoder", 1), ("decoder", 2)
+    ]  # fmt: skip
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+    def loss() -> float:
+        """By the definition of label smoothing, without the criterion."""
+        logits = model(**net_input)[0].log_softmax(-1)[0]
+        real = TARGET[0] != PAD
+        own = -logits[real].gather(1, TARGET[0][real][:, None]).squeeze(1)
+        symbols = logits.size(1)
+        spread = (-logits[real].sum(1) - own) * 0.1 / (symbols - 1)
+        return float((0.9 * own + spread).mean())
+
+    for one in found:
+        parameters = list(getattr(model, one.side).layers[one.layer - 1].parameters())
+        slopes: list[float] = []
+        directions = gradient_of(model, net_input, parameters)
+        for sign in (1, -1):
+            with torch.no_grad():
+                for parameter, direction in zip(parameters, directions, strict=True):
+                    parameter += sign * 1e-5 * direction
+                slopes.append(loss())
+                for parameter, direction in zip(parameters, directions, strict=True):
+                    parameter -= sign * 1e-5 * direction
+        slope = (slopes[0] - slopes[1]) / 2e-5
+        assert one.norm == pytest.approx(slope, rel=1e-3), one
+
+
+def test_group_attention_reaches_no_other_sentence() -> None:
+    reach = reach_of(built(GTransformer, GTransformerConfig(**SIZES, **GROUP)))
+    assert reach.distances() == [-2, -1, 0, 1, 2]
+    for side in ("source", "target"):
+        for distance in reach.distances():
+            assert (reach.mean(side, distance) > 0) == (distance == 0)
+    # What follows a sentence is no input of its translation, and is not told of.
+    assert ("target", -1) not in reach.words
+
+
+def test_global_attention_reaches_all_and_what_is_far_can_be_left_out() -> None:
+    model = built(GTransformer, GTransformerConfig(**SIZES, **GLOBAL))
+    reach = reach_of(model)
+    assert all(reach.mean("source", distance) > 0 for distance in (-2, -1, 0, 1, 2))
+    assert all(reach.mean("target", distance) > 0 for distance in (0, 1, 2))
+    assert reach_of(model, farthest=1).distances() == [-1, 0, 1]
 
 
 def test_a_memory_knows_what_was_and_not_what_will_be() -> None:

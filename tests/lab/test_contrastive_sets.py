@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
+import random
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.suites import others_long
 
+from gtrans.cli import main
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import (
     Item,
@@ -23,6 +28,7 @@ from gtrans.evaluation.contrastive import (
     read_items,
     tabulate,
 )
+from gtrans.evaluation.contrastive.generated import Outcome, has_own_words, outcome
 from gtrans.lab import add_readers
 
 add_readers()
@@ -41,6 +47,15 @@ def consistency(folder: Path, *entries: Any, name: str = "deixis_test.json") -> 
     path = folder / name
     path.write_text(json.dumps(list(entries), indent=1), encoding="utf-8")
     return path
+
+
+def test_the_right_candidate_listed_twice_does_not_beat_itself(tmp_path: Path) -> None:
+    right = CONSISTENT["dst"][1]
+    twice = {**CONSISTENT, "dst": [*CONSISTENT["dst"], right]}
+    (item,) = read_items(consistency(tmp_path, twice), "consistency")
+    assert len(item.candidates) == 4
+    assert tabulate([item], outcomes_of([item], [[-1, -2, -3, -1]]))["deixis_test"][1].right == 1
+    assert tabulate([item], outcomes_of([item], [[-1, -0.5, -3, -1]]))["deixis_test"][1].right == 0
 
 
 def test_consistency_as_published(tmp_path: Path) -> None:
@@ -459,3 +474,106 @@ def test_the_published_sets(name: str, published_sets: Path) -> None:
     controlled = random_contexts(items).items
     changed = [item.source != new.source for item, new in zip(items, controlled, strict=True)]
     assert sum(changed) > 0.9 * sum(item.context > 0 for item in items)
+
+
+@pytest.mark.parametrize("context", [0, 1, 2, 3])
+def test_contexts_of_the_large_pronoun_set(context: int, published_sets: Path) -> None:
+    """11 examples begin a film, 23 are second, 44 third: they have what is there."""
+    folder = published_sets / "large-pronoun-enfr"
+    items = read_items(folder, "large-pronoun", ReadOptions(None, context))
+    lengths = Counter(len(item.source) - 1 for item in items)
+    beginnings = dict(zip(range(context), (11, 23, 44), strict=False))
+    assert lengths == {**beginnings, context: 14000 - sum(beginnings.values())}
+
+
+def test_the_templates_of_contracat(published_sets: Path) -> None:
+    folder = published_sets / "contracat-templates-ende"
+    items = read_items(folder, "contracat")
+    counts = Counter(item.phenomenon for item in items)
+    lines = {
+        str(file.parent.relative_to(folder)): len(file.read_text().split("\n")) - 1
+        for file in folder.rglob("genders.txt")
+    }
+    assert len(lines) == 26 and {name: 3 * count for name, count in counts.items()} == lines
+    assert (len(items), sum(item.has_right for item in items)) == (36449, 33093)
+    rain = [item for item in items if item.phenomenon == "2_coreference_step/pleonastic/rain"]
+    assert len(rain) == 375 and {item.target[-1] for item in rain} == {"Es regnete."}
+    assert all(item.groups["gender"] == "n" for item in rain)
+    big = next(item for item in items if item.source[0] == "I saw a carrot.")
+    assert big.target == ("Ich sah eine Karotte.", "Sie war groß.")
+
+
+# By format: the sets, their items with a right candidate, the accuracy that random scores have on
+# average, and the items whose candidates do not differ in words (for translations).
+JUDGED: dict[str, tuple[str, int, float, list[str]]] = {
+    "contrapro": ("contrapro-ende", 12000, (11969 / 3 + 31 / 4) / 12000, []),
+    "contracat": ("contracat-templates-ende", 33093, 1 / 3, []),
+    "large-pronoun": ("large-pronoun-enfr", 14000, 1 / 2, []),
+    "consistency": ("consistency-enru/*", 6000, 0.0, ["ellipsis_infl-402"]),
+}
+
+
+def chance(files: Iterable[Path]) -> float:
+    """From the consistency sets themselves; copies of the right candidate are no rivals."""
+    shares = []
+    for path in files:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            for entry in json.load(file):
+                right = entry["dst"][entry["true_ind"]]
+                shares.append(1 / (1 + sum(text != right for text in entry["dst"])))
+    return math.fsum(shares) / len(shares)
+
+
+def lines_to(path: Path, lines: Iterable[object]) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def oracle(item: Item) -> list[float]:
+    """Nothing but the texts counts: a copy of the right candidate has its score."""
+    return item.in_file_order([-1.0 - (text != item.target) for text in item.candidates])
+
+
+def check_random(whole: dict[str, Any]) -> None:
+    share, items = whole["chance"], whole["items"]
+    assert abs(whole["accuracy"] - share) < 4 * math.sqrt(share * (1 - share) / items)
+
+
+@pytest.mark.parametrize("kind", others_long(JUDGED, {"contrapro", "consistency"}))
+def test_an_oracle_and_random_scores(
+    kind: str, published_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, count, expected, _ = JUDGED[kind]
+    paths = sorted(published_sets.glob(name))
+    items = [item for path in paths for item in read_items(path, kind)]
+    rng = random.Random(1)
+    sets = ("contrast", "--format", kind, "--json", "--set", *map(str, paths))
+    files = {
+        "oracle": lines_to(tmp_path / "oracle", (s for item in items for s in oracle(item))),
+        "random": lines_to(
+            tmp_path / "random", (-rng.random() for item in items for _ in item.candidates)
+        ),
+    }
+    assert main([*sets, "--scores", *map(str, files.values())]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["all"]["items"], found["all"]["accuracy"]) == (count, 1.0)
+    assert found["all"]["chance"] == pytest.approx(expected or chance(paths))
+    drawn = found["others"]["random"]
+    check_random(drawn["all"])
+    for of_phenomenon in drawn["by_phenomenon"].values():
+        check_random(of_phenomenon)
+    (test,) = [drawn["mcnemar"].get("all") or next(iter(drawn["mcnemar"].values()))]
+    missed = round(count * (1 - drawn["all"]["accuracy"]))
+    assert (test["only_first"], test["only_other"]) == (missed, 0)
+
+
+@pytest.mark.parametrize("kind", others_long(JUDGED, {"consistency"}))
+def test_the_candidates_as_translations(kind: str, published_sets: Path) -> None:
+    """A reference is right, a wrong candidate is not; a tenth of the items."""
+    paths = sorted(published_sets.glob(JUDGED[kind][0]))
+    items = [item for path in paths for item in read_items(path, kind) if item.has_right]
+    assert [i.id for i in items if not has_own_words(i)] == JUDGED[kind][3]
+    for item in (item for item in items[::10] if item.rivals):
+        assert outcome(item, item.target[-1]) is Outcome.RIGHT, item
+        for rival in item.rivals:
+            assert outcome(item, item.candidates[rival][-1]) is not Outcome.RIGHT, item

@@ -595,3 +595,16 @@ def test_mistakes_of_the_report(
 ) -> None:
     monkeypatch.chdir(files(tmp_path, {"half/test.en": "x\n"}))
     assert message in call("corpus-report", *words, fails=True)
+
+
+def test_the_published_sets_have_the_papers_counts(
+    real_data: Path, tmp_path: Path, call: Call
+) -> None:
+    """Dev and test of Maruf et al., with the sentences of the thesis's table 4.1."""
+    paths = ("--from", real_data / "ted-iwslt2017", "--out", tmp_path)
+    call("get-corpus", "own", *paths, *PAIR, "--splits", "dev,test")
+    for name in ("dev.en", "test.de"):
+        assert (tmp_path / "own" / name).stat().st_size > 100_000
+    found = json.loads(call("corpus-report", tmp_path / "own", "--json"))["splits"]
+    assert [found[name]["documents"] for name in ("dev", "test")] == [93, 23]
+    assert [found[name]["sentences"] for name in ("dev", "test")] == [8967, 2271]

@@ -341,3 +341,33 @@ def test_tables_of_different_dictionaries_cannot_be_shared() -> None:
     task = SimpleNamespace(source_dictionary=dictionary(), target_dictionary=dictionary(8))
     with pytest.raises(GtransError, match="needs a joint dictionary"):
         GtransFusion.build_model(cfg, task)
+
+
+@pytest.mark.parametrize("system", [*SYSTEMS, "the program's"])
+def test_every_parameter_learns(system: str) -> None:
+    model = fusion_model(**(PROGRAM if system == "the program's" else {"system": system}))
+    if system == "rezero":  # its layers begin as nothing
+        shake(model)
+    logits = model(SOURCE, None, INPUT)[0]
+    logits.log_softmax(-1)[REAL].square().sum().backward()
+    for name, parameter in model.named_parameters():
+        if system == "dlcl" and name.endswith("fusion.weights"):
+            assert bool(parameter.grad.tril().ne(0).any())  # type: ignore[union-attr]
+        else:
+            assert parameter.grad is not None, name
+
+
+def test_bottom_encoder_layers_only() -> None:
+    whole = shake(fusion_model(encoder_group_size=2))
+    model = fusion_model(encoder_group_size=2, keep_encoder_layers=3)
+    model.load_state_dict(whole.state_dict())
+    outputs: list[torch.Tensor] = []
+    for layer in whole.encoder.layers:
+        layer.register_forward_hook(lambda _, __, output: outputs.append(output))
+    with torch.no_grad():
+        whole.encoder(SOURCE)
+        found = model.encoder(SOURCE).states
+        fusion = whole.encoder.fusion
+        gates = fusion.weights.sigmoid()
+        expected = fusion.layer_norm((gates[0] * outputs[1] + gates[1] * outputs[2]) / 2)
+    torch.testing.assert_close(found, expected)

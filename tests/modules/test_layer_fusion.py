@@ -18,6 +18,7 @@ from gtrans.modules.layer_fusion import (
     RepresentationFusion,
     TransparentAttention,
     fuse_probabilities,
+    group_tops,
 )
 
 
@@ -40,6 +41,14 @@ FIVE = states((9, 9), (1, 0), (2, 0), (0, 4), (3, 1), (0, 8))
 
 
 # ---- Eq 2 ----------------------------------------------------------------------------------------
+
+
+def test_group_tops_follow_the_minimum_of_equation_2() -> None:
+    assert group_tops(6, 3) == [3, 6]
+    assert group_tops(5, 2) == [2, 4, 5]
+    assert group_tops(7, 3) == [3, 6, 7]
+    assert group_tops(4, 1) == [1, 2, 3, 4]
+    assert group_tops(4, 4) == group_tops(4, 9) == [4]
 
 
 def test_encoder_fusion_by_hand() -> None:
