@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,6 +81,21 @@ def test_n_best(tiny: TinyWorld):
     for kind in "HDP":
         numbers = [number for number, _ in done.lines(kind)]
         assert sorted(numbers) == sorted([*range(count), *range(count)])
+
+
+def test_without_target(tiny: TinyWorld, tmp_path: Path):
+    data = tmp_path / "data"
+    prefix = tiny.data / "text" / "test.bpe"
+    tiny.run.succeed(
+        "preprocess", "--user-dir", "gtrans", "--only-source", "--source-lang", "en",
+        "--target-lang", "de", "--testpref", prefix, "--srcdict",
+        tiny.data / "dict.en.txt", "--destdir", data,
+    )  # fmt: skip
+    shutil.copy(tiny.data / "dict.de.txt", data)
+    done = generate(tiny, *SHORT, "--source-lang", "en", "--target-lang", "de", data=data)
+    assert once_each(done, "S", len(tiny.pieces("en"))) == tiny.pieces("en")
+    once_each(done, "D", len(tiny.pieces("en")))
+    assert done.lines("T") == []
 
 
 @pytest.mark.parametrize(

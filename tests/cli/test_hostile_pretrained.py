@@ -7,13 +7,39 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from support.pretrained_models import hugging_face_model, write_dictionaries
 
 from gtrans.cli import main
+from gtrans.errors import GtransError
+from gtrans.modules.bert import load_bert
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 Change = Callable[[Path], object]
+
+
+def one_line(error: str, message: str) -> None:
+    assert error.startswith("gtrans: error: ") and error.count("\n") == 1, error
+    assert message in error, error
+
+
+def tensors(change: Callable[[dict[str, Any]], object], binary: bool = False) -> Change:
+    """Change the tensors of a folder; ``binary``: into a pytorch_model.bin."""
+
+    def apply(folder: Path) -> None:
+        state: dict[str, Any] = load_file(folder / WEIGHTS)
+        (folder / WEIGHTS).unlink()
+        change(state)
+        if binary:
+            torch.save(state, folder / "pytorch_model.bin")
+        else:
+            save_file(state, folder / WEIGHTS, {"format": "pt"})
+
+    return apply
 
 
 def index(content: object) -> Change:
@@ -22,6 +48,59 @@ def index(content: object) -> Change:
         (folder / INDEX).write_text(json.dumps(content))
 
     return apply
+
+
+def first(state: dict[str, Any]) -> str:
+    return next(name for name in state if state[name].dim() == 2)
+
+
+def nan(state: dict[str, Any]) -> None:
+    state[first(state)][0, 0] = float("nan")
+
+
+DAMAGES: dict[str, tuple[Change, str]] = {
+    "not a number": (tensors(nan), "holds NaN"),
+    "a list": (tensors(lambda s: s.update(x=[1]), binary=True), "no array of numbers"),
+    "an index that is a list": (index(["x"]), "not an object"),
+    "a missing shard": (index({"weight_map": {"x": "no.safetensors"}}), "'no.safetensors' is miss"),
+    "a shard elsewhere": (
+        index({"weight_map": {"x": "../../etc/x.safetensors"}}), "is not in the folder"
+    ),
+    "an empty file": (lambda folder: (folder / WEIGHTS).write_bytes(b""), "safetensors"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def bart(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A BART of Hugging Face, and its data folder."""
+    folder = tmp_path_factory.mktemp("bart")
+    data = write_dictionaries(folder / "data")
+    hugging_face_model("bart", folder / "model", data)
+    return folder / "model", data
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_weights(
+    name: str,
+    bart: tuple[Path, Path],
+    bert: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of a BART that is converted, and of a BERT that is loaded."""
+    change, message = DAMAGES[name]
+    folder, out = shutil.copytree(bart[0], tmp_path / "bart"), tmp_path / "out.pt"
+    change(folder)
+    languages = ("--source-lang", "en", "--target-lang", "de")
+    command = ["convert", "--from", "huggingface", *languages, "--data", str(bart[1])]
+    assert main([*command, str(folder), str(out)]) == 1
+    one_line(capsys.readouterr().err, message)
+    assert not out.exists()
+    folder = shutil.copytree(bert, tmp_path / "bert")
+    change(folder)
+    with pytest.raises(GtransError, match=str(folder)) as raised:
+        load_bert(str(folder))
+    assert "\n" not in str(raised.value)
 
 
 def test_code_of_a_bert_is_not_run_by_prepare(

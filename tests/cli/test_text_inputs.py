@@ -50,14 +50,6 @@ def test_as_many_lines_out_as_in(tiny: TinyWorld, tmp_path: Path) -> None:
     assert again.read_bytes() == output.read_bytes()
 
 
-def test_no_line_in_none_out(tiny: TinyWorld, tmp_path: Path) -> None:
-    for number, content in enumerate((b"", b"\n\n")):
-        source, output = tmp_path / "in", tmp_path / f"{number}"
-        source.write_bytes(content)
-        assert main(translate(tiny, source, output)) == 0
-        assert output.read_bytes() == content
-
-
 PACKED = gzip.compress(b"".join(b"%d is a number\n" % number for number in range(3000)))
 CONTENTS = {
     "not UTF-8": (b"\ntwo \xff\n", "{}:2: not UTF-8 (byte 5 of the line is 0xff)"),
@@ -114,3 +106,15 @@ def test_what_cannot_be_read_is_one_line(
         ["score", "--hyp", f"{good}.de", "--ref", f"{good}.de", "--src", str(path)],
     ):
         assert str(path) in error(command, capsys)
+
+
+def test_a_pipe_that_would_be_read_twice(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    for command in (
+        ["score", "--hyp", str(fifo), "--ref", str(tiny.text / "test.de")],
+        ["score", "--hyp", str(tiny.text / "test.de"), "--ref", str(fifo)],
+    ):
+        assert "which cannot be read twice" in error(command, capsys)

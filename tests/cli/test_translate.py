@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -102,6 +105,39 @@ def test_text_split_and_generate_agree(tiny: TinyWorld, tmp_path: Path, model: s
     assert [line for line in outputs[0].split("\n") if line] == expected
     documents = [len(document.split("\n")) for document in outputs[0].strip().split("\n\n")]
     assert documents == [len(document) for document in tiny.source()]
+
+
+def test_a_split_without_preparation_gives_tokens(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    data = tmp_path / "data"
+    data.mkdir()
+    for path in tiny.data.glob("*test.en-de.*"):
+        shutil.copy(path, data)
+    for lang in ("en", "de"):
+        shutil.copy(tiny.data / f"dict.{lang}.txt", data)
+    argv = command(tiny, "--output", tmp_path / "out", *FAST)
+    argv[argv.index("--data") + 1] = str(data)
+    assert main([*argv, "--split", "test"]) == 0
+    assert "tokens are written as they are" in capsys.readouterr().err
+    tokens = (tmp_path / "out").read_text(encoding="utf-8")
+    assert len(tokens.replace("\n\n", "\n").split("\n")) - 1 == len(tiny.pieces("en"))
+    # From text there is no way without it.
+    assert "prepare.json" in error([*argv, "--input", str(tiny.text / "test.en")], capsys)
+
+
+@pytest.mark.long
+def test_standard_streams(tiny: TinyWorld, tmp_path: Path):
+    text = "You are late.\n\nIt was heavy.\n"
+    expected = translate(tiny, text, tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "gtrans", *command(tiny, "--input", "-", "--output", "-", *FAST)],
+        input=text.encode(), capture_output=True, timeout=120, check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode("utf-8").split("\n")[:-1] == expected
+    assert done.stderr == b""
 
 
 def test_tokens(tiny: TinyWorld, tmp_path: Path):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pickle
 from argparse import Namespace
-from collections.abc import Container
+from collections.abc import Callable, Container
 from functools import partial
 from typing import Any
 
@@ -61,6 +61,30 @@ def loss_of(built: Built, batch: dict[str, Any]) -> torch.Tensor:
     loss: torch.Tensor = criterion_of(built)(built.model, batch)[0]
     loss.backward()
     return loss.detach()
+
+
+# The counter sees what it is for: otherwise the tests below would be true of anything.
+WAITING: dict[str, Callable[[torch.Tensor], object]] = {
+    "item": lambda x: x.sum().item(),
+    "tolist": lambda x: x.tolist(),
+    "mask": lambda x: x[x > 0],
+    "assigned by a mask": lambda x: x.__setitem__(x > 0, 0.0),
+    "list": lambda x: x[[0, 1]],
+    "unique": lambda x: torch.unique(x),
+    "to the host": lambda x: x.cpu(),
+    "equal": lambda x: torch.equal(x, x),
+    "repeat": lambda x: torch.repeat_interleave(x[:, 0], (x[:, 0] > 0).long()),
+    "tensor of a list": lambda x: torch.tensor([1.0, 2.0], device=x.device),
+    "to the device": lambda x: torch.ones(2).to(x.device, non_blocking=True),
+}
+
+
+@pytest.mark.parametrize("name", WAITING)
+def test_it_waits(name: str) -> None:
+    with HostWaits() as waits:
+        WAITING[name](pretend(torch.randn(3, 4)))
+    assert waits.count == 1, waits.places
+    assert waits.within("tests/contract/test_host_waits.py") == 1  # the place is named
 
 
 @pytest.mark.parametrize("case", tried(TRIED))

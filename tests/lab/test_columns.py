@@ -14,7 +14,7 @@ from sacrebleu.metrics import BLEU
 from support.score_corpus import text, write
 
 from gtrans.cli import main
-from gtrans.lab.ctxpro import is_right
+from gtrans.lab.ctxpro import is_right, read_examples
 from gtrans.lab.lexical_consistency import Consistency, ConsistencyJudge, signature
 
 EXAMPLES = [("DO.ELL", "glaube"), ("DO.ELL", "Geht's"), ("FORM", "sie"), ("FORM", "zu Haus")]
@@ -246,3 +246,19 @@ def test_consistency_needs_words(tmp_path: Path, capsys: pytest.CaptureFixture[s
     entry = report["systems"]["ref"]["lexical_consistency"]
     assert "term:2+letters" in entry["signature"] and "|source:jieba|" in entry["signature"]
     assert (entry["score"], entry["pairs"]) == (100, 3)  # the bank, in three sentences
+
+
+def test_the_published_sets_are_read_and_their_references_are_right(real_data: Path) -> None:
+    folder = real_data / "contrastive" / "ctxpro"
+    for path in sorted((folder / "evalsets").glob("*.json.gz")):
+        examples = read_examples(path)
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            entries = json.load(file)
+        inputs = folder / "inputs" / path.name.replace(".json.gz", ".gz")
+        with gzip.open(inputs, "rt", encoding="utf-8") as file:
+            assert len(examples) == len(entries) == sum(1 for _ in file)
+        right = [
+            is_right(entry["ref segment"], example.expected)
+            for entry, example in zip(entries, examples, strict=True)
+        ]
+        assert sum(right) / len(right) > 0.97

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from gtrans.errors import GtransError
 from gtrans.lab.experiments import Plan, read
-from gtrans.lab.tables import draw, read_number, table_of, to_csv, write
+from gtrans.lab.tables import draw, read_number, table_of, to_csv, to_markdown, write
 
 NAME = "flat-T3"
 SIGNATURE = "nrefs:1|tok:13a"
@@ -220,3 +221,16 @@ def test_committed_results_are_written_so(repo: Path) -> None:
     for file in files:
         table = json.loads(file.read_text(encoding="utf-8"))
         assert file.with_suffix(".csv").read_text(encoding="utf-8") == to_csv(table), file
+
+
+def test_fewer_seeds_are_said(plan: Plan) -> None:
+    sorted(Path().glob("runs/*/seed-2/measures/score/flat.json"))[0].unlink()
+    text = to_markdown(table_of(plan, plan.whole[NAME]))
+    assert "| Flat-Transformer | 21.00 ± 1.41 (2 of 3 seeds) |" in text
+
+
+def test_a_measure_that_is_damaged_is_named(plan: Plan) -> None:
+    (file,) = Path().glob("runs/*/seed-1/measures/score/flat.json")
+    file.write_text("{")
+    with pytest.raises(GtransError, match=r"flat\.json: not readable"):
+        table_of(plan, plan.whole[NAME])
