@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 from support.translating import FAST, error
 
+from gtrans import Translator
 from gtrans.cli import main
+from gtrans.decoding.options import SearchOptions
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
@@ -118,3 +120,42 @@ def test_a_pipe_that_would_be_read_twice(
         ["score", "--hyp", str(tiny.text / "test.de"), "--ref", str(fifo)],
     ):
         assert "which cannot be read twice" in error(command, capsys)
+
+
+UNKNOWN = "Съешь ещё этих мягких\nфранцузских булок\n"
+ESCAPED = "it &apos;s the cat\nthe well @-@ known cat\nthe cat\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [(UNKNOWN, "% of the tokens are not in the vocabulary (<unk>)"),
+     (ESCAPED, "it is tokenised or escaped already (2 of 3 sentences have `&apos;`, `@-@`"),
+     ("the cat , she sat .\nthe cat\nthe old cat .\n", "it is tokenised already (2 of 3"),
+     (None, None)],
+)  # fmt: skip
+def test_a_text_that_no_model_can_read_gets_a_line(
+    text: str | None, part: str | None, tiny: TinyWorld, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """In preparing, translating a text or files, and from Python; other text gets none."""
+    text = text or (tiny.text / "test.en").read_text(encoding="utf-8")
+    source, model = tmp_path / "in.en", str(tiny.checkpoints["document"])
+    for side in (source, tmp_path / "in.de", tmp_path / "in.txt"):
+        side.write_text(text, encoding="utf-8")
+    languages = ("--source-lang", "en", "--target-lang", "de", "--workers", "1")
+    commands = [
+        (translate(tiny, source, tmp_path / "out"), str(source)),
+        (["translate", "--path", model, str(tmp_path / "in.txt"), "--output-dir",
+          str(tmp_path / "outs"), *FAST], str(tmp_path / "in.txt")),
+        (["prepare", *languages, "--test", str(tmp_path / "in"), "--reuse", str(tiny.data),
+          "--out", str(tmp_path / "data")], "test.en"),
+    ]  # fmt: skip
+    for command, name in commands:
+        assert main(command) == 0
+        warnings = [line for line in capsys.readouterr().err.splitlines() if "<unk>" in line or (
+            "it is tokenised" in line)]  # fmt: skip
+        told = [line for line in warnings if f"warning: {name}: " in line and str(part) in line]
+        assert bool(told) == bool(warnings) == bool(part)
+    document = text.split("\n\n")[0].strip().split("\n")
+    Translator.load(model, cpu=True, search=SearchOptions(beam=1)).translate([document])
+    assert (str(part) in capsys.readouterr().err) == bool(part)

@@ -251,6 +251,30 @@ def killed(*arguments: object) -> None:
     raise Interrupted
 
 
+def test_a_linked_folder_is_said_to_be_left_out(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    folder, other = tmp_path / "texts", tmp_path / "other"
+    for place in (folder, other):
+        place.mkdir()
+        (place / "a.txt").write_text("The cat sang.\n")
+    (folder / "link").symlink_to(other)
+    assert main(command(tiny, *FAST, str(folder), "--output-dir", str(tmp_path / "out"))) == 0
+    assert f"it is a link to a folder: '{folder / 'link'}'" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "link").exists()
+
+
+def test_sentences_of_a_segment_have_ids_of_their_own(tiny: TinyWorld, tmp_path: Path):
+    rows, out = tmp_path / "r.jsonl", tmp_path / "out"
+    rows.write_text('{"doc_id": "a", "seg_id": "7", "source": "It sang. You are late."}\n')
+    argv = command(tiny, rows, "--output-dir", out, *FAST, "--json", "--split-sentences")
+    assert main(argv) == 0
+    reference = tmp_path / "ref.tsv"
+    reference.write_text("doc_id\tseg_id\ttarget\na\t7.1\tEs sang.\na\t7.2\tSpät.\n")
+    scored = ("--hyp", out / "r.jsonl.jsonl", "--ref", reference, "--target-lang", "de")
+    assert main(["score", *map(str, scored)]) == 0
+
+
 def sums_of_ids(translator: object, lines: Sequence[Any], *arguments: object) -> list[list[str]]:
     """Translations of a document, different for different sentences."""
     return [[f"Text {int(line.ids.sum())}" for line in lines]]
