@@ -131,7 +131,7 @@ find_text() {
       [[ -n ${OPTION[corpus]} ]] || die "\`--corpus\` is missing: ${CORPORA[*]}, or --$split-prefix."
       one_of corpus "${OPTION[corpus]}" "${CORPORA[@]}"
       [[ -n ${OPTION[data]} ]] || die "\`--data\` is missing: the folder that holds ${OPTION[corpus]}/."
-      prefix=${OPTION[data]}/${OPTION[corpus]}/${split/valid/dev}
+      prefix=${OPTION[data]}/${OPTION[corpus]}/$split
     fi
     for lang in $SOURCE $TARGET; do text "$prefix" "$lang" >/dev/null; done
     printf -v "${split^^}_TEXT" %s "$prefix"
@@ -192,7 +192,7 @@ prepare() {
   fi
   vocabulary=(--bpe-merges "${merges:-${OPTION[bpe-merges]}}")
   [[ -z ${OPTION[bpe-symbols]} ]] || vocabulary=(--bpe-symbols "${OPTION[bpe-symbols]}")
-  [[ ${OPTION[normalise]} == yes ]] || vocabulary+=(--no-normalise)
+  [[ ${OPTION[normalise]} == no ]] || vocabulary+=(--normalise)
   [[ -z ${OPTION[sentence-data]} ]] || vocabulary=(--reuse "${OPTION[sentence-data]}")
   (($# == 0)) || vocabulary=("$@")
   for split in "$TRAIN_TEXT" "$VALID_TEXT" "$TEST_TEXT"; do

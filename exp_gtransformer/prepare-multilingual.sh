@@ -2,7 +2,7 @@
 # Binarise a multilingual corpus with one vocabulary for all languages, in OUT/data: Moses tokens in BPE learnt
 # from all languages together (Yang et al. 2022, III-A: 40,000 merges), or the subwords of XLM-R.
 #   --langs M,L,L,..   M, which every pair has, and all others (default: those of the text)
-#   --corpus NAME      text in DIR/NAME/{train,dev,test}.L-M.{L,M}[.gz], as gtrans get-corpus writes it;
+#   --corpus NAME      text in DIR/NAME/{train,valid,test}.L-M.{L,M}[.gz], as gtrans get-corpus writes it;
 #                      PREFIX.L-M.{L,M}[.gz] with --train-prefix, --valid-prefix, --test-prefix
 #   --xlmr DIR         the subwords of the XLM-R in this folder (sentencepiece.bpe.model)
 [[ -n ${HERE:-} ]] || source "$(dirname "${BASH_SOURCE[0]}")/lib.sh" # run-multilingual.sh sources this file
@@ -14,7 +14,7 @@ declare -A PREFIX
 find_text() {
   local split file name
   for split in train valid test; do
-    PREFIX[$split]=${OPTION[$split-prefix]:-${OPTION[data]}/${OPTION[corpus]}/${split/valid/dev}}
+    PREFIX[$split]=${OPTION[$split-prefix]:-${OPTION[data]}/${OPTION[corpus]}/$split}
   done
   IFS=, read -ra LANGS <<<"${OPTION[langs]}"
   if ((${#LANGS[@]} == 0)); then

@@ -25,7 +25,7 @@ from gtrans.text.preparation_options import DEFAULT_MERGES, PreparationOptions
 
 EXAMPLE = (
     "gtrans prepare --source-lang en --target-lang de --train corpus/train "
-    "--valid corpus/dev --test corpus/test --bpe-merges 8000 --out data-bin"
+    "--valid corpus/valid --test corpus/test --bpe-merges 8000 --out data-bin"
 )
 NEEDS = ENGINE
 
@@ -89,7 +89,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="segment with these merges of subword-nmt instead of learning some",
     )
     text.add_argument(
-        "--no-normalise", action="store_true", help="skip Moses punctuation normalisation"
+        "--normalise",
+        action="store_true",
+        help="replace quotation marks and dashes as Moses' punctuation normalisation does; the "
+        "model then cannot write them, which costs a German output 4 to 6 BLEU",
     )
     text.add_argument(
         "--no-tokenise",

@@ -246,7 +246,7 @@ class Corpus:
         size: of the training text, in a few words.
         says: sizes of splits as papers give them in their text.
         cleaning: that of the papers.
-        hold_out: every so-many-th training pair is in ``dev``; 0: none.
+        hold_out: every so-many-th training pair is in ``valid``; 0: none.
         forms: the first whose files are there is read.
         year: of a test set of WMT.
     """
@@ -269,7 +269,7 @@ class Corpus:
     def splits(self, form: Form) -> list[str]:
         """The splits that a form makes."""
         made = list(form.splits)
-        return [*made[:1], "dev", *made[1:]] if self.hold_out else made
+        return [*made[:1], "valid", *made[1:]] if self.hold_out else made
 
     def pairs(self) -> list[tuple[str, str]]:
         """Its language pairs, source and target."""
@@ -327,15 +327,15 @@ class Text:
 
     Attributes:
         name: of it.
-        folder: with {train,dev|valid,test}.LANG, or {train,..}.PAIR.LANG.
-        dev: what the validation text is called.
+        folder: with {train,valid,test}.LANG, or {train,..}.PAIR.LANG.
+        valid: what the validation text is called.
         source, target: the languages; of several pairs the common one is ``target``.
         pairs: of several, such as de-en; empty: one.
     """
 
     name: str
     folder: Path
-    dev: str
+    valid: str
     source: str
     target: str
     pairs: Sequence[str] = ()
@@ -343,7 +343,7 @@ class Text:
     @property
     def prefixes(self) -> list[str]:
         """Of training, validation and test text."""
-        return [str(self.folder / part) for part in ("train", self.dev, "test")]
+        return [str(self.folder / part) for part in ("train", self.valid, "test")]
 
     def file(self, part: int, lang: str, pair: str = "") -> str:
         """A file of text, which may be gzipped; part 0: training, 1: validation, 2: test."""
@@ -388,8 +388,9 @@ def find_text(folder: Path, source: str, target: str) -> Text:
     if source not in langs:
         source = langs[0] if langs else ""
     target = commons.pop() if pairs else langs[langs[0] == source]
-    dev = "valid" if any(folder.glob("valid.*")) else "dev"
-    text = Text(folder.name, folder, dev, source, target, pairs)
+    # Whose corpus is published in files called dev keeps them.
+    valid = "dev" if any(folder.glob("dev.*")) and not any(folder.glob("valid.*")) else "valid"
+    text = Text(folder.name, folder, valid, source, target, pairs)
     for file in text.files:
         if not Path(file).is_file():
             raise GtransError(f"{file}: there is no such file (nor .gz).")

@@ -345,16 +345,26 @@ class Part:
     headings: bool = False
 
     def patterns(self, split: str, source: str, target: str, year: str) -> list[tuple[str, ...]]:
-        """The alternatives of each file of a split and language pair."""
+        """The alternatives of each file of a split and language pair.
+
+        Most publishers call the validation text ``dev``; this project, ``valid``.
+        """
         low, high = sorted((source, target))
+        published = ("dev", split) if split == "valid" else (split,)
         names = {
-            "part": self.part, "split": split, "source": source, "target": target, "year": year,
+            "part": self.part, "source": source, "target": target, "year": year,
             "pair": f"{source}-{target}", "joined": source + target, "swapped": target + source,
             "low": low, "high": high,
         }  # fmt: skip
         sides = [(self.source, source), (self.target, target)]
         return [
-            tuple(name.format(**names, lang=lang) for name in alternatives)
+            tuple(
+                dict.fromkeys(
+                    name.format(**names, lang=lang, split=called)
+                    for name in alternatives
+                    for called in published
+                )
+            )
             for alternatives, lang in sides
             if alternatives
         ]

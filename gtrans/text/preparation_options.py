@@ -49,7 +49,7 @@ class PreparationOptions:
     bpe_symbols: int | None = None
     bpe_vocabulary_threshold: int | None = None
     bpe_codes: Path | None = None
-    no_normalise: bool = False
+    normalise: bool = False
     no_tokenise: bool = False
     segmenter: str | None = None
     no_truecase: bool = False
@@ -92,7 +92,7 @@ class PreparationOptions:
         if self.subword_model is not None or self.binarised is not None:
             return NO_STEPS
         truecase = not self.no_truecase
-        return Steps(not self.no_normalise, not self.no_tokenise, truecase, self.segmenter)
+        return Steps(self.normalise, not self.no_tokenise, truecase, self.segmenter)
 
     @property
     def pieces(self) -> Path | None:
@@ -103,7 +103,7 @@ class PreparationOptions:
 
 
 _MOSES = (
-    *("bpe_merges", "bpe_symbols", "bpe_vocabulary_threshold", "no_normalise", "no_tokenise"),
+    *("bpe_merges", "bpe_symbols", "bpe_vocabulary_threshold", "normalise", "no_tokenise"),
     *("no_truecase", "segmenter"),
 )
 _CONFLICTS = (

@@ -30,7 +30,8 @@ from gtrans.text.reader import read_parallel
 
 BOM = "\ufeff"
 MARUF = "IWSLT2017/concatenated_en2de_{}_{}.txt"
-SPLITS = ("train", "dev", "test")
+PUBLISHED = ("train", "dev", "test")
+SPLITS = ("train", "valid", "test")
 
 Call = Callable[..., str]
 
@@ -83,7 +84,7 @@ def test_every_corpus_is_listed_and_known_to_the_run_scripts(repo: Path, call: C
     assert len(names) == len(set(names))
     assert all(f"`{corpus.name}`" in page for corpus in read_corpora())
     lines = call("get-corpus", "--list").splitlines()
-    for name, home in (("europarl7", "untried"), ("ldc", "none")):
+    for name, home in (("europarl7", "public"), ("ldc", "none")):
         assert next(line for line in lines if line.startswith(name)).endswith(home)
     for name in names:
         asked = "newstest2016" if name == "newstest" else name
@@ -100,7 +101,7 @@ def test_every_corpus_is_listed_and_known_to_the_run_scripts(repo: Path, call: C
 
 def maruf(folder: Path) -> Path:
     texts = {}
-    for split in SPLITS:
+    for split in PUBLISHED:
         texts[MARUF.format(split, "en")] = f"<d>\r\n{split} one\r\n\r\n<d>\r\ntwo\r\n"
         texts[MARUF.format(split, "de")] = f"<d>\n{split} eins\nleer\n<d>\nzwei\n"
     return files(folder, texts)
@@ -115,7 +116,7 @@ def test_a_corpus_as_the_run_scripts_want_it(tmp_path: Path, repo: Path, get: Ca
     assert "train: 2 documents, 2 sentence pairs; dropped: 1 empty on one side" in said
     out = tmp_path / "iwslt17"
     assert (out / "train.en").read_text() == "train one\n\ntwo\n"
-    assert (out / "dev.de").read_text() == "dev eins\n\nzwei\n"
+    assert (out / "valid.de").read_text() == "dev eins\n\nzwei\n"
     assert record(out)["splits"]["test"]["dropped"]["empty on one side"] == 1
     assert len(record(out)["read"]) == 6
     texts = {f"{split}.{lang}" for split in SPLITS for lang in ("de", "en")}
@@ -130,7 +131,7 @@ def test_what_is_missing_is_named(tmp_path: Path, get: Call, call: Call) -> None
     (maruf(tmp_path / "in") / MARUF.format("train", "en")).unlink()
     message = get("ted-iwslt17", fails=True)
     assert "has no file IWSLT2017/concatenated_en2de_train_en.txt or" in message
-    get("ted-iwslt17", "--splits", "dev,test")
+    get("ted-iwslt17", "--splits", "valid,test")
     assert (tmp_path / "ted-iwslt17" / "test.de").is_file()
     assert "`--splits` 'x'" in get("iwslt17", "--splits", "x", fails=True)
     nowhere = ("--from", tmp_path / "none", "--out", tmp_path)
@@ -162,7 +163,7 @@ def test_iwslt17_as_published(tmp_path: Path, get: Call) -> None:
     get("iwslt17")
     folder = tmp_path / "iwslt17"
     assert (folder / "train.en").read_text() == "en train\n"
-    assert len(read_parallel(folder / "dev.en", folder / "dev.de")) == 7
+    assert len(read_parallel(folder / "valid.en", folder / "valid.de")) == 7
     assert (folder / "test.de").read_text() == "de tst2016\n\nde tst2017\n"
 
 
@@ -181,7 +182,7 @@ def test_iwslt14_is_cleaned_and_every_23rd_pair_held_out(tmp_path: Path, get: Ca
     assert counts["train"]["dropped"]["too long"] == 2  # the sentence and the title
     assert counts["train"]["dropped"]["ratio"] == 2
     kept = 2 * (len(words) - 2)
-    assert counts["dev"]["pairs"] == kept // 23
+    assert counts["valid"]["pairs"] == kept // 23
     assert counts["train"]["pairs"] == kept - kept // 23
     assert counts["test"]["documents"] == 5
     train = read_parallel(folder / "train.de", folder / "train.en")
@@ -192,7 +193,7 @@ def test_several_pairs_and_calls_are_one_corpus(tmp_path: Path, get: Call) -> No
     """What is made later is added, what was made before a pair fails stays."""
     texts = {}
     for low, high in (("af", "en"), ("en", "zh"), ("de", "en")):
-        for split in SPLITS:
+        for split in PUBLISHED:
             for lang in (low, high):
                 text = "" if (split, lang) == ("dev", "zh") else f"{lang}\n"
                 texts[f"{low}-{high}/opus.{low}-{high}-{split}.{lang}"] = text
@@ -212,7 +213,7 @@ def test_several_pairs_and_calls_are_one_corpus(tmp_path: Path, get: Call) -> No
 
 def test_groups_with_sentences_and_consistency_sets(tmp_path: Path, get: Call) -> None:
     texts = {f"context_agnostic/{lang}_train": f"{lang}\n" for lang in ("en", "ru")}
-    for split in SPLITS:
+    for split in PUBLISHED:
         for lang in ("en", "ru"):
             texts[f"context_aware/{lang}_{split}"] = f"{lang} 1 _eos {lang} 2\n"
     files(tmp_path / "in", {**texts, "consistency_testsets/deixis_dev.json": "{}"})
@@ -256,8 +257,8 @@ def test_several_references(tmp_path: Path, get: Call) -> None:
 
 def test_a_corpus_of_ones_own(tmp_path: Path, get: Call) -> None:
     """What `gtrans prepare` rejects, or takes for the end of a document, is dropped and counted."""
-    texts = {f"{split}.en": "a\n\nb\nb\nc\n<d>\nd\n" for split in SPLITS}
-    texts |= {f"{split}.de": "A\n\n\nB\nC\n<d>\nD\n" for split in SPLITS}
+    texts = {f"{split}.en": "a\n\nb\nb\nc\n<d>\nd\n" for split in PUBLISHED}
+    texts |= {f"{split}.de": "A\n\n\nB\nC\n<d>\nD\n" for split in PUBLISHED}
     files(tmp_path / "in", texts)
     pair = ("--source-lang", "en", "--target-lang", "de")
     assert "own needs `--source-lang`" in get("own", fails=True)
@@ -271,7 +272,7 @@ def test_a_corpus_of_ones_own(tmp_path: Path, get: Call) -> None:
     assert dropped["empty on both sides"] == dropped["empty on one side"] == 1
     assert (tmp_path / "own" / "train.de").read_text() == "A\nB\nC\n\nD\n"
     # Another pair would take the place of the text that both share.
-    files(tmp_path / "in", {f"{split}.fr": "a\n" for split in SPLITS})
+    files(tmp_path / "in", {f"{split}.fr": "a\n" for split in PUBLISHED})
     before = (tmp_path / "own" / "train.en").read_text()
     message = get("own", "--source-lang", "fr", "--target-lang", "en", fails=True)
     assert "own has the pair en-de; give another `--out`" in message
@@ -282,16 +283,16 @@ def test_an_empty_part_of_a_corpus_is_rejected(tmp_path: Path, get: Call) -> Non
     (corpus,) = [it for it in read_corpora() if it.name == "story"]
     needed = [
         names[0]
-        for part in corpus.forms[0].splits["dev"]
-        for names in part.patterns("dev", "en", "de", corpus.year)
+        for part in corpus.forms[0].splits["valid"]
+        for names in part.patterns("valid", "en", "de", corpus.year)
     ]
     assert len(needed) == 6
     source = files(tmp_path / "in", dict.fromkeys(needed, "a\n"))
-    get("story", "--splits", "dev")
+    get("story", "--splits", "valid")
     for text in ("", "\n\n"):
         files(source, dict.fromkeys(needed[-2:], text))
-        message = get("story", "--splits", "dev", fails=True)
-        assert f"{needed[-2]}: no sentence pair of the dev text is in it" in message
+        message = get("story", "--splits", "valid", fails=True)
+        assert f"{needed[-2]}: no sentence pair of the valid text is in it" in message
 
 
 # ---- files and archives --------------------------------------------------------------------------
@@ -534,7 +535,7 @@ PAIR = ("--source-lang", "en", "--target-lang", "de")
 def corpus(tmp_path: Path) -> Path:
     return files(tmp_path, {
         "train.en": "a b c d e\na b c d e\n\nf\n", "train.de": "A B\nA B\n\nC D E F G H\n",
-        "dev.en": "a b c d e\ng\n", "dev.de": "A x\ny\n",
+        "valid.en": "a b c d e\ng\n", "valid.de": "A x\ny\n",
         "test.en.gz": "f\n", "test.de": "C\n", "notes.en": "x\n", "test.ref2.de": "C\n",
     })  # fmt: skip
 
@@ -542,7 +543,7 @@ def corpus(tmp_path: Path) -> Path:
 def test_counts(corpus: Path, call: Call, tiny: TinyWorld) -> None:
     words = ("corpus-report", corpus, *PAIR, "--max-doc-tokens", "8")
     found = json.loads(call(*words, "--json"))
-    assert found["tokens are"] == "words" and list(found["splits"]) == ["train", "dev", "test"]
+    assert found["tokens are"] == "words" and list(found["splits"]) == list(SPLITS)
     assert found["splits"]["train"] == {
         "documents": 2, "sentences": 3, "instances": 3, "sentences of a document": 1.5,
         "sentences of an instance": 1.0, "tokens of an instance": 5.67,

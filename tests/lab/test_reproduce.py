@@ -210,7 +210,10 @@ def test_a_mistake_is_one_line(
     ("files", "message"),
     [
         (["train.en"], "its languages are not clear"),
-        (["train.en", "train.de", "dev.en", "dev.de", "test.en"], "test.de: there is no such file"),
+        (
+            ["train.en", "train.de", "valid.en", "valid.de", "test.en"],
+            "test.de: there is no such file",
+        ),
         (["train.de-en.de", "train.en-it.it"], "its languages are not clear"),
     ],
 )

@@ -166,7 +166,7 @@ def test_numbers_of_a_training_and_of_the_time_of_a_translation(plan: Plan, tmp_
 
 def test_means_over_directions_and_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for part in ("train", "dev", "test"):
+    for part in ("train", "valid", "test"):
         for pair in ("de-en", "fr-en"):
             for lang in pair.split("-"):
                 (tmp_path / "c").mkdir(exist_ok=True)

@@ -8,6 +8,6 @@ from pathlib import Path
 def corpus_in(folder: Path, name: str, *langs: str) -> None:
     """A corpus of empty files."""
     (folder / name).mkdir(parents=True)
-    for split in ("train", "dev", "test"):
+    for split in ("train", "valid", "test"):
         for lang in langs:
             (folder / name / f"{split}.{lang}").touch()
