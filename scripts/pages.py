@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from gtrans.lab.corpora import name_of
 from gtrans.lab.experiments import read_catalogue
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -64,7 +65,7 @@ def status(_: Sequence[str]) -> list[str]:
             continue
         ran = (ROOT / "results" / "reproduced" / f"{name}.json").is_file()
         ran = ran or any((ROOT / "results" / "reproduced").glob(f"{name}.*.json"))
-        needs = ", ".join(f"`{corpus}`" for corpus in table.corpora) or "trained models"
+        needs = ", ".join(f"`{name_of(corpus)}`" for corpus in table.corpora) or "trained models"
         title = table.title[0].upper() + table.title[1:]
         lines.append(
             f"| {NAMES[table.paper['name']]} | `{name}` | {title} "

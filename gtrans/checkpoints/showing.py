@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ from gtrans.text.prepared_folder import (
 from gtrans.train.compare import recorded_in
 
 _CHECKPOINTS = "checkpoint*.pt"
+_DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 _UNKNOWN = "identity unknown: it does not say what it was made from"
 # Of the groups of options, what a reader wants to know of a training.
 _SETTINGS = (
@@ -40,7 +42,7 @@ _SETTINGS = (
 )
 # The sections of a model card.
 _SECTIONS = (
-    ("Model", ("architecture", "parameters", "languages", "symbols", "unit", "options of units")),
+    ("Model", ("architecture", "parameters", "languages", "symbols", "unit", "unit options")),
     ("Text", ("preparation",)),
     ("Training", ("training", "made from")),
     ("Identity", ("written by", "identity of the dictionaries", "identity", "sha256")),
@@ -68,8 +70,8 @@ class Facts:
         return {"path": self.path, "kind": self.kind, **self.facts, "notes": self.notes}
 
     def lines(self) -> list[str]:
-        """All of it as text."""
-        rows = list(_rows(self.facts))
+        """All of it as text; of a digest the first 12 digits (``--json`` has them all)."""
+        rows = [(name, _DIGEST.sub(_shortened, value)) for name, value in _rows(self.facts)]
         width = max((len(name) for name, _ in rows), default=0)
         return [
             f"{self.path}: {self.kind}",
@@ -110,6 +112,10 @@ class Facts:
             "model was not evaluated on is not said here: texts of other domains than its training "
             "data may be translated badly, and it repeats what is wrong in that data.",
         ]
+
+
+def _shortened(found: re.Match[str]) -> str:
+    return found[0][:12]
 
 
 def _rows(facts: Mapping[str, Any], between: str = " ") -> Iterator[tuple[str, str]]:
@@ -175,11 +181,12 @@ def of_checkpoint(path: Path) -> Facts:
     check_described(checkpoint.state, path)
     checkpoint.check_fit()
     model, identity = checkpoint.options("model"), checkpoint.identity
+    averaged = ", ".join(checkpoint.state.get(AVERAGE_OF, []))
     facts = {
         "architecture": model.get("arch") or model.get("_name"),
         "parameters": checkpoint.parameters,
         **_of_identity(identity, checkpoint.options("task")),
-        "average of": ", ".join(checkpoint.state.get(AVERAGE_OF, [])) or None,
+        **({"average of": averaged} if averaged else {}),
         "training": _training(checkpoint),
         "made from": _made_from(checkpoint),
         "sha256": checkpoint.fingerprint,
@@ -197,7 +204,7 @@ def _of_identity(identity: ModelIdentity | None, task: Mapping[str, Any]) -> dic
         "languages": "-".join(identity.languages),
         **_of_data(identity),
         "unit": unit.pop("unit", None),
-        "options of units": unit,
+        "unit options": unit,
         "written by": f"gtrans {identity.version}",
         "identity": identity.digest,
     }
@@ -224,7 +231,7 @@ def _of_preparation(preparation: Preparation | None) -> dict[str, Any] | None:
         steps = [name for name, done in state["steps"].items() if done]
         asked = ("symbols", "merges")  # the first, if the size of the vocabulary was given
         name = next(name for name in asked if state["bpe"].get(name))
-        segmented = {"steps": [*steps, "BPE"], f"BPE {name}": state["bpe"][name]}
+        segmented = {"steps": [*steps, "BPE"], f"BPE {name} asked for": state["bpe"][name]}
     bert = state.get("bert")
     return {
         **segmented,
@@ -246,7 +253,7 @@ def _training(checkpoint: Checkpoint) -> dict[str, Any]:
     return {
         "updates": history[-1].get("num_updates"),
         "epoch": position.get("epoch"),
-        "loss of validation": extra.get("val_loss"),
+        "validation loss": extra.get("val_loss"),
         "best of the run": extra.get("best"),
         **settings,
     }
@@ -260,7 +267,7 @@ def _made_from(checkpoint: Checkpoint) -> dict[str, Any] | None:
     starts = run.get("start") or {}
     return {
         "training data": checkpoint.options("task").get("data"),
-        "identity of the training data": run.get("data"),
+        "identity of training data": run.get("data"),
         **{flag: f"{start['path']} ({start['digest']})" for flag, start in starts.items()},
     }
 

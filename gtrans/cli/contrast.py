@@ -157,8 +157,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     generation.add_argument(
         "--generate",
         action="store_true",
-        help="translate the items; right is a translation of the last sentence with the right "
-        "candidate's word and none of the others'",
+        help="translate the items; a translation counts as right if it has a word that only the "
+        "right candidate has, and none that only the others have",
     )
     generation.add_argument(
         "--translations",

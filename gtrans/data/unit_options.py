@@ -112,8 +112,8 @@ class UnitConfig:
     )
     context_kind: ChoiceEnum(list(CONTEXT_KINDS)) = option(  # type: ignore[valid-type]
         "true",
-        "what a window's other sentences are replaced by: true: nothing; fixed: "
-        "--context-sentence; random: as many random words; none: they are left out (table 5.4). "
+        "the context that the model is shown: true: the text's own; fixed: --context-sentence; "
+        "random: as many random words; none: no context (table 5.4). "
         "Decoding takes the checkpoint's, unless `gtrans translate --context-kind` or "
         "--model-overrides \"{'context_kind': 'random'}\" says otherwise",
     )

@@ -572,16 +572,20 @@ def _power(report: Report) -> list[str]:
 
 def _few_units(report: Report) -> list[str]:
     """Warnings for a corpus with few units to resample."""
-    kinds = {resampled.unit: resampled.units for resampled in report.resampled.values()}
+    kinds: dict[tuple[str, int], list[str]] = {}
+    for key, resampled in report.resampled.items():
+        label = report.measurements[key].label
+        kinds.setdefault((resampled.unit, resampled.units), []).append(label)
     found = []
-    for unit, units in kinds.items():
+    for (unit, units), labels in kinds.items():
         if units == 1:
             found.append(
                 f"a single {unit} cannot be resampled, so there is no interval and no resampling "
                 "test; --resample sentence resamples sentences as if they were independent"
             )
         elif units:
-            found += about_interval(units, f"{unit}s")
+            of = "" if len(kinds) == 1 else f"{', '.join(labels)}: "
+            found += [f"{of}{note}" for note in about_interval(units, f"{unit}s")]
         if 1 < units < MIN_UNITS_FOR_RANDOMISATION and len(report.systems) > 1:
             found.append(
                 f"with {units} {unit}s randomisation cannot reach p < 0.05, however large the "

@@ -299,6 +299,11 @@ def corpus_named(name: str) -> Corpus:
     )
 
 
+def name_of(name: str) -> str:
+    """The name that `gtrans get-corpus` gives a corpus which experiments may call otherwise."""
+    return next((it.name for it in read_corpora() if name in it.also), name)
+
+
 def _corpus(entry: dict[str, Any]) -> Corpus:
     values = dict(entry)
     forms = tuple(map(_form, values.pop("forms")))

@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from gtrans.errors import GtransError, did_you_mean
-from gtrans.lab.corpora import Text, find_text
+from gtrans.lab.corpora import Text, find_text, name_of
 from gtrans.shipped import shipped
 
 SCALES = ("tiny", "small", "paper")
@@ -346,9 +346,12 @@ class Plan:
         if self.data is None:
             raise GtransError(f"`--data` is missing: the folder that holds {name}/.")
         folder = self.data / name
+        if not folder.is_dir():
+            folder = self.data / name_of(name)
         if not folder.is_dir() and name in of.get("assembled", ()):
             return Text(name, made, "valid", *of["pair"])
-        return find_text(folder, *of.get("languages", {}).get(name, of["pair"]))
+        text = find_text(folder, *of.get("languages", {}).get(name, of["pair"]))
+        return replace(text, name=name)
 
     # -- models
 

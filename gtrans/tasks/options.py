@@ -65,10 +65,10 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
     )
     max_window: Optional[int] = option(
         None,
-        "with --unit stream: most of them; the number is "
-        "drawn for every update (0: whole documents, which converge best in the paper). With "
-        "--batch-size, the number of documents, longer windows make larger updates; without it "
-        "as many documents as fill --max-tokens are read (default: 10 sentences, 4 instances)",
+        "with --unit stream: most sentences (or instances) of a document that an update reads; "
+        "the number is drawn for every update, 0: whole documents, which converge best in the "
+        "paper. An update reads --batch-size documents, or as many as fill --max-tokens "
+        "(default: 10 sentences, 4 instances)",
         _STREAMS,
     )
     overlap: int = option(

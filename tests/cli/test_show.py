@@ -33,9 +33,13 @@ def test_a_checkpoint(tiny: TinyWorld, capsys: pytest.CaptureFixture[str]) -> No
     assert found["parameters"] == sum({t.data_ptr(): t.numel() for t in tensors.values()}.values())
     assert found["languages"] == "en-de" and found["unit"] == "document"
     assert found["symbols"] == tensors["encoder.embed_tokens.weight"].size(0)
-    assert found["preparation"]["BPE merges"] == 300
+    assert found["preparation"]["BPE merges asked for"] == 300
     assert found["training"]["updates"] == 12 and found["training"]["seed"] == 1
     assert found["made from"]["training data"] == str(tiny.data)
+    assert "average of" not in found
+    assert main(["show", str(tiny.checkpoints["document"])]) == 0
+    text = capsys.readouterr().out
+    assert found["sha256"][:12] in text and found["sha256"] not in text
 
 
 def test_an_average_says_of_what(
@@ -47,7 +51,7 @@ def test_an_average_says_of_what(
     found = shown(mean, capsys)
     assert found["average of"] == ", ".join(path.name for path in paths)
     # It has never been validated.
-    assert "loss of validation" not in {k for k, v in found["training"].items() if v is not None}
+    assert "validation loss" not in {k for k, v in found["training"].items() if v is not None}
 
 
 def test_identities_say_what_belongs_together(
@@ -60,7 +64,7 @@ def test_identities_say_what_belongs_together(
     assert {found[name] for found in models} == {data[name]}
     assert all(found["preparation"] == data["preparation"] for found in models)
     assert models[0]["identity"] == models[1]["identity"] != models[2]["identity"]
-    runs = [found["made from"]["identity of the training data"] for found in models]
+    runs = [found["made from"]["identity of training data"] for found in models]
     assert len(set(runs)) == 1
     moved = shown(shutil.copytree(tiny.data, tmp_path / "moved"), capsys)
     assert {**moved, "path": ""} == {**data, "path": ""}

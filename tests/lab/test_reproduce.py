@@ -353,3 +353,10 @@ def test_a_table_is_made_goes_on_and_gets_seeds(
     table = json.loads((folder / "gtransformer-T6.json").read_text())
     cell = next(row for row in table["rows"] if row["label"] == "Combined attention")
     assert [it["seed"] for it in cell["cells"]["s-BLEU"]["seeds"]] == [1, 2]
+
+
+def test_a_corpus_is_found_by_the_name_that_get_corpus_gives_it(tmp_path: Path) -> None:
+    corpus_in(tmp_path, "iwslt17", "en", "de")
+    request = {"scale": "paper", "tables": ["gtransformer-T2"], "corpora": ["ted-iwslt17"]}
+    text = Plan({**request, "data": str(tmp_path)}).corpus("ted-iwslt17")
+    assert (text.name, text.folder) == ("ted-iwslt17", tmp_path / "iwslt17")
