@@ -80,7 +80,7 @@ def test_cost_grows_with_sentences_not_with_the_document() -> None:
     def scores(sentences: int) -> int:
         source = batch_of([[23] * sentences])
         buckets = plans_of(source, source)["encoder_group"].buckets
-        return sum(b.count * b.query * b.key for b in buckets)
+        return sum(b.segments * b.query * b.key for b in buckets)
 
     assert scores(80) == 80 * scores(1)
 
@@ -88,5 +88,5 @@ def test_cost_grows_with_sentences_not_with_the_document() -> None:
 def test_ragged_sentences_waste_little() -> None:
     source = batch_of([[5, 200, 30, 31, 8, 60, 3, 45, 25]])
     buckets = plans_of(source, source)["encoder_group"].buckets
-    padded = sum(bucket.count * bucket.query for bucket in buckets)
+    padded = sum(bucket.segments * bucket.query for bucket in buckets)
     assert padded < 1.25 * source.numel()
