@@ -52,8 +52,8 @@ class GTransformerConfig(UnitTransformerConfig):
 
     doc_mode: ChoiceEnum(["partial", "full"]) = option(  # type: ignore[valid-type]
         "partial",
-        "partial: group attention; full: plain attention over the whole unit, the Transformer "
-        "baselines",
+        "full: the document Transformer, the baseline, with plain attention over the whole unit; "
+        "partial: the G-Transformer, with group attention",
     )
     encoder_global_layers: int = option(
         2,
