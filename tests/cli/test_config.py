@@ -74,6 +74,9 @@ def test_flags_win_and_what_another_choice_lacks_is_left_out(capsys) -> None:
     assert args.encoder_embed_dim == 128 and args.lr == [0.002]
     (line,) = capsys.readouterr().err.splitlines()
     assert "--adam-betas left out" in line
+    assert args.no_epoch_checkpoints
+    kept = parsed("data", "--config", "tiny", "--keep-last-epochs", "5")
+    assert (kept.no_epoch_checkpoints, kept.keep_last_epochs) == (False, 5)
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,8 @@ _CHOICES = {"task": "--task", "model": "--arch", "criterion": "--criterion",
             "optimizer": "--optimizer", "lr_scheduler": "--lr-scheduler"}  # fmt: skip
 # Only fairseq-hydra-train needs it.
 _IGNORED = {("common", "user_dir")}
+# Nearly every file has the key, beside which the flag would have no effect.
+_NO_EPOCHS, _KEEPS_EPOCHS = ("checkpoint", "no_epoch_checkpoints"), "--keep-last-epochs"
 _BATCH = ("--max-tokens", "--batch-size", "--update-freq")
 
 
@@ -62,6 +64,7 @@ class ConfigFile:
         ours = (
             self.sections.get("task", {}).get("_name", TASK) == TASK and "--user-dir" not in given
         )
+        ignored = {*_IGNORED, *([_NO_EPOCHS] if _KEEPS_EPOCHS in given else ())}
         words: list[str] = []
         for section, values in self.sections.items():
             if section not in _SECTIONS:
@@ -73,7 +76,7 @@ class ConfigFile:
                     if section not in _CHOICES:
                         raise GtransError(f"{self.path}: the section '{section}' has no '_name'.")
                     words.append(f"{_CHOICES[section]}={value}")
-                elif (section, key) in _IGNORED or value is None:
+                elif (section, key) in ignored or value is None:
                     continue
                 elif key == "data":
                     if value != _MISSING and not (argv and not argv[0].startswith("-")):
