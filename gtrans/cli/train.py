@@ -75,8 +75,8 @@ def work(cfg: Any, verbose: bool) -> None:
     from gtrans.train.main import train
 
     import_plugin()
-    import_user_module(cfg.common)
     with short_log(verbose):
+        import_user_module(cfg.common)
         train(cfg)
 
 

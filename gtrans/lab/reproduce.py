@@ -125,11 +125,14 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _make(args: argparse.Namespace) -> None:
-    if not args.names or args.out is None or args.cores < 1:
+    if not args.names:
         raise GtransError(
-            "give the name of a table or figure (`gtrans reproduce --list` names all of them), "
-            "`--out`, the folder to write, and `--cores` of at least 1."
+            "give the name of a table or figure; `gtrans reproduce --list` names all of them."
         )
+    if args.out is None:
+        raise GtransError("`--out`, the folder to write, is missing.")
+    if args.cores < 1:
+        raise GtransError(f"`--cores` must be at least 1, but is {args.cores}.")
     seeds = args.seeds.split(",") if args.seeds else []
     if not all(re.fullmatch("[1-9][0-9]{0,8}", it) for it in seeds) or len({*seeds}) < len(seeds):
         raise GtransError(

@@ -359,7 +359,7 @@ class _Preparation:
         """What the data folder is good for, in words."""
         lacking = [f"`--{name}`" for name in ("train", "valid") if name not in splits]
         if not lacking:
-            return f"gtrans train '{self.out}' --arch ..."
+            return f"gtrans train '{self.out}' --config NAME --save-dir DIR"
         tested = next((name for name in splits if name.startswith("test")), splits[0])
         return (
             f"gtrans generate '{self.out}' --path ... --gen-subset {tested} (a training would need "

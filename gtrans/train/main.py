@@ -150,13 +150,14 @@ class Training:
         chosen = [group_of(cfg, group).get("_name") for group in _CHOSEN]
         sizes = {**cfg.dataset, **cfg.optimization, "seed": cfg.common.seed}
         start = [f"{flag} {it['path']}" for flag, it in self.plan.made_from["start"].items()]
+        devices = self.trainer.data_parallel_world_size
+        plural = "" if devices == 1 else "s"
         for line in (
             ", ".join(map(str, chosen)),
             ", ".join(f"{name} {sizes[name]}" for name in _SIZES if sizes[name]),
             f"num. shared model params: {sum(p.numel() for p in parameters):,} (num. trained: "
             f"{sum(p.numel() for p in parameters if p.requires_grad):,})",
-            f"training on {self.trainer.data_parallel_world_size} devices "
-            f"({self.trainer.device.type})",
+            f"training on {devices} device{plural} ({self.trainer.device.type})",
             f"start: {self.plan.resume or ' '.join(start) or 'from scratch'}; checkpoints: "
             f"{self.folder.path} (--verbose shows all options)",
         ):

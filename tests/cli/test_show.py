@@ -48,6 +48,7 @@ def test_an_average_says_of_what(
     paths = [tiny.checkpoints[name] for name in ("document", "other")]
     mean = tmp_path / "mean.pt"
     assert main(["average", *map(str, paths), "--output", str(mean)]) == 0
+    assert "average of" not in shown(paths[0], capsys)
     found = shown(mean, capsys)
     assert found["average of"] == ", ".join(path.name for path in paths)
     # It has never been validated.

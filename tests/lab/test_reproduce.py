@@ -178,7 +178,7 @@ def test_a_corpus_of_several_pairs_has_a_column_for_each_direction(corpora: Path
         (["gtransformer-T66", "--out", "o"], "'gtransformer-t66'; did you mean gtransformer-t6?"),
         (["gtransformer-T6", "--out", "o", "--seeds", "1,1"], "`--seeds` must be different"),
         (["gtransformer-T6", "--out", "o", "--seeds", "a"], "`--seeds` must be different"),
-        (["gtransformer-T6", "--out", "o", "--cores", "0"], "`--cores` of at least 1"),
+        (["gtransformer-T6", "--out", "o", "--cores", "0"], "`--cores` must be at least 1"),
         (["gtransformer-T6", "--out", "o", "--set", "x=1"], "scale tiny has no setting 'x'"),
         (["gtransformer-T6", "--out", "o", "--set", "beam=0"], "a whole number of at least 1"),
         (["gtransformer-T6", "--out", "o", "--scale", "small"], "`--corpus` is missing"),
