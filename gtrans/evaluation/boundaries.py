@@ -82,6 +82,11 @@ def tokens_of(text: str) -> list[str]:
     return _normal_tokens(text, list(_pattern().finditer(text)))
 
 
+def cased_tokens(text: str) -> list[str]:
+    """The tokens of a text, with a capital where the text has one."""
+    return Text(text).cased
+
+
 def _normal_tokens(text: str, found: Sequence[re.Match[str]]) -> list[str]:
     """The normal forms of tokens; a quotation mark is one that opens, or one that closes."""
     tokens = []
@@ -125,6 +130,7 @@ class Text:
 
     Attributes:
         tokens: their normal forms.
+        cased: the same with capitals, (tokens,).
         edges: an :class:`Edge` for every place: before the first token, after each token,
             (tokens + 1).
     """
@@ -137,6 +143,10 @@ class Text:
         self._ends = [token.end() for token in found]
         self._raw = [token.group() for token in found]
         self.tokens = _normal_tokens(text, found)
+        self.cased = [
+            token.capitalize() if raw[0].isupper() else token
+            for token, raw in zip(self.tokens, self._raw, strict=True)
+        ]
         self.edges: NDArray[np.int8] = np.array(self._find_edges(), dtype=np.int8)
 
     def part(self, start: int, stop: int) -> str:

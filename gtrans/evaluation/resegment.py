@@ -41,6 +41,7 @@ from gtrans.evaluation.boundaries import (
     Habits,
     Text,
     bands,
+    cased_tokens,
     ends_a_sentence,
     is_word,
     tokens_of,
@@ -49,7 +50,7 @@ from gtrans.evaluation.metrics import Documents
 from gtrans.files import StrPath, atomic_writer, unwritable
 from gtrans.text.reader import Identified
 
-SIGNATURE = "resegmented:edit-distance.3"
+SIGNATURE = "resegmented:edit-distance.4"
 """The mark of a resegmented translation in signatures; the number counts versions."""
 
 # The unit of gains is a tenth of the match of the most frequent token.
@@ -68,7 +69,7 @@ COSTS = {
 punctuation mark (true), and for others, such as headlines."""
 STEM, STEM_LETTERS = 0.5, 5
 """Share of its weight that a token gains from another one with the same first letters."""
-OMITTED, ADDED, OPENING = 0.15, 0.22, 30
+OMITTED, ADDED, OPENING = 0.08, 0.22, 30
 """Share of its weight that a sentence gains by being omitted, a stretch by being added, less
 OPENING."""
 
@@ -139,7 +140,9 @@ class Resegmenter:
         ]
         self._counts = Counter(token for tokens in sentences for token in tokens)
         self._total = max(1, sum(self._counts.values()))
-        self.habits = Habits(sentences)
+        self.habits = Habits(
+            [cased_tokens(one) for documents in references for lines in documents for one in lines]
+        )
         self._weights: dict[str, int] = {}
 
     def split(self, document: int, lines: Sequence[str]) -> Split:
@@ -239,7 +242,7 @@ class _Search:
         self._words = np.array([is_word(token) for token in tokens], dtype=bool)
         self._model = model
         self._weight = np.array([model.weight(token) for token in tokens], dtype=np.int32)
-        habits = model.habits.gains(tokens)
+        habits = model.habits.gains(text.cased)
         self._boundary: dict[bool, Gains] = {}
         for final, costs in COSTS.items():
             by_edge = np.array([costs[edge] for edge in Edge], dtype=np.int32)
