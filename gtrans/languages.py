@@ -83,6 +83,8 @@ def language_code(tag: str) -> str | None:
     A code of two letters stands for those of three letters. BCP 47 has ``qaa`` to ``qtz`` for
     languages without a code; they stand for themselves.
     """
+    if len(tag) > 100:  # a sentence: the columns of a table are tried, too
+        return None
     name = re.sub(r"[\s_-]+", "_", tag.strip().lower())
     if name in _CODES:
         return _CODES[name]
