@@ -603,9 +603,9 @@ def test_the_published_sets_have_the_papers_counts(
 ) -> None:
     """Dev and test of Maruf et al., with the sentences of the thesis's table 4.1."""
     paths = ("--from", real_data / "ted-iwslt2017", "--out", tmp_path)
-    call("get-corpus", "own", *paths, *PAIR, "--splits", "dev,test")
-    for name in ("dev.en", "test.de"):
+    call("get-corpus", "own", *paths, *PAIR, "--splits", "valid,test")
+    for name in ("valid.en", "test.de"):
         assert (tmp_path / "own" / name).stat().st_size > 100_000
     found = json.loads(call("corpus-report", tmp_path / "own", "--json"))["splits"]
-    assert [found[name]["documents"] for name in ("dev", "test")] == [93, 23]
-    assert [found[name]["sentences"] for name in ("dev", "test")] == [8967, 2271]
+    assert [found[name]["documents"] for name in ("valid", "test")] == [93, 23]
+    assert [found[name]["sentences"] for name in ("valid", "test")] == [8967, 2271]
