@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -207,13 +206,4 @@ def _check_target(target: Path, paths: Sequence[Path]) -> None:
         raise GtransError(
             f"`--output` '{target}': the training in its folder has checkpoints of this name; give "
             "another, such as average.pt."
-        )
-    state: Mapping[str, Any] = {}
-    if target.is_file():
-        with suppress(GtransError):  # one that cannot be read can be lost
-            state = read_checkpoint(target, in_memory=False)
-    if "last_optimizer_state" in state:
-        raise GtransError(
-            f"`--output` '{target}' is a checkpoint that a training goes on from; name another "
-            "file, or remove it first."
         )

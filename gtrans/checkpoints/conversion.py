@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from gtrans.checkpoints.checkpoint import Checkpoint
-from gtrans.checkpoints.reading import write_checkpoint
+from gtrans.checkpoints.reading import reading, write_checkpoint
 from gtrans.checkpoints.sources import (
     DECODER_TABLE,
     ENCODER_TABLE,
@@ -64,117 +64,56 @@ _MISSING_OPTIONS = {
 }
 
 
-@dataclass(frozen=True)
-class ConversionOptions:
-    """What a checkpoint does not contain. None means: as in the checkpoint or usual for its kind.
+def convert(
+    program: str,
+    path: Path,
+    target: Path,
+    data: Path,
+    *,
+    source_lang: str | None = None,
+    target_lang: str | None = None,
+    langs: str | None = None,
+    marks: str | None = None,
+    unit: str | None = None,
+    max_doc_tokens: int = 512,
+    positions: int | None = None,
+) -> list[str]:
+    """Write the checkpoint ``path`` of another program as this project's checkpoint ``target``.
 
-    Attributes:
+    Of what a checkpoint does not contain, None means: as in the checkpoint or usual for its kind.
+
+    Args:
+        program: one of :data:`SOURCES`.
+        path: file to read, or folder for programs that write one.
+        target: file to write; after an error it does not exist.
         data: folder of the dictionaries that the model was trained with.
         source_lang, target_lang: languages to translate from and to.
         langs: all languages that have a symbol, in the order of the symbols: ``en_XX,de_DE``.
         marks: the marks around sentences.
         unit: the unit that the model was trained on.
         max_doc_tokens: longest document unit in tokens.
-        extend_positions: new number of learned positions.
-    """
+        positions: new number of learned positions.
 
-    data: Path
-    source_lang: str | None = None
-    target_lang: str | None = None
-    langs: str | None = None
-    marks: str | None = None
-    unit: str | None = None
-    max_doc_tokens: int = 512
-    extend_positions: int | None = None
-
-
-@dataclass(frozen=True)
-class Summary:
-    """The result of a conversion.
-
-    Attributes:
-        model: options of the new model.
-        symbols: sizes of the source and the target vocabulary.
-        kept: tensors that keep their name.
-        renamed: tensors that have got another name.
-        ignored: entries that are not parameters of the model.
-    """
-
-    model: GTransformerConfig
-    symbols: tuple[int, int]
-    kept: list[str]
-    renamed: list[str]
-    ignored: list[str]
-
-    def lines(self) -> list[str]:
-        """The result as text."""
-        model = self.model
-        norms = [
-            "pre-norm" if before else "post-norm"
-            for before in (model.encoder_normalize_before, model.decoder_normalize_before)
-        ]
-        tables = "separate embeddings"
-        if model.share_decoder_input_output_embed:
-            tables = "decoder input and output embeddings shared"
-        if model.share_all_embeddings:
-            tables = "all embeddings shared"
-        attention = "plain attention over the whole unit"
-        if model.doc_mode == "partial":
-            attention = (
-                "group attention; global attention in the top "
-                f"{model.encoder_global_layers} encoder, {model.decoder_global_layers} decoder "
-                f"and {model.cross_global_layers} cross-attention layers"
-            )
-        return [
-            f"layers {model.encoder_layers} + {model.decoder_layers}, "
-            f"dim {model.encoder_embed_dim}, "
-            f"feed-forward {model.encoder_ffn_embed_dim} + {model.decoder_ffn_embed_dim}, "
-            f"heads {model.encoder_attention_heads} + {model.decoder_attention_heads}, "
-            + (norms[0] if norms[0] == norms[1] else " + ".join(norms)),
-            attention,
-            f"symbols {self.symbols[0]} + {self.symbols[1]}, languages {model.langs}, {tables}",
-            *self._embedding(),
-            f"tensors: {len(self.kept)} kept, {len(self.renamed)} renamed, "
-            f"{len(self.ignored)} ignored" + "".join(f"\n  ignored: {n}" for n in self.ignored),
-        ]
-
-    def _embedding(self) -> list[str]:
-        """A line about the embeddings of BART's models; empty for other models."""
-        model = self.model
-        if not model.learned_positions:
-            return []
-        norm = ", layer norm on embeddings" if model.layernorm_embedding else ""
-        return [
-            f"{model.max_positions} learned positions{norm}, sentence marks {model.sentence_marks}"
-        ]
-
-
-def convert(program: str, path: Path, target: Path, options: ConversionOptions) -> Summary:
-    """Write the checkpoint ``path`` of another program as this project's checkpoint ``target``.
-
-    Args:
-        program: one of :data:`SOURCES`.
-        path: file to read, or folder for programs that write one.
-        target: file to write; after an error it does not exist.
-        options: what the checkpoint does not contain.
+    Returns:
+        lines that say what was found.
 
     Raises:
         GtransError: the checkpoint is unreadable, of another program or has parts that gtrans
             does not have, the dictionaries have another size, or ``target`` cannot be written.
     """
-    _check_target(path, target, options.data)
+    _check_target(path, target, data)
     foreign = SOURCES[program](path)
     state = foreign.state
     refuse_missing_parts(state, foreign.options, path)
-    langs = split_languages(options.langs) or foreign.langs
+    names = split_languages(langs) or foreign.langs
     task_cfg = DocumentTranslationConfig(
-        data=os.path.abspath(options.data),
-        source_lang=options.source_lang or foreign.source_lang,
-        target_lang=options.target_lang or foreign.target_lang,
-        unit=options.unit or foreign.unit,
-        max_doc_tokens=options.max_doc_tokens,
-        sentence_marks=options.marks or foreign.marks,
-        langs=",".join(langs) or None,
+        data=os.path.abspath(data),
+        source_lang=source_lang or foreign.source_lang,
+        target_lang=target_lang or foreign.target_lang,
+        unit=unit or foreign.unit,
+        max_doc_tokens=max_doc_tokens,
+        sentence_marks=marks or foreign.marks,
+        langs=",".join(names) or None,
     )
     task_cfg._name = "document_translation"
     root = OmegaConf.structured(FairseqConfig)
@@ -185,14 +124,15 @@ def convert(program: str, path: Path, target: Path, options: ConversionOptions) 
     root.common_eval.path = None
     if foreign.add_mask(len(task.target_dictionary)):
         say(f"{path}: it has no {MASK} (fine-tuning cuts it off); its new row is the mean of all")
-    _check_vocabulary(foreign, task, langs)
+    _check_vocabulary(foreign, task, names)
     joint = task.source_dictionary == task.target_dictionary
-    model_cfg = model_options(state, foreign.options, joint, foreign.doc_mode, path)
+    with reading(path, "what it says of its options"):
+        model_cfg = model_options(state, foreign.options, joint, foreign.doc_mode, path)
     for name in (*UNIT_FIELDS, "source_lang", "target_lang"):
         setattr(model_cfg, name, getattr(root.task, name))
-    if options.extend_positions is not None:
-        for name in extend_positions(state, options.extend_positions, path):
-            setattr(model_cfg, name, options.extend_positions)
+    if positions is not None:
+        for name in extend_positions(state, positions, path):
+            setattr(model_cfg, name, positions)
     check_fit({"cfg": {"model": asdict(model_cfg)}, "model": state}, path)
     model = task.build_model(OmegaConf.structured(model_cfg), from_checkpoint=True)
     model.load_state_dict(state)
@@ -202,15 +142,49 @@ def convert(program: str, path: Path, target: Path, options: ConversionOptions) 
     criterion._name = "label_smoothed_cross_entropy"
     root.model, root.criterion = model_cfg, criterion
     write_checkpoint(_as_fairseq_checkpoint(root, model.state_dict(), task.state_dict()), target)
-    return Summary(
-        model_cfg,
-        (len(task.source_dictionary), len(task.target_dictionary)),
-        kept=[name for name in foreign.original if name in state],
-        renamed=[
-            name for name in foreign.original if name not in state and name not in foreign.ignored
-        ],
-        ignored=foreign.ignored,
-    )
+    kept = [name for name in foreign.original if name in state]
+    renamed = len(foreign.original) - len(kept) - len(foreign.ignored)
+    symbols = len(task.source_dictionary), len(task.target_dictionary)
+    return [
+        *_described(model_cfg, symbols),
+        f"tensors: {len(kept)} kept, {renamed} renamed, {len(foreign.ignored)} ignored",
+        *(f"  ignored: {name}" for name in foreign.ignored),
+    ]
+
+
+def _described(model: GTransformerConfig, symbols: tuple[int, int]) -> list[str]:
+    """The model in words; ``symbols`` of the source and the target vocabulary."""
+    norms = [
+        "pre-norm" if before else "post-norm"
+        for before in (model.encoder_normalize_before, model.decoder_normalize_before)
+    ]
+    tables = "separate embeddings"
+    if model.share_decoder_input_output_embed:
+        tables = "decoder input and output embeddings shared"
+    if model.share_all_embeddings:
+        tables = "all embeddings shared"
+    attention = "plain attention over the whole unit"
+    if model.doc_mode == "partial":
+        attention = (
+            "group attention; global attention in the top "
+            f"{model.encoder_global_layers} encoder, {model.decoder_global_layers} decoder "
+            f"and {model.cross_global_layers} cross-attention layers"
+        )
+    learned = []
+    if model.learned_positions:
+        norm = ", layer norm on embeddings" if model.layernorm_embedding else ""
+        marks = f"sentence marks {model.sentence_marks}"
+        learned = [f"{model.max_positions} learned positions{norm}, {marks}"]
+    return [
+        f"layers {model.encoder_layers} + {model.decoder_layers}, "
+        f"dim {model.encoder_embed_dim}, "
+        f"feed-forward {model.encoder_ffn_embed_dim} + {model.decoder_ffn_embed_dim}, "
+        f"heads {model.encoder_attention_heads} + {model.decoder_attention_heads}, "
+        + (norms[0] if norms[0] == norms[1] else " + ".join(norms)),
+        attention,
+        f"symbols {symbols[0]} + {symbols[1]}, languages {model.langs}, {tables}",
+        *learned,
+    ]
 
 
 def _check_vocabulary(
@@ -313,11 +287,6 @@ def refuse_missing_parts(
     for name in (ENCODER_TABLE, DECODER_TABLE, *_NETWORKS):
         if name not in state:
             raise GtransError(f"{path}: not a G-Transformer, it holds no {name}.")
-    for name in (ENCODER_TABLE, DECODER_TABLE, OUTPUT, _POSITIONS[0], *_NETWORKS):
-        if name in state and state[name].dim() != 2:
-            raise GtransError(
-                f"{path}: {name} has the impossible shape {tuple(state[name].shape)}."
-            )
 
 
 def model_options(

@@ -40,13 +40,6 @@ _SETTINGS = (
     ("distributed_training", ("distributed_world_size",)),
     ("common", ("seed", "fp16", "bf16", "amp")),
 )
-# The sections of a model card.
-_SECTIONS = (
-    ("Model", ("architecture", "parameters", "languages", "symbols", "unit", "unit options")),
-    ("Text", ("preparation",)),
-    ("Training", ("training", "made from")),
-    ("Identity", ("written by", "identity of the dictionaries", "identity", "sha256")),
-)
 
 
 @dataclass
@@ -79,50 +72,16 @@ class Facts:
             *(f"  note: {note}" for note in self.notes),
         ]
 
-    def card(self) -> list[str]:
-        """The model card of a checkpoint or of a run folder, in Markdown.
-
-        Raises:
-            GtransError: it is something else.
-        """
-        if "architecture" not in self.facts:
-            raise GtransError(f"`--card` is for checkpoints, but {self.path} is a {self.kind}.")
-        name, languages = self.facts["architecture"], self.facts.get("languages")
-        lines = [
-            f"# {_text(name)}, {_text(languages)}",
-            "",
-            "A model for document-level machine translation, trained with gtrans. It carries its "
-            "vocabulary and its preparation" + (", except that:" if self.notes else "."),
-            *(f"- {note}" for note in self.notes),
-        ]
-        for title, names in _SECTIONS:
-            lines += ["", f"## {title}", "", "| | |", "|---|---|"]
-            shown = {entry: self.facts.get(entry) for entry in names}
-            lines += [f"| {name} | {value} |" for name, value in _rows(shown, ": ")]
-        return [
-            *lines,
-            "",
-            "## Use",
-            "",
-            "```",
-            f"gtrans translate --path {self.path} --input doc.txt --output out.txt",
-            "```",
-            "",
-            "The input has one sentence per line and an empty line between documents. What the "
-            "model was not evaluated on is not said here: texts of other domains than its training "
-            "data may be translated badly, and it repeats what is wrong in that data.",
-        ]
-
 
 def _shortened(found: re.Match[str]) -> str:
     return found[0][:12]
 
 
-def _rows(facts: Mapping[str, Any], between: str = " ") -> Iterator[tuple[str, str]]:
-    """Names and values; the names of nested values have those before them, with ``between``."""
+def _rows(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Names and values; the names of nested values have those before them."""
     for name, value in facts.items():
         if isinstance(value, dict):
-            yield from ((f"{name}{between}{key}", text) for key, text in _rows(value, between))
+            yield from ((f"{name} {key}", text) for key, text in _rows(value))
         else:
             yield name, _text(value)
 

@@ -76,16 +76,6 @@ _DOWNLOADS = (
     "https://dl.fbaipublicfiles.com/fairseq/models/bart.large.tar.gz) and unpack it there"
 )
 _END = 2  # </s>
-# Options that a conversion reads, by type; those of Hugging Face have the same names but one.
-_KINDS: dict[Any, tuple[str, ...]] = {
-    str: ("arch", "activation_fn", "doc_mode", "source_lang", "target_lang"),
-    int: ("encoder_attention_heads", "decoder_attention_heads"),
-    int | float: (
-        *("dropout", "attention_dropout", "activation_dropout", "relu_dropout"),
-        "label_smoothing",
-    ),
-    str | list | tuple: ("langs",),
-}
 
 
 @dataclass
@@ -168,18 +158,6 @@ def _with_all_tables(state: dict[str, Tensor]) -> dict[str, Tensor]:
     return state
 
 
-def _checked(options: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Raises GtransError for an option of another type than it has in that program."""
-    for kind, names in _KINDS.items():
-        for name in names:
-            value = options.get(name)
-            if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
-                raise GtransError(
-                    f"{path}: its option {name} cannot be a {type(value).__name__} ({value!r:.40})."
-                )
-    return options
-
-
 def read_g_transformer(path: Path) -> ForeignCheckpoint:
     """The checkpoint of the authors' G-Transformer at ``path``.
 
@@ -193,7 +171,7 @@ def read_g_transformer(path: Path) -> ForeignCheckpoint:
             f"{path}: not a checkpoint of the authors' G-Transformer, it holds no options "
             "('args') of fairseq 0.9."
         )
-    options, original = _checked(vars(args), path), checkpoint["model"]
+    options, original = vars(args), checkpoint["model"]
     langs = split_languages(options.get("langs"))
     source, target = options.get("source_lang"), options.get("target_lang")
     if not (source and target):
@@ -224,7 +202,7 @@ def read_fairseq(path: Path) -> ForeignCheckpoint:
     if not path.is_file():
         raise GtransError(f"{path}: there is no such checkpoint; {_DOWNLOADS}.")
     checkpoint = read_checkpoint(path)
-    options = _checked(options_of(checkpoint, "model"), path)
+    options = options_of(checkpoint, "model")
     if not options:
         raise GtransError(f"{path}: not a checkpoint of fairseq's BART, it holds no options.")
     original = checkpoint["model"]
@@ -285,7 +263,7 @@ def read_hugging_face(folder: Path) -> ForeignCheckpoint:
     return ForeignCheckpoint(
         folder,
         _with_all_tables(state),
-        _checked(options, path),
+        options,
         list(original),
         ignored,
         split_languages(langs),

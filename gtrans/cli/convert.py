@@ -91,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Convert, and print what was found."""
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.checkpoints.conversion import ConversionOptions, convert, extend_own
+    from gtrans.checkpoints.conversion import convert, extend_own
 
     if args.to is not None:
         from gtrans.checkpoints.export import export_stock
@@ -105,17 +105,19 @@ def run(args: argparse.Namespace) -> None:
     else:
         if args.data is None:
             raise GtransError("`--data` is missing: the folder of the model's dictionaries.")
-        options = ConversionOptions(
+        lines = convert(
+            args.program,
+            args.source,
+            args.target,
             args.data,
-            args.source_lang,
-            args.target_lang,
-            args.langs,
-            args.sentence_marks,
-            args.unit,
-            args.max_doc_tokens,
-            args.extend_positions,
+            source_lang=args.source_lang,
+            target_lang=args.target_lang,
+            langs=args.langs,
+            marks=args.sentence_marks,
+            unit=args.unit,
+            max_doc_tokens=args.max_doc_tokens,
+            positions=args.extend_positions,
         )
-        lines = convert(args.program, args.source, args.target, options).lines()
     indented = (f"  {line}" for line in lines)
     print_lines(f"{args.source}:", *indented, f"written to {args.target}")
 

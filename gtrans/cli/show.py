@@ -21,11 +21,7 @@ NEEDS = ENGINE
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``gtrans show``."""
     parser.add_argument("path", type=Path, metavar="FILE|FOLDER", help="what to show")
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="write JSON to standard output")
-    form.add_argument(
-        "--card", action="store_true", help="write the model card of a checkpoint, in Markdown"
-    )
+    parser.add_argument("--json", action="store_true", help="write JSON to standard output")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -37,4 +33,4 @@ def run(args: argparse.Namespace) -> None:
     if args.json:
         print(json_text(found.as_json()))
     else:
-        print_lines(*(found.card() if args.card else found.lines()))
+        print_lines(*found.lines())

@@ -115,8 +115,6 @@ def test_mistakes_are_one_line(run_folder: Path, capsys: pytest.CaptureFixture[s
     for name in ("_last", "_best", "13", "_9_9"):
         message = refusal(capsys, "--output", run_folder / f"checkpoint{name}.pt", one)
         assert "the training in its folder has checkpoints of this name" in message
-    message = refusal(capsys, "--output", other, one)
-    assert "is a checkpoint that a training goes on from" in message
     for content in ("no checkpoint\n", "PK"):
         target.write_text(content)
         assert main(["average", str(one), "--output", str(target)]) == 0

@@ -59,9 +59,6 @@ DAMAGES: dict[str, tuple[Damage, str, tuple[str, ...]]] = {
     "sparse": (parameter(torch.Tensor.to_sparse), "no array of numbers", ("show", "average")),
     "no model": (entry("model", [1, 2]), "holds no model", ("translate", "convert")),
     "cfg a list": (entry("cfg", ["model"]), "its options are damaged", tuple(COMMANDS)),
-    "an environment variable": (
-        entry("cfg.task.data", "${oc.env:HOME}"), "stands for another value", ("translate", "show")
-    ),
     "identity a list": (
         entry("task_state.identity", [1]), "its identity is damaged", ("translate", "average")
     ),

@@ -108,17 +108,6 @@ def test_a_translation(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFi
     assert "was changed after `gtrans translate` wrote it" in capsys.readouterr().err
 
 
-def test_a_model_card(tiny: TinyWorld, capsys: pytest.CaptureFixture[str]) -> None:
-    capsys.readouterr()
-    assert main(["show", "--card", str(tiny.checkpoints["document"])]) == 0
-    card = capsys.readouterr().out
-    assert card.startswith("# gtransformer_tiny, en-de\n")
-    for line in ("## Training", "| unit | document |", "gtrans translate --path"):
-        assert line in card
-    assert main(["show", "--card", str(tiny.data)]) == 1
-    assert "`--card` is for checkpoints" in capsys.readouterr().err
-
-
 def test_what_is_not_known_is_said(
     tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
