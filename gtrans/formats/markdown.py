@@ -440,7 +440,7 @@ class Markdown(DocumentFile):
         text = "\n".join(found.lines)
         found.mdx = path.lower().removesuffix(".gz").endswith(".mdx")
         found.outline = outline(text, found.mdx)
-        kept = (code for kind, *_, code in found.outline if kind == "structure")
+        kept = (entry[-1] for entry in found.outline if entry[0] == "structure")
         if not found.mdx and any(map(_MODULE.match, kept)):  # a page that imports is MDX, too
             found.mdx = True
             found.outline = outline(text, True)

@@ -58,6 +58,7 @@ def test_blocks_of_html_in_markdown_are_translated_in_place(tmp_path: Path, text
 
 MARKDOWN = [
     "See the note <!-- TODO: check --> again in the old house.\n",
+    "<!-- TODO: check -->\n\nIt sang.\n",
     "It costs 5 users, and `a`, [b](c) or *d* more.\n",
     "Text[^1] here, and more[^1].\n\n[^1]: The note.\n",
     "text^[an inline note] more\n",
