@@ -18,7 +18,7 @@ from gtrans.text.reader import ANY, Choice
 
 SUFFIXES: Mapping[str, Sequence[str]] = {
     "text": (".txt", ".text"),
-    "markdown": (".md", ".markdown", ".mdx"),
+    "markdown": (".md", ".markdown"),
     "html": (".html", ".htm", ".xhtml"),
     "docx": (".docx",),
     "jsonl": (".jsonl",),

@@ -7,17 +7,15 @@ blocks stay byte for byte.
 
 from __future__ import annotations
 
-import codecs
 import html
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Literal
 
-from gtrans.data.documents import read_bytes, read_text
+from gtrans.data.documents import read_text
 from gtrans.errors import GtransError
 from gtrans.formats.document_file import KEPT, DocumentFile, Note
 from gtrans.formats.inline import Block, Mark, Splitter
@@ -406,46 +404,31 @@ def _content(part: Part) -> Iterator[str | Mark]:
 # ---- files ---------------------------------------------------------------------------------------
 
 _CHARSET = re.compile(
-    rb"<meta\b[^>]*?\bcharset\s*=\s*[\"']?\s*([\w.:-]+)|<\?xml\b[^>]*?\bencoding\s*=\s*[\"']([\w.:-]+)",
+    r"<meta\b[^>]*?\bcharset\s*=\s*[\"']?\s*([\w.:-]+)|<\?xml\b[^>]*?\bencoding\s*=\s*[\"']([\w.:-]+)",
     re.IGNORECASE,
 )
-_LOOKED_AT = 1024  # bytes in which HTML has its charset
-# What a page in bytes of one character cannot be in, and what browsers read some charsets as.
-_NO_CHARSETS = re.compile("utf|unicode|raw|idna|puny|charmap|undefined")
-_READ_AS = {"iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "gb2312": "gbk"}
-# The codec of what follows each.
-_BYTE_ORDER_MARKS = {
-    codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be",
-}  # fmt: skip
+_LOOKED_AT = 1024  # characters in which HTML has its charset
+_UTF_8 = ("utf-8", "utf8")
 
 
 class Html(DocumentFile):
-    """HTML, in the charset that it declares."""
+    """HTML in UTF-8."""
 
     @classmethod
     def read(cls, path: str, split: Splitter) -> Html:
         """See :meth:`DocumentFile.read`."""
-        contents = read_bytes(path)
-        mark, charset = _charset(contents)
-        if charset == "utf-8" and not mark:
-            text = read_text(path)
-        else:
-            try:
-                text = contents[len(mark) :].decode(charset)
-            except UnicodeDecodeError as error:
-                line = contents.count(10, 0, len(mark) + error.start) + 1
-                raise GtransError(
-                    f"{path}:{line}: not {charset}, as which its charset is read; mend the "
-                    "declaration, or convert the file"
-                ) from None
-        found = cls(path, HtmlText(text, split), charset, mark)
+        text = read_text(path)
+        declared = _CHARSET.search(text[:_LOOKED_AT])
+        charset = (declared[1] or declared[2]).lower() if declared else _UTF_8[0]
+        if charset not in _UTF_8:
+            raise GtransError(f"'{path}' says that it is in {charset}; convert the file to UTF-8")
+        found = cls(path, HtmlText(text, split))
         found.documents = [found.html.blocks]
         return found
 
-    def __init__(self, path: str, text: HtmlText, charset: str, mark: bytes) -> None:
+    def __init__(self, path: str, text: HtmlText) -> None:
         super().__init__(path)
         self.html = text
-        self.charset, self.mark = charset, mark
 
     def lines_of_sentences(self) -> list[int]:
         """See :meth:`DocumentFile.lines_of_sentences`."""
@@ -460,21 +443,4 @@ class Html(DocumentFile):
             Note(f"{self.path}:{line + 1}", KEPT, told) for line, told in self.html.unended
         ]
         self.note_moved(zip(self.html.lines, self.html.blocks, strict=True))
-        return self.mark + found.encode(self.charset, "xmlcharrefreplace")
-
-
-def _charset(contents: bytes) -> tuple[bytes, str]:
-    """The byte order mark of HTML, and the codec that this or a declaration says, else ``utf-8``.
-
-    What is declared as UTF-16 without a mark was read as text here, so it is UTF-8.
-    """
-    for mark, codec in _BYTE_ORDER_MARKS.items():
-        if contents.startswith(mark):
-            return mark, codec
-    declared = _CHARSET.search(contents[:_LOOKED_AT])
-    if declared:
-        with suppress(LookupError):  # a name that nobody knows says nothing
-            name = codecs.lookup((declared[1] or declared[2]).decode("ascii")).name
-            if not _NO_CHARSETS.match(name) and b"a".decode(name):  # some codecs make no text
-                return b"", _READ_AS.get(name, name)
-    return b"", "utf-8"
+        return found.encode()

@@ -1,5 +1,4 @@
-"""Markdown: CommonMark with tables, strikethrough, footnotes, definition lists, math, front matter;
-MDX, where what is JavaScript stays.
+"""Markdown: CommonMark with tables, strikethrough, footnotes, definition lists, math, front matter.
 
 Only the lines of paragraphs, headings and cells are written anew, each of them on one line; all
 others stay byte for byte. After every block its inline markup is parsed again: what Markdown
@@ -42,30 +41,12 @@ TAG = re.compile(r"<(/?)([A-Za-z][\w-]*)")
 # Containers (:::), tags of templates and lists of attributes that have a line of their own.
 _STRUCTURE = re.compile(r":::.*|(?:\{%.*?%\}\s*)+|\{[:#.][^{}]*\}")
 _ATTRIBUTES = re.compile(r"\{[:#.][^{}\n]*\}")
-_TOML = "+++"
 _NESTING = 100
 """Levels of blocks inside each other; a quotation is one, a list two."""
 
-# MDX: imports and exports until an empty line, {expressions}, and tags whose attributes are some.
-_MODULE = re.compile(
-    r"import\s+(?:.*\sfrom\s+)?['\"].*['\"];?|import\s*\{|import\s+\w+\s*,\s*\{|export\s*[{*].*"
-    r"|export\s+(?:default\s+)?(?:async\s+)?(?:const|let|var|function|class)\b.*|export\s+default\s+\S+"
-)
-_BRACES = r"\{[^{}]*\}"
-for _ in range(5):
-    _BRACES = rf"\{{(?:[^{{}}]|{_BRACES})*+\}}"
-_JSX_TAG = (
-    r"</?(?:[A-Za-z][\w.:-]*"
-    rf"(?:\s+(?:[\w:-]+(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|{_BRACES}))?|{_BRACES}))*+\s*/?)?>"
-)
-_EXPRESSION = re.compile(_BRACES)
-_JSX = re.compile(_JSX_TAG)
-_ONLY_JSX = re.compile(rf"(?:(?:{_JSX_TAG}|{_BRACES})\s*)++")
-_JSX_LINES = 40
-
 
 @cache
-def parser(mdx: bool = False) -> MarkdownIt:
+def parser() -> MarkdownIt:
     """CommonMark with tables, strikethrough, footnotes, definition lists, math and the like."""
     from markdown_it import MarkdownIt
     from mdit_py_plugins.admon import admon_plugin
@@ -79,17 +60,10 @@ def parser(mdx: bool = False) -> MarkdownIt:
         found.use(plugin)
     # "$5 for one, $50 for all" is no math.
     found.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True)
-    found.block.ruler.before("front_matter", "toml", _toml)
     ended = ["paragraph", "reference", "blockquote", "list"]
     found.block.ruler.before("fence", "structure", _structure, {"alt": ended})
-    found.block.ruler.before("structure", "module", _module)
     found.inline.add_terminator_char("#")
     found.inline.ruler.after("text", "template", _template)
-    if mdx:  # it has neither, but tags among Markdown
-        found.disable(["code", "html_block"])
-        found.block.ruler.before("structure", "jsx", _jsx_lines, {"alt": ended})
-        found.inline.ruler.after("text", "jsx", _jsx)
-        found.inline.ruler.after("text", "expression", _expression)
     remember_places(found)
     return found
 
@@ -98,92 +72,33 @@ def _line(state: StateBlock, number: int) -> str:
     return state.src[state.bMarks[number] + state.tShift[number] : state.eMarks[number]].strip()
 
 
-def _toml(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-    """Front matter between two lines ``+++``, as Hugo and Zola have it."""
-    if first or state.level or _line(state, 0) != _TOML:
-        return False
-    last = next((number for number in range(1, end) if _line(state, number) == _TOML), None)
-    if last is None:
-        return False
-    if not silent:
-        token = state.push("front_matter", "", 0)
-        token.content = state.src[: state.eMarks[last]]
-        token.map, token.markup, token.hidden = [0, last + 1], _TOML, True
-        state.line = last + 1
-    return True
-
-
 def _structure(state: StateBlock, first: int, end: int, silent: bool) -> bool:
     """A line that is no text."""
     if state.is_code_block(first) or not _STRUCTURE.fullmatch(_line(state, first)):
         return False
-    return _pushed(state, first, first + 1, silent)
-
-
-def _module(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-    """Lines ``import`` and ``export``, up to an empty one outside of all brackets."""
-    if state.level or state.is_code_block(first) or not _MODULE.match(_line(state, first)):
-        return False
-    last, depth = first, 0
-    while last < end and (depth > 0 or _line(state, last)):
-        depth += sum({"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(one, 0)
-                     for one in _line(state, last))  # fmt: skip
-        last += 1
-    return _pushed(state, first, last, silent)
-
-
-def _jsx_lines(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-    """Lines that hold nothing but tags and expressions."""
-    text = ""
-    if _line(state, first)[:1] not in ("<", "{"):
-        return False
-    for last in range(first, min(end, first + _JSX_LINES)):
-        text += f"{_line(state, last)}\n"
-        if _ONLY_JSX.fullmatch(text):
-            return _pushed(state, first, last + 1, silent)
-    return False
-
-
-def _pushed(state: StateBlock, first: int, end: int, silent: bool) -> bool:
     if not silent:
         token = state.push("structure", "", 0)
-        token.content = "\n".join(_line(state, number) for number in range(first, end))
-        token.map, token.hidden = [first, end], True
-        state.line = end
+        token.content = _line(state, first)
+        token.map, token.hidden = [first, first + 1], True
+        state.line = first + 1
     return True
 
 
 def _template(state: StateInline, silent: bool) -> bool:
     """``{{ name }}`` and the like, which another program replaces."""
-    return _matched(state, silent, "template", PLACEHOLDER, _ATTRIBUTES)
-
-
-def _expression(state: StateInline, silent: bool) -> bool:
-    return _matched(state, silent, "template", _EXPRESSION)
-
-
-def _jsx(state: StateInline, silent: bool) -> bool:
-    """A tag of JSX that is none of HTML."""
-    found = _JSX.match(state.src, state.pos, state.posMax)
-    if not found or not ("{" in found[0] or found[0] in ("<>", "</>")):
-        return False
-    return _matched(state, silent, "html_inline", _JSX)
-
-
-def _matched(state: StateInline, silent: bool, kind: str, *patterns: re.Pattern[str]) -> bool:
-    matches = (one.match(state.src, state.pos, state.posMax) for one in patterns)
+    matches = (one.match(state.src, state.pos, state.posMax) for one in (PLACEHOLDER, _ATTRIBUTES))
     found = next(filter(None, matches), None)
     if found and not silent:
-        token = state.push(kind, "", 0)
-        token.content, token.hidden = found[0], kind == "template"
+        token = state.push("template", "", 0)
+        token.content, token.hidden = found[0], True
     state.pos = found.end() if found else state.pos
     return found is not None
 
 
-def outline(text: str, mdx: bool = False) -> list[tuple[str, ...]]:
+def outline(text: str) -> list[tuple[str, ...]]:
     """The tree of a Markdown text: its blocks and inline markup, in order, without words."""
     found: list[tuple[str, ...]] = []
-    for token in parser(mdx).parse(text):
+    for token in parser().parse(text):
         if token.type == "inline":
             found += inline_outline(token)
         elif token.type == "html_block":
@@ -259,7 +174,6 @@ _SPECIAL = re.compile(
     r"[\\`*\[\]~${]|(?<![^\W_])_|_(?![^\W_])|<(?=[\w/!?%])|&(?=#?\w+;)|#(?=\{)"
     r"|(?<![\w%])%(?=[\w(+#.@-])"
 )
-_SPECIAL_IN_MDX = re.compile(_SPECIAL.pattern.replace(r"<(?=[\w/!?%])", "<"))
 _AT_BEGIN = re.compile(r"[>=:]|#{1,6}(?=\s|\Z)|[+-](?=\s|\Z|-)|!!!|\?\?\?|\d+(?=[.)](?:\s|\Z))")
 _HASHES_AT_END = re.compile(r"#+\Z")
 _TASK = re.compile(r"\[[ xX]\]\s+")
@@ -280,7 +194,6 @@ class Place:
     is_paragraph: bool
     token: Token
     block: Block
-    mdx: bool
 
     def lines(self) -> list[tuple[int, Block]]:
         """Its block and the line of that, from 0."""
@@ -304,7 +217,7 @@ def reparsed(text: str, place: Place, without: Sequence[str] = ()) -> list[tuple
     if place.in_table:
         plain = plain.replace("\\|", "|")
     environment: dict[str, Any] = place.token.meta["environment"]
-    token = parser(place.mdx).parseInline(plain, environment)[0]
+    token = parser().parseInline(plain, environment)[0]
     return inline_outline(token, without)
 
 
@@ -374,7 +287,7 @@ def written(items: Sequence[str | Mark], place: Place) -> str:
         if isinstance(item, Mark):
             parts.append(str(item.what))
             continue
-        text = (_SPECIAL_IN_MDX if place.mdx else _SPECIAL).sub(r"\\\g<0>", item)
+        text = _SPECIAL.sub(r"\\\g<0>", item)
         if not place.in_table:  # even "\|" above a line of hyphens would make a table
             text = text.replace("|", "&#124;")
         if number == len(items) - 1:
@@ -438,12 +351,7 @@ class Markdown(DocumentFile):
         found.newline = first[0] if first else "\n"
         found.lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
         text = "\n".join(found.lines)
-        found.mdx = path.lower().removesuffix(".gz").endswith(".mdx")
-        found.outline = outline(text, found.mdx)
-        kept = (entry[-1] for entry in found.outline if entry[0] == "structure")
-        if not found.mdx and any(map(_MODULE.match, kept)):  # a page that imports is MDX, too
-            found.mdx = True
-            found.outline = outline(text, True)
+        found.outline = outline(text)
         found._find(split)
         found.places.sort(key=lambda place: place.first)
         spots: list[Place | _HtmlPlace] = [*found.places, *found.html]
@@ -459,7 +367,6 @@ class Markdown(DocumentFile):
         self.places: list[Place] = []
         self.html: list[_HtmlPlace] = []
         self.order: list[tuple[int, Block]] = []
-        self.mdx = False
         self.unread: list[Note] = []  # about text that stays as it is
 
     def lines_of_sentences(self) -> list[int]:
@@ -468,7 +375,7 @@ class Markdown(DocumentFile):
 
     def _find(self, split: Splitter) -> None:
         """Find the blocks of running text and of HTML."""
-        tokens = parser(self.mdx).parse("\n".join(self.lines))
+        tokens = parser().parse("\n".join(self.lines))
         cell, row = 0, -1
         labels = 0
         for number, token in enumerate(tokens):
@@ -524,7 +431,6 @@ class Markdown(DocumentFile):
                         is_paragraph=tokens[number - 1].type not in _NO_PARAGRAPH,
                         token=token,
                         block=block,
-                        mdx=self.mdx,
                     )
                 )
         if labels:
@@ -586,7 +492,7 @@ class Markdown(DocumentFile):
 
     def _differs(self, texts: Sequence[str | None]) -> bool:
         kept = [entry for entry in self.outline if not is_emphasis(entry)]
-        found = outline(self._composed(texts), self.mdx)
+        found = outline(self._composed(texts))
         return [entry for entry in found if not is_emphasis(entry)] != kept
 
     def _composed(self, texts: Sequence[str | None]) -> str:

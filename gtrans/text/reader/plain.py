@@ -38,7 +38,7 @@ _LINES = (
 )  # fmt: skip
 """Formats with lines of their own: how these begin, what they are, and the way out."""
 _NAMES = {
-    "Markdown": (".md", ".markdown", ".mdx"),
+    "Markdown": (".md", ".markdown"),
     "PO, messages of a program": (".po", ".pot"),
     "a table with commas (CSV)": (".csv",),
     "a file of messages or settings": (".ini", ".properties", ".strings", ".toml", ".yaml", ".yml"),
