@@ -24,6 +24,7 @@ from gtrans.shipped import shipped
 
 SCALES = ("tiny", "small", "paper")
 PAPERS = ("gtransformer", "memory", "fusion", "bert-context", "flat", "results")
+OF_TRANSLATIONS = ("score", "parts", "speed", "training", "size")
 TESTED_SETS = ("synthetic", "consistency", "contrapro", "contracat")
 _FOLDER = "exp_gtransformer/experiments"
 _LONGEST_NAME = 80
@@ -236,7 +237,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Run:
-    """A row on a corpus with a seed: the names of its model and of its translation.
+    """A row on a corpus with a seed: the names of its model and of its translation, its control.
 
     A corpus itself has the seed 0.
     """
@@ -245,6 +246,8 @@ class Run:
     seed: int
     model: str
     name: str
+
+    control: str = ""
 
     @property
     def folder(self) -> str:
@@ -422,7 +425,13 @@ class Plan:
             name = f"{name}.{row.control}"
             self.translations[name] = models, row.translate
         possible = row.seeds.get(self.scale.name, self.seeds)
-        return [Run(corpus, it, models[0], name) for it in self.seeds if it in possible]
+        return [
+            Run(corpus, it, models[0], name, row.control) for it in self.seeds if it in possible
+        ]
+
+    def translation(self, run: Run) -> str:
+        """The file with the translation of the test documents."""
+        return f"{run.folder}/test.{run.name}.{self.corpus(run.corpus).target}"
 
     def other(self, table: Table, row: PlannedRow, run: Run) -> Run | None:
         """The run that one is tested against: of the same corpus and seed."""
@@ -446,6 +455,9 @@ class Plan:
     def files(self, measure: str, run: Run, other: Run | None) -> list[str]:
         """The files that a measure is read from: of the run, and of it and the other one."""
         if run.corpus not in read("columns")["corpora"].get(measure, [run.corpus]):
+            return []
+        # A control concerns translations: what is of the model stands in the model's own row.
+        if run.control and measure not in OF_TRANSLATIONS:
             return []
         folder = f"{run.folder}/measures/{measure}"
         if measure == "counts":

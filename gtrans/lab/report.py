@@ -151,7 +151,8 @@ def _charts(runs: Sequence[str]) -> str:
     """The learning curves as SVG; empty without runs."""
     if not runs:
         return ""
-    from gtrans.lab.analyses.curves import curves, read_history
+    from gtrans.lab.analyses.curves import curves
+    from gtrans.lab.logs import read_history
     from gtrans.lab.plots import draw, repeatable
     from gtrans.lab.runs import labelled_paths
 

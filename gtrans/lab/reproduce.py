@@ -29,7 +29,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from subprocess import DEVNULL, Popen
+from subprocess import DEVNULL, PIPE, STDOUT, Popen
 from tempfile import TemporaryDirectory
 from textwrap import wrap
 from typing import Any
@@ -153,13 +153,18 @@ def _make(args: argparse.Namespace) -> None:
         with TemporaryDirectory() as empty:
             where = folder if folder.is_dir() else Path(empty)
             options += ["--dry-run", *args.passed_on]
-            if _snakemake(request, Path(empty), where, options):
-                raise GtransError("nothing could be planned; what went wrong stands above.")
+            status, said = _snakemake(request, Path(empty), where, options, quiet=True)
+        # Snakemake prints the table of jobs before and after it.
+        last = said.rfind("Job stats:") if said.count("Job stats:") > 1 else len(said)
+        print_lines(*said[:last].strip().splitlines())
+        if status:
+            raise GtransError("nothing could be planned; what went wrong stands above.")
         return
     check_output_folder("--out", folder)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
-        if _snakemake(request, folder, folder, ["--keep-going", *options, *args.passed_on]):
+        status, _ = _snakemake(request, folder, folder, ["--keep-going", *options, *args.passed_on])
+        if status:
             raise GtransError(
                 f"{folder}: commands have failed or were stopped, see above; the same call goes on."
             )
@@ -168,8 +173,12 @@ def _make(args: argparse.Namespace) -> None:
         print_lines(str(file), *file.read_text(encoding="utf-8").splitlines())
 
 
-def _snakemake(request: Any, files: Path, folder: Path, options: Sequence[str]) -> int:
-    """Run the Snakefile in a folder; ``files``: for the request. Returns the exit status.
+def _snakemake(
+    request: Any, files: Path, folder: Path, options: Sequence[str], quiet: bool = False
+) -> tuple[int, str]:
+    """Run the Snakefile in a folder; ``files``: for the request.
+
+    Returns the exit status, and if it is to be ``quiet`` what it has printed.
 
     A signal to this process is passed on to all that Snakemake has started, so that trainings end
     with a checkpoint.
@@ -184,10 +193,14 @@ def _snakemake(request: Any, files: Path, folder: Path, options: Sequence[str]) 
     command += ["--max-checksum-file-size", "1TB", "--resources", "gpu=1", *options]
     here = str(Path(sys.executable).parent)
     environment = {**os.environ, "PATH": os.pathsep.join([here, os.environ["PATH"]])}
-    process = Popen(command, stdin=DEVNULL, start_new_session=True, env=environment)
+    process = Popen(
+        command, stdin=DEVNULL, start_new_session=True, env=environment, text=True,
+        stdout=PIPE if quiet else None, stderr=STDOUT if quiet else None,
+    )  # fmt: skip
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: os.killpg(process.pid, signal.SIGTERM))
-    return process.wait()
+    said, _ = process.communicate()
+    return process.returncode, said or ""
 
 
 def _line(table: Table) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import tarfile
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -13,29 +14,36 @@ from statistics import mean, stdev
 from typing import Any
 
 from gtrans.errors import GtransError
-from gtrans.files import atomic_writer
+from gtrans.files import atomic_writer, binary_writer, digest
 from gtrans.lab.experiments import TESTED_SETS, Plan, PlannedRow, Run, Table
+from gtrans.lab.logs import logged, read_history
+from gtrans.lab.provenance import provenance
 from gtrans.messages import change_interval, in_digits
 from gtrans.version import __version__
 
-_RANDOMISED = "paired_randomisation"
 _CSV = (
     *("row", "corpus", "score", "seed", "value", "low", "high", "baseline", "change low"),
     *("change high", "p", "test", "signature", "folder", "training seconds"),
 )
+ARCHIVE = ".translations.tar.xz"
 
 
 def write(plan: Plan, table: Table) -> None:
-    """Write NAME.json, .csv and .md, and the pictures of a figure, in the current folder.
+    """Write NAME.json, .csv and .md, translations and pictures, in the current folder.
 
     They have all that was measured in the folder, also rows and seeds of earlier calls.
 
     Raises:
-        GtransError: a measure is not readable.
+        GtransError: a measure is not readable, or a control was not run.
     """
-    found = table_of(plan.with_all_seeds(), table)
+    plan = plan.with_all_seeds()
+    found = table_of(plan, table)
     if table.figure is not None:
         found["made"] += draw(table, found)
+    texts = texts_of(plan, found)
+    if texts:
+        found["made"].append(f"{table.name}{ARCHIVE}")
+        pack(texts, Path(f"{table.name}{ARCHIVE}"))
     text = json.dumps(found, indent=2, ensure_ascii=False) + "\n"
     for ending, content in (("json", text), ("csv", to_csv(found)), ("md", to_markdown(found))):
         with atomic_writer(Path(f"{table.name}.{ending}")) as file:
@@ -49,8 +57,9 @@ def table_of(plan: Plan, table: Table) -> dict[str, Any]:
     that from the baseline of the same seed, and its ``p`` that of a paired t-test over the seeds; a
     seed's ``change`` is the 95% interval of its difference.
     """
-    columns = plan.columns(table)
+    columns, corpora = plan.columns(table), plan.corpora(table)
     rows = [_row(plan, table, it, columns) for it in plan.rows(table)]
+    refuse_copies(rows)
     by_label = {(row["label"], row["corpus"]): row["cells"] for row in rows}
     for row in rows:
         baseline = by_label.get((row["baseline"], row["corpus"]), {})
@@ -58,7 +67,9 @@ def table_of(plan: Plan, table: Table) -> dict[str, Any]:
             if title in baseline and columns[title].get("compared", True):
                 cell["difference"] = _difference(cell["seeds"], baseline[title]["seeds"])
     made = [path for it in plan.analyses(table) for path in sorted(Path().glob(f"{it}*"))]
+    data = {it: [Path(file) for file in plan.corpus(it).files] for it in corpora}
     return {
+        "schema": "gtrans.reproduced/1",
         "experiment": table.name,
         "title": table.title,
         "paper": table.paper["title"],
@@ -66,14 +77,17 @@ def table_of(plan: Plan, table: Table) -> dict[str, Any]:
         "command": ["gtrans", "reproduce", table.name, *plan.words],
         "settings": dict(plan.scale.settings),
         "version": __version__,
-        "corpora": list(plan.corpora(table)),
+        "made with": provenance(),
+        "corpora": list(corpora),
+        "data": {it: {file.name: digest(file) for file in files if file.is_file()}
+                 for it, files in data.items()},
         "columns": {title: column.get("digits", 2) for title, column in columns.items()},
         # A mean of these says nothing, as one of the p of several seeds.
         "each_seed": sorted(it for it, of in columns.items() if not of.get("compared", True)),
         "printed": {"columns": [], "rows": {}, "note": "", **table.printed},
         "rows": rows,
-        "made": [str(it / "index.html" if it.is_dir() else it) for it in made],
-    }
+        "made": [str(it) for it in made],
+    }  # fmt: skip
 
 
 def _row(plan: Plan, table: Table, row: PlannedRow, columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,7 +110,7 @@ def _row(plan: Plan, table: Table, row: PlannedRow, columns: Mapping[str, Any]) 
         "note": row.row.note,
         "baseline": row.row.against if any(others.values()) else "",
         "paper": table.printed.get("rows", {}).get(row.row.label, []),
-        "runs": [_run(run) for run in runs],
+        "runs": [_run(plan, run) for run in runs],
         "cells": cells,
     }
 
@@ -105,16 +119,23 @@ def _spread(values: Sequence[float]) -> dict[str, Any]:
     return {"mean": mean(values), "spread": stdev(values) if len(values) > 1 else None}
 
 
-def _run(run: Run) -> dict[str, Any]:
-    """Where a model stands, and how long its training has taken, with that of stopped calls."""
-    from gtrans.lab.analyses.curves import read_history
+def _run(plan: Plan, run: Run) -> dict[str, Any]:
+    """Where a model and its translation are, what it was trained with, and for how long.
 
+    The time has that of stopped calls in it.
+    """
     if not run.seed:
         return {"seed": 0, "folder": f"data/{run.corpus}/plain", "seconds": 0}
     folder = f"{run.folder}/{run.model}"
     history = read_history(folder)
     walls = [it.values.get("wall", 0) for it in (*history.epochs, *history.inner)]
-    return {"seed": run.seed, "folder": folder, "seconds": max(walls, default=0)}
+    made = Path(folder, "trained").read_text(encoding="utf-8")
+    found = {"seed": run.seed, "folder": folder, "seconds": max(walls, default=0)}
+    found |= {"trained with": json.loads(made)} if made else {}
+    translation = Path(plan.translation(run))
+    if translation.is_file():
+        found |= {"translation": str(translation), "sha256": digest(translation)}
+    return found
 
 
 def _difference(own: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -128,6 +149,56 @@ def _difference(own: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) 
     # Below this it is the rounding of a subtraction that tells the differences apart.
     differ = (of["spread"] or 0) > 1e-9 * max(abs(it["value"]) for it in own)
     return {**of, "p": float(ttest_1samp(found, 0).pvalue) if differ else None}
+
+
+# --- translations -----------------------------------------------------------------------
+
+
+def refuse_copies(rows: Sequence[Mapping[str, Any]]) -> None:
+    """A row that was never run shows itself by translations that are those of another one.
+
+    Models that have hardly learned anything write the same few sentences; they are no copies.
+
+    Raises:
+        GtransError: two rows of one corpus and seed have the same translation in two files.
+    """
+    known: dict[tuple[str, int, str], tuple[str, str]] = {}
+    pairs = [(row, run) for row in rows for run in row["runs"] if "sha256" in run]
+    for row, run in pairs:
+        own = row["label"], run["translation"]
+        label, file = known.setdefault((row["corpus"], run["seed"], run["sha256"]), own)
+        if file == run["translation"]:
+            continue
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+        if 10 * len({*lines}) > len(lines):
+            raise GtransError(
+                f"{run['translation']} ({row['label']}) is the same as {file} ({label}), so one of "
+                "them was not run, or its model reads no context; remove it and run it again."
+            )
+
+
+def texts_of(plan: Plan, found: Mapping[str, Any]) -> list[Path]:
+    """The translations of a table, and the test text behind them if it was made here."""
+    runs = [run for row in found["rows"] for run in row["runs"] if "translation" in run]
+    texts = [Path(run["translation"]) for run in runs]
+    for name in found["corpora"] if runs else ():
+        of = plan.corpus(name)
+        if name in plan.scale.of.get("synthetic", {}):
+            texts += [Path(of.file(2, lang)) for lang in (of.source, of.target)]
+    return sorted({*texts})
+
+
+def pack(files: Iterable[Path], archive: Path) -> None:
+    """Write files into an archive; the same files give the same archive."""
+    with (
+        binary_writer(archive) as written,
+        tarfile.open(fileobj=written, mode="w:xz") as packed,
+    ):
+        for file in files:
+            member = tarfile.TarInfo(file.as_posix())
+            member.size = file.stat().st_size
+            with open(file, "rb") as content:
+                packed.addfile(member, content)
 
 
 # --- numbers ----------------------------------------------------------------------------
@@ -148,8 +219,6 @@ def read_number(
         ``value`` and, where they are known, its 95% ``interval`` and ``signature``; of the
         difference from the baseline its interval, ``change``, and the ``p`` of a ``test``.
     """
-    from gtrans.lab.analyses.curves import logged
-
     measure, at = column["measure"], column["at"]
     if measure == "training":
         return _of_training(files, column)
@@ -167,9 +236,8 @@ def read_number(
         return _of_score(contents[0]["systems"]["row"].get(at[0]), at[1:])
     if measure in TESTED_SETS:
         return _of_contrast(contents[0], contents[-1], at)
-    value = _at(contents[0], at)
     interval = _at(contents[0], column["interval"]) if "interval" in column else None
-    return None if value is None else _known(value=value, interval=interval)
+    return _known(_at(contents[0], at), interval=interval)
 
 
 def _content(path: Path) -> Any:
@@ -180,6 +248,7 @@ def _content(path: Path) -> Any:
 
 
 def _at(content: Any, place: Iterable[str]) -> Any:
+    """What stands at a place of nested objects and lists; None: nothing."""
     for key in place:
         if isinstance(content, list):
             content = dict(enumerate(content)).get(int(key))
@@ -188,22 +257,22 @@ def _at(content: Any, place: Iterable[str]) -> Any:
     return content
 
 
-def _known(**found: Any) -> dict[str, Any]:
-    return {key: value for key, value in found.items() if value not in (None, "")}
+def _known(value: float | None, **found: Any) -> dict[str, Any] | None:
+    """A number with what is known of it; None without a number."""
+    if value is None:
+        return None
+    return {"value": value} | {key: it for key, it in found.items() if it is not None}
 
 
 def _of_score(found: Any, rest: Sequence[str]) -> dict[str, Any] | None:
     """Of ``gtrans score --json``; ``rest``: ``non_inferiority``, whose p is the number."""
     if rest:
-        p = _at(found, ["comparison", *rest, "p"])
-        return None if p is None else {"value": p}
-    if _at(found, ["score"]) is None:
-        return None
-    p = _at(found, ["comparison", _RANDOMISED, "p"])
+        return _known(_at(found, ["comparison", *rest, "p"]))
+    p = _at(found, ["comparison", "paired_randomisation", "p"])
     return _known(
-        value=found["score"],
+        _at(found, ["score"]),
         interval=_at(found, ["confidence", "interval"]),
-        signature=found.get("signature"),
+        signature=_at(found, ["signature"]),
         p=p,
         test=None if p is None else "paired approximate randomisation",
         change=_at(found, ["comparison", "interval"]),
@@ -214,9 +283,9 @@ def _of_contrast(alone: Any, both: Any, at: Sequence[str]) -> dict[str, Any] | N
     """Of ``gtrans contrast --json``; ``at`` is nothing, a phenomenon, or that and a distance."""
     phenomenon, distance = (*at, "", "")[:2]
     if phenomenon and distance:
-        place = [phenomenon, distance]
-        value, interval = _at(alone, ["contrastive", *place]), _at(alone, ["intervals", *place])
-        return None if value is None else {"value": 100 * value, "interval": _percent(interval)}
+        share = _at(alone, ["contrastive", phenomenon, distance])
+        interval = _percent(_at(alone, ["intervals", phenomenon, distance]))
+        return None if share is None else {"value": 100 * share, "interval": interval}
     place = ["by_distance", distance] if distance else ["by_phenomenon", phenomenon]
     whole = _at(alone, place if any(at) else ["all"])
     if whole is None:
@@ -224,7 +293,7 @@ def _of_contrast(alone: Any, both: Any, at: Sequence[str]) -> dict[str, Any] | N
     of, key = ("_by_distance", distance) if distance else ("", phenomenon or "all")
     p = _at(both, ["others", "row", f"mcnemar{of}", key, "p"])
     return _known(
-        value=100 * whole["accuracy"],
+        100 * whole["accuracy"],
         interval=_percent(whole.get("interval")),
         p=p,
         test=None if p is None else "exact McNemar",
@@ -242,8 +311,6 @@ def _of_training(files: Sequence[Path], column: Mapping[str, Any]) -> dict[str, 
     There is no loss of a model with layer fusion: that of its training is of all its groups, and
     not to be compared with that of another model.
     """
-    from gtrans.lab.analyses.curves import read_history
-
     history, (split, name) = read_history(files[0].parent), column["at"]
     values = [value for _, value in history.series(split, name)]
     of_groups = name == "loss" and "loss_group_1" in history.names(split)
@@ -320,14 +387,13 @@ def to_markdown(table: Mapping[str, Any]) -> str:
     missing: dict[str, list[str]] = {}
     for row in rows:
         missing.setdefault(row["why_not"], []).append(row["label"])
-    notes = {row["label"]: row["note"] for row in rows if row["note"] and row["runs"]}
-    cells = [(title, it) for row in rows for title, cell in row["cells"].items()
-             for it in cell["seeds"]]  # fmt: skip
-    signatures = {title: it["signature"] for title, it in cells if "signature" in it}
+    signatures = {title: it["signature"] for row in rows for title, cell in row["cells"].items()
+                  for it in cell["seeds"] if "signature" in it}  # fmt: skip
+    notes = {f"row {it['label']}": it["note"] for it in rows if it["note"] and it["runs"]}
     printed, labels = table["printed"], {row["label"] for row in rows}
     others = [{"of the paper": it, **_values("", printed["columns"], values)}
               for it, values in printed["rows"].items() if it not in labels]  # fmt: skip
-    is_picture = [it for it in table["made"] if it.endswith(".png")]
+    pictures = [it for it in table["made"] if it.endswith(".png")]
     lines = [
         f"# {table['experiment']}: {table['title']}",
         f"{table['paper']}. Scale {table['scale']}; corpus {', '.join(table['corpora'])}{of_seeds}."
@@ -339,12 +405,10 @@ def to_markdown(table: Mapping[str, Any]) -> str:
         "A cell is the mean over seeds ± their standard deviation; of a single seed, the score and "
         "its 95% interval. A change is that from the row of the same seed that a row is tested "
         "against; p over seeds is that of a paired t-test." if seeds else "",
-        "\n".join([
-            *(f"- {title}: `{signature}`" for title, signature in signatures.items()),
-            *(f"- row {label}: {note}" for label, note in notes.items()),
-        ]),
-        *(f"![{it}]({it})" for it in is_picture),
-        ", ".join(f"[{it}]({it})" for it in table["made"] if it not in is_picture),
+        "\n".join(f"- {it}: `{text}`" for it, text in signatures.items()),
+        "\n".join(f"- {it}: {text}" for it, text in notes.items()),
+        *(f"![{it}]({it})" for it in pictures),
+        ", ".join(f"[{it}]({it})" for it in table["made"] if it not in pictures),
     ]  # fmt: skip
     return "\n\n".join(filter(None, lines)) + "\n"
 
@@ -355,8 +419,9 @@ def _scores(table: Mapping[str, Any]) -> list[dict[str, str]]:
     for row in table["rows"]:
         cells = {"": row["label"], "corpus": row["corpus"] * (len(table["corpora"]) > 1)}
         for title, digits in table["columns"].items():
-            each = title in table.get("each_seed", ())
-            cells[title] = _shown(row["cells"].get(title), digits, row["runs"], each)
+            if title in row["cells"]:
+                each = title in table.get("each_seed", ())
+                cells[title] = _shown(row["cells"][title], digits, row["runs"], each)
         times = [run["seconds"] for run in row["runs"] if run["seed"]]
         cells["training, s"] = f"{mean(times):.0f}" if times else ""
         found.append({**cells, **_values("paper: ", table["printed"]["columns"], row["paper"])})
@@ -374,8 +439,6 @@ def _shown(cell: Any, digits: int, runs: Sequence[dict[str, Any]], each: bool) -
     ``runs``: of all seeds; a mean over fewer says so. ``each``: the value of each instead, with
     its interval, in the order of the runs.
     """
-    if cell is None:
-        return ""
     of_seed = {it["seed"]: _with_interval(it, digits) for it in cell["seeds"]}
     if each:
         return ", ".join(of_seed.get(run["seed"], "-") for run in runs)
@@ -389,33 +452,32 @@ def _with_interval(of_seed: Mapping[str, Any], digits: int) -> str:
     shown = in_digits(of_seed["value"], digits)
     if "interval" not in of_seed:
         return shown
-    low, high = (in_digits(end, digits) for end in of_seed["interval"])
-    return f"{shown} ({low} to {high})" if low.startswith("-") else f"{shown} ({low}–{high})"
+    return f"{shown} ({' to '.join(in_digits(end, digits) for end in of_seed['interval'])})"
 
 
 def _changes(table: Mapping[str, Any]) -> list[dict[str, str]]:
     """Changes from the baseline of the same seed."""
     found = []
-    for row in table["rows"]:
-        for title, cell in row["cells"].items():
-            change, digits, seeds = cell.get("difference"), table["columns"][title], cell["seeds"]
-            if not change:
-                continue
-            spread = "" if change["spread"] is None else f" ± {change['spread']:.{digits}f}"
-            tests = ", ".join(sorted({it["test"] for it in seeds if "test" in it}))
-            intervals = [change_interval(it["change"], digits) if "change" in it else "-"
-                         for it in seeds]  # fmt: skip
-            each = [f"{it['p']:.3g}" if "p" in it else "-" for it in seeds]
-            found.append({
-                "": row["label"],
-                "corpus": row["corpus"] * (len(table["corpora"]) > 1),
-                "against": row["baseline"],
-                "score": title,
-                "change": in_digits(change["mean"], digits, "+") + spread,
-                "95% interval of each seed": ", ".join(intervals) if {*intervals} - {"-"} else "",
-                "p over seeds": "" if change["p"] is None else f"{change['p']:.3g}",
-                "p of each seed": f"{', '.join(each)} ({tests})" if tests else "",
-            })  # fmt: skip
+    cells = [(row, *it) for row in table["rows"] for it in row["cells"].items()]
+    for row, title, cell in cells:
+        change, digits, seeds = cell.get("difference"), table["columns"][title], cell["seeds"]
+        if not change:
+            continue
+        spread = "" if change["spread"] is None else f" ± {change['spread']:.{digits}f}"
+        tests = ", ".join(sorted({it["test"] for it in seeds if "test" in it}))
+        intervals = [change_interval(it["change"], digits) if "change" in it else "-"
+                     for it in seeds]  # fmt: skip
+        each = [f"{it['p']:.3g}" if "p" in it else "-" for it in seeds]
+        found.append({
+            "": row["label"],
+            "corpus": row["corpus"] * (len(table["corpora"]) > 1),
+            "against": row["baseline"],
+            "score": title,
+            "change": in_digits(change["mean"], digits, "+") + spread,
+            "95% interval of each seed": ", ".join(intervals) if {*intervals} - {"-"} else "",
+            "p over seeds": "" if change["p"] is None else f"{change['p']:.3g}",
+            "p of each seed": f"{', '.join(each)} ({tests})" if tests else "",
+        })  # fmt: skip
     return found
 
 
@@ -429,20 +491,18 @@ def _markdown(rows: Sequence[Mapping[str, str]], align: str) -> str:
 
 def to_csv(table: Mapping[str, Any]) -> str:
     """A line for each number of each seed."""
-    file, rows = io.StringIO(), []
-    for row in table["rows"]:
-        runs = {run["seed"]: run for run in row["runs"]}
-        for title, cell in row["cells"].items():
-            for it in cell["seeds"]:
-                run = runs[it["seed"]]
-                (low, high), change = it.get("interval", ("", "")), it.get("change", ("", ""))
-                rows.append({
-                    "row": row["label"], "corpus": row["corpus"], "score": title, **it,
-                    "low": low, "high": high, "baseline": row["baseline"],
-                    "change low": change[0], "change high": change[1],
-                    "folder": run["folder"], "training seconds": run["seconds"],
-                })  # fmt: skip
+    file = io.StringIO()
     writer = csv.DictWriter(file, _CSV, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    for row in table["rows"]:
+        runs = {run["seed"]: run for run in row["runs"]}
+        for title, it in ((title, it) for title, of in row["cells"].items() for it in of["seeds"]):
+            (low, high), change = it.get("interval", ("", "")), it.get("change", ("", ""))
+            writer.writerow({
+                "row": row["label"], "corpus": row["corpus"], "score": title, **it,
+                "low": low, "high": high, "baseline": row["baseline"],
+                "change low": change[0], "change high": change[1],
+                "folder": runs[it["seed"]]["folder"],
+                "training seconds": runs[it["seed"]]["seconds"],
+            })  # fmt: skip
     return file.getvalue()

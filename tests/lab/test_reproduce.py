@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from collections import Counter
 from importlib.util import find_spec
@@ -19,6 +20,7 @@ from support.empty_corpus import corpus_in
 
 from gtrans.cli import main
 from gtrans.errors import GtransError
+from gtrans.files import digest
 from gtrans.lab.experiments import PAPERS, SCALES, Plan, find, read, read_catalogue, words_of
 
 needs_snakemake = pytest.mark.skipif(
@@ -244,7 +246,8 @@ def test_a_dry_run_is_short_and_has_all_commands_with_verbose(
     tables = ["gtransformer-T6", "fusion-T4", "fusion-F7", "memory-F3", "bert-context-T5.5"]
     words = ["reproduce", *tables, "--out", str(tmp_path / "out"), "--seeds", "1", "--dry-run"]
     assert main(words) == 0
-    assert len(capfd.readouterr().out) < 3000
+    text = capfd.readouterr().out
+    assert len(text) < 3000 and text.count("Job stats:") == 1
     assert main([*words, "--verbose"]) == 0
     lines = commands(capfd)
     names = {" ".join(shlex.split(it)[:2]) for it in lines}
@@ -324,6 +327,37 @@ def test_a_signal_ends_what_was_started(tmp_path: Path) -> None:
         os.kill(int(started.read_text()), 0)
 
 
+def check_again(folder: Path, table: Any, again: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """What is published gives the same scores and the same tests, without any model."""
+    with tarfile.open(folder / f"{table['experiment']}.translations.tar.xz") as packed:
+        packed.extractall(again, filter="data")
+    rows = {row["label"]: row for row in table["rows"] if row["runs"]}
+    checked = 0
+    for row in rows.values():
+        for run in row["runs"]:
+            assert digest(again / run["translation"]) == run["sha256"]
+            assert run["trained with"]["torch"] == table["made with"]["torch"]
+            hyp = [f"row={again / run['translation']}"]
+            if row["baseline"]:
+                (other,) = [it for it in rows[row["baseline"]]["runs"] if it["seed"] == run["seed"]]
+                hyp = [f"baseline={again / other['translation']}", *hyp]
+            text = [f"{again}/corpora/synthetic/test.{lang}" for lang in ("en", "de")]
+            words = ["--src", text[0], "--ref", text[1], "--target-lang", "de", "--json"]
+            capfd.readouterr()
+            assert main(["score", "--hyp", *hyp, *words]) == 0
+            found = json.loads(capfd.readouterr().out)["systems"]["row"]
+            for title, key in (("s-BLEU", "s_bleu"), ("d-BLEU", "d_bleu")):
+                (own,) = [it for it in row["cells"][title]["seeds"] if it["seed"] == run["seed"]]
+                assert own["value"] == found[key]["score"]
+                assert own["interval"] == found[key]["confidence"]["interval"]
+                if row["baseline"]:
+                    comparison = found[key]["comparison"]
+                    assert own["p"] == comparison["paired_randomisation"]["p"]
+                    assert own["change"] == comparison["interval"]
+                checked += 1
+    assert checked >= 4
+
+
 @needs_snakemake
 @pytest.mark.long
 def test_a_table_is_made_goes_on_and_gets_seeds(
@@ -341,7 +375,7 @@ def test_a_table_is_made_goes_on_and_gets_seeds(
     assert len(group["cells"]["accuracy"]["seeds"]) == 1
     assert rows_of["Only global attention"]["why_not"] == "not made"
     assert "| Only group attention |" in (folder / "gtransformer-T6.md").read_text()
-    capfd.readouterr()
+    check_again(folder, table, tmp_path / "again", capfd)
     # What is finished is not run again, and what is lost is.
     checkpoint = folder / "runs/synthetic/seed-1/gtransformer-random/checkpoint_best.pt"
     before = checkpoint.stat().st_mtime_ns

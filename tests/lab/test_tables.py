@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
+import tarfile
 from math import isclose
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.empty_corpus import corpus_in
 
 from gtrans.errors import GtransError
 from gtrans.lab.experiments import Plan, read
+from gtrans.lab.provenance import provenance
 from gtrans.lab.tables import draw, read_number, table_of, to_csv, to_markdown, write
 
 NAME = "flat-T3"
@@ -46,7 +50,7 @@ def measured(plan: Plan, label: str, values: dict[int, Any], p: float | None = N
             continue
         folder = Path(run.folder, run.model)
         folder.mkdir(parents=True)
-        (folder / "trained").touch()
+        (folder / "trained").write_text(json.dumps({"commit": "abc"}))
         (folder / "train.log").write_text(LOG.format(wall=10 * run.seed))
         (file,) = plan.files("score", run, plan.other(table, row, run))
         Path(file).parent.mkdir(parents=True, exist_ok=True)
@@ -79,7 +83,8 @@ def test_means_spreads_and_tests(plan: Plan) -> None:
     }  # fmt: skip
     assert better["paper"] == [24.36, "46.20"] and better["baseline"] == "Flat-Transformer"
     folder = "runs/synthetic/seed-2/flat-nosegment"
-    assert better["runs"][1] == {"seed": 2, "folder": folder, "seconds": 20}
+    made = {"trained with": {"commit": "abc"}}
+    assert better["runs"][1] == {"seed": 2, "folder": folder, "seconds": 20, **made}
     assert other["why_not"] == "not made" and other["cells"] == {}
 
 
@@ -221,6 +226,68 @@ def test_committed_results_are_written_so(repo: Path) -> None:
     for file in files:
         table = json.loads(file.read_text(encoding="utf-8"))
         assert file.with_suffix(".csv").read_text(encoding="utf-8") == to_csv(table), file
+
+
+# --- where numbers come from -------------------------------------------------------------
+
+LINES = "".join(f"Satz {n}.\n" for n in range(20))
+
+
+def translated(plan: Plan, label: str, text: str) -> Path:
+    """The translation of a row by its first seed."""
+    (row,) = [it for it in plan.rows(plan.whole[NAME]) if it.row.label == label]
+    file = Path(plan.translation(row.runs[0]))
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_numbers_say_where_they_come_from(plan: Plan) -> None:
+    for lang in ("en", "de"):
+        Path("corpora/synthetic").mkdir(parents=True, exist_ok=True)
+        Path(f"corpora/synthetic/test.{lang}").write_text(LINES)
+    file = translated(plan, "Flat-Transformer", LINES)
+    write(plan, plan.whole[NAME])
+    found = json.loads(Path(f"{NAME}.json").read_text())
+    assert found["made with"] == provenance()
+    assert {"date", "commit", "gtrans", "python", "torch", "fairseq", "sacrebleu"} == {
+        *found["made with"]
+    }
+    sha = hashlib.sha256(LINES.encode()).hexdigest()
+    assert found["data"] == {"synthetic": {"test.en": sha, "test.de": sha}}
+    first = found["rows"][0]["runs"][0]
+    assert (first["translation"], first["sha256"]) == (str(file), sha)
+    archive = Path(f"{NAME}.translations.tar.xz")
+    before = archive.read_bytes()
+    with tarfile.open(archive) as packed:
+        names = ["corpora/synthetic/test.de", "corpora/synthetic/test.en", str(file)]
+        assert packed.getnames() == names
+    assert archive.name in found["made"]
+    write(plan, plan.whole[NAME])
+    assert archive.read_bytes() == before
+
+
+def test_a_copy_of_another_row_is_an_error(plan: Plan) -> None:
+    translated(plan, "Flat-Transformer", LINES)
+    file = translated(plan, "w/o Segment", LINES)
+    with pytest.raises(
+        GtransError, match=rf"{file.name} \(w/o Segment\) is the same as .*flat\.de"
+    ):
+        table_of(plan, plan.whole[NAME])
+    for label in ("Flat-Transformer", "w/o Segment"):  # models that have learned nothing
+        translated(plan, label, "nein\n" * 20)
+    table_of(plan, plan.whole[NAME])
+
+
+def test_a_control_has_no_numbers_of_its_model(tmp_path: Path) -> None:
+    corpus_in(tmp_path, "debian-web-ende", "en", "de")
+    request = {"scale": "small", "tables": ["results-limits"], "data": str(tmp_path)}
+    plan = Plan(request)
+    rows = {it.row.label: it for it in plan.rows(plan.whole["results-limits"])}
+    plain, shuffled = (rows[f"G-Transformer{end}"].runs[0] for end in ("", ", random context"))
+    assert plain.model == shuffled.model and shuffled.control == "shuffled"
+    for measure, both in (("score", True), ("contrapro", False), ("cxmi", False)):
+        assert plan.files(measure, plain, None)
+        assert bool(plan.files(measure, shuffled, None)) == both
 
 
 def test_fewer_seeds_are_said(plan: Plan) -> None:

@@ -1,0 +1,141 @@
+"""What the log of a training run says, by the number of updates."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gtrans.errors import GtransError
+
+LOG = "train.log"
+"""The log in a run folder: what the run scripts keep of the training's output."""
+
+# fairseq's line may have a time and a name before its message: with --log-file it has not.
+_INNER = re.compile(r"(?:^|\| )epoch \d+: +\d+ / \d+ (\S.*)$")
+_SUMMARY = re.compile(r"(?:^|\| )epoch \d+ \| (?:valid on '([^']+)' subset \| )?(\w+ \S+ \|.*)$")
+
+
+@dataclass(frozen=True)
+class Record:
+    """What was logged at one moment.
+
+    Attributes:
+        updates: updates of the run up to then.
+        values: what was logged, by fairseq's names: losses in bits (``loss``, ``nll_loss``),
+            scores, ``gnorm``, ``lr``, ``weight_group_1`` .., and ``wall``, the seconds since the
+            run began.
+    """
+
+    updates: int
+    values: dict[str, float]
+
+
+@dataclass
+class History:
+    """The log of a run. What a run has done twice, because it was ended in between, counts once.
+
+    Attributes:
+        path: the log.
+        inner: every ``--log-interval`` updates, means since the record before.
+        epochs: at the end of every epoch, means over the epoch.
+        valid: at every validation, by the name of the split.
+    """
+
+    path: Path
+    inner: list[Record] = field(default_factory=list)
+    epochs: list[Record] = field(default_factory=list)
+    valid: dict[str, list[Record]] = field(default_factory=dict)
+
+    def records(self, split: str) -> list[Record]:
+        """Those of a validation split, or of ``train``: the most exact that there are."""
+        return (self.inner or self.epochs) if split == "train" else self.valid.get(split, [])
+
+    def names(self, split: str) -> list[str]:
+        """What was logged of a split, in the order of the log."""
+        return list(dict.fromkeys(name for one in self.records(split) for name in one.values))
+
+    def series(self, split: str, name: str) -> list[tuple[int, float]]:
+        """``(updates, value)`` wherever the split has a value of this name."""
+        records = self.records(split)
+        return [(one.updates, one.values[name]) for one in records if name in one.values]
+
+    def add(self, own: list[Record], record: Record) -> None:
+        """Add a record to ``own``; what is later in the log so far, the run does once more."""
+        for records in (self.inner, self.epochs, *self.valid.values()):
+            while records and records[-1].updates > record.updates:
+                records.pop()
+        if own and own[-1].updates == record.updates:
+            own.pop()
+        own.append(record)
+
+
+def read_history(run_folder: str | Path) -> History:
+    """Read the log of a run.
+
+    Args:
+        run_folder: the folder of a run (``--save-dir``) with its log ``train.log``; or a log: what
+            a training printed with ``--log-format simple``, or its ``--log-file``.
+
+    Raises:
+        GtransError: there is no such log, or nothing about a training in it.
+    """
+    path = Path(run_folder)
+    path = path / LOG if path.is_dir() else path
+    history = History(path)
+    try:
+        with open(path, encoding="utf-8", errors="replace") as log:
+            for line in log:
+                if found := _INNER.search(line):
+                    own = history.inner
+                    pairs = [it.strip().partition("=") for it in found[1].split(",")]
+                elif found := _SUMMARY.search(line):
+                    split = found[1]
+                    own = history.valid.setdefault(split, []) if split else history.epochs
+                    pairs = [it.strip().partition(" ") for it in found[2].split("|")]
+                else:
+                    continue
+                values = _numbers((name, text) for name, _, text in pairs)
+                if "num_updates" in values:
+                    history.add(own, Record(int(values.pop("num_updates")), values))
+    except FileNotFoundError:
+        raise GtransError(
+            f"{path}: there is no such log; name a run folder with its {LOG} (the run "
+            f"scripts keep it, and so does `gtrans train --log-file DIR/{LOG}`), or a log itself."
+        ) from None
+    except OSError as error:
+        raise GtransError(f"{path}: cannot be read ({error.strerror}).") from None
+    if not (history.inner or history.epochs or any(history.valid.values())):
+        raise GtransError(
+            f"{path}: it has no losses of a training; train with --log-format simple, and a "
+            "--log-interval below the number of updates."
+        )
+    return history
+
+
+def _numbers(pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
+    """The values that are numbers; others, such as lists, are left out."""
+    found = {}
+    for name, text in pairs:
+        try:
+            value = float(text.replace(",", ""))
+        except ValueError:
+            continue
+        if math.isfinite(value):
+            found[name] = value
+    return found
+
+
+def logged(run_folder: str | Path, word: str) -> float:
+    """The first number behind a word of the log of a run, such as the number of parameters.
+
+    Raises:
+        GtransError: the log does not have the word.
+    """
+    log = Path(run_folder) / LOG
+    found = re.search(re.escape(word) + r"\D*([\d,.]*\d)", log.read_text(encoding="utf-8"))
+    if found is None:
+        raise GtransError(f"{log}: it does not say '{word}'.")
+    return float(found[1].replace(",", ""))
