@@ -19,14 +19,13 @@ deletion is the lengths minus a gain, so the best split has the largest sum of g
 With several references every sentence takes the one that fits best.
 
 A document of n tokens and m tokens of reference takes O(n m) time, K rows of n numbers of memory.
-Long documents are searched in a band around the word sequences that occur once on both sides.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import compress, pairwise
 from math import log10
 from pathlib import Path
@@ -36,12 +35,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gtrans.evaluation.boundaries import (
-    Band,
     Edge,
     Habits,
     Text,
-    bands,
-    cased_tokens,
     ends_a_sentence,
     is_word,
     tokens_of,
@@ -76,7 +72,7 @@ OPENING."""
 _ROWS_AT_ONCE = 64
 _IMPOSSIBLE = -(10**8)
 
-Gains = NDArray[np.int32]
+Gains = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -113,7 +109,7 @@ class Split:
     omitted: list[int]
     added: list[Addition]
     tokens: list[int]
-    gain: int = field(compare=False)  # sums are rounded from the begin of a band
+    gain: int
 
 
 class Resegmenter:
@@ -141,7 +137,7 @@ class Resegmenter:
         self._counts = Counter(token for tokens in sentences for token in tokens)
         self._total = max(1, sum(self._counts.values()))
         self.habits = Habits(
-            [cased_tokens(one) for documents in references for lines in documents for one in lines]
+            [Text(one).cased for documents in references for lines in documents for one in lines]
         )
         self._weights: dict[str, int] = {}
 
@@ -178,11 +174,6 @@ def _as_it_is(lines: Sequence[str], reference: Sequence[str]) -> Split:
     return Split(list(lines), omitted, [], [len(tokens_of(line)) for line in lines], 0)
 
 
-def stem_of(token: str) -> str:
-    """What forms of a word have in common: its first letters."""
-    return token[:STEM_LETTERS]
-
-
 @dataclass(frozen=True)
 class _Sentence:
     """A sentence of a reference; one entry for each token in the arrays.
@@ -192,76 +183,64 @@ class _Sentence:
         stems: numbers of the same first letters there.
         words: whether it is a word.
         weights: the gain of its match.
-        weight: their sum.
         edges: the numbers of its first and its last token, whether a quotation mark opens or not.
         final: whether the sentence ends in a final punctuation mark.
     """
 
-    ids: NDArray[np.int32]
-    stems: NDArray[np.int32]
+    ids: Gains
+    stems: Gains
     words: NDArray[np.bool_]
-    weights: NDArray[np.int32]
-    weight: int
+    weights: Gains
     edges: tuple[int, int]
     final: bool
-
-    def reversed(self) -> _Sentence:
-        """The sentence from its end to its begin."""
-        return replace(
-            self,
-            ids=self.ids[::-1],
-            stems=self.stems[::-1],
-            words=self.words[::-1],
-            weights=self.weights[::-1],
-        )
 
 
 class _Search:
     """The search for the best split of one document.
 
-    Columns are places between tokens of the translation, 0 to n. A row has the largest gain
-    with which the references up to some token can be followed to each column of a band.
+    Columns are places between tokens of the translation, 0 to n. A row has for each column the
+    largest gain with which the references up to some token can be followed to it. It carries the
+    column where its sentence began: as the lower bits of the gain, so that of equal gains the
+    shorter sentence counts.
     """
 
     def __init__(
         self, model: Resegmenter, text: Text, references: Sequence[Sequence[list[str]]]
     ) -> None:
-        self._text = text
+        self._text, self._model = text, model
         tokens = text.tokens
         self._ids: dict[str, int] = {}
-        self._tokens = np.array(
-            [self._ids.setdefault(token, len(self._ids)) for token in tokens], dtype=np.int32
-        )
         self._stem_ids: dict[str, int] = {}
-        self._stems = np.array(
-            [self._stem_ids.setdefault(stem_of(t), len(self._stem_ids)) for t in tokens],
-            dtype=np.int32,
+        self._tokens, self._stems = (
+            np.array([known.setdefault(it, len(known)) for it in found], dtype=np.int64)
+            for known, found in (
+                (self._ids, tokens),
+                (self._stem_ids, [token[:STEM_LETTERS] for token in tokens]),
+            )
         )
         # The token before each place; none before the first one and behind the last one.
-        self._around = np.array([-2, *map(self._edge, tokens), -2], dtype=np.int32)
+        self._around = np.array([-2, *map(self._edge, tokens), -2])
         self._words = np.array([is_word(token) for token in tokens], dtype=bool)
-        self._model = model
-        self._weight = np.array([model.weight(token) for token in tokens], dtype=np.int32)
+        self._weight = np.array([model.weight(token) for token in tokens], dtype=np.int64)
+        self._columns = np.arange(len(tokens) + 1)
+        self._unit = 1 << len(tokens).bit_length()  # one of gain, above the bits of the column
         habits = model.habits.gains(text.cased)
         self._boundary: dict[bool, Gains] = {}
         for final, costs in COSTS.items():
-            by_edge = np.array([costs[edge] for edge in Edge], dtype=np.int32)
+            by_edge = np.array([costs[edge] for edge in Edge])
             self._boundary[final] = habits - by_edge[text.edges]
         self._adding = _running(ADDED * self._weight)
-        sentences = list(zip(*references, strict=True))
-        self._bands = bands(sentences, tokens)
         self._sentences = [
-            [self._prepare(one, model) for one in alternatives] for alternatives in sentences
+            [self._prepare(one) for one in alternatives]
+            for alternatives in zip(*references, strict=True)
         ]
 
-    def _prepare(self, tokens: list[str], model: Resegmenter) -> _Sentence:
-        weights = np.array([model.weight(token) for token in tokens], dtype=np.int32)
+    def _prepare(self, tokens: list[str]) -> _Sentence:
         return _Sentence(
-            np.array([self._ids.get(token, -1) for token in tokens], dtype=np.int32),
-            np.array([self._stem_ids.get(stem_of(t), -1) for t in tokens], dtype=np.int32),
+            np.array([self._ids.get(token, -1) for token in tokens], dtype=np.int64),
+            np.array([self._stem_ids.get(t[:STEM_LETTERS], -1) for t in tokens], dtype=np.int64),
             np.array([is_word(token) for token in tokens], dtype=bool),
-            weights,
-            int(weights.sum()),
+            np.array([self._model.weight(token) for token in tokens], dtype=np.int64),
             (self._edge(tokens[0]), self._edge(tokens[-1])) if tokens else (-1, -1),
             ends_a_sentence(tokens),
         )
@@ -272,59 +251,26 @@ class _Search:
 
     def split(self) -> Split:
         """The best split."""
-        return self._back(*self._forth())
-
-    def _forth(self) -> tuple[list[tuple[Band, Gains]], Gains, Band]:
-        """The row before each sentence with its band, and the last row."""
-        ends, band = np.zeros(1, dtype=np.int32), Band(0, 0)
-        history = []
-        for number, own in enumerate(self._bands):
-            history.append((band, ends))
-            starts = self._with_addition(_fit(ends, band, own), own)
-            ways = [
-                self._follow(number, sentence, starts, own) for sentence in self._sentences[number]
-            ]
-            ends = np.maximum.reduce([*ways, starts + self._omission(number)])
-            band = own
-        return history, ends, band
-
-    def _back(self, history: list[tuple[Band, Gains]], ends: Gains, band: Band) -> Split:
-        """From the last column back: the column where each sentence begins."""
-        column = len(self._tokens)
-        places: list[tuple[int, int]] = []  # begin of each sentence, end of the one before it
-        total = int(self._with_addition(ends, band)[-1])
-        stop = self._before_addition(ends, band, column)
-        pieces = [(stop, column)]
-        column = stop
-        for number in range(len(history) - 1, -1, -1):
-            gain = int(ends[column - band.first])
-            own, (band, ends) = band, history[number]
-            ends = _fit(ends, band, own)
-            start = self._begin(number, self._with_addition(ends, own), own, column, gain)
-            stop = self._before_addition(ends, own, start)
-            ends = history[number][1]
-            places.append((start, column))
-            pieces.append((stop, start))
-            column = stop
-        return self._result(places[::-1], pieces[::-1], total)
-
-    def _begin(self, number: int, starts: Gains, own: Band, column: int, gain: int) -> int:
-        """The column where the sentence ``number`` begins, which ends in ``column``."""
-        width = column - own.first + 1
-        if int(starts[width - 1]) + self._omission(number) == gain:
-            return column
-        for sentence in self._sentences[number]:
-            moved = self._moved(sentence, own)[:width]
-            row = np.zeros(width, dtype=np.int32)
-            # The same rows from the other side: from the end of the sentence to its begin.
-            for gains in self._gains(sentence.reversed(), Band(own.first, column)):
-                row = _next_row(row, gains[::-1], row)
-            end = self._end(number, sentence, Band(column, column))[0]
-            total = row[::-1] + starts[:width] - moved + moved[-1] + end
-            found = np.flatnonzero(total[:-1] == gain)
-            if len(found):
-                return own.first + int(found[-1])
-        raise AssertionError("the way back has the gains of the way forth")
+        ends = np.where(self._columns, _IMPOSSIBLE, 0)
+        stops, starts = [], []  # of each sentence: the end of the one before it, its begin
+        for number, alternatives in enumerate(self._sentences):
+            ends, stop = self._with_addition(ends)
+            row = (ends + self._omission(number)) * self._unit + self._columns
+            for sentence in alternatives:
+                row = np.maximum(row, self._follow(number, sentence, ends))
+            ends, start = np.divmod(row, self._unit)
+            stops.append(stop.astype(np.int32))
+            starts.append(start.astype(np.int32))
+        ends, stop = self._with_addition(ends)
+        end = len(self._tokens)
+        column = int(stop[end])
+        pieces, places = [(column, end)], []  # of additions, of sentences
+        for stop, start in zip(reversed(stops), reversed(starts), strict=True):
+            begin = int(start[column])
+            places.append((begin, column))
+            column = int(stop[begin])
+            pieces.append((column, begin))
+        return self._result(places[::-1], pieces[::-1], int(ends[end]))
 
     def _result(
         self, places: list[tuple[int, int]], pieces: list[tuple[int, int]], gain: int
@@ -350,100 +296,62 @@ class _Search:
 
     # --- parts of the sum ---------------------------------------------------------------
 
-    def _follow(self, number: int, sentence: _Sentence, starts: Gains, own: Band) -> Gains:
-        """The gains at the end of a sentence of the reference, from those at its begin."""
-        moved = self._moved(sentence, own)
-        before: Gains = np.maximum.accumulate(starts - moved)
+    def _follow(self, number: int, sentence: _Sentence, starts: Gains) -> Gains:
+        """The row at the end of a sentence of the reference, from the gains at its begin."""
+        moved = self._moved(sentence)
+        before: Gains = np.maximum.accumulate((starts - moved) * self._unit + self._columns)
         # A sentence has at least one token; one without any is omitted, which has its own price.
-        row = np.concatenate([[_IMPOSSIBLE], before[:-1]]).astype(np.int32)
-        for gains in self._gains(sentence, own):
-            row = _next_row(row, gains, np.maximum(row, before))
-        return row + moved + self._end(number, sentence, own)
+        row = np.concatenate([[_IMPOSSIBLE * self._unit], before[:-1]])
+        for gains in self._gains(sentence):
+            reached = np.maximum(row, before)[:-1] + gains
+            row[1:] = np.maximum(reached, row[1:])
+            row = np.maximum.accumulate(row)
+        found: Gains = row + (moved + self._end(number, sentence)) * self._unit
+        return found
 
-    def _end(self, number: int, sentence: _Sentence, band: Band) -> Gains:
-        """The gain of the end of a sentence at each place of a band.
+    def _end(self, number: int, sentence: _Sentence) -> Gains:
+        """The gain of the end of a sentence at each place.
 
         The place costs nothing where the sentence's last token stands before it, and the first one
         of the next sentence behind it.
         """
-        cost = self._boundary[sentence.final][band.first : band.last + 1]
-        places = np.arange(band.first, band.last + 1)
+        cost = self._boundary[sentence.final]
         following = self._sentences[number + 1] if number + 1 < len(self._sentences) else []
-        behind = np.isin(self._around[places + 1], [other.edges[0] for other in following])
-        certain = behind & (self._around[places] == sentence.edges[1])
+        behind = np.isin(self._around[1:], [other.edges[0] for other in following])
+        certain = behind & (self._around[:-1] == sentence.edges[1])
         found: Gains = np.where(certain, np.maximum(cost, 0), cost)
         return found
 
-    def _gains(self, sentence: _Sentence, band: Band) -> Iterator[Gains]:
+    def _gains(self, sentence: _Sentence) -> Iterator[Gains]:
         """For each token of the reference, its gain with each token of the translation."""
-        translation = self._tokens[band.first : band.last]
-        words = self._words[band.first : band.last]
-        stems = self._stems[band.first : band.last]
         for begin in range(0, len(sentence.ids), _ROWS_AT_ONCE):
             part = slice(begin, begin + _ROWS_AT_ONCE)
-            same_kind = sentence.words[part, None] == words
-            gains = np.where(same_kind, np.int32(SUBSTITUTION), np.int32(0))
+            gains = np.where(sentence.words[part, None] == self._words, SUBSTITUTION, 0)
             weights = sentence.weights[part, None]
-            alike = np.maximum(SUBSTITUTION, STEM * weights).astype(np.int32)
-            gains = np.where(sentence.stems[part, None] == stems, alike, gains)
-            equal = sentence.ids[part, None] == translation
-            yield from np.where(equal, weights, gains)
+            alike = np.maximum(SUBSTITUTION, (STEM * weights).astype(np.int64))
+            gains = np.where(sentence.stems[part, None] == self._stems, alike, gains)
+            equal = sentence.ids[part, None] == self._tokens
+            yield from np.where(equal, weights, gains) * self._unit
 
-    def _moved(self, sentence: _Sentence, band: Band) -> Gains:
+    def _moved(self, sentence: _Sentence) -> Gains:
         """Sums over the tokens of the translation that occur in a sentence, in any order."""
-        present = np.zeros(len(self._ids) + 1, dtype=bool)  # the last one: tokens that do not
-        present[sentence.ids] = True
-        present[-1] = False
-        part = slice(band.first, band.last)
-        return _running(MOVED * self._weight[part] * present[self._tokens[part]])
+        return _running(MOVED * self._weight * np.isin(self._tokens, sentence.ids))
 
     def _omission(self, number: int) -> int:
-        weights = [sentence.weight for sentence in self._sentences[number]]
+        weights = [int(sentence.weights.sum()) for sentence in self._sentences[number]]
         return int(OMITTED * sum(weights) / len(weights)) - OPENING
 
-    def _with_addition(self, ends: Gains, band: Band) -> Gains:
-        """The gains before the next sentence, which an added stretch may precede."""
-        adding = self._adding[band.first : band.last + 1]
-        jump = np.maximum.accumulate(ends - adding) + adding - OPENING
-        added: Gains = np.maximum(ends, jump + self._boundary[True][band.first : band.last + 1])
-        return added
-
-    def _before_addition(self, ends: Gains, band: Band, column: int) -> int:
-        """Where the stretch begins that was added before ``column``; ``column``: there is none."""
-        at = column - band.first
-        adding = self._adding[band.first : band.last + 1]
-        gain = int(self._with_addition(ends, band)[at])
-        if gain == ends[at]:
-            return column
-        jumps = ends - adding + adding[at] - OPENING + self._boundary[True][column]
-        return band.first + int(np.flatnonzero(jumps[: at + 1] == gain)[-1])
-
-
-def _next_row(row: Gains, gains: Gains, before: Gains) -> Gains:
-    """The row of the next token of the reference: it meets a token, or it is passed by.
-
-    ``before``: the row from which it meets one.
-    """
-    new = row.copy()
-    np.maximum(before[:-1] + gains, row[1:], out=new[1:])
-    best: Gains = np.maximum.accumulate(new)
-    return best
+    def _with_addition(self, ends: Gains) -> tuple[Gains, Gains]:
+        """The gains before the next sentence, which an added stretch may precede; its begin."""
+        jump = np.maximum.accumulate((ends - self._adding) * self._unit + self._columns)
+        jump += (self._adding - OPENING + self._boundary[True]) * self._unit
+        gains, begins = np.divmod(np.maximum(ends * self._unit + self._columns, jump), self._unit)
+        return gains, begins
 
 
 def _running(values: NDArray[Any]) -> Gains:
     """Sums of the values before each place, (values + 1), as whole numbers."""
-    return np.concatenate([[0.0], np.cumsum(values)]).astype(np.int32)
-
-
-def _fit(row: Gains, band: Band, own: Band) -> Gains:
-    """A row of one band in the columns of another; what it lacks cannot be reached."""
-    fitted = np.full(own.last - own.first + 1, _IMPOSSIBLE, dtype=np.int32)
-    first, last = max(band.first, own.first), min(band.last, own.last)
-    if first <= last:
-        fitted[first - own.first : last - own.first + 1] = row[
-            first - band.first : last - band.first + 1
-        ]
-    return fitted
+    return np.concatenate([[0.0], np.cumsum(values)]).astype(np.int64)
 
 
 # --- what a translation leaves out and adds -------------------------------------------------------

@@ -6,14 +6,12 @@ import random
 import re
 from collections.abc import Callable
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gtrans.evaluation import boundaries as bands
 from gtrans.evaluation.boundaries import Edge, Text, ends_a_sentence, is_word, tokens_of
 from gtrans.evaluation.resegment import (
     ADDED,
@@ -22,10 +20,10 @@ from gtrans.evaluation.resegment import (
     OMITTED,
     OPENING,
     STEM,
+    STEM_LETTERS,
     SUBSTITUTION,
     Resegmenter,
     Split,
-    stem_of,
 )
 from gtrans.text.reader import read_documents
 
@@ -159,7 +157,7 @@ def best_gain(model: Resegmenter, text: Text, references: list[list[list[str]]])
         *rest, last = sentence
         here = ours[stop - 1]
         both = SUBSTITUTION if is_word(here) == is_word(last) else 0
-        if stem_of(here) == stem_of(last):
+        if here[:STEM_LETTERS] == last[:STEM_LETTERS]:
             both = max(both, int(STEM * model.weight(last)))
         gain = model.weight(last) if here == last else both
         return max(
@@ -234,47 +232,6 @@ def test_nothing_of_any_text_is_lost(reference: list[str], lines: list[str]) -> 
     assert all(not found.sentences[number] for number in found.omitted) or not any(
         number not in found.omitted for number in range(len(reference))
     )
-
-
-# --- long documents ------------------------------------------------------------------------
-
-
-def long_document(sentences: int) -> list[str]:
-    rng = random.Random(1)
-    words = ["".join(rng.choices("abcdefgh", k=rng.randint(2, 6))) for _ in range(800)]
-    return [" ".join(rng.choices(words, k=rng.randint(3, 14))) + "." for _ in range(sentences)]
-
-
-def noisy(sentence: str, rng: random.Random) -> str:
-    return " ".join(w for w in sentence[:-1].split() if rng.random() > 0.3) + "."
-
-
-def test_the_band_of_a_long_document_has_its_best_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = random.Random(2)
-    reference = long_document(400)
-    translation = [noisy(one, rng) for one in reference]
-    del translation[100:180]  # a stretch without anchors
-    translation[200:200] = [noisy(one, rng)[::-1] for one in long_document(60)]
-    lines = [" ".join(translation)]
-    whole = split(lines, reference)
-    monkeypatch.setattr(bands, "WHOLE", 500)
-    monkeypatch.setattr(bands, "MARGIN", 150)
-    assert split(lines, reference) == whole
-    assert len(set(range(100, 180)) & set(whole.omitted)) >= 78
-    places = bands.bands([[tokens_of(one)] for one in reference], tokens_of(lines[0]))
-    sizes = [band.last - band.first for band in places]
-    assert sorted(sizes)[len(sizes) // 2] < 1000
-
-
-def test_bands_follow_each_other_where_nothing_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bands, "WHOLE", 100)
-    monkeypatch.setattr(bands, "WIDEST", 200)
-    found = bands.bands([[["x"] * 5]] * 300, ["y"] * 2000)
-    assert (found[0].first, found[-1].last) == (0, 2000)
-    for one, other in pairwise(found):
-        assert one.first <= other.first <= one.last <= other.last
-    foreign = split([" ".join(["y"] * 2000)], ["x x x x x."] * 300)
-    assert len(foreign.sentences) == 300
 
 
 def test_lines_of_some_width_are_no_hints() -> None:
