@@ -10,8 +10,8 @@ translation of that sentence is empty. A translation without document boundaries
 of the reference if it has as many sentences. Files may be gzipped. The command needs text
 only, so it scores the output of any program.
 
-A translation with one line for each document (`gtrans translate --free`) is recognised by its
-record or by the number of its lines. It has no sentences to align, so all systems are then scored
+A translation with one line for each document (`gtrans translate --free`) is recognised by the
+number of its lines. It has no sentences to align, so all systems are then scored
 over whole documents, as with --documents-only. With --resegment, translations of any layout are
 split into the sentences of the reference.
 
@@ -26,15 +26,11 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from glob import escape, glob
 from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from gtrans.cli.shared.extras import add_lab_columns
@@ -48,12 +44,10 @@ from gtrans.evaluation.metrics import (
     DEFAULT_METRICS,
     DOCUMENT_METRICS,
     METRICS,
-    MOSES,
     TOKENIZERS,
     Corpus,
     Documents,
     Options,
-    check_unescaped,
     counts_words_by_spaces,
     measure,
     token_counts,
@@ -68,8 +62,6 @@ from gtrans.evaluation.other_scores import (
 )
 from gtrans.evaluation.resegment import SIGNATURE, write_documents
 from gtrans.evaluation.significance import (
-    BOOTSTRAP_TRIALS,
-    RANDOMISATION_TRIALS,
     resample,
     seed,
 )
@@ -88,20 +80,17 @@ from gtrans.evaluation.table import (
 from gtrans.evaluation.texts import (
     Alignment,
     Texts,
-    document_sizes,
-    has_a_line_for_each_document,
+    free_translation,
     read_texts,
 )
 from gtrans.files import (
     atomic_writer,
-    binary_writer,
     check_output,
     check_output_folder,
 )
 from gtrans.languages import WITHOUT_SPACES, known_language, language_code
 from gtrans.messages import json_text, print_lines, say
 from gtrans.text.pipeline import not_plain
-from gtrans.text.reader import open_text
 
 EXAMPLE = (
     "gtrans score --hyp sentence=out1.de document=out2.de --ref test.de --src test.en "
@@ -111,7 +100,6 @@ NEEDS = ()
 
 SLOW_FOR_TER = 10_000  # sentences of all systems; half a minute for free translations
 MIN_DOC_TOKENS = 8
-MIN_BOOTSTRAP_TRIALS = 40  # a 95% interval leaves out the outermost fortieth on each side
 DEFAULT_MARGIN_METRIC = "chrf"
 _MARGIN = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
@@ -128,8 +116,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         nargs="+",
         metavar="[NAME=]FILE",
-        help="translations, one file per system, or - for the standard input; the tests compare "
-        "all others with the first. Of a file with several systems NAME chooses one",
+        help="translations, one file per system; the tests compare all others with the first. Of a "
+        "file with several systems NAME chooses one",
     )
     files.add_argument(
         "--ref",
@@ -195,12 +183,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"BLEU tokeniser: {', '.join(TOKENIZERS)} (default: the one for --target-lang); "
         "moses: Moses' tokens of translation and reference, as in papers with tokenised BLEU",
     )
-    what.add_argument(
-        "--hyp-tokens",
-        action="store_true",
-        help="with --tokenize moses: the translations are Moses' tokens already, without escapes, "
-        "as 'gtrans translate --tokens' writes them; only the reference is tokenised",
-    )
     what.add_argument("--lowercase", action="store_true", help="ignore case")
     unit = parser.add_argument_group("instances")
     unit.add_argument(
@@ -244,13 +226,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="which NAMEs of --segment-scores are error rates",
     )
     parser.add_argument(
-        "--jobs",
-        type=int,
-        default=min(8, os.cpu_count() or 1),
-        metavar="N",
-        help="processes for a large corpus (default: one per core, at most 8)",
-    )
-    parser.add_argument(
         "--details", action="store_true", help="also print scores of parts of the corpus"
     )
     parser.add_argument(
@@ -290,20 +265,6 @@ def _add_significance(group: argparse._ArgumentGroup) -> None:
         "were independent, like sacreBLEU (default: %(default)s)",
     )
     group.add_argument(
-        "--bootstrap-trials",
-        type=int,
-        default=BOOTSTRAP_TRIALS,
-        metavar="N",
-        help="resampled corpora for confidence intervals (default: %(default)s)",
-    )
-    group.add_argument(
-        "--randomisation-trials",
-        type=int,
-        default=RANDOMISATION_TRIALS,
-        metavar="N",
-        help="trials of approximate randomisation (default: %(default)s)",
-    )
-    group.add_argument(
         "--all-tests",
         action="store_true",
         help="also print the paired bootstrap and the sign test, which find differences between "
@@ -331,15 +292,10 @@ def _check(args: argparse.Namespace) -> None:
     Raises:
         GtransError: names the flag, its value and what is possible.
     """
-    for name, least in (
-        ("max_doc_tokens", MIN_DOC_TOKENS),
-        ("bootstrap_trials", MIN_BOOTSTRAP_TRIALS),
-        ("randomisation_trials", 1),
-        ("jobs", 1),
-    ):
-        if getattr(args, name) < least:
-            flag = "--" + name.replace("_", "-")
-            raise GtransError(f"{flag} must be at least {least}, but is {getattr(args, name)}")
+    if args.max_doc_tokens < MIN_DOC_TOKENS:
+        raise GtransError(
+            f"--max-doc-tokens must be at least {MIN_DOC_TOKENS}, but is {args.max_doc_tokens}"
+        )
     bounds = list(args.sentence_lengths)
     if bounds != sorted(set(bounds)) or bounds[0] < 1:
         raise GtransError(
@@ -354,8 +310,6 @@ def _check(args: argparse.Namespace) -> None:
     for flag, score in chosen.items():
         if missing := [name for name in score.needs if not value_of(args, name)]:
             raise GtransError(f"{flag} needs {missing[0]}; give {' and '.join(score.needs)}")
-        if score.aligned and args.hyp_tokens:
-            raise GtransError(f"{flag} needs plain text; leave --hyp-tokens out")
     if not args.ref and not (args.src if _reads_texts(args) else chosen):
         raise GtransError(
             "--ref is missing; with --src --segment-scores and COMET without reference need none"
@@ -363,13 +317,6 @@ def _check(args: argparse.Namespace) -> None:
     for flag, wanted in (("--metrics", args.metrics), ("--resegment", args.resegment)):
         if wanted and not args.ref:
             raise GtransError(f"{flag} needs the reference; give it with --ref")
-    if args.hyp_tokens and args.tokenize != MOSES:
-        raise GtransError(f"--hyp-tokens needs --tokenize {MOSES}")
-    of_words = [key for key, metric in METRICS.items() if metric.of_words]
-    if args.hyp_tokens and not (args.metrics and set(args.metrics) <= set(of_words)):
-        raise GtransError(
-            f"--hyp-tokens: all but {', '.join(of_words)} need plain text; choose with --metrics"
-        )
     if args.documents_only:
         _check_documents_only(args, "--documents-only")
     if args.resegment and args.documents_only:
@@ -418,18 +365,14 @@ def _margins(args: argparse.Namespace) -> dict[str, float]:
             0, a metric twice, or nothing to compare.
     """
     margins: dict[str, float] = {}
-    named = [*segment_score_files(args)] if args.segment_scores else []
+    known = [*_measured(args), *segment_score_files(args)]
     # The names of other scores are known once they are computed.
     others = any(flag != "--segment-scores" for flag in chosen_scores(args))
     for word in args.non_inferior:
         key, _, number = word.rpartition("=")
         key = key or DEFAULT_MARGIN_METRIC
-        if key not in (known := (*METRICS, *named)) and not others:
-            raise GtransError(
-                f"--non-inferior {word}: there is no metric '{key}', only {', '.join(known)}"
-            )
-        if key in METRICS:
-            _check_margin(key, [*_measured(args), *named])
+        if key not in known and not others:
+            raise _no_such_score(key, known)
         if not _MARGIN.fullmatch(number) or not float(number) < float("inf"):
             raise GtransError(f"--non-inferior {word}: the margin must be a number of at least 0")
         if key in margins:
@@ -442,17 +385,11 @@ def _margins(args: argparse.Namespace) -> dict[str, float]:
     return margins
 
 
-def _check_margin(key: str, here: Sequence[str]) -> None:
-    """Raises GtransError for a margin of a metric that is not computed."""
-    if not here:
-        raise GtransError(
-            f"--non-inferior: {key} is not among the scores here; it needs the reference, --ref"
-        )
-    if key not in here:
-        raise GtransError(
-            f"--non-inferior: {key} is not among the scores here, which are {', '.join(here)}; "
-            f"name one of these, such as {here[0]}=0.5, or --metrics"
-        )
+def _no_such_score(key: str, known: Sequence[str]) -> GtransError:
+    return GtransError(
+        f"--non-inferior: {key} is not among the scores here, which are {', '.join(known)}; name "
+        "one of these, or add it by --metrics"
+    )
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -493,49 +430,42 @@ def report_of(args: argparse.Namespace) -> Report:
         GtransError: as for :func:`run`.
     """
     _check(args)
-    with _standard_input_as_file(system_names(args.hyp)) as files:
-        report, given = Report(list(files)), Given(args, files)
-        texts = read_all(args, files) if _reads_texts(args) else None
-        if texts is not None:
-            report.coverage, report.notes = texts.coverage, list(texts.notes)
-            first = next(iter(texts.references), None)
-            given = Given(
-                args, files, texts.sources, first, texts.systems, texts.counted,
-                _metric_options(args, first or []),
-            )  # fmt: skip
-            shape = [*map(len, first if first is not None else texts.sources or [])]
-            report.counts = {"sentences": sum(shape), "documents": len(shape)}
-            if len(texts.references) > 1:
-                report.counts["references"] = len(texts.references)
-        # First, so that what is missing is reported before the slow work.
-        others = {
-            flag: score.measure(given)
-            for flag, score in chosen_scores(args).items()
-            if not score.aligned or score.reads
-        }
-        if texts is not None and texts.references:
-            _measure(args, report, texts, given.options)
-        for flag, score in chosen_scores(args).items():
-            found = others.get(flag) or score.measure(given)
-            for measurement in found.measurements:
-                if measurement.key in report.measurements:
-                    raise GtransError(
-                        f"{flag}: this command has a score '{measurement.key}' of its own; give "
-                        "another name"
-                    )
-                if args.resegment and score.aligned:
-                    report.resegmented.add(measurement.key)
-                report.measurements[measurement.key] = measurement
-            report.notes += found.notes
-            if found.measurements:
-                report.details[found.measurements[0].key] = found.details
-            report.tables += [found.lines] if found.lines else []
+    files = system_names(args.hyp)
+    report, given = Report(list(files)), Given(args, files)
+    texts = read_all(args, files) if _reads_texts(args) else None
+    if texts is not None:
+        report.coverage, report.notes = texts.coverage, list(texts.notes)
+        first = next(iter(texts.references), None)
+        options = _metric_options(args, first or [])
+        given = Given(args, files, texts.sources, first, texts.systems, texts.counted, options)
+        shape = [*map(len, first if first is not None else texts.sources or [])]
+        report.counts = {"sentences": sum(shape), "documents": len(shape)}
+        if len(texts.references) > 1:
+            report.counts["references"] = len(texts.references)
+    # First, so that what is missing is reported before the slow work.
+    others = {flag: score.measure(given) for flag, score in chosen_scores(args).items()}
+    if texts is not None and texts.references:
+        _measure(args, report, texts, given.options)
+    for flag, found in others.items():
+        for measurement in found.measurements:
+            if measurement.key in report.measurements:
+                raise GtransError(
+                    f"{flag}: this command has a score '{measurement.key}' of its own; give "
+                    "another name"
+                )
+            if args.resegment and SCORES[flag].aligned:
+                report.resegmented.add(measurement.key)
+            report.measurements[measurement.key] = measurement
+        report.notes += found.notes
+        if found.measurements:
+            report.details[found.measurements[0].key] = found.details
+        report.tables += [found.lines] if found.lines else []
     for key in report.resegmented:
         metric = report.measurements[key]
         report.measurements[key] = replace(metric, signature=f"{metric.signature}|{SIGNATURE}")
     margins, tests = _margins(args), _tests(args)
-    for key in margins:
-        _check_margin(key, list(report.measurements))
+    if unknown := [key for key in margins if key not in report.measurements]:
+        raise _no_such_score(unknown[0], list(report.measurements))
     for key, metric in report.measurements.items():
         report.resampled[key] = tests(metric, margin=margins.get(key))
     return report
@@ -543,22 +473,13 @@ def report_of(args: argparse.Namespace) -> Report:
 
 def _tests(args: argparse.Namespace) -> partial[Any]:
     """Intervals and tests of a measurement, as the options want them."""
-    return partial(
-        resample,
-        unit=args.resample,
-        bootstrap_trials=args.bootstrap_trials,
-        randomisation_trials=args.randomisation_trials,
-        all_tests=args.all_tests,
-    )
+    return partial(resample, unit=args.resample, all_tests=args.all_tests)
 
 
 def _measure(args: argparse.Namespace, report: Report, texts: Texts, options: Options) -> None:
     """The metrics that compare with the references, on all of the corpus and on its parts."""
     keys = _measured(args)
     first, *others = texts.references
-    if options.given_tokens:
-        for name, documents in texts.systems.items():
-            check_unescaped(name, documents, first)
     if args.documents_only:
         corpus = Corpus(first, [[range(len(document))] for document in first], others=others)
     else:
@@ -567,7 +488,8 @@ def _measure(args: argparse.Namespace, report: Report, texts: Texts, options: Op
     if "ter" in keys and report.counts["sentences"] * len(texts.systems) >= SLOW_FOR_TER:
         say("gtrans: TER takes some milliseconds per sentence; --metrics leaves it out")
     report.notes += _notes_on_text(texts.systems, keys, options)
-    report.measurements = measure(corpus, texts.systems, keys, options, args.jobs)
+    jobs = min(8, os.cpu_count() or 1)
+    report.measurements = measure(corpus, texts.systems, keys, options, jobs)
     report.resegmented |= set(report.measurements) if args.resegment else set()
     s_bleu = report.measurements.get("s_bleu")
     if s_bleu is not None:
@@ -584,7 +506,7 @@ def _notes_on_text(
 ) -> list[str]:
     """Warnings about text that the tokeniser is not meant for."""
     notes = []
-    if options.tokenize != "none" and not options.given_tokens:
+    if options.tokenize != "none":
         for name, documents in systems.items():
             notes += not_plain(name, chain.from_iterable(documents))
     by_spaces = [METRICS[key].label for key in keys if counts_words_by_spaces(key, options)]
@@ -606,7 +528,7 @@ def inputs(args: argparse.Namespace) -> list[str]:
     sets = [value_of(args, flag) for flag, score in chosen_scores(args).items() if score.file]
     scores = [word.partition("=")[2] for word in args.segment_scores]
     texts = (*args.ref, args.src, *sets, *system_names(args.hyp).values(), *scores)
-    return [path for path in texts if path and path != STANDARD_STREAM]
+    return [path for path in texts if path]
 
 
 def _outputs(args: argparse.Namespace) -> dict[str, Path]:
@@ -615,26 +537,6 @@ def _outputs(args: argparse.Namespace) -> dict[str, Path]:
     files = {"--latex": args.latex, "--csv": args.csv, "--json": json_file}
     files["--segments"] = args.segments
     return {flag: path for flag, path in files.items() if path is not None}
-
-
-@contextmanager
-def _standard_input_as_file(files: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """The files of the systems, with the standard input, if it is one, in a temporary file.
-
-    A translation is read several times, which the standard input does not allow. Messages name
-    the standard input.
-    """
-    with TemporaryDirectory() as folder:
-        copy = Path(folder) / "standard-input"
-        if STANDARD_STREAM in files.values():
-            with binary_writer(copy) as file:
-                file.write(sys.stdin.buffer.read())
-        try:
-            yield {
-                name: str(copy) if path == STANDARD_STREAM else path for name, path in files.items()
-            }
-        except GtransError as error:
-            raise GtransError(str(error).replace(str(copy), "standard input")) from None
 
 
 def read_all(args: argparse.Namespace, files: Mapping[str, str]) -> Texts:
@@ -648,15 +550,12 @@ def read_all(args: argparse.Namespace, files: Mapping[str, str]) -> Texts:
     """
     choice = choice_of(args)
     if not (args.documents_only or args.resegment):
-        main = args.ref[0] if args.ref else args.src
-        sizes = document_sizes(main, "reference" if args.ref else "source", choice)
-        free = next((name for name, path in files.items() if _is_free(path, sizes)), None)
+        free = free_translation(args.ref, args.src, files.values(), choice)
         if free is not None:
             args.documents_only = True
-            path = system_names(args.hyp)[free]
-            _check_documents_only(args, f"{path}, which has one line for each document,")
+            _check_documents_only(args, f"{free}, which has one line for each document,")
             say(
-                f"{path} has one line for each document: no s-BLEU, scores over whole documents "
+                f"{free} has one line for each document: no s-BLEU, scores over whole documents "
                 "only (--resegment splits it into sentences)"
             )
     alignment: Alignment = "whole" if args.documents_only else "aligned"
@@ -674,23 +573,6 @@ def read_all(args: argparse.Namespace, files: Mapping[str, str]) -> Texts:
             written["src.txt"] = texts.sources
         write_documents(args.resegment_dir, written, inputs(args))
     return texts
-
-
-def _is_free(path: str, sizes: Sequence[int]) -> bool:
-    """Whether a translation of plain text has one line for each document."""
-    if open_text(path).has_ids:
-        return False
-    if glob(f"{escape(os.path.realpath(path))}.*"):
-        # Imported on demand: torch needs seconds, which text alone should not.
-        from gtrans.decoding.resuming import read_record
-
-        try:
-            record = read_record(path)
-        except GtransError:  # another program's file beside it
-            record = None
-        if record is not None and record.describes(path):
-            return bool(record.made_from.get("search", {}).get("free"))
-    return has_a_line_for_each_document(path, sizes)
 
 
 # --- words ----------------------------------------------------------------------------------------
@@ -720,7 +602,7 @@ def _metric_options(args: argparse.Namespace, references: Documents) -> Options:
     elif args.data:
         target_lang = language_code(_prepared_languages(args.data)[1]) or ""
     without_spaces = target_lang in WITHOUT_SPACES or is_written_without_spaces(references)
-    return Options(args.tokenize, target_lang, args.lowercase, without_spaces, args.hyp_tokens)
+    return Options(args.tokenize, target_lang, args.lowercase, without_spaces)
 
 
 def _instances(

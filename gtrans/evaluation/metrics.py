@@ -65,14 +65,12 @@ class Options:
         lowercase: ignore case.
         without_spaces: the translations are written without spaces between words, whatever
             their language is.
-        given_tokens: with Moses' tokens, translations are such tokens already.
     """
 
     tokenize: str | None = None
     target_lang: str = ""
     lowercase: bool = False
     without_spaces: bool = False
-    given_tokens: bool = False
 
 
 # --- corpora and their scores ---------------------------------------------------------------------
@@ -196,10 +194,9 @@ def measure(
     signatures = {key: METRICS[key].signature(options, len(references)) for key in keys}
     given = {False: (references, list(systems.values()))}
     if any(METRICS[key].of_words for key in keys):
-        of_words = [with_words(it, options) for it in references]
         given[True] = (
-            of_words,
-            [it if options.given_tokens else with_words(it, options) for it in systems.values()],
+            [with_words(it, options) for it in references],
+            [with_words(it, options) for it in systems.values()],
         )
     tasks: list[_Task] = []
     # TER takes longest: started last, it would leave all processes but one idle.
@@ -307,13 +304,12 @@ def _per_segment(values: Counts, segment: Counts, segments: int) -> Counts:
 class _MosesTokens(BaseTokenizer):
     """Stands for Moses' tokeniser in signatures; the text that it is given has tokens already."""
 
-    def __init__(self, lang: str, given: bool) -> None:
-        tool = f"{MOSES}-{lang or 'en'},sacremoses-{version('sacremoses')}"
-        self._signature = f"{tool},hyp:tokens" if given else tool
+    def __init__(self, lang: str) -> None:
+        self._lang = lang or "en"
 
     def signature(self) -> str:
-        """Its name in the signature of a score; ``given``: the translations are tokens."""
-        return self._signature
+        """Its name in the signature of a score."""
+        return f"{MOSES}-{self._lang},sacremoses-{version('sacremoses')}"
 
     def __call__(self, line: str) -> str:
         """The same line."""
@@ -350,7 +346,7 @@ def build_bleu(options: Options) -> Any:
         )
         raise GtransError(f"{chosen} cannot be used: {reason}") from error
     if moses:
-        bleu.tokenizer = _MosesTokens(options.target_lang, options.given_tokens)
+        bleu.tokenizer = _MosesTokens(options.target_lang)
         bleu.tokenizer_signature = bleu.tokenizer.signature()
     return bleu
 
@@ -371,34 +367,6 @@ def with_words(documents: Documents, options: Options) -> Documents:
         [tokenize(sentence, escape=False, return_str=True) for sentence in document]
         for document in documents
     ]
-
-
-_ESCAPES = (
-    *("&amp;", "&apos;", "&quot;", "&lt;", "&gt;", "&#124;", "&#91;", "&#93;", "&bar;", "&bra;"),
-    *("&ket;", "@-@", "@,@", "@.@"),
-)
-
-
-def check_unescaped(name: str, documents: Documents, references: Documents) -> None:
-    """Reject tokens with escapes of Moses, which would count as other words.
-
-    Args:
-        name: the system that they are of.
-        documents: its tokens.
-        references: plain text. What stands there, too, is no escape.
-
-    Raises:
-        GtransError: some have escapes.
-    """
-    plain = "\n".join(sentence for document in references for sentence in document)
-    sentences = [sentence for document in documents for sentence in document]
-    for escape in _ESCAPES:
-        found = sum(escape in sentence for sentence in sentences)
-        if found and escape not in plain:
-            raise GtransError(
-                f"--hyp-tokens: {found} sentences of {name} have '{escape}', an escape of Moses; "
-                "give tokens without escapes, as 'gtrans translate --tokens' writes them"
-            )
 
 
 def _bleu_words(segment: str, options: Options) -> list[str]:

@@ -265,10 +265,10 @@ class _Search:
         end = len(self._tokens)
         column = int(stop[end])
         pieces, places = [(column, end)], []  # of additions, of sentences
-        for stop, start in zip(reversed(stops), reversed(starts), strict=True):
-            begin = int(start[column])
+        for stops_before, begins in zip(reversed(stops), reversed(starts), strict=True):
+            begin = int(begins[column])
             places.append((begin, column))
-            column = int(stop[begin])
+            column = int(stops_before[begin])
             pieces.append((column, begin))
         return self._result(places[::-1], pieces[::-1], int(ends[end]))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, compress, islice
 from typing import Literal
@@ -25,6 +25,7 @@ from gtrans.text.reader import (
     Role,
     Segment,
     iterate_lines,
+    open_text,
     plain_lines,
     read_documents,
     read_identified,
@@ -80,8 +81,7 @@ def read_texts(
     Raises:
         GtransError: a file cannot be read or does not match the first one.
     """
-    main = references[0] if references else str(source)
-    role: Role = "reference" if references else "source"
+    main, role = _main_file(references, source)
     ids = read_identified(main, role, choice)
     if ids is None and choice.references:
         raise GtransError(
@@ -119,15 +119,34 @@ def read_texts(
     return replace(_chosen(texts, flags), counted=counted, notes=notes)
 
 
-def document_sizes(main: str, role: Role, choice: Choice = ANY) -> list[int]:
-    """The number of sentences of each document of a reference (or source).
+def free_translation(
+    references: Sequence[str], source: str | None, systems: Iterable[str], choice: Choice = ANY
+) -> str | None:
+    """The first translation that has one line for each document, not for each sentence.
+
+    Args:
+        references, source: their files.
+        systems: the files of the translations.
+        choice: what to read of files that have more than one text.
 
     Raises:
-        GtransError: it cannot be read.
+        GtransError: a file cannot be read.
     """
+    main, role = _main_file(references, source)
     ids = read_identified(main, role, choice)
-    documents = read_documents(main) if ids is None else ids.texts()
-    return [len(document) for document in documents]
+    sizes = [len(document) for document in (read_documents(main) if ids is None else ids.texts())]
+    for path in systems:
+        # A table with ids names its documents; of single sentences a line is one, too.
+        if len(sizes) < sum(sizes) and not open_text(path).has_ids:
+            documents = read_documents(path)
+            if len(documents) == 1 and len(documents[0]) == len(sizes):
+                return path
+    return None
+
+
+def _main_file(references: Sequence[str], source: str | None) -> tuple[str, Role]:
+    """The file whose sentences all others must have."""
+    return (references[0], "reference") if references else (str(source), "source")
 
 
 def _parallel(path: str, main: str, role: Role) -> Documents:
@@ -399,22 +418,6 @@ def read_hypothesis_documents(
         f"{len(sizes)} documents; give the same documents with a boundary between them, one line "
         "for each, or ids"
     )
-
-
-def has_a_line_for_each_document(path: str | os.PathLike[str], sizes: Sequence[int]) -> bool:
-    """Whether a file without boundaries has as many lines as the reference has documents.
-
-    It is not, if a line may as well be a sentence: if all documents have a single one.
-
-    Args:
-        path: the file.
-        sizes: the number of sentences of each document of the reference.
-
-    Raises:
-        GtransError: the file cannot be read.
-    """
-    documents = read_documents(path)
-    return len(documents) == 1 and len(documents[0]) == len(sizes) < sum(sizes)
 
 
 def _by_lines(path: str | os.PathLike[str], reference_lines: Sequence[int]) -> list[str] | None:

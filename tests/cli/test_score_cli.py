@@ -278,7 +278,6 @@ def test_mistakes_end_in_one_line_and_status_1(
         (["--hyp", hyp], "--ref is missing"),
         (["--hyp", hyp, hyp, "--ref", ref], "have the same name 'hyp.txt'"),
         (["--hyp", f"a b={hyp}", "--ref", ref], "'a b' cannot name a system"),
-        (["--hyp", hyp, "--ref", ref, "--bootstrap-trials", "9"], "at least 40, but is 9"),
         (["--hyp", hyp, "--ref", ref, "--sentence-lengths", "9", "5"], "but is 9 5"),
         (["--hyp", hyp, "--ref", ref, "--documents-only", "--comet"], "aligned sentences"),
         (

@@ -1,11 +1,9 @@
-"""``gtrans score`` on translations without aligned sentences, with ids, on standard input."""
+"""``gtrans score`` on translations without aligned sentences, and with ids."""
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -116,21 +114,6 @@ def test_documents_that_cannot_be_told_are_refused(
     one = write(tmp_path / "one", text([[s for d in REFERENCES for s in d]]))
     paragraphs = write(tmp_path / "paragraphs", text(TRANSLATIONS))  # boundaries are no documents
     assert run(capsys, "--hyp", paragraphs, "--ref", one, "--resegment")["sentences"] == 9
-
-
-def test_a_translation_is_read_from_standard_input(
-    hyp: str, ref: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expected = run(capsys, "--hyp", f"x={hyp}", "--ref", ref)
-    for argument in ("-", "x=-"):
-        stream = io.BytesIO(Path(hyp).read_bytes())
-        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=stream))
-        found = run(capsys, "--hyp", argument, "--ref", ref)
-        assert found["s_bleu"] == expected["s_bleu"]
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"One.\n")))
-    message = refusal(capsys, "--hyp", "-", "--ref", ref)
-    assert message.startswith("gtrans: error: standard input has 1 sentences and no document")
-    assert "can be given once" in refusal(capsys, "--hyp", "a=-", "b=-", "--ref", ref)
 
 
 # --- document ids ----------------------------------------------------------------------------

@@ -116,23 +116,6 @@ def test_tokens_of_moses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         assert found[key]["score"] == expected
         assert "|tok:moses-en,sacremoses-" in found[key]["signature"]
     assert found["s_bleu"]["score"] != run(capsys, *files[:-2])["of_one"]["s_bleu"]["score"]
-    tokens_file = write(tmp_path / "t", text(tokens[0]))
-    same = ["--metrics", "s_bleu", "d_bleu", "meteor", "--hyp-tokens"]
-    given = run(capsys, "--hyp", tokens_file, *files[2:], *same)["of_one"]
-    for key, entry in given.items():
-        assert entry["score"] == found[key]["score"]
-        assert ",hyp:tokens|" in entry["signature"] and "hyp:" not in found[key]["signature"]
-    escaped = [[line.replace("'s", "&apos;s") for line in lines] for lines in tokens[0]]
-    escaped_file = write(tmp_path / "e", text(escaped))
-    assert main(["score", "--hyp", escaped_file, *files[2:], *same]) == 1
-    assert "1 sentences of e have '&apos;', an escape of Moses" in capsys.readouterr().err
-    for options, part in [
-        (files[4:6], "--hyp-tokens needs --tokenize moses"),
-        (files[4:], "all but s_bleu, d_bleu, d_bleu_instance, meteor need plain text"),
-        ([*files[4:], "--metrics", "ter"], "need plain text"),
-    ]:
-        assert main(["score", *files[:4], *options, "--hyp-tokens"]) == 1
-        assert part in capsys.readouterr().err
     chinese = write(tmp_path / "zh", "我今天在家里看书。\n")
     for wrong in ([*files[:4], "--target-lang", "zh"], ["--hyp", chinese, "--ref", chinese]):
         assert main(["score", *wrong, "--tokenize", "moses"]) == 1

@@ -22,7 +22,7 @@ for command in COMMANDS:
         assert end.code == 0, command
 text, scores = sys.argv[1:]
 test = [f"{text}/test.{lang}" for lang in ("en", "de")]
-assert main(["score", "--hyp", test[1], "--ref", test[1], "--src", test[0], "--jobs", "1"]) == 0
+assert main(["score", "--hyp", test[1], "--ref", test[1], "--src", test[0]]) == 0
 assert main(["contrast", "--set", f"{text}/contrastive/pronoun.jsonl", "--scores", scores]) == 0
 """
 

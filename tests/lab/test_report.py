@@ -25,7 +25,7 @@ def page(folder: Path, *more: str, hyp: list[list[str]] = HYPOTHESES) -> str:
     ref = write(folder / "ref", text(REFERENCES))
     hyps = [f"base={ref}", f"ours={write(folder / 'ours', text(hyp))}"]
     out = folder / "page.html"
-    words = ["--hyp", *hyps, "--ref", ref, "--src", ref, "--output", str(out), "--jobs", "1"]
+    words = ["--hyp", *hyps, "--ref", ref, "--src", ref, "--output", str(out)]
     assert main(["report", *words, "--metrics", "s_bleu", "chrf", *more]) == 0
     return out.read_text(encoding="utf-8")
 

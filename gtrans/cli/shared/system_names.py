@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from gtrans.data.documents import STANDARD_STREAM
 from gtrans.errors import GtransError
 
 
@@ -21,9 +20,7 @@ def system_names(arguments: Sequence[str], flag: str = "--hyp") -> dict[str, str
     names: dict[str, str] = {}
     for argument in arguments:
         name, equals, path = argument.partition("=")
-        if argument == STANDARD_STREAM:
-            name, path = "stdin", argument
-        elif not equals or Path(argument).exists():
+        if not equals or Path(argument).exists():
             name, path = Path(argument).name, argument
         name = re.sub(r"\.gz$", "", name)
         if name in names:
@@ -36,7 +33,5 @@ def system_names(arguments: Sequence[str], flag: str = "--hyp") -> dict[str, str
                 f"{flag} {argument}: '{name}' cannot name a system; take letters, digits, "
                 "'.', '+', '-', '/' and '_'"
             )
-        if path == STANDARD_STREAM and path in names.values():
-            raise GtransError(f"{flag} - can be given once; the standard input is one file")
         names[name] = path
     return names
