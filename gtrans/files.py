@@ -38,7 +38,7 @@ CHECKPOINT, DATA, TEXT = "checkpoint", "data", "text"
 # What a data folder consists of, by its names; prepare.json is the record of the folder.
 _RECORD, _TEXTS = "prepare.json", "text"
 _OF_DATA = re.compile(
-    r"prepare\.json|dict\..+\.txt|codes\.bpe|truecase\..+|bpe-vocabulary\..+|.+\.(bin|idx)|"
+    r"prepare\.json|dict\..+\.txt|codes\.bpe|truecase\..+|.+\.(bin|idx)|"
     r"sentencepiece\.(model|dict\.txt)|byte-bpe\.(merges|json|dict\.txt)"
 )
 # How files of torch begin: an archive, or a pickle of protocol 2.

@@ -19,7 +19,7 @@ from pathlib import Path
 from gtrans.cli.shared.reading import add_choice, choice_of
 from gtrans.libraries import ENGINE
 from gtrans.messages import aligned, print_lines, say
-from gtrans.text.moses import SEGMENTERS
+from gtrans.option_types import whole
 from gtrans.text.preparation import COLUMNS, prepare, table, warnings
 from gtrans.text.preparation_options import DEFAULT_MERGES, PreparationOptions
 
@@ -61,28 +61,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
     text = parser.add_argument_group("text")
-    text.add_argument(
+    subwords = text.add_mutually_exclusive_group()
+    subwords.add_argument(
         "--reuse",
         type=Path,
         metavar="DIR",
         help="use the text options, truecasers, BPE and dictionary of this data folder",
     )
-    text.add_argument(
-        "--bpe-merges", type=int, metavar="N", help=f"joint BPE merges (default: {DEFAULT_MERGES})"
+    subwords.add_argument(
+        "--bpe-merges",
+        type=whole(1),
+        metavar="N",
+        help=f"joint BPE merges (default: {DEFAULT_MERGES})",
     )
-    text.add_argument(
+    subwords.add_argument(
         "--bpe-symbols",
-        type=int,
+        type=whole(1),
         metavar="N",
         help="size of the joint BPE vocabulary instead of --bpe-merges: merges and characters",
     )
-    text.add_argument(
-        "--bpe-vocabulary-threshold",
-        type=int,
-        metavar="N",
-        help="split BPE subwords that occur fewer than N times in the training text of a language",
-    )
-    text.add_argument(
+    subwords.add_argument(
         "--bpe-codes",
         type=Path,
         metavar="FILE",
@@ -101,19 +99,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     text.add_argument(
         "--segmenter",
-        choices=SEGMENTERS,
+        choices=["jieba"],
         help="find the words of Chinese with jieba (pip install '.[zh]'), as the experiments "
         "on Chinese in the papers do (default: every character is a token)",
     )
     text.add_argument("--no-truecase", action="store_true", help="skip truecasing")
-    text.add_argument(
+    subwords.add_argument(
         "--sentencepiece",
         type=Path,
         metavar="MODEL",
         help="segment the plain text with this SentencePiece model instead of Moses steps and BPE; "
         "mBART needs its sentence.bpe.model",
     )
-    text.add_argument(
+    subwords.add_argument(
         "--byte-bpe",
         type=Path,
         metavar="DIR",
@@ -136,7 +134,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     run_group = parser.add_argument_group("run")
     run_group.add_argument(
-        "--workers", type=int, metavar="N",
+        "--workers", type=whole(1), metavar="N",
         help="processes; the result does not depend on it (default: all cores)",
     )  # fmt: skip
     run_group.add_argument("--force", action="store_true", help="repeat all steps, finished or not")

@@ -53,8 +53,6 @@ from gtrans.text.subwords import BPE_SEPARATOR
 from gtrans.text.workers import map_chunks
 
 LOWER_MARK = "@lower@"
-SEGMENTERS = ("jieba",)
-"""What finds the words of Chinese: the extra ``zh``."""
 
 # Inside this module, marks are code points to which Unicode assigns no characters; in the tokenised
 # text they are "@" on a side of a symbol, and tokens of their own for a space and for none.
@@ -90,8 +88,7 @@ class Steps:
     """The steps of the pipeline that can be skipped; BPE always runs.
 
     Attributes:
-        segmenter: what finds the words of Chinese, one of
-            :data:`SEGMENTERS`; None: every character is a token.
+        segmenter: what finds the words of Chinese: ``jieba``; None: every character is a token.
     """
 
     normalise: bool = True
@@ -100,11 +97,8 @@ class Steps:
     segmenter: str | None = None
 
     def record(self) -> dict[str, Any]:
-        """The entry of ``prepare.json``, without a segmenter as before there were any."""
-        entry = asdict(self)
-        if self.segmenter is None:
-            del entry["segmenter"]
-        return entry
+        """The entry of ``prepare.json``, without a segmenter if there is none."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 ALL_STEPS = Steps()
@@ -441,9 +435,8 @@ def _jieba() -> Any:
     return jieba.Tokenizer()
 
 
-def check_segmenter(name: str) -> None:
-    """Raises GtransError if the segmenter ``name``, one of :data:`SEGMENTERS`, is missing."""
-    assert name in SEGMENTERS
+def check_segmenter() -> None:
+    """Raises GtransError if jieba is missing."""
     _jieba()
 
 

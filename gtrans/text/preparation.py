@@ -5,8 +5,8 @@ The steps, in order, and the files that each writes to the data folder:
 ==================  =====================================================
 ``tokenise train``  ``text/train.tok.LANG``: normalised, tokenised, escaped; only if something
                     is learnt from it
-``models``          what turns text into subwords: ``truecase.LANG``, ``codes.bpe`` (joint) and
-                    ``bpe-vocabulary.LANG``, or the files of ``--sentencepiece`` or ``--byte-bpe``
+``models``          what turns text into subwords: ``truecase.LANG`` and ``codes.bpe`` (joint), or
+                    the files of ``--sentencepiece`` or ``--byte-bpe``
 ``encode SPLIT``    ``text/SPLIT.bpe.LANG``: truecased, in subwords. Not of the training text:
                     ``text/SPLIT.plain.TGT``, with which validation by translations scores
 ``bert SPLIT``      ``SPLIT.SRC-TGT.SRC.bert.{bin,idx}``, with ``--bert``: word pieces of the
@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -64,32 +63,23 @@ from gtrans.text.preparation_options import (
     file_names,
 )
 from gtrans.text.prepared_folder import (
+    CODES_FILE,
     LAST_STEP,
     STATE_FILE,
     STATE_FORMAT,
+    TRUECASE_FILE,
     load_pipeline,
     plain_text,
     prepared_files,
     read_state,
     recorded_word_pieces,
 )
-from gtrans.text.reader import ANY, Sides, open_text
-from gtrans.text.subwords import (
-    SUBWORD_MODELS,
-    SubwordPipeline,
-    count_merges,
-    learn_codes,
-    load_bpe,
-    write_vocabulary,
-)
+from gtrans.text.reader import Sides, open_text
+from gtrans.text.subwords import SUBWORD_MODELS, SubwordPipeline, count_merges, learn_codes
 from gtrans.text.workers import all_cores, map_chunks
 
 if TYPE_CHECKING:
-    from fairseq.data import Dictionary
-
     from gtrans.modules.bert import WordPieces
-
-CODES_FILE = "codes.bpe"
 
 
 # ---- the record of finished steps ----------------------------------------------------------------
@@ -107,6 +97,7 @@ class StepRecord:
 
     def __init__(self, folder: Path, header: dict[str, Any], finished: dict[str, Any]) -> None:
         self._folder, self._header, self._finished = folder, header, finished
+        self._taken = {LAST_STEP}
 
     def save(self) -> None:
         """Write ``prepare.json``."""
@@ -123,22 +114,31 @@ class StepRecord:
             for output in step["outputs"]:
                 (self._folder / output).unlink(missing_ok=True)
 
+    def forget_others(self) -> None:
+        """Forget the steps that this run has not taken: those of other options."""
+        self.forget([*(self._finished.keys() - self._taken)])
+
     def step(
-        self, name: str, made_from: str, outputs: Sequence[str], work: Callable[[], None]
-    ) -> None:
+        self, name: str, depends_on: Any, outputs: Sequence[str], work: Callable[[], None]
+    ) -> str:
         """Run a step, unless its files exist and are made from the same.
 
         Args:
             name: name of the step.
-            made_from: fingerprint of everything that the outputs depend on.
+            depends_on: everything that the outputs depend on.
             outputs: names of the files that the step writes.
             work: runs the step.
+
+        Returns:
+            the fingerprint of what the step depends on.
         """
+        self._taken.add(name)
+        made_from = fingerprint(depends_on)
         known = self._finished.get(name)
         changed = known is not None and known["fingerprint"] != made_from
         if known is not None and not changed and known["outputs"] == self._sizes(known["outputs"]):
             say(f"{name}: finished earlier, skipped")
-            return
+            return made_from
         say(f"{name}: {'input or option changed, repeated' if changed else 'started'}")
         self.forget([LAST_STEP, name])
         work()
@@ -146,6 +146,7 @@ class StepRecord:
         sizes = self._sizes(outputs)
         self._finished[name] = {"fingerprint": made_from, "outputs": sizes, "digests": digests}
         self.save()
+        return made_from
 
     def _sizes(self, names: Iterable[str]) -> dict[str, int]:
         """The sizes of those files that exist."""
@@ -213,19 +214,18 @@ class _Preparation:
     """One run of all steps."""
 
     def __init__(self, options: PreparationOptions, inputs: dict[str, list[Sides]]) -> None:
-        self.options = options
-        self.inputs = inputs
-        self.out = options.out
+        self.options, self.inputs, self.out = options, inputs, options.out
         self.workers = options.workers or all_cores()
-        self.threshold = options.bpe_vocabulary_threshold
         # How many merges, or how large the vocabulary is to become.
         self.bpe: dict[str, Any] = {"merges": options.bpe_merges or DEFAULT_MERGES}
         if options.bpe_codes is not None:
             self.bpe = {"merges": count_merges(options.bpe_codes)}
         elif options.bpe_symbols is not None:
             self.bpe = {"merges": None, "symbols": options.bpe_symbols}
-        model: tuple[type[SubwordPipeline] | None, Any] = options.subword_model or (None, None)
-        self.model, self.steps = model[0], options.steps
+        self.model: type[SubwordPipeline] | None = None
+        if options.subword_model is not None:
+            self.model = options.subword_model[0]
+        self.steps = options.steps
         self.word_pieces: WordPieces | None = None
         if options.bert is not None:
             from gtrans.modules.bert import WordPieces
@@ -233,9 +233,7 @@ class _Preparation:
             self.word_pieces = WordPieces(options.bert)
         if options.reuse is not None:
             self._reuse(options.reuse)
-        self.truecase = {lang: f"truecase.{lang}" for lang in options.languages}
-        self.vocabulary = {lang: f"bpe-vocabulary.{lang}" for lang in options.languages}
-        learnt = options.bpe_codes is None or self.steps.truecase or self.threshold
+        learnt = options.bpe_codes is None or self.steps.truecase
         self.learns = bool(learnt and self.model is None and options.reuse is None)
 
     def _reuse(self, reuse: Path) -> None:
@@ -243,60 +241,64 @@ class _Preparation:
         from gtrans.data.binarised import load_dictionary
 
         state = read_state(reuse)
-        for lang in self.options.languages:
-            load_pipeline(reuse, lang)  # refuses other languages and incomplete folders
         if LAST_STEP not in state.get("finished", ()):
             raise GtransError(
                 f"`--reuse` '{reuse}' is not finished; run its 'gtrans prepare' again"
             )
         for lang in self.options.languages:
+            load_pipeline(reuse, lang)  # refuses other languages and incomplete folders
             load_dictionary(reuse / f"dict.{lang}.txt")
         self.steps = Steps(**state["steps"])
         self.model = SUBWORD_MODELS[state["pieces"]] if state.get("pieces") else None
-        self.bpe = dict(state["bpe"])
-        self.threshold = self.bpe.pop("vocabulary_threshold")
+        self.bpe = state["bpe"]
         if self.options.bert is None and state.get("bert") is not None:
             self.word_pieces = recorded_word_pieces(reuse)
 
     def run(self) -> list[SideCounts]:
-        record, options = self._open(), self.options
-        steps = [value for value in self.steps.record().values() if value is not None]
+        record, options, steps = self._open(), self.options, self.steps.record()
         texts = {split: list(map(_made_from, sides)) for split, sides in self.inputs.items()}
-        read = {split: fingerprint(options.languages, steps, of) for split, of in texts.items()}
+        tokenised = None
         if self.learns:
+            depends_on = options.languages, steps, texts["train"]
             outputs = [f"text/train.tok.{lang}" for lang in options.languages]
-            record.step("tokenise train", read["train"], outputs, self._tokenise)
-        learnt = self._models(record, read.get("train"))
-        encoded = {split: fingerprint(of, learnt) for split, of in read.items()}
-        for split, made_from in encoded.items():
+            tokenised = record.step("tokenise train", depends_on, outputs, self._tokenise)
+        learnt = self._models(record, tokenised)
+        encoded = []
+        for split, of in texts.items():
             outputs = [f"text/{split}.bpe.{lang}" for lang in options.languages]
             outputs += [plain_text(split, options.target_lang)] if split != "train" else []
-            record.step(f"encode {split}", made_from, outputs, partial(self._encode, split))
-        for split, of in texts.items():
-            if self.word_pieces is None:
-                break
-            outputs = [f"{split}.{options.pair}.{options.source_lang}.bert.{x}" for x in BINARISED]
-            made_from = fingerprint(of, self.word_pieces.fingerprint)
-            work = partial(self._write_word_pieces, split, outputs)
-            record.step(f"bert {split}", made_from, outputs, work)
+            work = partial(self._encode, split)
+            made_from = options.languages, steps, of, learnt
+            encoded.append(record.step(f"encode {split}", made_from, outputs, work))
+            if (pieces := self.word_pieces) is not None:
+                begin = f"{split}.{options.pair}.{options.source_lang}.bert"
+                outputs = [f"{begin}.{kind}" for kind in BINARISED]
+                work = partial(self._write_word_pieces, pieces, split, outputs[0])
+                record.step(f"bert {split}", (of, pieces.fingerprint), outputs, work)
+        record.forget_others()
         if options.binarised is not None:
             outputs = binarised_files(options.binarised, options)
-            made_from = fingerprint(learnt, [digest(options.binarised / name) for name in outputs])
-            binarise: Callable[[], None] = partial(self._copy, options.binarised, outputs)
+            copied = [digest(options.binarised / name) for name in outputs]
+            work = partial(self._copy, options.binarised, outputs)
+            record.step(LAST_STEP, (learnt, copied), outputs, work)
         else:
             outputs = file_names(self.inputs, options)
-            made_from = fingerprint(encoded, [digest(path) for path in self._dictionaries()])
-            binarise = self._binarise
-        record.step(LAST_STEP, made_from, outputs, binarise)
-        splits = _splits_of(outputs)
-        counts = [count_split(self.out, split, options.languages) for split in splits]
-        say(f"'{self.out}' is ready: {self._use(splits)}")
-        return [side for sides in counts for side in sides]
+            given = [digest(path) for path in self._dictionaries()]
+            record.step(LAST_STEP, (encoded, given), outputs, self._binarise)
+        splits = {name.split(".")[0] for name in outputs} - {"dict"}
+        use = f": gtrans train '{self.out}' --config NAME --save-dir DIR"
+        say(f"'{self.out}' is ready{use if splits >= {'train', 'valid'} else ''}")
+        in_order = sorted(splits, key=lambda split: (split != "train", split != "valid", split))
+        return [
+            side for split in in_order for side in count_split(self.out, split, options.languages)
+        ]
 
     def _open(self) -> StepRecord:
         """Create the data folder, or continue the preparation in it."""
+        options, pieces = self.options, self.word_pieces
         state: dict[str, Any] = {}
-        if not _is_unused(self.out):
+        # What a run leaves that was killed at its beginning has a hidden name.
+        if any(not path.name.startswith(".") for path in self.out.iterdir()):
             if not (self.out / STATE_FILE).exists():
                 raise GtransError(
                     f"`--out` '{self.out}' is not empty and holds no preparation; "
@@ -304,18 +306,12 @@ class _Preparation:
                 )
             state = read_state(self.out)
             self._check_earlier(state)
-        options, pieces = self.options, self.word_pieces
         header: dict[str, Any] = {
             "format": STATE_FORMAT,
             "source_lang": options.source_lang,
             "target_lang": options.target_lang,
             "steps": self.steps.record(),
-            "bpe": {**self.bpe, "vocabulary_threshold": self.threshold},
-            "files": {
-                "codes": CODES_FILE,
-                "truecase": self.truecase,
-                "vocabulary": self.vocabulary,
-            },
+            "bpe": self.bpe,
             "pieces": self.model and self.model.name,
             "bert": None,
             "texts": [
@@ -332,9 +328,6 @@ class _Preparation:
         elif any(state.get(name) != value for name, value in header.items()):
             # The folder does not pass for one that was made with these options.
             record.forget([LAST_STEP])
-        # Of other options, or of an earlier version.
-        kinds = {"tokenise", "models", "encode", LAST_STEP, *(["bert"] if pieces else [])}
-        record.forget([step for step in finished if step.split()[0] not in kinds])
         record.save()
         (self.out / "text").mkdir(exist_ok=True)
         return record
@@ -355,39 +348,25 @@ class _Preparation:
                 "does not make; give another folder, or `--force` to repeat all steps"
             )
 
-    def _use(self, splits: Sequence[str]) -> str:
-        """What the data folder is good for, in words."""
-        lacking = [f"`--{name}`" for name in ("train", "valid") if name not in splits]
-        if not lacking:
-            return f"gtrans train '{self.out}' --config NAME --save-dir DIR"
-        tested = next((name for name in splits if name.startswith("test")), splits[0])
-        return (
-            f"gtrans generate '{self.out}' --path ... --gen-subset {tested} (a training would need "
-            f"{' and '.join(lacking)}, too)"
-        )
-
     def _models(self, record: StepRecord, tokenised: str | None) -> str:
         """Learn or copy the models that segment the text; returns their fingerprint."""
         options = self.options
-        names = [CODES_FILE, *(self.vocabulary.values() if self.threshold else ())]
-        names = names if self.model is None else list(self.model.files)
-        names += self.truecase.values() if self.steps.truecase else ()
+        names = [CODES_FILE] if self.model is None else list(self.model.files)
+        if self.steps.truecase:
+            names += [TRUECASE_FILE.format(lang) for lang in options.languages]
         if options.reuse is not None:
-            made_from = [digest(options.reuse / name) for name in names]
+            read = [options.reuse / name for name in names]
             work: Callable[[], None] = partial(self._copy, options.reuse, names)
-        elif self.model is not None and options.subword_model is not None:
-            path, given = options.subword_model[1], options.pieces
-            made_from = [digest(source) for source in self.model.model_files(path)]
-            made_from += [] if given is None else [digest(given)]
-            work = partial(self.model.copy, path, given, self.out)
+        elif options.subword_model is not None:
+            kind, path = options.subword_model
+            read = [*kind.model_files(path), *filter(None, [options.pieces])]
+            work = partial(kind.copy, path, options.pieces, self.out)
         else:
-            made_from = [tokenised or ""]
-            made_from += [] if options.bpe_codes is None else [digest(options.bpe_codes)]
+            read = list(filter(None, [options.bpe_codes]))
             work = self._learn
         name = "BPE" if self.model is None else self.model.name
-        learnt = fingerprint(name, self.steps.truecase, self.bpe, self.threshold, made_from)
-        record.step("models", learnt, names, work)
-        return learnt
+        depends_on = name, self.steps.truecase, self.bpe, tokenised, [digest(path) for path in read]
+        return record.step("models", depends_on, names, work)
 
     def _copy(self, source: Path, names: Sequence[str]) -> None:
         for name in names:
@@ -400,29 +379,24 @@ class _Preparation:
         self._write(names, tokenise, self._pairs("train"))
 
     def _learn(self) -> None:
-        """The truecasers, the codes and the vocabularies of BPE, from the training text."""
-        given, workers = self.options.bpe_codes, self.workers
-        counts: dict[str, Counter[str]] = {}
+        """The truecasers and the codes of BPE, from the training text."""
+        given, counts = self.options.bpe_codes, Counter[str]()
         for lang in self.options.languages if self.learns else ():
             best_case = None
             if self.steps.truecase:
-                model = self.out / self.truecase[lang]
-                train_best_case(self._read(f"train.tok.{lang}"), model, workers)
+                model = self.out / TRUECASE_FILE.format(lang)
+                train_best_case(self._read(f"train.tok.{lang}"), model, self.workers)
                 best_case = load_best_case(model)
             count = MosesPipeline(lang, self.steps, best_case).count_words
-            lines = self._read(f"train.tok.{lang}")
-            counts[lang] = _total(map_chunks(count, lines, workers))
-            counts[lang].pop("", None)  # from the empty lines
+            if given is None:
+                for some in map_chunks(count, self._read(f"train.tok.{lang}"), self.workers):
+                    counts.update(some)
         if given is not None:
             copy_file(given, self.out / CODES_FILE)
         else:
-            joint = sum(counts.values(), Counter[str]())
-            symbols = self.bpe.get("symbols", 0)
-            learn_codes(joint, self.bpe["merges"], symbols, self.out / CODES_FILE)
-        if self.threshold:
-            bpe = load_bpe(self.out / CODES_FILE)
-            for lang, name in self.vocabulary.items():
-                write_vocabulary(counts[lang], bpe, self.out / name)
+            counts.pop("", None)  # from the empty lines
+            merges, symbols = self.bpe["merges"], self.bpe.get("symbols")
+            learn_codes(counts, merges, symbols, self.out / CODES_FILE)
 
     def _encode(self, split: str) -> None:
         source, target = self.options.languages
@@ -468,30 +442,28 @@ class _Preparation:
         rows: Iterable[tuple[str, ...]],
     ) -> None:
         """Write files in ``text/`` together, each with its function of its column of all rows."""
-        work = partial(_apply, functions)
-        chunks = map_chunks(work, rows, self.workers)
-        written = (row for chunk in chunks for row in chunk)
+        chunks = map_chunks(partial(_apply, functions), rows, self.workers)
         with ExitStack() as stack:
             paths = stack.enter_context(replacing(*(self.out / "text" / name for name in names)))
             files = [
                 stack.enter_context(open(path, "w", encoding="utf-8", newline="\n"))
                 for path in paths
             ]
+            written = (row for chunk in chunks for row in chunk)
             for row in tqdm(written, names[0], unit=" lines", disable=None):
                 for file, line in zip(files, row, strict=True):
                     file.write(f"{line}\n")
 
-    def _write_word_pieces(self, split: str, names: Sequence[str]) -> None:
+    def _write_word_pieces(self, pieces: WordPieces, split: str, name: str) -> None:
         import torch
 
         from gtrans.modules.bert import SEP
 
-        assert self.word_pieces is not None
         lines = iter(tqdm((left for left, _ in self._pairs(split)), f"{split}.bert", disable=None))
         boundary = torch.tensor([SEP])
-        with _builder(self.out / names[0], len(self.word_pieces.symbols)) as builder:
+        with _builder(self.out / name, len(pieces.symbols)) as builder:
             while chunk := list(islice(lines, 1000)):
-                encoded = iter(self.word_pieces.encode([line for line in chunk if line]))
+                encoded = iter(pieces.encode([line for line in chunk if line]))
                 for line in chunk:
                     builder.add_item(next(encoded) if line else boundary)
 
@@ -506,11 +478,20 @@ class _Preparation:
     def _binarise(self) -> None:
         """Write the dictionaries and the ids of all splits, as ``fairseq-preprocess`` does."""
         import torch
+        from fairseq.data import Dictionary
 
         from gtrans.data.binarised import load_dictionary
 
         dictionaries = [load_dictionary(path) for path in self._dictionaries()]
-        dictionaries = dictionaries or [self._joint_dictionary()]
+        if not dictionaries:
+            counts = Counter[str]()
+            for lang in self.options.languages:
+                for pieces in map_chunks(_pieces, self._read(f"train.bpe.{lang}"), self.workers):
+                    counts.update(pieces)
+            dictionaries = [Dictionary()]
+            for piece, count in sorted(counts.items()):
+                dictionaries[0].add_symbol(piece, count)
+            dictionaries[0].finalize(padding_factor=8)  # the default of fairseq-preprocess
         for lang, dictionary in zip(
             self.options.languages, (dictionaries[0], dictionaries[-1]), strict=True
         ):
@@ -519,31 +500,11 @@ class _Preparation:
             ids_of = partial(_ids, dictionary.indices, dictionary.unk(), dictionary.eos())
             for split in self.inputs:
                 lines = self._read(f"{split}.bpe.{lang}")
-                prefix = self.out / f"{split}.{self.options.pair}.{lang}"
-                with _builder(Path(f"{prefix}.bin"), len(dictionary)) as builder:
+                data = self.out / f"{split}.{self.options.pair}.{lang}.bin"
+                with _builder(data, len(dictionary)) as builder:
                     for chunk in map_chunks(ids_of, lines, self.workers):
                         for ids in chunk:
                             builder.add_item(torch.from_numpy(ids))
-
-    def _joint_dictionary(self) -> Dictionary:
-        """The dictionary of both sides of the training text, as ``fairseq-preprocess`` makes it."""
-        from fairseq.data import Dictionary
-
-        counts = Counter[str]()
-        for lang in self.options.languages:
-            for pieces in map_chunks(_pieces, self._read(f"train.bpe.{lang}"), self.workers):
-                counts.update(pieces)
-        dictionary = Dictionary()
-        for piece, count in sorted(counts.items()):
-            dictionary.add_symbol(piece, count)
-        dictionary.finalize(padding_factor=8)  # the default of fairseq-preprocess
-        return dictionary
-
-
-def _splits_of(names: Iterable[str]) -> list[str]:
-    """The splits that these files of a data folder belong to, the training text first."""
-    found = {name.split(".")[0] for name in names} - {"dict"}
-    return sorted(found, key=lambda split: (split != "train", split != "valid", split))
 
 
 def _apply(functions: Sequence[Callable[[str], str]], rows: list[Sequence[str]]) -> list[list[str]]:
@@ -552,14 +513,6 @@ def _apply(functions: Sequence[Callable[[str], str]], rows: list[Sequence[str]])
         [function(line) if line else "" for function, line in zip(functions, row, strict=True)]
         for row in rows
     ]
-
-
-def _total(counts: Iterable[Counter[str]]) -> Counter[str]:
-    """The sum of counts."""
-    total = Counter[str]()
-    for some in counts:
-        total.update(some)
-    return total
 
 
 def _pieces(lines: list[str]) -> Counter[str]:
@@ -586,20 +539,9 @@ def _builder(data: Path, symbols: int) -> Iterator[Any]:
         builder.finalize(str(index))
 
 
-def _made_from(sides: Sides) -> list[str]:
-    """What the text of two files depends on."""
-    found = [digest(path) for path in sides[:2]]
-    chosen = replace(sides.choice, direction="")  # that of the languages
-    return found if chosen == ANY else [*found, fingerprint(asdict(chosen))]
-
-
-def _is_unused(folder: Path) -> bool:
-    """Whether a folder holds nothing but what a run leaves that was killed at its beginning."""
-    return all(
-        re.fullmatch(rf"\.gtrans\.lock|\.{re.escape(STATE_FILE)}\..*", path.name)
-        or (path.name == "text" and path.is_dir() and not any(path.iterdir()))
-        for path in folder.iterdir()
-    )
+def _made_from(sides: Sides) -> list[Any]:
+    """What the text of two files depends on; their direction is that of the languages."""
+    return [*map(digest, sides[:2]), asdict(replace(sides.choice, direction=""))]
 
 
 # ---- what a folder holds -------------------------------------------------------------------------

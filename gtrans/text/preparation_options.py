@@ -15,7 +15,6 @@ from gtrans.errors import GtransError
 from gtrans.files import check_output_folder, digest
 from gtrans.languages import known_language
 from gtrans.libraries import require
-from gtrans.messages import say
 from gtrans.text.moses import NO_STEPS, MosesPipeline, Steps, check_segmenter, is_chinese
 from gtrans.text.pipeline import TextPipeline
 from gtrans.text.reader import ANY, Choice
@@ -47,7 +46,6 @@ class PreparationOptions:
     reuse: Path | None = None
     bpe_merges: int | None = None
     bpe_symbols: int | None = None
-    bpe_vocabulary_threshold: int | None = None
     bpe_codes: Path | None = None
     normalise: bool = False
     no_tokenise: bool = False
@@ -75,8 +73,7 @@ class PreparationOptions:
     def splits(self) -> dict[str, Sequence[str]]:
         """The prefixes of each split, by fairseq's name of the split."""
         splits = {"train": self.train, "valid": (self.valid,) if self.valid else ()}
-        for position, prefix in enumerate(self.test):
-            splits[f"test{position or ''}"] = (prefix,)
+        splits |= {f"test{number or ''}": (prefix,) for number, prefix in enumerate(self.test)}
         return {name: prefixes for name, prefixes in splits.items() if prefixes}
 
     @property
@@ -102,39 +99,26 @@ class PreparationOptions:
         return self.dictionary
 
 
-_MOSES = (
-    *("bpe_merges", "bpe_symbols", "bpe_vocabulary_threshold", "normalise", "no_tokenise"),
-    *("no_truecase", "segmenter"),
-)
-_CONFLICTS = (
-    ("segmenter", "which tokenises", ("no_tokenise",)),
-    ("bpe_codes", "which decides it", ("bpe_merges", "bpe_symbols")),
-    ("sentencepiece", "which takes plain text", (*_MOSES, "bpe_codes", "byte_bpe")),
-    ("byte_bpe", "which takes plain text", (*_MOSES, "bpe_codes")),
-    ("bpe_merges", "which decides it", ("bpe_symbols",)),
-    ("reuse", "which decides it", (*_MOSES, "bpe_codes", "sentencepiece", "byte_bpe")),
-    (
-        "binarised",
-        "which is a corpus without text",
-        (*("train", "valid", "test", "reuse", "bert", "dictionary"), *_MOSES),
-    ),
-)
-"""An option, why others cannot stand beside it, and these."""
+_MOSES = ("normalise", "no_tokenise", "no_truecase", "segmenter", "bpe_merges", "bpe_symbols")
+_CONFLICTS = {
+    "sentencepiece": _MOSES,
+    "byte_bpe": _MOSES,
+    "reuse": _MOSES,
+    "binarised": (*_MOSES, "train", "valid", "test", "reuse", "bert", "dictionary"),
+    "no_tokenise": ("segmenter",),
+}
+"""Options that decide the value of others, and these."""
 
 
 def check_options(options: PreparationOptions) -> None:
     """Raises GtransError for options that are out of range or contradict each other."""
     given = {name for name, value in vars(options).items() if value not in (None, False, [], ())}
-    for option, reason, others in _CONFLICTS:
+    for option, others in _CONFLICTS.items():
         wrong = next((name for name in others if {option, name} <= given), None)
         if wrong is not None:
             first, second = (name.replace("_", "-") for name in (wrong, option))
-            raise GtransError(f"`--{first}` cannot be combined with `--{second}`, {reason}")
+            raise GtransError(f"`--{first}` cannot be combined with `--{second}`")
     _check_languages(options)
-    for name in ("bpe_merges", "bpe_symbols", "bpe_vocabulary_threshold", "workers"):
-        value = getattr(options, name)
-        if value is not None and value < 1:
-            raise GtransError(f"`--{name.replace('_', '-')}` must be at least 1, but is {value}")
     if options.bert is not None:
         require(["transformers"], "`--bert`")
     names = [] if options.binarised is None else binarised_files(options.binarised, options)
@@ -149,7 +133,15 @@ def check_options(options: PreparationOptions) -> None:
                     f"{target} differ"
                 )
     elif options.bpe_codes is not None:
-        _check_codes(options)
+        load_bpe(options.bpe_codes)
+        if options.dictionary is not None:
+            read_pieces(options.dictionary)
+        learns = options.steps.truecase or options.pieces is None
+        if learns and not (options.train or options.binarised):
+            raise GtransError(
+                "`--train` is missing: a truecaser (or give `--no-truecase`) and the dictionary "
+                "(or give `--dictionary`) come from it"
+            )
     elif options.pieces is not None:
         flag = "--dictionary" if options.binarised is None else "--binarised"
         flags = " or ".join(f"`--{kind}`" for kind in ("bpe-codes", *SUBWORD_MODELS))
@@ -157,9 +149,7 @@ def check_options(options: PreparationOptions) -> None:
     elif not options.train and options.reuse is None:
         raise GtransError("give `--train`, or `--reuse` with an earlier preparation")
     if options.binarised is None and not options.splits:
-        flag = "--bpe-codes" if options.bpe_codes is not None else "--reuse"
-        flag = f"--{options.subword_model[0].name}" if options.subword_model is not None else flag
-        raise GtransError(f"`{flag}` needs at least one of `--train`, `--valid` and `--test`")
+        raise GtransError("give at least one of `--train`, `--valid` and `--test`")
     for flag, folder in (("--reuse", options.reuse), ("--binarised", options.binarised)):
         if folder is not None and folder.resolve() == options.out.resolve():
             raise GtransError(f"`--out` must differ from `{flag}` '{folder}'")
@@ -186,28 +176,13 @@ def _check_languages(options: PreparationOptions) -> None:
                 f"`--segmenter {options.segmenter}` finds words of Chinese (zh), but the languages "
                 f"are {' and '.join(options.languages)}; leave it out"
             )
-        check_segmenter(options.segmenter)
-
-
-def _check_codes(options: PreparationOptions) -> None:
-    """Raises GtransError for `--bpe-codes` that are none, or need a training text."""
-    assert options.bpe_codes is not None
-    load_bpe(options.bpe_codes)
-    if options.pieces is not None:
-        read_pieces(options.pieces)
-    if options.train or options.binarised is not None:
-        return
-    for needs, flag in (
-        (options.steps.truecase, "a truecaser (or give `--no-truecase`)"),
-        (options.bpe_vocabulary_threshold, "`--bpe-vocabulary-threshold`"),
-        (options.pieces is None, "the dictionary (or give `--dictionary`)"),
-    ):
-        if needs:
-            raise GtransError(f"`--train` is missing: {flag} comes from it")
+        check_segmenter()
 
 
 def _check_pieces(options: PreparationOptions, folder: Path) -> None:
     """Raises GtransError if `--binarised` is not in the pieces of the given subword model."""
+    from gtrans.data.binarised import load_dictionary, load_lines
+
     with tempfile.TemporaryDirectory(prefix="gtrans-") as name:
         for lang in options.languages:
             if options.subword_model is not None:
@@ -217,29 +192,20 @@ def _check_pieces(options: PreparationOptions, folder: Path) -> None:
             else:
                 assert options.bpe_codes is not None
                 pipeline = MosesPipeline(lang, NO_STEPS, bpe=load_bpe(options.bpe_codes))
+            dictionary = load_dictionary(folder / f"dict.{lang}.txt")
             for split in _binarised_splits(folder, options):
-                _check_split(folder, f"{split}.{options.pair}.{lang}", pipeline)
-
-
-def _check_split(folder: Path, name: str, pipeline: TextPipeline) -> None:
-    """Segment sentences of a binarised split anew, and say how many documents it has."""
-    from gtrans.data.binarised import load_dictionary, load_lines
-
-    dictionary = load_dictionary(folder / f"dict.{pipeline.lang}.txt")
-    lines = load_lines(str(folder / name), dictionary, len(dictionary))
-    texts = (lines[number] for number in np.flatnonzero(lines.sizes > 1))
-    known = (ids for ids in texts if not (ids == dictionary.unk()).any())
-    pieces = [dictionary.string(ids) for ids in islice(known, _CHECKED_SENTENCES)]
-    same = sum(pipeline.segment(pipeline.unsegment(text)) == text for text in pieces)
-    if same < _SAME * len(pieces):
-        raise GtransError(
-            f"of {len(pieces)} sentences of {name} in '{folder}', the subword model makes only "
-            f"{same} again; give the one that the text was segmented with (`--bpe-codes`, "
-            "`--sentencepiece`, `--byte-bpe`)."
-        )
-    boundaries, sentences = int((lines.sizes <= 1).sum()), int((lines.sizes > 1).sum())
-    documents = f"{boundaries} empty lines between documents" if boundaries else "no empty line"
-    say(f"{name}: {sentences} sentences, {documents}")
+                text = f"{split}.{options.pair}.{lang}"
+                lines = load_lines(str(folder / text), dictionary, len(dictionary))
+                sentences = (lines[number] for number in np.flatnonzero(lines.sizes > 1))
+                known = (ids for ids in sentences if not (ids == dictionary.unk()).any())
+                pieces = [dictionary.string(ids) for ids in islice(known, _CHECKED_SENTENCES)]
+                same = sum(pipeline.segment(pipeline.unsegment(one)) == one for one in pieces)
+                if same < _SAME * len(pieces):
+                    raise GtransError(
+                        f"of {len(pieces)} sentences of {text} in '{folder}', the subword model "
+                        f"makes only {same} again; give the one that the text was segmented with "
+                        "(`--bpe-codes`, `--sentencepiece`, `--byte-bpe`)."
+                    )
 
 
 # ---- names of files ------------------------------------------------------------------------------

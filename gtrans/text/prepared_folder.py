@@ -9,8 +9,8 @@ data folder. This module imports neither torch nor fairseq.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 STATE_FILE = "prepare.json"
 STATE_FORMAT = 1
 LAST_STEP = "binarise"
+CODES_FILE, TRUECASE_FILE = "codes.bpe", "truecase.{}"
+"""Names of the joint codes of BPE, and of the truecaser of a language."""
 
 _PREPARE = (
     "prepare it first: gtrans prepare --source-lang en --target-lang de --train corpus/train "
@@ -42,23 +44,23 @@ _PREPARE = (
 )
 _TOKENIZER_FOLDER = "bert"
 # What prepare.json says of the pipeline; the other entries are about the corpus.
-_ENTRIES = ("source_lang", "target_lang", "steps", "bpe", "files", "pieces", "bert")
+_ENTRIES = ("source_lang", "target_lang", "steps", "bpe", "pieces", "bert")
 
 
 def check_data_folder(folder: Path) -> None:
     """Raises GtransError for what is no folder of binarised data: a file, text, nothing."""
-    if folder.is_file():
-        raise GtransError(f"{folder}: this is a file and no data folder; {_PREPARE}.")
-    if not folder.is_dir():
-        text = sorted(path.name for path in folder.parent.glob(f"{folder.name}.*"))[:2]
-        if text:
-            raise GtransError(f"{folder}: this is text ({', '.join(text)}); {_PREPARE}.")
+    if folder.is_dir():
+        if any(folder.glob("dict.*.txt")) or any(folder.glob("*.idx")):
+            return
+        files = sorted(path.name for path in folder.iterdir() if path.is_file())[:3]
+        what = f"no data folder (it has {', '.join(files) or 'no files'})"
+    elif folder.is_file():
+        what = "a file and no data folder"
+    elif text := sorted(path.name for path in folder.parent.glob(f"{folder.name}.*"))[:2]:
+        what = f"text ({', '.join(text)})"
+    else:
         raise GtransError(f"{folder}: there is no such data folder.")
-    if any(folder.glob("dict.*.txt")) or any(folder.glob("*.idx")):
-        return
-    files = sorted(path.name for path in folder.iterdir() if path.is_file())[:3]
-    has = f"it has {', '.join(files)}" if files else "it has no files"
-    raise GtransError(f"{folder}: this is no data folder ({has}); {_PREPARE}.")
+    raise GtransError(f"{folder}: this is {what}; {_PREPARE}.")
 
 
 # ---- prepare.json --------------------------------------------------------------------------------
@@ -89,37 +91,20 @@ def read_state(data_dir: Path) -> dict[str, Any]:
 
 def check_state(state: Any) -> None:
     """Raises ValueError for what is not the state of a preparation, and says what is wrong."""
-    with _damaged("source_lang"):
-        plain_name(state["source_lang"])
-    with _damaged("target_lang"):
-        plain_name(state["target_lang"])
-    with _damaged("pieces"):
-        if state.get("pieces") is not None:
-            SUBWORD_MODELS[state["pieces"]]
-    with _damaged("bert"):
-        if state.get("bert") is not None:
-            _ = state["bert"]["name"], state["bert"]["tokenizer"]
-    if state.get("pieces") is None:
-        with _damaged("steps"):
-            Steps(**state["steps"])
-        with _damaged("bpe"):
-            _ = int(state["bpe"]["vocabulary_threshold"] or 0)
-        with _damaged("files"):
-            for name in (*pipeline_files(state), state["files"]["codes"]):
-                plain_name(name)
-    with _damaged("finished"):
-        for step in state.get("finished", {}).values():
-            for name in (*step["outputs"], *step.get("digests", {})):
+    entry = ""
+    try:
+        for entry in ("source_lang", "target_lang"):
+            plain_name(state[entry])
+        if state.get(entry := "pieces") is not None:
+            SUBWORD_MODELS[state[entry]]
+        else:
+            Steps(**state[entry := "steps"])
+        if state.get(entry := "bert") is not None:
+            _ = state[entry]["name"], state[entry]["tokenizer"]
+        for step in state.get(entry := "finished", {}).values():
+            for name in step["outputs"]:
                 if Path(name).is_absolute() or ".." in Path(name).parts:
                     raise ValueError(f"no step can have written '{name}'")
-            _ = sum(step["outputs"].values()), f"{step['fingerprint']}"
-
-
-@contextmanager
-def _damaged(entry: str) -> Iterator[None]:
-    """Name the entry that has no value of the right kind."""
-    try:
-        yield
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(f"its entry '{entry}' ({error})") from None
 
@@ -128,13 +113,9 @@ def pipeline_files(state: Mapping[str, Any]) -> list[str]:
     """Names of the files that the pipelines of both languages read besides ``prepare.json``."""
     if state.get("pieces"):
         return list(SUBWORD_MODELS[state["pieces"]].files)
-    files, languages = state["files"], (state["source_lang"], state["target_lang"])
-    names = [files["codes"]]
-    if Steps(**state["steps"]).truecase:
-        names += [files["truecase"][lang] for lang in languages]
-    if state["bpe"]["vocabulary_threshold"]:
-        names += [files["vocabulary"][lang] for lang in languages]
-    return names
+    languages = (state["source_lang"], state["target_lang"])
+    truecases = Steps(**state["steps"]).truecase
+    return [CODES_FILE, *(TRUECASE_FILE.format(lang) for lang in languages if truecases)]
 
 
 def plain_name(name: object) -> str:
@@ -223,13 +204,9 @@ def load_pipeline(data_dir: str | Path, lang: str) -> TextPipeline:
         )
     if state.get("pieces"):
         return SUBWORD_MODELS[state["pieces"]](lang, folder)
-    steps, files = Steps(**state["steps"]), state["files"]
-    threshold = state["bpe"]["vocabulary_threshold"]
-    vocabulary = folder / files["vocabulary"][lang] if threshold else None
-    best_case = load_best_case(folder / files["truecase"][lang]) if steps.truecase else None
-    return MosesPipeline(
-        lang, steps, best_case, load_bpe(folder / files["codes"], vocabulary, threshold)
-    )
+    steps = Steps(**state["steps"])
+    best_case = load_best_case(folder / TRUECASE_FILE.format(lang)) if steps.truecase else None
+    return MosesPipeline(lang, steps, best_case, load_bpe(folder / CODES_FILE))
 
 
 def recorded_word_pieces(data_dir: str | Path) -> WordPieces:
@@ -310,10 +287,8 @@ class Preparation:
         """Digests of everything that turns text into tokens, by what it is."""
         languages = f"{self.state['source_lang']}-{self.state['target_lang']}"
         steps = [self.state.get(name) for name in ("steps", "pieces")]
-        bpe = self.state.get("bpe") or {}
-        threshold = None if self.state.get("pieces") else bpe.get("vocabulary_threshold")
         digests = {name: digest_of_bytes(contents) for name, contents in self.files.items()}
-        return {"languages": languages, "text steps": fingerprint(steps, threshold), **digests}
+        return {"languages": languages, "text steps": fingerprint(steps, None), **digests}
 
     @property
     def digest(self) -> str:

@@ -206,7 +206,6 @@ def test_from_published_files_to_scores(
         (("--byte-bpe", "{text}"), "it holds no byte-level BPE; BART's are"),
         (("--byte-bpe", "{fairseq}"), "needs `--dictionary`, the dict.txt of the model"),
         (("--byte-bpe", "{other}", "--dictionary", "{fairseq}/dict.txt"), "of the 256 bytes are m"),
-        (("--byte-bpe", "{other}", "--sentencepiece", "x"), "`--byte-bpe` cannot be combined with"),
         (("--byte-bpe", "{other}", "--no-truecase"), "`--no-truecase` cannot be combined"),
         (("--dictionary", "d.txt"), "`--bpe-codes` or `--sentencepiece` or `--byte-bpe`"),
     ],

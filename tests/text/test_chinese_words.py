@@ -92,7 +92,7 @@ def test_a_data_folder_in_words(jieba: None, tmp_path: Path) -> None:
         (["--segmenter", "jieba"], "`--segmenter jieba` needs the library jieba, which is not"),
         (["--segmenter", "jieba", "--target-lang", "de", "--source-lang", "en"],
          "`--segmenter jieba` finds words of Chinese (zh), but the languages are en and de"),
-        (["--segmenter", "jieba", "--no-tokenise"], "`--no-tokenise` cannot be combined with"),
+        (["--segmenter", "jieba", "--no-tokenise"], "`--segmenter` cannot be combined with"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_line(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gtrans.text.moses import MosesPipeline, Steps, load_best_case, train_best_case
 from gtrans.text.pipeline import PLACEHOLDER, clean
-from gtrans.text.subwords import load_bpe, train_bpe
+from gtrans.text.subwords import learn_codes, load_bpe
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,8 @@ SYMBOLS = ["<s>", "</s>", "<pad>", "<unk>", "<mask>", "[en]", "[en_XX]", "@@", "
 def contrived(tmp_path_factory: pytest.TempPathFactory) -> dict[Steps, MosesPipeline]:
     """Pipelines whose merges would build every reserved symbol, if the text let them."""
     folder = tmp_path_factory.mktemp("contrived")
-    train_bpe(Counter(dict.fromkeys([*SYMBOLS, "the", "new"], 100)), 200, folder / "codes")
+    counts = Counter(dict.fromkeys([*SYMBOLS, "the", "new"], 100))
+    learn_codes(counts, 200, None, folder / "codes")
     train_best_case(["x the new Ones", "x Ones"], folder / "case")
     bpe, best_case = load_bpe(folder / "codes"), load_best_case(folder / "case")
     variants = (Steps(), Steps(tokenise=False), Steps(tokenise=False, truecase=False))
