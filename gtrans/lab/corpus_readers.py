@@ -248,46 +248,28 @@ def _talks(path: Path, headings: bool) -> Iterator[Block]:
 # pair that is empty on the other.
 
 
-_SOURCE = "source"
-
-
-def read_set(source: Path, target: Path, reference: int = 0) -> Pairs:
-    """The pairs of a test set.
-
-    Args:
-        source: the file of the source language.
-        target: the file of the references.
-        reference: which of several references, from 0.
+def read_set(source: Path, target: Path) -> Pairs:
+    """The pairs of a test set, with the first of its references.
 
     Raises:
-        GtransError: the files do not have the same documents, there is no such reference, or a
-            file cannot be read.
+        GtransError: the files do not have the same documents, or a file cannot be read.
     """
-    names = references_of(target)
-    if reference >= len(names):
-        raise GtransError(f"{target} has {len(names)} references, and no number {reference + 1}")
     left = _open_set(source, "source", ANY)
+    roles = {it.role for document in _open_set(target, "reference", ANY).versions()
+             for it in document.sentences}  # fmt: skip
     # IWSLT's references of tst2016 and tst2017 are the source side of the other direction.
-    if names == [_SOURCE]:
+    if roles == {"source"}:
         right = _open_set(target, "source", ANY)
     else:
-        right = _open_set(target, "reference", Choice(references=(names[reference],)))
+        names = _open_set(target, "reference", ANY)
+        for _ in names:
+            pass
+        right = _open_set(target, "reference", Choice(references=(names.references[0],)))
     for number, pairs in enumerate(matched(left, right, strict=False)):
         if number:
             yield None
         for here, there in pairs:
             yield Pair(here.text(), there.text(), ((source, here.line), (target, there.line)))
-
-
-def references_of(path: Path) -> list[str]:
-    """The names of the references of a file, in its order; of a source set, one for its text."""
-    documents = _open_set(path, "reference", ANY).versions()
-    if {version.role for document in documents for version in document.sentences} == {"source"}:
-        return [_SOURCE]
-    found = _open_set(path, "reference", ANY)
-    for _ in found:
-        pass
-    return found.references
 
 
 def _open_set(path: Path, role: Role, choice: Choice) -> TestSet:

@@ -105,7 +105,7 @@ def report(path: Path, languages: Sequence[str], max_doc_tokens: int) -> dict[st
         names = {m[1] for found in path.glob("text/*") if (m := _PIECES.fullmatch(found.name))}
         files = {name: [path / "text" / f"{name}.bpe.{lang}" for lang in pair] for name in names}
     else:
-        pair = [*languages] if languages else _recorded(path)
+        pair = [*languages] if languages else _languages(path)
         names = _splits_of(path, pair)
         files = {name: [resolve(str(path / name), lang) for lang in pair] for name in names}
     if not files:
@@ -141,20 +141,25 @@ def _splits_of(path: Path, pair: Sequence[str]) -> set[str]:
     return sides[0] & sides[1]
 
 
-def _recorded(path: Path) -> list[str]:
-    """The languages that ``gtrans get-corpus`` or ``make-corpus`` wrote beside the texts.
+def _languages(path: Path) -> list[str]:
+    """Source and target: as recorded with the text, or those of its files, English first.
 
     Raises:
-        GtransError: there are none, or several pairs.
+        GtransError: there are not two.
     """
     with suppress(FileNotFoundError, GtransError):  # a file of this name may be another program's
         record = read_object(path / "corpus.json")
         pairs = record.get("pairs", [record.get("pair")])
-        if len(pairs) == 1:
-            source, _, target = str(pairs[0]).partition("-")
-            if source and target:
-                return [source, target]
-    raise GtransError(f"{path}: its languages are not known; give `--source-lang`, `--target-lang`")
+        if len(pairs) == 1 and str(pairs[0]).count("-") == 1:
+            return str(pairs[0]).split("-")
+    names = [_TEXT.fullmatch(file.name.removesuffix(".gz")) for file in path.iterdir()]
+    found = {m[2] for m in names if m and _SPLIT.fullmatch(m[1])}
+    if len(found) != 2:
+        raise GtransError(
+            f"{path}: it has texts of {', '.join(sorted(found)) or 'no language'}; name two with "
+            "`--source-lang`, `--target-lang`"
+        )
+    return sorted(found, key=lambda lang: (lang != "en", lang))
 
 
 def count(files: Sequence[Path], languages: Sequence[str], max_doc_tokens: int) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import wrap
-from typing import Any, TextIO
+from typing import TextIO
 
 from gtrans.errors import GtransError
 from gtrans.files import (
@@ -42,14 +42,7 @@ from gtrans.lab.corpora import (
     corpus_named,
     read_corpora,
 )
-from gtrans.lab.corpus_readers import (
-    BOUNDARIES,
-    Pairs,
-    Part,
-    read_part,
-    read_set,
-    references_of,
-)
+from gtrans.lab.corpus_readers import BOUNDARIES, Pairs, Part, read_part
 from gtrans.languages import known_language
 from gtrans.messages import aligned, json_text, print_lines, say
 from gtrans.version import __version__
@@ -80,7 +73,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="folder with the published files or archives (.tgz, .tar.*, .zip, files also .gz)",
     )
     add("--splits", metavar="S,S", help="only these splits (default: all)")
-    add("--pairs", metavar="L-L,..", help="only these language pairs of a multilingual corpus")
     add("--source-lang", metavar="LANG", help="of own and newstest")
     add("--target-lang", metavar="LANG", help="of own and newstest")
     add(
@@ -126,11 +118,27 @@ def run(args: argparse.Namespace) -> None:
         corpus = replace(corpus, forms=(replace(form, splits=parts),))
     if args.empty is not None:
         corpus = replace(corpus, cleaning=replace(corpus.cleaning, empty=args.empty))
+    if args.splits is not None:
+        corpus = _with_splits(corpus, args.splits.split(","))
     check_output_folder("--out", args.out, [args.source])
-    splits = [name for name in (args.splits or "").split(",") if name]
-    made = Assembly(corpus, args.out / args.name, pairs, splits)
+    made = Assembly(corpus, args.out / args.name, pairs)
     made.write(args.source)
     print_lines(*_summary(made.counts), f"written to {made.folder} ({RECORD} has the counts)")
+
+
+def _with_splits(corpus: Corpus, wanted: Sequence[str]) -> Corpus:
+    """The corpus with some of its splits."""
+    forms = []
+    for form in corpus.forms:
+        for name in wanted:
+            if name not in form.splits:
+                raise GtransError(
+                    f"`--splits` '{name}': {corpus.name} in the form {form.name} has "
+                    f"{', '.join(form.splits)}"
+                )
+        splits = {name: parts for name, parts in form.splits.items() if name in wanted}
+        forms.append(replace(form, splits=splits))
+    return replace(corpus, forms=tuple(forms), hold_out=corpus.hold_out * (TRAIN in wanted))
 
 
 def _pairs(args: argparse.Namespace, corpus: Corpus) -> list[tuple[str, str]]:
@@ -147,17 +155,9 @@ def _pairs(args: argparse.Namespace, corpus: Corpus) -> list[tuple[str, str]]:
             known_language(f"`{flag}`", lang)
         return [(given[0], given[1])]
     pairs = corpus.pairs()
-    if args.pairs is None:
-        if not all(pairs[0]):
-            raise GtransError(f"{corpus.name} needs `--source-lang` and `--target-lang`")
-        return pairs
-    by_name = {"-".join(pair): pair for pair in pairs if corpus.others}
-    chosen = list(dict.fromkeys(args.pairs.split(",")))
-    for name in chosen:
-        if name not in by_name:
-            known = ", ".join(by_name) or "one pair only"
-            raise GtransError(f"`--pairs` '{name}': {corpus.name} has {known}")
-    return [by_name[name] for name in chosen]
+    if not all(pairs[0]):
+        raise GtransError(f"{corpus.name} needs `--source-lang` and `--target-lang`")
+    return pairs
 
 
 # ---- reading and writing -------------------------------------------------------------------------
@@ -174,12 +174,9 @@ class Assembly:
         counts: of what was written, by split, and by pair if there are several.
     """
 
-    def __init__(
-        self, corpus: Corpus, folder: Path, pairs: Sequence[tuple[str, str]], splits: Sequence[str]
-    ) -> None:
-        """Say what is made; ``splits``: their names, empty for all."""
+    def __init__(self, corpus: Corpus, folder: Path, pairs: Sequence[tuple[str, str]]) -> None:
+        """Say what is made."""
         self.corpus, self.folder, self.pairs = corpus, folder, pairs
-        self._wanted = splits
         self.counts: dict[str, Counts] = {}
         self._form = corpus.forms[0]
         self._found: Mapping[Sequence[str], Path] = {}
@@ -198,10 +195,10 @@ class Assembly:
             ):
                 finder = Finder(source, Path(unpacked))
                 self._choose(finder)
-                record = self._recorded()
+                self._check_pairs()
                 for languages in self.pairs:
                     self._write_pair(languages)
-                    self._record(languages, record)
+                self._record()
                 for name, files in self._form.copies.items():
                     copied = finder.find([(file,) for file in files], self._form.archives)
                     for path in copied.values():
@@ -212,30 +209,13 @@ class Assembly:
                 self.folder.rmdir()  # if nothing is in it
             raise
 
-    def _splits(self) -> list[str]:
-        """The splits to write.
-
-        Raises:
-            GtransError: the form has not one that is asked for.
-        """
-        known, wanted, name = self.corpus.splits(self._form), self._wanted, self.corpus.name
-        for split in wanted:
-            if split not in known:
-                raise GtransError(
-                    f"`--splits` '{split}': {name} in the form {self._form.name} has "
-                    f"{', '.join(known)}"
-                )
-        if self.corpus.hold_out and (TRAIN in wanted) != (VALID in wanted):
-            raise GtransError(f"`--splits`: {TRAIN} and {VALID} of {name} are made together")
-        return [split for split in known if not wanted or split in wanted]
-
-    def _files(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[str, ...]]:
-        """The alternatives of all files that are needed for these pairs."""
+    def _groups(self) -> list[tuple[str, ...]]:
+        """The alternatives of all files that are needed."""
         return [
             group
-            for languages in pairs
-            for split in self._splits()
-            for part in self._form.splits.get(split, ())
+            for languages in self.pairs
+            for split, parts in self._form.splits.items()
+            for part in parts
             for group in part.patterns(split, *languages, self.corpus.year)
         ]
 
@@ -248,8 +228,8 @@ class Assembly:
         most, complaint = -1, ""
         for form in self.corpus.forms:
             self._form = form
-            groups = self._files(self.pairs)
-            self._found = finder.find(groups, self._form.archives)
+            groups = self._groups()
+            self._found = finder.find(groups, form.archives)
             missing = [group for group in groups if group not in self._found]
             if not missing:
                 return
@@ -262,6 +242,18 @@ class Assembly:
                     "splits out, `gtrans get-corpus --list NAME` says what is needed)"
                 )
         raise GtransError(complaint)
+
+    def _check_pairs(self) -> None:
+        """Raises GtransError if the folder has another pair of languages from an earlier call."""
+        with suppress(FileNotFoundError):
+            found = read_object(self.folder / RECORD, "; remove it").get("pairs")
+            if found not in (None, self._names()):
+                raise GtransError(
+                    f"{self.folder} has the pair {', '.join(found)}; give another `--out`"
+                )
+
+    def _names(self) -> list[str]:
+        return ["-".join(pair) for pair in self.pairs]
 
     def _read(self, parts: Sequence[Part], split: str, languages: tuple[str, str]) -> Pairs:
         """The pairs of all parts of a split, one after the other.
@@ -282,18 +274,14 @@ class Assembly:
                 raise GtransError(f"{paths[0]}: no sentence pair of the {split} text is in it")
 
     def _write_pair(self, languages: tuple[str, str]) -> None:
-        """All splits of a language pair with their references, together or not at all."""
+        """All splits of a language pair, together or not at all."""
         several = f".{'-'.join(languages)}" if self.corpus.others else ""
-        splits, references = self._splits(), self._references(languages)
-        names = [f"{split}{several}.{lang}" for split in splits for lang in languages]
-        names += [f"{it}{several}.ref{n + 1}.{languages[1]}" for it, n, *_ in references]
-        paths = [self.folder / name for name in names]
+        splits = self.corpus.splits(self._form)
+        paths = [self.folder / f"{split}{several}.{lang}" for split in splits for lang in languages]
         with replacing(*paths, inputs=self._found.values()) as temporary, ExitStack() as stack:
             files = [stack.enter_context(open(path, "w", encoding="utf-8")) for path in temporary]
             sides = {split: files[2 * n : 2 * n + 2] for n, split in enumerate(splits)}
             for split, parts in self._form.splits.items():
-                if split not in splits:
-                    continue
                 name = f"{split}{several}"
                 what = f"{self.corpus.name} {name}"
                 cleaner = Cleaner(self._cleaning(split), *languages, what)
@@ -305,59 +293,23 @@ class Assembly:
                     _hold_out(pairs, self.corpus.hold_out, sides, cleaner.counts, held)
                 else:
                     _write(pairs, *sides[split])
-            further = zip(files[2 * len(splits) :], references, strict=True)
-            for file, (split, number, source, target) in further:
-                pairs_written = self.counts[f"{split}{several}"].pairs
-                _write_reference(file, number, source, target, pairs_written)
 
     def _cleaning(self, split: str) -> Cleaning:
         """Limits concern training text alone: tests stay what they are."""
         cleaning = self.corpus.cleaning
         return cleaning if split == TRAIN else Cleaning(empty=cleaning.empty)
 
-    def _references(self, languages: tuple[str, str]) -> list[tuple[str, int, Path, Path]]:
-        """The further references of test sets: split, number from 1, and their files."""
-        references = []
-        for split in self._splits():
-            parts = self._form.splits.get(split, ())
-            if len(parts) == 1 and parts[0].reader == "sets":
-                files = parts[0].patterns(split, *languages, self.corpus.year)
-                source, target = (self._found[group] for group in files)
-                numbers = range(1, len(references_of(target)))
-                references += [(split, number, source, target) for number in numbers]
-        return references
-
-    def _recorded(self) -> dict[str, Any]:
-        """What the record says of earlier calls.
-
-        Raises:
-            GtransError: it is damaged, or of another pair of languages.
-        """
-        found = {}
-        with suppress(FileNotFoundError):
-            found = read_object(self.folder / RECORD, "; remove it")
-        if found.get("corpus") != self.corpus.name:
-            return {}
-        pairs = ["-".join(pair) for pair in self.pairs]
-        if not self.corpus.others and found.get("pairs", pairs) != pairs:
-            raise GtransError(
-                f"{self.folder} has the pair {', '.join(found['pairs'])}; give another `--out`"
-            )
-        return found
-
-    def _record(self, languages: tuple[str, str], record: dict[str, Any]) -> None:
-        """Add what was made to the ``record`` of earlier calls and pairs, and write it."""
-        splits, read = {}, {}
+    def _record(self) -> None:
+        """Write what was made of which files."""
+        splits = {}
         for name, counts in self.counts.items():
             cleaning = asdict(self._cleaning(name.split(".")[0]))
             splits[name] = asdict(counts) | {"form": self._form.name, "cleaning": cleaning}
-        for group in self._files([languages]):
-            read[group[0]] = _digest(self._found[group])
-        record |= {
+        record = {
             "corpus": self.corpus.name,
-            "pairs": list(dict.fromkeys([*record.get("pairs", []), "-".join(languages)])),
-            "splits": record.get("splits", {}) | splits,
-            "read": record.get("read", {}) | read,
+            "pairs": self._names(),
+            "splits": splits,
+            "read": {group[0]: _digest(self._found[group]) for group in self._groups()},
             "written by": f"gtrans {__version__}",
         }
         with atomic_writer(self.folder / RECORD) as file:
@@ -400,26 +352,6 @@ def _hold_out(
         found.pairs += 1
         _write(iter([pair]), *sides[split])
     train.documents, train.pairs = counts[TRAIN].documents, counts[TRAIN].pairs
-
-
-def _write_reference(file: TextIO, number: int, source: Path, target: Path, pairs: int) -> None:
-    """A further reference of a test set, of which ``pairs`` sentences are written.
-
-    Raises:
-        GtransError: it would not be that of these sentences.
-    """
-    lines = 0
-    for pair in read_set(source, target, number):
-        lines += pair is not None
-        if pair is not None and not all(pair[:2]):
-            line = pair.places[-1][1]
-            raise GtransError(f"{target}:{line}: reference {number + 1} lacks a sentence")
-        file.write(f"{pair[1] if pair else ''}\n")
-    if lines != pairs:
-        raise GtransError(
-            f"{target}: reference {number + 1} has {lines} sentences, but {pairs} of the first are "
-            "written"
-        )
 
 
 # ---- what is printed -----------------------------------------------------------------------------

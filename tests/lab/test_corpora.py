@@ -24,7 +24,6 @@ from gtrans.lab.corpus_readers import (
     read_lines,
     read_set,
     read_talks,
-    references_of,
 )
 from gtrans.text.reader import read_parallel
 
@@ -189,26 +188,20 @@ def test_iwslt14_is_cleaned_and_every_23rd_pair_held_out(tmp_path: Path, get: Ca
     assert len(train) == counts["train"]["documents"] and train[0][0] == ["T kurz", "kurz"]
 
 
-def test_several_pairs_and_calls_are_one_corpus(tmp_path: Path, get: Call) -> None:
-    """What is made later is added, what was made before a pair fails stays."""
+def test_several_pairs_are_one_corpus(tmp_path: Path, get: Call) -> None:
     texts = {}
-    for low, high in (("af", "en"), ("en", "zh"), ("de", "en")):
-        for split in PUBLISHED:
-            for lang in (low, high):
-                text = "" if (split, lang) == ("dev", "zh") else f"{lang}\n"
-                texts[f"{low}-{high}/opus.{low}-{high}-{split}.{lang}"] = text
+    for lang in ("de", "it", "nl", "ro"):
+        pair = f"{lang}-en"
+        for side in (lang, "en"):
+            texts[f"train.tags.{pair}.{side}"] = tags([f"{side} train"])
+            for name in ("dev2010", "tst2017.mltlng"):
+                texts[f"IWSLT17.TED.{name}.{pair}.{side}.xml"] = xml(name, [f"{side} {name}"])
     files(tmp_path / "in", texts)
-    folder = tmp_path / "opus-100"
-    get("opus-100", "--pairs", "af-en,zh-en", fails=True)
-    assert list(record(folder)["splits"]) == [f"{split}.af-en" for split in SPLITS]
-    assert (folder / "test.af-en.en").read_text() == "en\n"
-    get("opus-100", "--pairs", "de-en", "--splits", "train")
-    get("opus-100", "--pairs", "de-en", "--splits", "test")
-    found = record(folder)
-    assert found["pairs"] == ["af-en", "de-en"] and len(found["read"]) == 10
-    of_pairs = {f"{split}.af-en" for split in SPLITS} | {"train.de-en", "test.de-en"}
-    assert set(found["splits"]) == of_pairs
-    assert found["splits"]["train.de-en"]["form"] == "opus"
+    get("iwslt17-multi")
+    found = record(tmp_path / "iwslt17-multi")
+    assert found["pairs"] == ["de-en", "it-en", "nl-en", "ro-en"] and len(found["read"]) == 24
+    assert len(found["splits"]) == 12 and found["splits"]["train.de-en"]["form"] == "iwslt"
+    assert (tmp_path / "iwslt17-multi" / "test.ro-en.ro").read_text() == "ro tst2017.mltlng\n"
 
 
 def test_groups_with_sentences_and_consistency_sets(tmp_path: Path, get: Call) -> None:
@@ -222,37 +215,6 @@ def test_groups_with_sentences_and_consistency_sets(tmp_path: Path, get: Call) -
     for name, text in (("train.ru", "ru 1\nru 2\n"), ("sentences.en", "en\n"),
                        ("consistency/deixis_dev.json", "{}")):  # fmt: skip
         assert (folder / name).read_text() == text
-
-
-def test_several_references(tmp_path: Path, get: Call) -> None:
-    """Each pair has its own; what lacks a sentence leaves nothing of its pair behind."""
-
-    def references(*sentences: str) -> str:
-        return "".join(
-            f'<doc docid="a" sysid="r{n}"><seg id="1">{text}</seg></doc>'
-            for n, text in enumerate(sentences)
-        )
-
-    texts = {
-        "newstest2016-zhen-src.zh.sgm": '<srcset><doc docid="a"><seg id="1">一</seg></doc>',
-        "newstest2016-zhen-ref.en.sgm": f"<refset>{references('one', 'two', 'three')}</refset>",
-    }
-    for lang, second in (("de", "two"), ("it", "")):
-        name = f"IWSLT17.TED.tst2017.mltlng.{lang}-en"
-        texts[f"{name}.{lang}.xml"] = xml("a", [lang])
-        whole = references("one", second)
-        texts[f"{name}.en.xml"] = f"<mteval><refset>{whole}</refset></mteval>"
-    files(tmp_path / "in", texts)
-    get("newstest2016", "--source-lang", "zh", "--target-lang", "en")
-    folder = tmp_path / "newstest2016"
-    assert (folder / "test.en").read_text() == "one\n"
-    assert (folder / "test.ref3.en").read_text() == "three\n"
-    message = get("iwslt17-multi", "--splits", "test", "--pairs", "de-en,it-en", fails=True)
-    assert "reference 2 lacks a sentence" in message
-    folder = tmp_path / "iwslt17-multi"
-    names = {"test.de-en.de", "test.de-en.en", "test.de-en.ref2.en", "corpus.json"}
-    assert {path.name for path in folder.iterdir()} == names
-    assert (folder / "test.de-en.ref2.en").read_text() == "two\n"
 
 
 def test_a_corpus_of_ones_own(tmp_path: Path, get: Call) -> None:
@@ -509,9 +471,7 @@ def test_sets_of_wmt_and_nist(tmp_path: Path) -> None:
         f'<DOC docid="a" sysid="E0{n}"><seg id=1> one {n} </seg></DOC>\n' for n in range(4)
     )
     en = written(tmp_path, "r.sgm", f"<refset>{docs}</refset>")
-    assert references_of(en) == ["E00", "E01", "E02", "E03"]
-    assert texts_of(read_set(zh, en, 2)) == [("一", "one 2")]
-    assert "has 4 references, and no number 5" in error_of(read_set(zh, en, 4))
+    assert texts_of(read_set(zh, en)) == [("一", "one 0")]
 
 
 def test_articles(tmp_path: Path) -> None:
@@ -567,18 +527,19 @@ def test_counts(corpus: Path, call: Call, tiny: TinyWorld) -> None:
     [
         ('{"pair": "en-de"}', ["en", "de"]),
         ('{"pairs": ["en-de"]}', ["en", "de"]),
-        *((text, None) for text in ('{"pairs": ["en-de", "en-fr"]}', "{", "[]", '{"pair": 1}')),
+        ('{"pairs": ["de-en"]}', ["de", "en"]),
+        *((text, ["en", "de"]) for text in ('{"pairs": ["a-b", "a-c"]}', "{", "[]")),
     ],
 )
-def test_the_direction_is_recorded_or_asked_for(
-    content: str, languages: list[str] | None, corpus: Path, call: Call
+def test_the_languages_are_recorded_or_those_of_the_files(
+    content: str, languages: list[str], corpus: Path, call: Call
 ) -> None:
     files(corpus, {"corpus.json": content})
-    if languages:
-        assert json.loads(call("corpus-report", corpus, "--json"))["languages"] == languages
-    else:
-        error = call("corpus-report", corpus, fails=True)
-        assert "its languages are not known; give `--source-lang`, `--target-lang`" in error
+    assert json.loads(call("corpus-report", corpus, "--json"))["languages"] == languages
+    (corpus / "corpus.json").unlink()
+    files(corpus, {"dev.fr": "x\n"})
+    error = call("corpus-report", corpus, fails=True)
+    assert "it has texts of de, en, fr; name two with `--source-lang`" in error
 
 
 @pytest.mark.parametrize(
