@@ -34,7 +34,7 @@ from gtrans.lab.synthetic import (
 )
 from gtrans.messages import print_lines
 
-EXAMPLE = "gtrans make-corpus --seed 1 --docs 4000 --pair en-de --out corpus"
+EXAMPLE = "gtrans make-corpus --seed 1 --docs 4000 --out corpus"
 NEEDS = ()
 GRAMMAR_VERSION = 1
 """Increases whenever the same seed gives other bytes."""
@@ -64,7 +64,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="documents of train, valid and test together (default: %(default)s); valid and"
         f" test get a twentieth each, but at least 50 and at most 200; N is at least {MIN_DOCS}",
     )
-    add("--pair", default=PAIR, choices=[PAIR], help="language pair; there is only %(default)s")
     add(
         "--items",
         type=int,

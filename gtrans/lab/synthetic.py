@@ -93,12 +93,12 @@ class Noun:
 
 @dataclass(frozen=True)
 class Act:
-    """A transitive verb in past tense and past participle."""
+    """A transitive verb in past tense and as past participle (``done``)."""
 
     past: str
-    participle: str
+    done: str
     past_de: str
-    participle_de: str
+    done_de: str
 
 
 @dataclass(frozen=True)
@@ -286,82 +286,70 @@ class Template:
         return tuple(dict.fromkeys(name.split(".")[0] for _, name, _, _ in parsed if name))
 
 
-_PERSON = (
-    Template("{person.en} was {state.en}.", "{person.nom} war {state.de}."),
-    Template("{person.en} is {state.en}.", "{person.nom} ist {state.de}."),
+def _templates(lines: str) -> tuple[Template, ...]:
+    """Lines ``English | German``; those behind a star act."""
+    found = []
+    for line in lines.strip().split("\n"):
+        source, target = line.strip().removeprefix("* ").split(" | ")
+        found.append(Template(source, target, line.strip().startswith("* ")))
+    return tuple(found)
+
+
+_PERSON_ACTS = _templates("""
+    * {person.en} {verb.en}. | {person.nom} {verb.de}.
+    * {time.en} {person.en} {verb.en}. | {time.de} {verb.de} {person.nom}.
+""")
+_ABOUT_PERSON = (
+    *_templates("""
+        {person.en} was {state.en}. | {person.nom} war {state.de}.
+        {person.en} is {state.en}. | {person.nom} ist {state.de}.
+        {person.en} was {frequency.en} {state.en}. | {person.nom} war {frequency.de} {state.de}.
+        where is {person.en}? | wo ist {person.nom}?
+    """),
+    *_PERSON_ACTS,
     Template(
-        "{person.en} was {frequency.en} {state.en}.",
-        "{person.nom} war {frequency.de} {state.de}.",
-    ),
-    Template("where is {person.en}?", "wo ist {person.nom}?"),
-)
-_PERSON_ACTS = (
-    Template("{person.en} {verb.en}.", "{person.nom} {verb.de}.", acts=True),
-    Template("{time.en} {person.en} {verb.en}.", "{time.de} {verb.de} {person.nom}.", acts=True),
-)
-_PERSON_REPORTED = Template(
-    "{name.en} {speech.en} that {person.en} was {state.en}.",
-    "{name.nom} {speech.de}, dass {person.nom} {state.de} war.",
-    acts=True,
-)
-_ABOUT_PERSON = (*_PERSON, *_PERSON_ACTS, _PERSON_REPORTED)
-_ABOUT_THING = (
-    Template("{thing.en} was {quality.en}.", "{thing.nom} war {quality.de}."),
-    Template("{thing.en} is {quality.en}.", "{thing.nom} ist {quality.de}."),
-    Template(
-        "{thing.en} was {degree.en} {quality.en}.", "{thing.nom} war {degree.de} {quality.de}."
-    ),
-    Template("where is {thing.en}?", "wo ist {thing.nom}?"),
-    Template(
-        "{person.en} {act.past} {thing.en}.", "{person.nom} {act.past_de} {thing.acc}.", acts=True
-    ),
-    Template(
-        "{person.en} has {act.participle} {thing.en}.",
-        "{person.nom} hat {thing.acc} {act.participle_de}.",
+        "{name.en} {speech.en} that {person.en} was {state.en}.",
+        "{name.nom} {speech.de}, dass {person.nom} {state.de} war.",
         acts=True,
     ),
 )
+_ABOUT_THING = _templates("""
+    {thing.en} was {quality.en}. | {thing.nom} war {quality.de}.
+    {thing.en} is {quality.en}. | {thing.nom} ist {quality.de}.
+    {thing.en} was {degree.en} {quality.en}. | {thing.nom} war {degree.de} {quality.de}.
+    where is {thing.en}? | wo ist {thing.nom}?
+    * {person.en} {act.past} {thing.en}. | {person.nom} {act.past_de} {thing.acc}.
+    * {person.en} has {act.done} {thing.en}. | {person.nom} hat {thing.acc} {act.done_de}.
+""")
 
 TEMPLATES: dict[Role, tuple[Template, ...]] = {
     Role.NEUTRAL: (*_ABOUT_PERSON, *_ABOUT_THING),
     Role.THING: _ABOUT_THING,
-    Role.IT: (
-        Template("it was {quality.en}.", "{thing.he} war {quality.de}."),
-        Template("it is {quality.en}.", "{thing.he} ist {quality.de}."),
-        Template("it was {degree.en} {quality.en}.", "{thing.he} war {degree.de} {quality.de}."),
-        Template("where is it?", "wo ist {thing.he}?"),
-        Template(
-            "{person.en} {act.past} it.", "{person.nom} {act.past_de} {thing.him}.", acts=True
-        ),
-        Template(
-            "{person.en} has {act.participle} it.",
-            "{person.nom} hat {thing.him} {act.participle_de}.",
-            acts=True,
-        ),
-    ),
+    Role.IT: _templates("""
+        it was {quality.en}. | {thing.he} war {quality.de}.
+        it is {quality.en}. | {thing.he} ist {quality.de}.
+        it was {degree.en} {quality.en}. | {thing.he} war {degree.de} {quality.de}.
+        where is it? | wo ist {thing.he}?
+        * {person.en} {act.past} it. | {person.nom} {act.past_de} {thing.him}.
+        * {person.en} has {act.done} it. | {person.nom} hat {thing.him} {act.done_de}.
+    """),
     Role.VERB: _PERSON_ACTS,
-    Role.DID: (
-        Template("{person.en} did too.", "{person.nom} {verb.de} auch.", acts=True),
-        Template(
-            "{time.en} {person.en} did too.", "{time.de} {verb.de} {person.nom} auch.", acts=True
-        ),
-        Template("so did {person.en}.", "auch {person.nom} {verb.de}.", acts=True),
-    ),
-    Role.YOU: (
-        Template("you are {state.en}.", "{you.you} {you.are} {state.de}."),
-        Template("are you {state.en}?", "{you.are} {you.you} {state.de}?"),
-        Template("you were {state.en}.", "{you.you} {you.were} {state.de}."),
-        Template(
-            "you are {frequency.en} {state.en}.", "{you.you} {you.are} {frequency.de} {state.de}."
-        ),
-        Template("where were you?", "wo {you.were} {you.you}?"),
-        Template("do you know {name.en}?", "{you.know} {you.you} {name.acc}?", acts=True),
-        Template("have you seen {name.en}?", "{you.have} {you.you} {name.acc} gesehen?", acts=True),
-        Template("can you help {name.en}?", "{you.can} {you.you} {name.acc} helfen?", acts=True),
-        Template(
-            "you must wait for {name.en}.", "{you.you} {you.must} auf {name.acc} warten.", acts=True
-        ),
-    ),
+    Role.DID: _templates("""
+        * {person.en} did too. | {person.nom} {verb.de} auch.
+        * {time.en} {person.en} did too. | {time.de} {verb.de} {person.nom} auch.
+        * so did {person.en}. | auch {person.nom} {verb.de}.
+    """),
+    Role.YOU: _templates("""
+        you are {state.en}. | {you.you} {you.are} {state.de}.
+        are you {state.en}? | {you.are} {you.you} {state.de}?
+        you were {state.en}. | {you.you} {you.were} {state.de}.
+        you are {frequency.en} {state.en}. | {you.you} {you.are} {frequency.de} {state.de}.
+        where were you? | wo {you.were} {you.you}?
+        * do you know {name.en}? | {you.know} {you.you} {name.acc}?
+        * have you seen {name.en}? | {you.have} {you.you} {name.acc} gesehen?
+        * can you help {name.en}? | {you.can} {you.you} {name.acc} helfen?
+        * you must wait for {name.en}. | {you.you} {you.must} auf {name.acc} warten.
+    """),
     Role.CHOICE: _ABOUT_PERSON,
 }
 

@@ -36,7 +36,7 @@ LEXICAL = {pair[0].en: {noun.nom for noun in pair} for pair in FREE_CHOICES}
 DOING = {
     *VERB_DE,
     *(word.en for word in SPEECH),
-    *(form for act in ACTS for form in (act.past, act.participle)),
+    *(form for act in ACTS for form in (act.past, act.done)),
     *("did", "do", "know", "seen", "can", "help", "must", "wait"),
 }
 
@@ -213,7 +213,7 @@ def test_mistakes_end_with_one_line(
 
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--seed", "5", "--docs", "200", "--pair", "en-de", "--items", "4"]
+    arguments = ["--seed", "5", "--docs", "200", "--items", "4"]
     assert main(["make-corpus", *arguments, "--out", str(tmp_path / "a" / "b")]) == 0
     printed = capsys.readouterr().out
     assert "train: 100 documents" in printed

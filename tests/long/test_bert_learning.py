@@ -55,7 +55,7 @@ def test_the_context_is_found_one_sentence_back(repo: Path, tmp_path: Path) -> N
     text, data, bert = (tmp_path / name for name in ("corpus", "data", "bert"))
     gtrans = BIN / "gtrans"
     pytest.importorskip("gtrans.lab")
-    run(gtrans, "make-corpus", "--seed", "1", "--docs", "4000", "--pair", "en-de", "--out", text)
+    run(gtrans, "make-corpus", "--seed", "1", "--docs", "4000", "--out", text)
     run(sys.executable, repo / "scripts" / "make_bert.py", "--text", text / "train.en",
         "--out", bert, "--updates", "800", "--layers", "3")  # fmt: skip
     run(gtrans, "prepare", "--source-lang", "en", "--target-lang", "de", "--train", text / "train",

@@ -55,7 +55,7 @@ class LearningWorld:
         """Write and prepare the corpus."""
         corpus = self.folder / "corpus"
         pytest.importorskip("gtrans.lab")
-        made = ["make-corpus", "--seed", "1", "--docs", "4000", "--pair", "en-de"]
+        made = ["make-corpus", "--seed", "1", "--docs", "4000"]
         assert main([*made, "--out", str(corpus)]) == 0
         splits = [x for split in ("train", "valid", "test") for x in (f"--{split}", corpus / split)]
         prepared = ["prepare", "--source-lang", "en", "--target-lang", "de", *splits]
