@@ -3,12 +3,10 @@
 The model reads the split --split with its references, in the unit that it was trained with.
 The output has, for every layer,
 
-  attention  the entropy of the attention weights in bits: of the mean of all heads, the mean
-             over single heads, and the maximum, which uniform attention would reach
+  attention  the entropy of the attention weights, of the mean of all heads, in bits, and the
+             maximum, which uniform attention would reach
   gates      how far the gates are open: the mean weight that they give to the wider
              attention (global attention, or attention to a context)
-  fusion     what layer fusion has learned, from the bottom: gates of the encoder's groups and of
-             the decoder's layers, and weights of the decoder's groups
 
 With --gradients it also has the gradients of each sentence's loss: their mean norm at an
 embedded word of another sentence, relative to that at a word of the sentence itself. They
@@ -141,16 +139,10 @@ def run(args: argparse.Namespace) -> None:
 def report(found: Analysis) -> list[str]:
     """Tables of one checkpoint."""
     lines = [f"{found.path}: {found.updates} updates, {found.units} units ({found.unit})", ""]
-    header = ("attention", "range", "layer", "entropy", "of a head", "at most")
-    rows: list[Sequence[str]] = [header]
-    for location, spread in found.seen.ordered_attention():
-        bits = (spread.entropy, spread.head_entropy, spread.max_entropy)
-        rows.append(
-            (
-                f"{location.side} {location.kind}", location.range, str(location.layer),
-                *(f"{value / spread.queries:.2f}" for value in bits),
-            )
-        )  # fmt: skip
+    rows: list[Sequence[str]] = [("attention", "range", "layer", "entropy", "at most")]
+    for it, spread in found.seen.ordered_attention():
+        bits = (f"{value / spread.queries:.2f}" for value in (spread.entropy, spread.max_entropy))
+        rows.append((f"{it.side} {it.kind}", it.range, str(it.layer), *bits))
     lines += aligned(rows, {0, 1})
     gates = found.seen.ordered_gates()
     if gates:
@@ -159,11 +151,6 @@ def report(found: Analysis) -> list[str]:
             name = f"{location.side} {location.kind}"
             shares.append((name, str(location.layer), f"{opening.mean:.3f}"))
         lines += ["", *aligned(shares, {0})]
-    if found.fusion:
-        learned = [("fusion", "from the bottom")]
-        for name, values in found.fusion.items():
-            learned.append((name, " ".join(f"{value:.3f}" for value in values)))
-        lines += ["", *aligned(learned, {0, 1})]
     if found.reach is not None:
         lines += ["", *_gradients(found.reach)]
     if found.layers is not None:

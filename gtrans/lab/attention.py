@@ -77,14 +77,12 @@ class Spread:
     Attributes:
         queries: number of queries.
         entropy: sum of the entropies of the mean weights of all heads (as in the authors'
-            program).
-        head_entropy: sum of the entropies of single heads, averaged over the heads.
+            code).
         max_entropy: sum of the entropies of uniform attention over all keys that a query sees.
     """
 
     queries: int = 0
     entropy: float = 0.0
-    head_entropy: float = 0.0
     max_entropy: float = 0.0
 
     def add(self, weights: Tensor, visible: Tensor) -> None:
@@ -96,14 +94,9 @@ class Spread:
             visible: which keys a query sees, ``(queries, keys)``.
         """
         self.queries += weights.size(1)
-        self.entropy += float(_entropy(weights.mean(0)))
-        self.head_entropy += float(_entropy(weights)) / weights.size(0)
+        mean = weights.mean(0)
+        self.entropy -= float(torch.xlogy(mean, mean).sum(dtype=torch.double)) / math.log(2)
         self.max_entropy += float(visible.sum(1).clamp(min=1).double().log2().sum())
-
-
-def _entropy(weights: Tensor) -> Tensor:
-    """The sum of the entropies of all distributions, in bits."""
-    return -torch.xlogy(weights, weights).sum(dtype=torch.double) / math.log(2)
 
 
 @dataclass

@@ -43,6 +43,7 @@ EXAMPLE = (
 NEEDS = ENGINE
 END = "</s>"
 SHOWN = 20  # words in the printed list
+SUSPECTS = 3  # words of the context that are replaced, one after the other
 REPLACEMENTS = 5  # words that are tried in the place of one
 TOGETHER = 3  # most words that are replaced together
 ALIKE = 0.5  # words with this share of the highest bound may say the same as the first one
@@ -72,8 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--output",
         metavar="FILE",
-        help="write one line per word: JSON if FILE ends in .jsonl, otherwise values separated by "
-        "tabs",
+        help="write a line of JSON per word",
     )
     add = parser.add_argument
     add(
@@ -83,21 +83,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NATS",
         help="least gain of a word whose context is looked at; inf: look at none "
         "(default: %(default)s)",
-    )
-    add(
-        "--suspects",
-        type=int,
-        default=3,
-        metavar="N",
-        help="most words of the context that are replaced, one after the other, until the model "
-        "prefers another word; more find more and take longer (default: %(default)s)",
-    )
-    add(
-        "--context",
-        type=int,
-        metavar="N",
-        help="give each sentence only the N sentences before it as context (default: all that "
-        "the model's unit contains)",
     )
     add_scoring(parser)
     add_instances(parser.add_argument_group("instances"), "as in training")
@@ -112,9 +97,6 @@ def run(args: argparse.Namespace) -> None:
     """
     check_scoring(args)
     check_instances(args)
-    for flag in ("context", "suspects"):
-        if getattr(args, flag) is not None and getattr(args, flag) < 1:
-            raise GtransError(f"`--{flag}` must be at least 1, but is {getattr(args, flag)}.")
     if math.isnan(args.threshold):
         raise GtransError("`--threshold` must be a number of nats or inf, but is nan.")
     if args.output:
@@ -134,11 +116,11 @@ def run(args: argparse.Namespace) -> None:
     set_instances(task, args.max_doc_tokens, args.overlap)
     source = Side(task.source_encoder(), [source for source, _ in documents])
     pipeline = load_pipeline(task.data_folder, task.cfg.target_lang)
-    text = Text(source, Side(pipeline, [target for _, target in documents]), args.context)
-    words = gains(models, task, text, args.threshold, args.max_tokens, args.suspects)
+    text = Text(source, Side(pipeline, [target for _, target in documents]))
+    words = gains(models, task, text, args.threshold, args.max_tokens)
     if args.output:
         with atomic_writer(args.output) as file:
-            file.writelines(_file(words, args.output.endswith(".jsonl")))
+            file.writelines(json.dumps(it.entry(), ensure_ascii=False) + "\n" for it in words)
     if args.json:
         print(json_text(_in_short(words, args.threshold)))
     else:
@@ -231,7 +213,7 @@ class Word:
 
 
 def gains(
-    models: Sequence[Any], task: Any, text: Text, threshold: float, max_tokens: int, suspects: int
+    models: Sequence[Any], task: Any, text: Text, threshold: float, max_tokens: int
 ) -> list[Word]:
     """Every word of the references, and what decided those that gain.
 
@@ -241,7 +223,6 @@ def gains(
         text: what they read.
         threshold: least gain of a word whose context is looked at, in nats.
         max_tokens: largest batch in tokens.
-        suspects: most words of the context that are replaced for a word.
     """
     from gtrans.decoding.force_decode import alone, token_scores
 
@@ -254,7 +235,7 @@ def gains(
         if word.cxmi >= threshold and word.text != END
     }
     if asked:
-        deciders = _Deciders(models, task, text, max_tokens, suspects)
+        deciders = _Deciders(models, task, text, max_tokens)
         decided = deciders.decisions(list(asked.values()), found)
         for number, decision in zip(asked, decided, strict=True):
             word = words[number]
@@ -314,13 +295,11 @@ class Asked:
 class _Deciders:
     """Finds the words that decided others."""
 
-    def __init__(
-        self, models: Sequence[Any], task: Any, text: Text, max_tokens: int, most: int
-    ) -> None:
+    def __init__(self, models: Sequence[Any], task: Any, text: Text, max_tokens: int) -> None:
         from gtrans.decoding.force_decode import Rows
 
         self._models, self._task, self._text = models, task, text
-        self._max_tokens, self._most = max_tokens, most
+        self._max_tokens = max_tokens
         self._rows = Rows(task, not text.cuts_units)
         self._substitutes = {side: Substitutes(text.sides[side]) for side in SIDES}
         # The row in which each sentence of each document is scored.
@@ -414,7 +393,7 @@ class _Deciders:
         suspects: list[list[Change]] = []
         for side, number, word, text, bound in found:
             by = self._substitutes[side].of(text, self._rival(one) if side == "target" else "")
-            if by and (bounds is None or len(suspects) < self._most):
+            if by and (bounds is None or len(suspects) < SUSPECTS):
                 place = side, number + 1, word + 1, text, bound
                 suspects.append([Change(*place, it) for it in by])
         return suspects
@@ -560,25 +539,6 @@ def _is_word(word: str) -> bool:
 
 
 # --- what is written ------------------------------------------------------------------------------
-
-
-def _file(words: Iterable[Word], is_json: bool) -> Iterator[str]:
-    """A line per word: JSON objects, or cells and a head."""
-    for number, word in enumerate(words):
-        entry = word.entry()
-        if is_json:
-            yield json.dumps(entry, ensure_ascii=False) + "\n"
-            continue
-        if not number:
-            yield "\t".join(entry) + "\n"
-        entry["decided_by"] = "; ".join(map(str, word.decision.changes)) if word.decision else None
-        yield "\t".join(map(_cell, entry.values())) + "\n"
-
-
-def _cell(value: Any) -> str:
-    if value is None or isinstance(value, bool):
-        return "" if value is None else str(value).lower()
-    return f"{value:.6f}" if isinstance(value, float) else str(value)
 
 
 def _in_short(words: Sequence[Word], threshold: float) -> dict[str, Any]:

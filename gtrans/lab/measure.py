@@ -37,8 +37,6 @@ class Analysis:
         unit: the unit that it reads.
         units: how many of them were read.
         seen: attention and gates.
-        fusion: what layer fusion has learned
-            (:meth:`gtrans.models.base.model.DocumentModel.learned_of_groups`).
         reach: gradients by distance, if they were measured.
         layers: gradients by layer, if they were measured.
         system: the class of the model.
@@ -51,7 +49,6 @@ class Analysis:
     unit: str
     units: int
     seen: Measurements
-    fusion: dict[str, list[float]]
     reach: Reach | None
     layers: list[LayerGradient] | None = None
     system: str = ""
@@ -134,9 +131,8 @@ def analyse(
             if bool(output.isnan().any()):
                 raise not_finite([model])
     rows = sum(len(sample["id"]) for sample in batches)
-    updates, fusion = updates_of(Path(path)), model.learned_of_groups()
     unit, system = str(task.cfg.unit), type(model).__name__
-    return Analysis(path, updates, unit, rows, seen, fusion, reach, layers, system)
+    return Analysis(path, updates_of(Path(path)), unit, rows, seen, reach, layers, system)
 
 
 def _on(net_input: dict[str, Any], device: Any) -> dict[str, Any]:
@@ -201,7 +197,6 @@ def as_json(found: Analysis) -> dict[str, Any]:
             **asdict(location),
             "queries": spread.queries,
             "entropy": spread.entropy / spread.queries,
-            "head_entropy": spread.head_entropy / spread.queries,
             "most": spread.max_entropy / spread.queries,
         }
         for location, spread in found.seen.ordered_attention()
@@ -226,7 +221,6 @@ def as_json(found: Analysis) -> dict[str, Any]:
         "units": found.units,
         "attention": attention,
         "gates": gates,
-        "fusion": found.fusion,
         "gradients": gradients,
         "layer_gradients": layers,
     }

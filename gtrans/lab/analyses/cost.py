@@ -5,23 +5,19 @@ unit that it was trained with; every translation is as long as its source. A sen
 recurrent memory take chunk after chunk, a document model the whole text.
 
 Each model and length has a fresh process. Memory is its largest resident size, on a GPU what it has
-taken there; what translating adds to the loaded model is told apart. Time is CPU time of one
-thread, on a GPU that of the clock.
+taken there. Time is CPU time of one thread, on a GPU that of the clock.
 """
 
 from __future__ import annotations
 
 import argparse
-import ctypes
 import multiprocessing
-import platform
 import resource
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
@@ -113,8 +109,6 @@ def run(args: argparse.Namespace) -> None:
 #
 # What decoding costs by the length of a text: time and memory (Feng et al. 2022, figure 8).
 
-_MEGABYTE = 2**20
-
 
 @dataclass(frozen=True)
 class Cost:
@@ -125,13 +119,11 @@ class Cost:
         seconds: CPU seconds of the process; on a GPU those of the clock.
         peak: largest memory of the process in megabytes: what it has resident, or has taken of
             the GPU.
-        added: megabytes of the peak that translating has added to the loaded model.
     """
 
     tokens: int
     seconds: float
     peak: float
-    added: float
 
 
 def costs(
@@ -189,17 +181,8 @@ def _measure(path: str, data: str | None, tokens: int, cpu: bool, fp16: bool) ->
     begin = now()
     translate(rows)
     seconds = now() - begin
-    # By itself, because it takes more time when freed memory is given back.
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
-        translate(rows)
-        most = torch.cuda.max_memory_allocated()
-    else:
-        before = forget_peak()
-        translate(rows)
-        most = peak()
-    return Cost(tokens, seconds, most / _MEGABYTE, max(most - before, 0) / _MEGABYTE)
+    most = torch.cuda.max_memory_allocated() if device.type == "cuda" else peak()
+    return Cost(tokens, seconds, most / 2**20)
 
 
 def _rows(translator: Translator, tokens: int, chunk: int) -> list[Example]:
@@ -231,7 +214,6 @@ def cost_figure(found: Mapping[str, Sequence[Cost]], title: str = "") -> Figure:
         ("time", "seconds", lambda one: one.seconds),
         ("time per token", "milliseconds", per_token),
         ("largest memory of the process", "megabytes", lambda one: one.peak),
-        ("memory that translating adds", "megabytes", lambda one: one.added),
     ):
         series = tuple(
             Series(label, mean_of_runs([[(one.tokens, value(one)) for one in of_model]]), number)
@@ -259,42 +241,17 @@ def check_lengths(lengths: Sequence[int]) -> None:
             raise GtransError(f"`--lengths` must be multiples of {CHUNK}, but one is {tokens}.")
 
 
-# -------------------------------------------------------------------------------------------------
-#
-# A process that measures itself: its resident memory, and the most that it had.
-
-_STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-
-
 def _begin_process() -> None:
     """Hide what libraries log while they are imported, in a new process that measures itself."""
     hide_known_warnings()
     log_warnings_only()
 
 
-def forget_peak() -> int:
-    """Begin anew to watch for a peak; returns the bytes that are resident now.
-
-    Freed memory is given back to the system from here on, so that what is resident is in use.
-    Where a system cannot forget, the peak is still that of the whole process.
-    """
-    if platform.libc_ver()[0] == "glibc":
-        ctypes.CDLL(None).malloc_trim(0)
-    with suppress(OSError):
-        _CLEAR.write_text("5")  # Linux, proc(5)
-    return _status("VmRSS") or peak()
-
-
 def peak() -> int:
-    """Bytes of the largest resident memory since :func:`forget_peak`."""
+    """Bytes of the largest resident memory of this process."""
+    status = Path("/proc/self/status")
+    if status.is_file():  # Linux; there rusage has what the parent process had, too
+        (line,) = (x for x in status.read_text().splitlines() if x.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024
     unit = 1 if sys.platform == "darwin" else 1024
-    return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def _status(name: str) -> int:
-    """A number of bytes in Linux' description of this process; 0: there is none."""
-    with suppress(OSError):
-        for line in _STATUS.read_text(encoding="ascii").splitlines():
-            if line.startswith(f"{name}:"):
-                return int(line.split()[1]) * 1024
-    return 0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -5,14 +5,12 @@ attention in every layer: self and cross, within a sentence (group) and over the
 (global), to a context, and of a recurrent memory what is written to it (a map for each sentence)
 and what is read from it. Rows are what attends, in the decoder by the word that is predicted.
 
---out DIR gets a picture for every map (SVG), a page with all of them (index.html), and their
-numbers (maps.json).
+--out DIR gets a picture for every map (SVG), and their numbers (maps.json).
 """
 
 from __future__ import annotations
 
 import argparse
-import html
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -102,9 +100,12 @@ def run(args: argparse.Namespace) -> None:
             f"{args.path}: it has no attention that --sentences and --kinds leave over."
         )
     folder.mkdir(parents=True, exist_ok=True)
-    about = f"{args.path}, unit {args.unit} of {args.split}; the darker, the higher the weight."
-    write_gallery(maps, folder, f"Attention of {Path(args.path).name}", about)
-    print_lines(f"{folder / INDEX}: {len(maps)} maps")
+    contents: dict[Path, str | Callable[[], Any]] = {
+        folder / f"{one.name}.svg": partial(draw_map, one) for one in maps
+    }
+    numbers = json.dumps([as_json(one) for one in maps], ensure_ascii=False)
+    write_together({**contents, folder / "maps.json": f"{numbers}\n"})
+    print_lines(f"{folder}: {len(maps)} maps")
 
 
 def _sentences(text: str | None) -> tuple[int, int]:
@@ -339,25 +340,15 @@ def _rounded(weights: Tensor) -> list[list[float]]:
 
 # -------------------------------------------------------------------------------------------------
 #
-# Attention maps as pictures, with a page that shows them all.
+# Attention maps as pictures; the darker, the higher the weight.
 
-INDEX, NUMBERS = "index.html", "maps.json"
 _MANY_WORDS = 100  # more have no names along the side, only numbers of sentences
 _INCHES_A_WORD = 0.17
 
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<style>body{{font-family:sans-serif;margin:1em;color:#111;background:#fff}}
-figure{{display:inline-block;margin:1em;vertical-align:top}}img{{max-width:95vw}}</style></head><body>
-<h1>{title}</h1>
-<p>{text}</p>
-{figures}</body></html>
-"""
 
-
-def draw_map(weights: Any, queries: Axis, keys: Axis, title: str) -> Any:
-    """A figure of matplotlib: ``weights (queries, keys)``, the darker the higher."""
+def draw_map(one: Map) -> Any:
+    """A figure of matplotlib: the mean of all heads."""
+    weights = one.weights.mean(0).numpy()
     rows, columns = weights.shape
     width, height = (2 + min(n, _MANY_WORDS) * _INCHES_A_WORD for n in (columns, rows))
     drawn = figure_class()(figsize=(width + 1, height), layout="constrained")
@@ -366,13 +357,13 @@ def draw_map(weights: Any, queries: Axis, keys: Axis, title: str) -> Any:
         weights, cmap="cividis_r", vmin=0, vmax=max(float(weights.max()), 1e-9), aspect="auto",
         interpolation="nearest",
     )  # fmt: skip
-    for axis, of_axis, rotation in ((axes.xaxis, keys, 90), (axes.yaxis, queries, 0)):
+    for axis, of_axis, rotation in ((axes.xaxis, one.keys, 90), (axes.yaxis, one.queries, 0)):
         places, labels = _ticks(of_axis)
         axis.set_ticks(places, [plain(text) for text in labels], rotation=rotation, fontsize=7)
-    _boundaries(axes.axhline, queries)
-    _boundaries(axes.axvline, keys)
+    _boundaries(axes.axhline, one.queries)
+    _boundaries(axes.axvline, one.keys)
     drawn.colorbar(image, ax=axes, label="weight", fraction=0.05)
-    axes.set_title(plain(title), fontsize="medium")
+    axes.set_title(plain(one.title), fontsize="medium")
     return drawn
 
 
@@ -390,33 +381,3 @@ def _boundaries(line: Any, axis: Axis) -> None:
     for place, sentence in enumerate(axis.sentences or ()):
         if place and axis.sentences is not None and sentence != axis.sentences[place - 1]:
             line(place - 0.5, color="#D55E00", linewidth=0.6)
-
-
-def write_gallery(maps: Sequence[Map], folder: Path, title: str, text: str) -> None:
-    """Write a picture of every map, their numbers, and a page with all pictures.
-
-    Args:
-        maps: the maps.
-        folder: an existing folder.
-        title, text: heading and first paragraph of the page.
-
-    Raises:
-        GtransError: a file cannot be written; then none is.
-    """
-    contents: dict[Path, str | Callable[[], Any]] = {}
-    figures = []
-    for one in maps:
-        contents[folder / f"{one.name}.svg"] = partial(
-            draw_map, one.weights.mean(0).numpy(), one.queries, one.keys, one.title
-        )
-        safe = html.escape(one.title)
-        figures.append(f'<figure><img src="{one.name}.svg" alt="{safe}" loading="lazy"></figure>\n')
-    numbers = json.dumps([as_json(one) for one in maps], ensure_ascii=False)
-    page = _PAGE.format(
-        title=html.escape(title),
-        text=html.escape(text),
-        figures="".join(figures),
-    )
-    for name, content in ((NUMBERS, f"{numbers}\n"), (INDEX, page)):
-        contents[folder / name] = content
-    write_together(contents)

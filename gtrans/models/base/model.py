@@ -572,14 +572,6 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
     # ---- analysis ------------------------------------------------------------------------------
 
-    def learned_of_groups(self) -> dict[str, list[float]]:
-        """Gates of the encoder's groups and the decoder's layers; its groups' weights psi."""
-        gates = {"encoder gates": self.encoder.fusion, "decoder gates": self.decoder.fusion}
-        learned = {name: fusion.gates() for name, fusion in gates.items()}
-        if self.decoder.probabilities is not None:
-            learned["decoder weights"] = self.decoder.log_weights().exp()
-        return {name: values.tolist() for name, values in learned.items() if values is not None}
-
     def layouts(
         self, src_tokens: Tensor, prev_output_tokens: Tensor
     ) -> tuple[DocumentLayout, DocumentLayout]:
