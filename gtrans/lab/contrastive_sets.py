@@ -61,24 +61,12 @@ def read_contracat(path: AnyPath, options: ReadOptions) -> list[Item]:
     """
     path = Path(path)
     below = [path, *path.rglob("*")] if path.is_dir() else []
-    folders = sorted(folder for folder in below if folder.is_dir() and _is_template(folder))
+    folders = sorted(folder for folder in below if folder.is_dir() and has_genders(folder))
     if not folders:
         raise GtransError(
             f"{path}: must be a folder of templates, each with en.txt and {GENDERS_FILE}."
         )
     return [item for folder in folders for item in _template(folder, options.context)]
-
-
-def _is_template(folder: Path) -> bool:
-    """Raises GtransError for a folder that has the texts of a template and not its genders."""
-    if has_genders(folder):
-        return True
-    if all(list(folder.glob(f"{lang}.txt*")) for lang in ("en", "de")):
-        raise GtransError(
-            f"{folder}: has en.txt and de.txt but no {GENDERS_FILE}, which says which candidates "
-            "are right; give the whole template, or folders without it."
-        )
-    return False
 
 
 def _template(folder: Path, context: int) -> list[Item]:
@@ -230,9 +218,6 @@ _FORMS = {
 }
 _FORM_OF = {word: form for form, words in _FORMS.items() for word in words}
 _ANAPHORA, _LEXICAL = "anaphora", "lexical choice"
-# By the name of the files in text: the set, and the pairs of a block.
-_TEXTS = {"anaphora": (_ANAPHORA, 4), "lexical_choice": (_LEXICAL, 2)}
-_CURRENT = (".current.en", ".current.fr")
 _LEXICAL_CUES = {"repet": "target", "disambig": "source"}
 
 
@@ -244,10 +229,7 @@ def read_discevalmt(path: AnyPath, options: ReadOptions) -> list[Item]:
     whose keys number the blocks. A block of the first is ``{"src": [previous, current],
     "trg": [{"correct" or "semi-correct": [..], "incorrect": [..]}, ..]}``, of the second
     ``{"type": "repet" or "disambig", "examples": [{"src": [..], "trg": {"correct": [..],
-    "incorrect": [..]}}, ..]}``. Its script also writes them as text: ``anaphora.current.en`` and
-    ``.fr``, ``anaphora.prev.en`` and ``.fr`` (the sentence before), ``lexical_choice.*``, two lines
-    for a pair, the right one first; four pairs of anaphora are a block, or two of lexical choice.
-    The text does not say which pairs are semi-correct, or what type a block has.
+    "incorrect": [..]}}, ..]}``.
 
     Phenomena are ``anaphora``, ``anaphora, semi-correct`` (the right translation agrees with a
     wrong antecedent), and ``lexical choice`` with its type; both sets also have a total. Pairs of
@@ -255,40 +237,7 @@ def read_discevalmt(path: AnyPath, options: ReadOptions) -> list[Item]:
     of the pair, or where there is none, that of the first pronoun that differs from the wrong
     translation.
     """
-    plain = str(path).removesuffix(".gz")
-    if plain.endswith(_CURRENT):
-        return _pairs_of_lines(Path(plain[: -len(_CURRENT[0])]))
     return [item for entry in read_entries(path) for item in _block(entry)]
-
-
-def _pairs_of_lines(prefix: Path) -> list[Item]:
-    """The pairs of the text files ``PREFIX.current.en``, .. of a set."""
-    if prefix.name not in _TEXTS:
-        raise GtransError(
-            f"{prefix}{_CURRENT[0]}: must be named {' or '.join(_TEXTS)}{_CURRENT[0]}."
-        )
-    name, size = _TEXTS[prefix.name]
-    parts = [(part, lang) for lang in ("en", "fr") for part in ("prev", "current")]
-    files = [resolve(f"{prefix}.{part}", lang) for part, lang in parts]
-    lines = list(zip(*two_sides(*files), strict=True))
-    for number, line in enumerate(lines, start=1):
-        if not all(line):
-            raise GtransError(f"{files[line.index('')]}:{number}: is empty.")
-    items = []
-    for begin in range(0, len(lines), 2):
-        pair = lines[begin : begin + 2]
-        if len(pair) < 2 or pair[0][:2] != pair[1][:2]:
-            raise GtransError(
-                f"{files[1]}:{begin + 1}: must have the same sentences as the next line, the "
-                "source of the wrong translation."
-            )
-        block, place = divmod(begin // 2, size)
-        target, wrong = (sentences[2:] for sentences in pair)
-        cue = "target" if name == _ANAPHORA else "source/target"
-        items.append(
-            _pair(f"{block + 1}", place + 1, name, name, cue, pair[0][:2], target, wrong, {})
-        )
-    return items
 
 
 def _block(entry: Entry) -> list[Item]:
@@ -374,8 +323,7 @@ def read_large_pronoun(path: AnyPath, options: ReadOptions) -> list[Item]:
     * the JSON file with its documents (``--documents``), as of ContraPro; segments count from 0.
     * the extracted text, a folder or ``NAME.current.src``: ``NAME.current.src`` and ``.trg``, in
       which every right line is followed by a wrong one, and ``NAME.cN.context.src`` and ``.trg``
-      with N lines of context for each line. (Their script itself writes ``NAME.context.src`` and
-      ``.trg``.)
+      with N lines of context for each line.
 
     Phenomena are pairs of pronouns, ``they:elles``. In the text form they are taken from the
     first pronoun that differs, and the distance is unknown.
@@ -428,19 +376,13 @@ def _contexts(prefix: str, lines: int, wanted: int) -> list[list[tuple[str, str]
     found: list[list[tuple[str, str]]] = [[] for _ in range(lines)]
     for size in range(wanted, 0, -1):
         name = f"{prefix}.c{size}.context"
-        if size == wanted and not _exists(name) and _exists(f"{prefix}.context"):
-            name = f"{prefix}.context"
-        if size < wanted and not _exists(name):
+        if size < wanted and not any(Path(f"{name}.src{it}").exists() for it in ("", ".gz")):
             continue
         sides = contexts_of(name, _SIDES, lines, size)
         for number, context in enumerate(zip(*sides, strict=True)):
             if not found[number]:
                 found[number] = [pair for pair in zip(*context, strict=True) if all(pair)]
     return found
-
-
-def _exists(prefix: str) -> bool:
-    return any(Path(f"{prefix}.src{suffix}").exists() for suffix in ("", ".gz"))
 
 
 def _pronouns(right: str, wrong: str) -> str:

@@ -146,38 +146,6 @@ def test_totals_of_the_two_sets(tmp_path: Path) -> None:
         assert counts == dict(zip(("anaphora", "lexical choice"), whole, strict=True))
 
 
-def test_the_text_form(tmp_path: Path) -> None:
-    """Two lines for each pair, as the script of the authors writes them."""
-    for name, lines in {
-        "prev.en": ["The house."] * 4,
-        "current.en": ["It is new."] * 4,
-        "prev.fr": ["La maison.", "La maison.", "Le bureau.", "Le bureau."],
-        "current.fr": ["Elle est neuve.", "Il est neuf.", "Il est neuf.", "Elle est neuve."],
-    }.items():
-        for stem in ("anaphora", "lexical_choice"):
-            (tmp_path / f"{stem}.{name}").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    first, second = read_items(tmp_path / "anaphora.current.en", "discevalmt")
-    assert first == Item(
-        id="1.1",
-        phenomenon="anaphora",
-        distance=1,
-        cue="target",
-        source=("The house.", "It is new."),
-        target=("La maison.", "Elle est neuve."),
-        contrastive=(("La maison.", "Il est neuf."),),
-        groups={"set": "anaphora", "form": "f.sg."},
-        block="anaphora 1",
-    )
-    assert (second.target, second.groups["form"]) == (("Le bureau.", "Il est neuf."), "m.sg.")
-    (choice, _) = read_items(tmp_path / "lexical_choice.current.fr", "discevalmt")
-    assert (choice.phenomenon, choice.block) == ("lexical choice", "lexical choice 1")
-    (tmp_path / "anaphora.prev.en").write_text("The house.\nA.\nA.\nA.\n", encoding="utf-8")
-    with pytest.raises(GtransError, match="current.en:1: must have the same sentences as the next"):
-        read_items(tmp_path / "anaphora.current.en", "discevalmt")
-    with pytest.raises(GtransError, match="must be named anaphora or lexical_choice.current.en"):
-        read_items(tmp_path / "other.current.en", "discevalmt")
-
-
 # --- ContraCAT -----------------------------------------------------------------------------------
 
 RAIN = (("The dog ate it.", "It rained."), ("Der Hund fraß es.", "{} regnete."), "n")
@@ -326,9 +294,6 @@ def test_the_extracted_text(tmp_path: Path) -> None:
     assert read_items(tmp_path, "large-pronoun", ReadOptions(None, 2)) == [first, second]
     alone = read_items(path, "large-pronoun", ReadOptions(None, 0))[0]
     assert alone.source == ("It runs.",)
-    for side in ("src", "trg"):  # the context file of their script
-        (tmp_path / f"Set.c2.context.{side}").rename(tmp_path / f"Set.context.{side}")
-    assert read_items(path, "large-pronoun")[0].source == ("B.", "It runs.")
 
 
 def test_contexts_of_the_extracted_text_are_as_long_as_those_of_the_json(tmp_path: Path) -> None:
@@ -375,8 +340,6 @@ MISTAKES: dict[str, tuple[str, list[tuple[dict[str, str], str]]]] = {
         ({f"{RAIN_FOLDER}/de.txt": "a <SEP> Er.\n" * 3}, "must differ in er, sie"),
         ({"templates/3_gender_step/big/genders.txt": "f\nf\nf\nfm\nfm\nfm\n"},
          "genders.txt:4: has 'fm', but line 1 has 'f';"),
-        ({"templates/x/en.txt": "a\n", "templates/x/de.txt": "b\n"},
-         "x: has en.txt and de.txt but no genders.txt"),
     ]),
     "discourse-zhen": ("suite", [
         ({"suite/pron.zh": "一。 _eos \n二。\n"}, "pron.zh:1: has a sentence that is empty."),
