@@ -256,28 +256,6 @@ class MemoryPass:
     flow: MemoryFlow
     plan: MemoryPlan
 
-    def repeatable(self, run: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-        """``run``, which reads and writes the flow, for calls that all find it as it is now.
-
-        Only the first call writes to it.
-        """
-        earlier = dict(self.flow.earlier)
-        called: list[bool] = []
-
-        def repeated(x: Tensor) -> Tensor:
-            flow = self.flow
-            self.flow = own = replace(flow, leaving={}, earlier=dict(earlier))
-            try:
-                return run(x)
-            finally:
-                self.flow = flow
-                if not called:
-                    called.append(True)
-                    flow.leaving.update(own.leaving)
-                    flow.earlier.update(own.earlier)
-
-        return repeated
-
 
 class RecurrentMemory(ResidualLayer):
     """The memory of one layer: initial vectors, update attention, output attention.

@@ -16,7 +16,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from gtrans.modules.attention import DocumentAttention
 from gtrans.modules.context_attention import ContextAttention, PackedContext
@@ -142,9 +141,6 @@ class TransformerLayer(ResidualLayer):
     """A layer of the encoder or decoder, with the parts that a model may switch on.
 
     Attributes:
-        checkpoints: in training keep only what the layer reads, and compute the rest again for the
-            gradient, with the same dropout (Chen et al. 2016, "Training Deep Nets with Sublinear
-            Memory Cost").
         context_attn: attention to a context, or None.
         memory: its :class:`~gtrans.modules.memory.RecurrentMemory`, which is a layer itself, or
             None.
@@ -158,19 +154,8 @@ class TransformerLayer(ResidualLayer):
         super().__init__(spec)
         self.context_attn = None
         self.memory = None
-        self.checkpoints = False
         self.self_attn = spec.attention(attention)
         self.self_attn_layer_norm = spec.norm()
-
-    def _computed(self, run: Callable[[Tensor], Tensor], x: Tensor, around: Surroundings) -> Tensor:
-        """``run(x)``, in training perhaps once more for the gradient; all are ``(tokens, dim)``."""
-        if not (self.checkpoints and self.training and torch.is_grad_enabled()):
-            return run(x)
-        if self.memory is not None and around.memory is not None:
-            run = around.memory.repeatable(run)
-        # What is random depends on the device of the arguments: `x` must be one.
-        output: Tensor = checkpoint(run, x, use_reentrant=False)
-        return output
 
     def _attend_to_self(self, x: Tensor, around: Surroundings, beside: bool) -> Tensor:
         """Self-attention, the context behind it and the memory: ``(tokens, dim)``.
@@ -222,11 +207,7 @@ class EncoderLayer(TransformerLayer):
 
     def forward(self, x: Tensor, around: Surroundings) -> Tensor:
         """Packed states ``(tokens, dim) -> (tokens, dim)``."""
-
-        def run(x: Tensor) -> Tensor:
-            return self._feed_forward(self._attend_to_self(x, around, beside=True))
-
-        return self._computed(run, x, around)
+        return self._feed_forward(self._attend_to_self(x, around, beside=True))
 
 
 class DecoderLayer(TransformerLayer):
@@ -259,13 +240,9 @@ class DecoderLayer(TransformerLayer):
             own = self.encoder_attn(h, encoded, around.cross, around.order, around.source_order)
             return self._with_context(h, own, around)
 
-        def run(x: Tensor) -> Tensor:
-            x = self._first_feed_forward(self._attend_to_self(x, around, beside=False))
-            return self._feed_forward(
-                self._residual(x, self.encoder_attn_layer_norm, attend_to_source)
-            )
-
-        return self._computed(run, x, around)
+        x = self._first_feed_forward(self._attend_to_self(x, around, beside=False))
+        x = self._residual(x, self.encoder_attn_layer_norm, attend_to_source)
+        return self._feed_forward(x)
 
     def step(self, x: Tensor, state: DecodeState, layer: int, order: Tensor | None) -> Tensor:
         """One new token of every hypothesis: ``(hypotheses, dim) -> (hypotheses, dim)``.

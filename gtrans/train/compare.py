@@ -42,7 +42,7 @@ _FREE = {
     "num_batch_buckets load_alignments valid_subset eval_bleu eval_bleu_print_samples "
     f"patience_unit save_without_validation source_lang target_lang {_TRANSLATED} "
     f"{' '.join(UNIT_FIELDS)}",
-    "model": "init_xlmr checkpoint_activations",
+    "model": "init_xlmr",
     "criterion": "softmax_rows report_accuracy",  # neither changes what is learned
     "optimizer": "tpu",
     "lr_scheduler": "",

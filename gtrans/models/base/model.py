@@ -32,7 +32,7 @@ from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.embedding import word_table
 from gtrans.modules.group_attention import DocumentLayout, Entries, on_host, to_device
 from gtrans.modules.memory import MemoryFlow, MemorySpec
-from gtrans.modules.transformer import LayerSpec, TransformerLayer
+from gtrans.modules.transformer import LayerSpec
 from gtrans.train.begin import Plan, begin
 
 Model = TypeVar("Model", bound="DocumentModel")
@@ -218,9 +218,6 @@ class DocumentModel(FairseqEncoderDecoderModel):
         )
         model.add_parts(cfg)
         model.use_backend(str(cfg.attention_backend))
-        for module in model.modules():
-            if isinstance(module, TransformerLayer):
-                module.checkpoints = bool(cfg.checkpoint_activations)
         return model
 
     @classmethod
