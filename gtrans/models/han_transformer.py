@@ -18,7 +18,7 @@ sentence after sentence. Fused groups of the decoder attend to their own states,
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 import torch
@@ -65,11 +65,6 @@ class HanTransformerConfig(TransformerConfig):
 
     han_side: ChoiceEnum(list(SIDES)) = option(  # type: ignore[valid-type]
         "both", "side whose states attend to the sentences before"
-    )
-    han_gate_bias: Optional[float] = option(
-        None,
-        "gates begin at sigmoid(BIAS) on the sentence's own side whatever the input, so that a "
-        "large value starts as the sentence model (default: random gates)",
     )
 
 
@@ -298,7 +293,7 @@ class HanTransformer(SentenceTransformer):
         self.history_size = int(cfg.context_before)
         for side, stack in (("encoder", self.encoder), ("decoder", self.decoder)):
             if cfg.han_side in ("both", side):
-                stack.han = HierarchicalAttention(self.layer_spec(cfg, side), cfg.han_gate_bias)
+                stack.han = HierarchicalAttention(self.layer_spec(cfg, side))
 
     @property
     def shares_prefixes(self) -> bool:

@@ -26,7 +26,7 @@ from gtrans.errors import GtransError
 from gtrans.models.base.model import DocumentModel, SentenceTransformer
 from gtrans.models.base.options import TransformerConfig, sizes
 from gtrans.models.base.presets import register_system
-from gtrans.modules.memory import OUTPUTS, SLOTS, MemorySpec, RecurrentMemory
+from gtrans.modules.memory import OUTPUTS, MemorySpec, RecurrentMemory
 
 _SIDES = ("encoder", "decoder")
 
@@ -47,9 +47,6 @@ class MemoryConfig:
         1,
         "how many sentences (in streams of instances: instances) back a sentence's gradient "
         "reaches (-1: to the beginning of the window, which is faster)",
-    )
-    memory_slots: ChoiceEnum(list(SLOTS)) = option(  # type: ignore[valid-type]
-        "sinusoidal", "embedding that distinguishes the memory vectors (Eq 4)"
     )
     memory_output: ChoiceEnum(list(OUTPUTS)) = option(  # type: ignore[valid-type]
         "residual",
@@ -83,7 +80,6 @@ def add_memories(model: DocumentModel, cfg: Any) -> None:
     model.memory_spec = MemorySpec(
         size=cfg.memory_size,
         bptt=cfg.memory_bptt,
-        slots=str(cfg.memory_slots),
         output=str(cfg.memory_output),
         steps=model.stream_of,
     )

@@ -82,16 +82,16 @@ def sentences_before(
 
 
 class HierarchicalAttention(ResidualLayer):
-    """Hierarchical attention on one side; with ``gate_bias`` the gate begins at its sigmoid."""
+    """Hierarchical attention on one side."""
 
-    def __init__(self, spec: LayerSpec, gate_bias: float | None = None) -> None:
+    def __init__(self, spec: LayerSpec) -> None:
         # What attention gives is normalised whatever the layers of the model do.
         super().__init__(replace(spec, pre_norm=False))
         self.word_query = Linear(spec.dim, spec.dim)
         self.sentence_query = Linear(spec.dim, spec.dim)
         self.word_attn = MultiheadAttention(spec.dim, spec.heads, spec.attention_dropout)
         self.sentence_attn = MultiheadAttention(spec.dim, spec.heads, spec.attention_dropout)
-        self.gate = Gate(spec.dim, gate_bias)
+        self.gate = Gate(spec.dim)
 
     def forward(self, h: Tensor, keys: Tensor, before: SentencesBefore) -> Tensor:
         """New states of the current sentences.

@@ -47,7 +47,6 @@ from gtrans.modules.group_attention import (
 from gtrans.modules.linear import dropout
 from gtrans.modules.transformer import LayerSpec, ResidualLayer
 
-SLOTS = ("sinusoidal", "learned")
 OUTPUTS = ("residual", "added", "printed")
 
 
@@ -58,14 +57,12 @@ class MemorySpec:
     Attributes:
         size: memory vectors of a document (d_M).
         bptt: how many steps back a step's gradient reaches, at least 1; -1: to the first one.
-        slots: embedding that distinguishes the vectors, one of :data:`SLOTS`.
         output: how Eq 5 is computed, one of :data:`OUTPUTS`.
         steps: what writes and reads at once, one of :data:`gtrans.modules.STEPS`.
     """
 
     size: int
     bptt: int = 1
-    slots: str = "sinusoidal"
     output: str = OUTPUTS[0]
     steps: str = STEPS[0]
 
@@ -244,7 +241,7 @@ def memory_plan(
     }
 
 
-@dataclass
+@dataclass(frozen=True)
 class MemoryPass:
     """One pass over a batch by the memories of one side.
 
@@ -255,6 +252,11 @@ class MemoryPass:
 
     flow: MemoryFlow
     plan: MemoryPlan
+
+    @classmethod
+    def of(cls, flow: MemoryFlow | None, entries: Entries | None) -> MemoryPass | None:
+        """The pass of a side with these entries of :func:`memory_plan`; None if it has none."""
+        return None if flow is None or entries is None else cls(flow, MemoryPlan.of(entries))
 
 
 class RecurrentMemory(ResidualLayer):
@@ -271,11 +273,6 @@ class RecurrentMemory(ResidualLayer):
         self.number = number
         self.pre_norm = spec.pre_norm
         self.initial = nn.Parameter(torch.randn(memory.size, spec.dim))
-        self.slots = (
-            nn.Parameter(torch.randn(memory.size, spec.dim) * spec.dim**-0.5)
-            if memory.slots == "learned"
-            else None
-        )
         self.sinusoid = SinusoidalPositions(spec.dim, memory.size + OFFSET)
         self.update_attn = MultiheadAttention(spec.dim, spec.heads, spec.attention_dropout)
         self.update_attn_layer_norm = nn.LayerNorm(spec.dim)
@@ -383,8 +380,6 @@ class RecurrentMemory(ResidualLayer):
         return self._feed_forward(updated).view(shape)
 
     def _slot_signal(self) -> Tensor:
-        if self.slots is not None:
-            return self.slots
         numbers = torch.arange(self.memory.size, device=self.initial.device)
         signal: Tensor = self.sinusoid(numbers, self.memory.size)
         return signal.to(self.initial)

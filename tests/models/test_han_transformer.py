@@ -104,7 +104,10 @@ def test_windows_without_their_context_are_sentences(prepared_with_bert: Path):
 
 
 def test_a_closed_gate_is_the_sentence_transformer(prepared_with_bert: Path):
-    built = build(WINDOWS, prepared_with_bert, han_gate_bias=40.0)
+    built = build(WINDOWS, prepared_with_bert)
+    for stack in (built.model.encoder, built.model.decoder):
+        nn.init.zeros_(stack.han.gate.proj.weight)
+        nn.init.constant_(stack.han.gate.proj.bias, 40.0)
     plain = build(Case("han_transformer_tiny", "sentence"), prepared_with_bert)
     missing = built.model.load_state_dict(plain.model.state_dict(), strict=False)
     assert set(missing.missing_keys) == {

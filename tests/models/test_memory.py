@@ -66,7 +66,7 @@ def as_written(memory: RecurrentMemory, sentences: list[Tensor]) -> list[Tensor]
         if number:
             before = sentences[number - 1]
             place = memory.sinusoid(torch.arange(len(m)))
-            m = m + (place if memory.slots is None else memory.slots)
+            m = m + place
             m = memory.update_attn_layer_norm(m + attend(memory.update_attn, m, before))
             m = memory.final_layer_norm(m + memory.fc2(memory.fc1(m).relu()))
         read = attend(memory.output_attn, h, m)
@@ -78,7 +78,7 @@ def as_written(memory: RecurrentMemory, sentences: list[Tensor]) -> list[Tensor]
 lengths = st.lists(st.integers(1, 5), min_size=1, max_size=4)
 
 
-@pytest.mark.parametrize("options", [{}, {"output": "printed", "slots": "learned"}])
+@pytest.mark.parametrize("options", [{}, {"output": "printed"}])
 @given(st.lists(lengths, min_size=1, max_size=3), st.integers(1, 3))
 def test_all_sentences_at_once_are_one_after_the_other(options, documents, size):
     torch.manual_seed(3)
