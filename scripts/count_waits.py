@@ -87,7 +87,7 @@ def count(device: measuring.Device, backend: str) -> dict[str, Any]:
     batch = document_batches(documents_of(_WORDS, 1, dictionary), dictionary, 1)[0]
     source = batch["net_input"]["src_tokens"]
     # As a data worker makes it, with the plan.
-    batch["net_input"]["plan"] = model.plan_batch(model.plan_needs, batch["net_input"])
+    batch["net_input"]["plan"] = model.planner(batch["net_input"])
     model, batch = place(model, device), place(batch, device)
     criterion = ChunkedCrossEntropy(
         SimpleNamespace(target_dictionary=dictionary), label_smoothing=0.1

@@ -52,7 +52,7 @@ def check_ranges(cfg: Any, options: type) -> None:
 
 def option_again(options: type, name: str, default: Any) -> Any:
     """The field ``name`` of a class of options, for a subclass in which its default is another."""
-    return option(default, options.__dataclass_fields__[name].metadata["help"])  # type: ignore[attr-defined]
+    return field(default=default, metadata=options.__dataclass_fields__[name].metadata)  # type: ignore[attr-defined]
 
 
 def at_least(least: int, **values: int | None) -> None:

@@ -22,7 +22,7 @@ encoder (``--context-layers`` above 0), which reads the embedded words of the co
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Optional
 
 import torch
@@ -37,11 +37,10 @@ from gtrans.models.base.encoder import Encoder, EncoderOutput
 from gtrans.models.base.model import BERT_FEATURES, DocumentModel
 from gtrans.models.base.options import UnitTransformerConfig, sizes
 from gtrans.models.base.planning import (
-    BatchPlan,
-    Needs,
+    Planner,
     chosen_index,
-    entries_of,
     joined,
+    plan_of,
     self_plans,
     taken,
 )
@@ -54,7 +53,7 @@ from gtrans.modules.context_attention import (
     ContextAttention,
     PackedContext,
 )
-from gtrans.modules.group_attention import DocumentLayout, Entries
+from gtrans.modules.group_attention import BatchPlan, DocumentLayout, Entries
 from gtrans.modules.linear import Linear
 from gtrans.modules.transformer import EncoderLayer, LayerSpec, Surroundings
 
@@ -148,10 +147,50 @@ class ContextEncoder(nn.Module):
         return x if self.layer_norm is None else self.layer_norm(x)
 
 
+class ContextPlanner(Planner):
+    """Plans of windows whose current sentence alone goes into the encoder."""
+
+    def of_source(self, source: Mapping[str, Tensor]) -> Entries:
+        """The plan of windows, or of sentences if there is no ``current``.
+
+        For windows there are ``current (batch, length)``, the tokens of the sentences to translate
+        (:func:`gtrans.models.base.planning.chosen_index`), and ``neighbours``, those of the others
+        if they are read as words; with a context its layout and plans ``context``, and
+        ``context_lengths (batch,)``.
+        """
+        tokens, reads = source["src_tokens"], self.further["reads"]
+        is_neighbour, sentences = torch.zeros_like(tokens, dtype=torch.bool), tokens
+        further: dict[str, Any] = {}
+        if "current" in source:
+            window = self.source_layout(tokens)
+            is_current = window.sentence.eq(source["current"][window.row])
+            in_window = window.pad(is_current.long()).bool()
+            is_neighbour = tokens.ne(self.pad) & ~in_window
+            further["current"] = chosen_index(in_window)
+            sentences = taken(tokens, further["current"], self.pad)
+        layout = None
+        if reads == "words":
+            # Room for `</s>` in rows without neighbours.
+            neighbours = F.pad(chosen_index(is_neighbour), (0, 1), value=-1)
+            further["neighbours"] = neighbours[:, : max(neighbours.size(1) - 1, 1)]
+            words = neighbours_of(tokens, further["neighbours"], self.pad, self.eos)
+            layout = DocumentLayout.of_source(words, self.pad, self.eos)
+        elif reads == "bert" and "context_lengths" in source:
+            layout = DocumentLayout.of_rows(source["context_lengths"])
+        sentence_layout = self.source_layout(sentences)
+        if layout is None:
+            return joined(self.of_rows(sentence_layout), plan_of({}, {}, **further))
+        lengths = further["context_lengths"] = layout.document_lengths
+        attention = {"context": self_plans(layout, ("global",), self.shapes)}
+        rows = self.of_rows(sentence_layout, lengths)
+        return joined(rows, plan_of({"context": layout}, attention, **further))
+
+
 @register_system("bert_context_transformer", BertContextConfig, PRESETS)
 class BertContextTransformer(DocumentModel):
     """BERT-context Transformer: a frozen BERT, or a trained encoder, reads the context."""
 
+    planner_type = ContextPlanner
     units = ("window", "sentence")
     context_sides: ClassVar[tuple[str, ...]] = ("source",)
 
@@ -210,7 +249,7 @@ class BertContextTransformer(DocumentModel):
                 padding, and ``context_lengths (batch,)``, how many of them each row has.
         """
         src_tokens: Tensor = source["src_tokens"]
-        plan: BatchPlan = source.get("plan") or self.planned(source)
+        plan: BatchPlan = source.get("plan") or self.encoder.planned(source)
         context, lengths = None, plan.further.get("context_lengths")
         if lengths is not None:
             context = PackedContext(self._context_states(source, plan), lengths)
@@ -232,51 +271,12 @@ class BertContextTransformer(DocumentModel):
             states = self.context_encoder(states, Surroundings(plan.attention["context"], {}))
         return states
 
-    @property
-    def plan_needs(self) -> dict[str, Needs]:
+    def new_planner(self, **further: Any) -> Planner:
         """As in the base class, with what is read of the context (``reads``)."""
-        needs = super().plan_needs
-        reads = "bert" if self.whitening is not None else None
-        further = {"reads": "words" if self.context_input == "words" else reads}
-        return {**needs, "encoder": replace(needs["encoder"], further=further)}
-
-    @classmethod
-    def plan_source(cls, needs: Needs, source: Mapping[str, Tensor]) -> Entries:
-        """The plan of windows, or of sentences if there is no ``current``.
-
-        For windows there are ``current (batch, length)``, the tokens of the sentences to translate
-        (:func:`gtrans.models.base.planning.chosen_index`), and ``neighbours``, those of the others
-        if they are read as words; with a context its layout and plans ``context``, and
-        ``context_lengths (batch,)``.
-        """
-        tokens, pad, eos, reads = source["src_tokens"], needs.pad, needs.eos, needs.further["reads"]
-        is_neighbour, sentences = torch.zeros_like(tokens, dtype=torch.bool), tokens
-        further: dict[str, Any] = {}
-        if "current" in source:
-            window = cls.encoder_type.layout_of(needs, tokens)
-            is_current = window.sentence.eq(source["current"][window.row])
-            in_window = window.pad(is_current.long()).bool()
-            is_neighbour = tokens.ne(pad) & ~in_window
-            further["current"] = chosen_index(in_window)
-            sentences = taken(tokens, further["current"], pad)
-        layout = None
-        if reads == "words":
-            # Room for `</s>` in rows without neighbours.
-            neighbours = F.pad(chosen_index(is_neighbour), (0, 1), value=-1)
-            further["neighbours"] = neighbours[:, : max(neighbours.size(1) - 1, 1)]
-            words = neighbours_of(tokens, further["neighbours"], pad, eos)
-            layout = DocumentLayout.of_source(words, pad, eos)
-        elif reads == "bert" and "context_lengths" in source:
-            layout = DocumentLayout.of_rows(source["context_lengths"])
-        lengths = None if layout is None else layout.document_lengths
-        plan = cls.encoder_type.plan_rows(
-            needs, cls.encoder_type.layout_of(needs, sentences), lengths
-        )
-        if layout is None or lengths is None:
-            return joined(plan, entries_of({}, {}, **further))
-        attention = {"context": self_plans(layout, ("global",), needs.shapes)}
-        further["context_lengths"] = lengths
-        return joined(plan, entries_of({"context": layout}, attention, **further))
+        reads = None
+        if self.whitening is not None or self.context_input == "words":
+            reads = self.context_input
+        return super().new_planner(reads=reads, **further)
 
 
 def add_context_attention(model: DocumentModel, cfg: Any, width: int) -> None:

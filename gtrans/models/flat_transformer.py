@@ -7,7 +7,7 @@ Translation", ACL 2020.
 Eq 2     ``[E(c); E(x)]``: a window of :mod:`gtrans.data.units`, embedded as words
 Eq 3     ``[S(c); S(x)]``: ``embed_segments``, row 0 for the context, row 1 for the sentence
 Eq 4     bottom blocks over context and sentence: ``encoder.layers[:bottom_layers]``
-Eq 5     ``h1[s:t]``: ``kept`` of :meth:`FlatTransformerEncoder.plan` the tokens of the sentence;
+Eq 5     ``h1[s:t]``: ``kept`` of :class:`FlatPlanner` the tokens of the sentence;
          the top blocks and the decoder see no others; fused groups of the bottom blocks
          are cut down to them, too
 §3.2     sizes, one sentence before and one after: ``PRESETS``, ``context_size``
@@ -21,7 +21,7 @@ it is the sentence Transformer.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Optional
 
 import torch
@@ -35,17 +35,16 @@ from gtrans.models.base.encoder import Encoder, EncoderOutput, StackDesign
 from gtrans.models.base.model import DocumentModel
 from gtrans.models.base.options import UnitTransformerConfig, sizes
 from gtrans.models.base.planning import (
-    BatchPlan,
-    Needs,
+    Planner,
     chosen_index,
-    entries_of,
     joined,
+    plan_of,
     self_plans,
     taken,
 )
 from gtrans.models.base.presets import register_system
 from gtrans.modules.bert import CLS, SEP
-from gtrans.modules.group_attention import DocumentLayout, Entries
+from gtrans.modules.group_attention import BatchPlan, DocumentLayout, Entries
 from gtrans.modules.layer_fusion import run_layers
 from gtrans.modules.transformer import Surroundings
 
@@ -74,6 +73,33 @@ PRESETS = {
 }
 
 
+class FlatPlanner(Planner):
+    """Plans of windows; the encoder of a BERT reads no more than ``longest`` tokens of a row."""
+
+    def of_source(self, source: Mapping[str, Tensor]) -> Entries:
+        """The plan of windows, or of sentences if there is no ``current``.
+
+        For windows there are a layout and plans ``window``, ``is_current (window tokens,)``, 1 for
+        the tokens of the current sentences, else 0, and ``kept (sentence tokens,)``, their numbers
+        among those of the windows; for a BERT ``shortened`` (:func:`chosen_index`), what is read.
+        """
+        if "current" not in source:
+            return super().of_source(source)
+        tokens, current = source["src_tokens"], source["current"]
+        further: dict[str, Any] = {}
+        if "longest" in self.further:
+            marks = CLS, self.pad, SEP
+            index, current = bert_windows(tokens, current, self.further["longest"], marks)
+            tokens, further["shortened"] = taken(tokens, index, self.pad), index
+        window = self.source_layout(tokens)
+        is_current = window.sentence.eq(current[window.row])
+        lengths = torch.bincount(window.row[is_current], minlength=window.shape[0])
+        further.update(is_current=is_current.long(), kept=is_current.nonzero().squeeze(1))
+        plans = self_plans(window, self.kinds["encoder"], self.shapes)
+        sentence = self.of_rows(DocumentLayout.of_rows(lengths))
+        return joined(sentence, plan_of({"window": window}, {"window": plans}, **further))
+
+
 class FlatTransformerEncoder(Encoder):
     """The unified encoder.
 
@@ -95,27 +121,6 @@ class FlatTransformerEncoder(Encoder):
             # Words have this size after they are scaled.
             size = float(cfg.segment_size) * self.embed.scale
             nn.init.normal_(self.embed_segments.weight, std=size * dim**-0.5)
-
-    @classmethod
-    def plan(cls, needs: Needs, source: Mapping[str, Tensor]) -> Entries:
-        """The plan of windows, or of sentences if there is no ``current``.
-
-        For windows there are a layout and plans ``window``, ``is_current (window tokens,)``, 1 for
-        the tokens of the current sentences, else 0, and ``kept (sentence tokens,)``, their numbers
-        among those of the windows.
-        """
-        if "current" not in source:
-            return super().plan(needs, source)
-        window = cls.layout_of(needs, source["src_tokens"])
-        is_current = window.sentence.eq(source["current"][window.row])
-        lengths = torch.bincount(window.row[is_current], minlength=window.shape[0])
-        sentence = cls.plan_rows(needs, DocumentLayout.of_rows(lengths))
-        plans = self_plans(window, needs.kinds["encoder"], needs.shapes)
-        kept = is_current.nonzero().squeeze(1)
-        entries = entries_of(
-            {"window": window}, {"window": plans}, is_current=is_current.long(), kept=kept
-        )
-        return joined(sentence, entries)
 
     def read(
         self,
@@ -141,7 +146,9 @@ class FlatTransformerEncoder(Encoder):
         if self.embed_segments is not None:
             segments = self.embed_segments(plan.further["is_current"])
         x = self.embedded(src_tokens, window, segments)
-        order = self.embed.order(window.sentence, window.most_sentences, window.in_several)
+        order = None
+        if self.embed.by_sentence:
+            order = self.embed.order(window.sentence, window.most_sentences, window.in_several)
         in_window = Surroundings(plan.attention["window"], {}, order)
         in_sentence = Surroundings(plan.attention["encoder"], {})
         outputs: list[Tensor] = []
@@ -158,7 +165,7 @@ class FlatTransformerEncoder(Encoder):
         x = run_layers(self.fusion, self.used_layers, x, run, cut=cut)[0][0]
         if self.layer_norm is not None:
             x = self.layer_norm(x)
-        return EncoderOutput(x, plan.source, None, outputs)
+        return EncoderOutput(x, plan.layouts["source"], None, outputs)
 
 
 @register_system("flat_transformer", FlatTransformerConfig, PRESETS)
@@ -167,6 +174,7 @@ class FlatTransformer(DocumentModel):
 
     encoder: FlatTransformerEncoder
     encoder_type = FlatTransformerEncoder
+    planner_type = FlatPlanner
     units = ("window", "sentence")
     context_size = (1, 1)
     context_sides = ("source",)
@@ -213,32 +221,11 @@ class FlatBertEncoder(BertEncoder, FlatTransformerEncoder):
         super().__init__(cfg, dictionary, embed_tokens, design)
         self.one_segment = bool(cfg.no_segment_embedding)
 
-    @property
-    def plan_needs(self) -> Needs:
-        """As in the base class, with the most tokens of a row (``longest``)."""
-        learned: Any = self.embed_positions
-        return replace(super().plan_needs, further={"longest": learned.size})
-
-    @classmethod
-    def plan(cls, needs: Needs, source: Mapping[str, Tensor]) -> Entries:
-        """As in the base class, of shortened windows (``shortened``: :func:`chosen_index`)."""
-        if "current" not in source:
-            return super().plan(needs, source)
-        tokens, marks = source["src_tokens"], (CLS, needs.pad, SEP)
-        shortened, current = bert_windows(
-            tokens, source["current"], needs.further["longest"], marks
-        )
-        plan = super().plan(
-            needs, {"src_tokens": taken(tokens, shortened, needs.pad), "current": current}
-        )
-        plan["further"]["shortened"] = shortened
-        return plan
-
     def embedded(
-        self, src_tokens: Tensor, layout: DocumentLayout, segments: Tensor | None = None
+        self, tokens: Tensor, layout: DocumentLayout, segments: Tensor | None = None
     ) -> Tensor:
         """As in the base class; with ``--no-segment-embedding`` without ``segments``."""
-        return super().embedded(src_tokens, layout, None if self.one_segment else segments)
+        return super().embedded(tokens, layout, None if self.one_segment else segments)
 
 
 def bert_windows(
@@ -280,3 +267,8 @@ class FlatBert(BertSourceTransformer, FlatTransformer):
 
     encoder: FlatBertEncoder
     encoder_type = FlatBertEncoder
+
+    def new_planner(self, **further: Any) -> Planner:
+        """As in the base class, with what a BERT can read."""
+        learned: Any = self.encoder.embed_positions
+        return super().new_planner(longest=learned.size, **further)

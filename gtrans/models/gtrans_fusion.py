@@ -17,6 +17,7 @@ unit.
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Optional
 
@@ -148,7 +149,7 @@ class GtransFusion(DocumentModel):
             return design
         return replace(
             design,
-            fusion=lambda spec: _layer_fusion(cfg, side, spec.dim),
+            fusion=partial(_layer_fusion, cfg, side, design.spec.dim),
             transparent=int(cfg.encoder_layers or 0) if cfg.system == "ta" else 0,
         )
 

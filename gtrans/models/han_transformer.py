@@ -32,17 +32,12 @@ from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import Encoder, EncoderOutput, StackDesign
 from gtrans.models.base.model import SentenceTransformer
 from gtrans.models.base.options import TransformerConfig, sizes
-from gtrans.models.base.planning import (
-    BatchPlan,
-    Needs,
-    entries_of,
-    joined,
-    lengths_without_end,
-)
+from gtrans.models.base.planning import Planner, joined, lengths_without_end, plan_of
 from gtrans.models.base.presets import register_system
 from gtrans.modules.context_attention import PackedContext
 from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.group_attention import (
+    BatchPlan,
     DocumentLayout,
     Entries,
     Ints,
@@ -96,6 +91,30 @@ class History:
         return History(source, [sentence.chosen(documents) for sentence in self.target])
 
 
+class HanPlanner(Planner):
+    """Plans with the sentences before the last one of every row."""
+
+    def of_source(self, source: Mapping[str, Tensor]) -> Entries:
+        """As in the base class, with the layout of the ``rows`` that are read."""
+        layout = self.source_layout(source["src_tokens"])
+        encoded = layout
+        if not self.further["keeps_window"]:
+            last = layout.sentence_counts.cumsum(0) - 1
+            encoded = DocumentLayout.of_rows(layout.sentence_lengths[last])
+        before = in_window(layout, layout.sentence_lengths, self.shapes)
+        further: dict[str, Any] = {"current": current_tokens(layout), "encoder_before": before}
+        layouts = {"rows": layout, "source": encoded}
+        return joined(self.of_rows(layout), plan_of(layouts, {}, **further))
+
+    def further_of_target(self, layout: DocumentLayout, tokens: Tensor) -> dict[str, Any]:
+        """Of a decoder that attends to them the words of sentences, and who attends to which."""
+        if self.shares_prefixes:
+            return {}
+        words = lengths_without_end(layout, tokens, self.eos, layout.sentence_lengths)
+        before = in_window(layout, words, self.shapes)
+        return {"words": words, "current_words": current_tokens(layout), "decoder_before": before}
+
+
 class HanEncoder(Encoder):
     """The sentence Transformer's encoder with hierarchical attention on top.
 
@@ -142,36 +161,13 @@ class HanEncoder(Encoder):
             keys = torch.cat([keys[:0], *(sentence.states for sentence in memory.source)])
             lengths = [encoded.layout.document_lengths, *(past.lengths for past in memory.source)]
             known = on_host({str(number): length for number, length in enumerate(lengths)})
-            made = in_history([*known.values()], self.plan_needs.shapes)
+            made = in_history([*known.values()], self.planner.shapes)
             before = SentencesBefore.of(to_device(made, keys.device))
         refined = h if self.han is None else self.han(h, keys, before)
         if self.keeps_window or memory is not None:
             states = encoded.states.index_copy(0, current, refined)
             return replace(encoded, states=states)
-        return EncoderOutput(refined, plan.source, None, encoded.layers)
-
-    @property
-    def plan_needs(self) -> Needs:
-        """As in the base class, with ``keeps_window``."""
-        return replace(super().plan_needs, further={"keeps_window": self.keeps_window})
-
-    @classmethod
-    def plan(cls, needs: Needs, source: Mapping[str, Tensor]) -> Entries:
-        """As in the base class, with the layout of the ``rows`` that are read."""
-        layout = cls.layout_of(needs, source["src_tokens"])
-        encoded = layout
-        if not needs.further["keeps_window"]:
-            last = layout.sentence_counts.cumsum(0) - 1
-            encoded = DocumentLayout.of_rows(layout.sentence_lengths[last])
-        before = in_window(layout, layout.sentence_lengths, needs.shapes)
-        rows = cls.plan_rows(needs, layout)
-        return joined(
-            rows,
-            entries_of(
-                {"rows": layout, "source": encoded}, {},
-                current=current_tokens(layout), encoder_before=before,
-            ),
-        )  # fmt: skip
+        return EncoderOutput(refined, plan.layouts["source"], None, encoded.layers)
 
 
 class HanDecoder(Decoder):
@@ -201,33 +197,10 @@ class HanDecoder(Decoder):
         features, layout = super().states(prev_output_tokens, encoder_out, None, layers, plan)
         if self.han is None:
             return features, layout
-        before, current = (
-            SentencesBefore.of(plan.further["decoder_before"]),
-            plan.further["current_words"],
-        )
+        before = SentencesBefore.of(plan.further["decoder_before"])
+        current = plan.further["current_words"]
         refined = [self.han(h[current], h, before) for h in features]
         return features.index_copy(1, current, torch.stack(refined)), layout
-
-    @classmethod
-    def plan(
-        cls,
-        needs: Needs,
-        tokens: Tensor,
-        source: DocumentLayout,
-        context: Tensor | None = None,
-        source_of_row: Tensor | None = None,
-    ) -> Entries:
-        """As in the base class, with the sentences before the last one of every row."""
-        plan = super().plan(needs, tokens, source, context, source_of_row)
-        layout = DocumentLayout.of_entries(plan["layouts"]["target"])
-        if layout.whole is None:
-            words = lengths_without_end(layout, tokens, needs.eos, layout.sentence_lengths)
-            plan["further"].update(
-                words=words,
-                current_words=current_tokens(layout),
-                decoder_before=in_window(layout, words, needs.shapes),
-            )
-        return plan
 
     def by_themselves(
         self, prev_output_tokens: Tensor, encoder_out: EncoderOutput
@@ -266,6 +239,7 @@ class HanTransformer(SentenceTransformer):
     decoder: HanDecoder
     encoder_type = HanEncoder
     decoder_type = HanDecoder
+    planner_type = HanPlanner
     units = ("window", "sentence")
     context_sides = ("history", "source")
     context_size = (3, 0)
@@ -295,6 +269,10 @@ class HanTransformer(SentenceTransformer):
             if cfg.han_side in ("both", side):
                 stack.han = HierarchicalAttention(self.layer_spec(cfg, side))
 
+    def new_planner(self, **further: Any) -> Planner:
+        """As in the base class, with ``keeps_window``."""
+        return super().new_planner(keeps_window=self.encoder.keeps_window, **further)
+
     @property
     def shares_prefixes(self) -> bool:
         """Not where a translation attends to other sentences of its row."""
@@ -315,9 +293,10 @@ class HanTransformer(SentenceTransformer):
         if encoded is None:
             raise ValueError("the sentences have not been encoded with this memory")
         source = PackedContext(encoded.states, encoded.layout.document_lengths)
-        target = self.decoder.by_themselves(prev_output_tokens, encoded)
         memory.source = [source, *memory.source][: self.history_size]
-        memory.target = [target, *memory.target][: self.history_size]
+        if self.decoder.han is not None:
+            target = self.decoder.by_themselves(prev_output_tokens, encoded)
+            memory.target = [target, *memory.target][: self.history_size]
 
 
 def current_tokens(layout: DocumentLayout) -> Tensor:

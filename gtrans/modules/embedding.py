@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from gtrans.errors import GtransError
-from gtrans.modules.group_attention import DocumentLayout, to_device
+from gtrans.modules.group_attention import to_device
 from gtrans.modules.linear import dropout
 
 # fairseq's padding_idx + 1.
@@ -132,14 +132,8 @@ class Embedder(nn.Module):
         self.has_groups = has_groups
         self.sinusoid = SinusoidalPositions(dim)
 
-    def positions(self, layout: DocumentLayout) -> tuple[Tensor, int]:
-        """``(tokens,)`` the position of each packed token, and a number above all of them."""
-        if self.by_sentence:
-            return layout.position_in_sentence, layout.longest_sentence
-        return layout.position, layout.longest
-
-    def order(self, sentence: Tensor, end: int, several: Tensor) -> Tensor | None:
-        """``(tokens, dim)`` embedded sentence numbers; None if positions do not restart.
+    def order(self, sentence: Tensor, end: int, several: Tensor) -> Tensor:
+        """``(tokens, dim)`` embedded sentence numbers, for where positions restart.
 
         Args:
             sentence: ``(tokens,)`` the number of each token's sentence.
@@ -149,8 +143,6 @@ class Embedder(nn.Module):
                 the sentence model the embedding is then zero, so that a sentence alone is what it
                 is for the sentence model.
         """
-        if not self.by_sentence:
-            return None
         order: Tensor = self.sinusoid(sentence, end)
         return order if self.has_groups else order * several[:, None]
 

@@ -164,6 +164,10 @@ class DocumentLayout:
         """The layout as a part of a plan."""
         return {**vars(self), "whole": self.whole and self.whole.entries()}
 
+    def to(self, device: torch.device) -> DocumentLayout:
+        """The same layout on a device."""
+        return DocumentLayout.of_entries(to_device(self.entries(), device))
+
     def on_host(self) -> DocumentLayout:
         """The same layout on the host, which waits once."""
         tensors = {name: x for name, x in vars(self).items() if isinstance(x, Tensor)}
@@ -176,17 +180,9 @@ class DocumentLayout:
 
         Args:
             instances: see :attr:`instances`; None: rows stay as they are.
-
-        Raises:
-            ValueError: a row has another number of sentences.
         """
         if instances is None:
             return self
-        if not torch.equal(instances.sum(1), self.sentence_counts):
-            raise ValueError(
-                f"instances of {instances.sum(1).tolist()} sentences in rows of "
-                f"{self.sentence_counts.tolist()}"
-            )
         counts = instances[instances > 0].numpy()
         sizes = self.sentence_lengths.numpy()
         first = counts.cumsum() - counts
@@ -506,6 +502,33 @@ class AttentionPlan:
         columns = [bucket.segments * bucket.key for bucket in self.buckets]
         # Split, not sliced: the gradient of every slice would be a tensor of full size.
         return [torch.split(queries, rows), *(torch.split(x, columns) for x in keys)]
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """The plan of a batch (:mod:`gtrans.models.base.planning`) on the device of the model.
+
+    Attributes:
+        layouts: ``source``, that of the encoder's output, and ``target``; others by system.
+        attention: for ``encoder``, ``decoder`` and ``cross`` the plans by kind of attention.
+        memory: for ``encoder`` and ``decoder`` the entries of the plan of their memories.
+        further: index tensors of a system.
+    """
+
+    layouts: Mapping[str, DocumentLayout]
+    attention: Mapping[str, Mapping[str, AttentionPlan]]
+    memory: Mapping[str, Entries]
+    further: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, entries: Mapping[str, Any]) -> BatchPlan:
+        """The plan in ``net_input``."""
+        layouts = {name: DocumentLayout.of_entries(e) for name, e in entries["layouts"].items()}
+        attention = {
+            side: {kind: AttentionPlan.of(e) for kind, e in plans.items()}
+            for side, plans in entries["attention"].items()
+        }
+        return cls(layouts, attention, entries["memory"], entries["further"])
 
 
 def attention_plan(

@@ -97,7 +97,7 @@ class Updates:
         """The batch as a data worker gives it."""
         if not self.ours:
             return batch
-        plan = self.model.plan_batch(self.model.plan_needs, batch["net_input"])
+        plan = self.model.planner(batch["net_input"])
         return {**batch, "net_input": {**batch["net_input"], "plan": plan}}
 
     def passes(self, batch: Batch) -> int:

@@ -15,7 +15,6 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from types import FrameType, SimpleNamespace
 from typing import Any
@@ -108,7 +107,7 @@ def main() -> None:
     )
     criterion = ChunkedCrossEntropy(target, label_smoothing=0.1)
     stock_criterion = LabelSmoothedCrossEntropyCriterion(target, False, 0.1)
-    dataset.plan_batch = partial(type(model).plan_batch, model.plan_needs)
+    dataset.plan_batch = model.planner
     batch = dataset.collater([dataset[0], dataset[1]])
     sentences = sentence_batches(documents, dictionary, 500)[0]
     source, written = batch["net_input"]["src_tokens"][:1], batch["target"].size(1)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import pickle
 from argparse import Namespace
 from collections.abc import Callable, Container
-from functools import partial
 from typing import Any
 
 import pytest
@@ -38,8 +37,7 @@ def tried(always: Container[str]) -> list[Any]:
 def with_plan(built: Built) -> dict[str, Any]:
     """A batch as a data worker makes it, on its way to the device."""
     batch = batch_of(built)
-    plan_batch = partial(type(built.model).plan_batch, built.model.plan_needs)
-    plan = pickle.loads(pickle.dumps(plan_batch))(batch["net_input"])
+    plan = pickle.loads(pickle.dumps(built.model.planner))(batch["net_input"])
     plan = utils.apply_to_sample(torch.clone, plan)  # as fairseq moves it to the device
     batch["net_input"] = built.task.complete_input(batch["net_input"]) | {"plan": plan}
     return batch

@@ -23,6 +23,7 @@ from gtrans.models.base.options import UnitTransformerConfig
 from gtrans.modules.bert import BertWeights
 from gtrans.modules.embedding import LearnedPositions
 from gtrans.modules.group_attention import DocumentLayout
+from gtrans.modules.transformer import LayerSpec
 
 
 @dataclass
@@ -50,21 +51,19 @@ class BertEncoder(Encoder):
         with open_dict(bert_cfg):
             bert_cfg.no_scale_embedding = True
             bert_cfg.learned_positions = bert_cfg.layernorm_embedding = False
-        eps = float(cfg.bert_norm_eps)
-        spec = replace(design.spec, activation="gelu", pre_norm=False, norm_eps=eps)
-        super().__init__(bert_cfg, dictionary, embed_tokens, replace(design, spec=spec))
+        super().__init__(bert_cfg, dictionary, embed_tokens, design)
         dim = embed_tokens.embedding_dim
         self.embed_positions = LearnedPositions(dim, int(cfg.bert_positions), offset=0)
-        self.layernorm_embedding = nn.LayerNorm(dim, eps)
+        self.layernorm_embedding = nn.LayerNorm(dim, float(cfg.bert_norm_eps))
         self.embed_segments = nn.Embedding(2, dim)
 
     def embedded(
-        self, src_tokens: Tensor, layout: DocumentLayout, segments: Tensor | None = None
+        self, tokens: Tensor, layout: DocumentLayout, segments: Tensor | None = None
     ) -> Tensor:
         """As in the base class; without ``segments`` all tokens have token type 0."""
         if segments is None and self.embed_segments is not None:
             segments = self.embed_segments.weight[0]
-        return super().embedded(src_tokens, layout, segments)
+        return super().embedded(tokens, layout, segments)
 
     @torch.no_grad()
     def start_from(self, bert: BertWeights) -> set[str]:
@@ -104,6 +103,15 @@ class BertSourceTransformer(DocumentModel):
     def bert_use(cls, cfg: Any) -> str | None:
         """The source in BERT's word pieces."""
         return BERT_PIECES
+
+    @classmethod
+    def layer_spec(cls, cfg: Any, side: str) -> LayerSpec:
+        """Those of the encoder are BERT's layers."""
+        spec = super().layer_spec(cfg, side)
+        if side == "decoder":
+            return spec
+        eps = float(cfg.bert_norm_eps)
+        return replace(spec, activation="gelu", pre_norm=False, norm_eps=eps)
 
     def start_from_bert(self, bert: BertWeights) -> set[str]:
         """See :meth:`gtrans.models.base.model.DocumentModel.start_from_bert`."""

@@ -12,26 +12,12 @@ from torch import Tensor, nn
 
 from gtrans.models.base.encoder import EncoderOutput, Stack, StackDesign
 from gtrans.models.base.options import StackConfig
-from gtrans.models.base.planning import (
-    BatchPlan,
-    Needs,
-    cross_plans,
-    entries_of,
-    lengths_without_end,
-    memory_plans,
-    self_plans,
-    source_documents,
-)
+from gtrans.models.base.planning import entries_of
 from gtrans.modules.attention import DocumentAttention, ProjectedKeys
 from gtrans.modules.chunked_loss import DecoderStates
 from gtrans.modules.context_attention import ContextAttention, PackedContext
 from gtrans.modules.decode_state import DecodeState, SharedSources, effective_kinds
-from gtrans.modules.group_attention import (
-    DocumentLayout,
-    Entries,
-    shared_prefixes,
-    to_device,
-)
+from gtrans.modules.group_attention import BatchPlan, DocumentLayout, to_device
 from gtrans.modules.layer_fusion import (
     DecoderGroupFusion,
     ProbabilityFusion,
@@ -40,7 +26,7 @@ from gtrans.modules.layer_fusion import (
     run_layers,
 )
 from gtrans.modules.linear import Linear
-from gtrans.modules.memory import MemoryFlow, RecurrentMemory
+from gtrans.modules.memory import MemoryFlow, MemoryPass, RecurrentMemory
 from gtrans.modules.transformer import DecoderLayer, Surroundings
 
 # Where fairseq's search keeps the state of ours.
@@ -189,13 +175,15 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         """
         if plan is None:
             plan = self.planned(prev_output_tokens, encoder_out)
-        layout = plan.target
-        x = self.embedding(layout.pack(prev_output_tokens), self.embed.positions(layout))
-        numbers = layout.sentence, encoder_out.layout.most_sentences
-        order = self.embed.order(*numbers, plan.further["in_several"])
+        layout = plan.layouts["target"]
+        x = self.embedded(prev_output_tokens, layout)
+        order = None
+        if self.embed.by_sentence:
+            most = encoder_out.layout.most_sentences
+            order = self.embed.order(layout.sentence, most, plan.further["in_several"])
         around = Surroundings(
             plan.attention["decoder"], plan.attention["cross"], order, encoder_out.order,
-            encoder_out.context, memory and plan.memory_pass("decoder", memory),
+            encoder_out.context, MemoryPass.of(memory, plan.memory.get("decoder")),
         )  # fmt: skip
         sources = self._sources(encoder_out)
         if layers is not None:
@@ -209,64 +197,16 @@ class Decoder(Stack, FairseqIncrementalDecoder):
 
         return self._run(x, run), layout
 
-    @property
-    def plan_needs(self) -> Needs:
-        """What :meth:`plan` must know of this decoder."""
-        return self.needs(decoder=self.self_kinds, cross=self.cross_kinds)
-
-    @classmethod
-    def plan(
-        cls,
-        needs: Needs,
-        tokens: Tensor,
-        source: DocumentLayout,
-        context: Tensor | None = None,
-        source_of_row: Tensor | None = None,
-    ) -> Entries:
-        """The plan of decoder input, on the host.
-
-        Args:
-            needs: of this decoder.
-            tokens: ``(rows, length)`` the decoder's input.
-            source: the layout of the encoder's output.
-            context: ``(sources,)`` tokens of the context of each source, or None.
-            source_of_row: ``(rows,)`` the source of each row; None: the same number.
-        """
-        instances = source.instances
-        if instances is not None and source_of_row is not None:
-            instances = instances[source_of_row]
-        layout = cls.layout_of(needs, tokens).divided(instances)
-        lengths = layout.sentence_lengths
-        if needs.memory_steps == "instances":
-            lengths = layout.document_lengths
-        memory = memory_plans(
-            needs, "decoder", layout, lengths_without_end(layout, tokens, needs.eos, lengths)
-        )
-        documents = source_documents(source, source_of_row)
-        several = source.sentence_counts.gt(1)
-        several = several if documents is None else several[torch.from_numpy(documents)]
-        if source_of_row is not None and needs.further.get("shares_prefixes"):
-            layout = shared_prefixes(layout, tokens, source_of_row)
-        rows = None if source_of_row is None else source_of_row.numpy()
-        shapes = needs.shapes
-        own = self_plans(layout, needs.kinds["decoder"], shapes, context, True, rows)
-        cross = cross_plans(source, layout, needs.kinds["cross"], shapes, documents)
-        attention = {"decoder": own, "cross": cross}
-        return entries_of({"target": layout}, attention, memory, in_several=several[layout.row])
-
-    @staticmethod
-    def layout_of(needs: Needs, tokens: Tensor) -> DocumentLayout:
-        """The sentence structure of ``tokens (rows, length)`` on the host."""
-        return DocumentLayout.of_target(tokens, needs.pad, needs.opening, needs.eos)
-
     def planned(self, prev_output_tokens: Tensor, encoder_out: EncoderOutput) -> BatchPlan:
         """The plan of input that is on the device of the model; the host waits."""
-        layout, context = encoder_out.layout.on_host(), encoder_out.context
-        lengths = None if context is None else context.lengths.cpu()
-        rows = encoder_out.source_of_row
-        rows = None if rows is None else rows.cpu()
-        entries = self.plan(self.plan_needs, prev_output_tokens.cpu(), layout, lengths, rows)
-        return BatchPlan.of(to_device(entries, prev_output_tokens.device))
+        context, rows = encoder_out.context, encoder_out.source_of_row
+        plan = self.planner.of_target(
+            prev_output_tokens.cpu(),
+            encoder_out.layout.on_host(),
+            None if context is None else context.lengths.cpu(),
+            None if rows is None else rows.cpu(),
+        )
+        return BatchPlan.of(to_device(entries_of(plan), prev_output_tokens.device))
 
     def search_scores(self, logits: Tensor) -> Tensor:
         """``(.., vocabulary)`` what a search adds up: log-probabilities in single precision.
@@ -374,7 +314,9 @@ class Decoder(Stack, FairseqIncrementalDecoder):
     def step_states(self, tokens: Tensor, opens: Tensor, state: DecodeState) -> Tensor:
         """States of a :meth:`step` before the output projection: ``(groups, hypotheses, dim)``."""
         state.advance(opens)
-        order = self.embed.order(state.sentence, state.most_sentences, state.in_several)
+        order = None
+        if self.embed.by_sentence:
+            order = self.embed.order(state.sentence, state.most_sentences, state.in_several)
 
         def run(number: int, x: Tensor) -> Tensor:
             output: Tensor = self.layers[number].step(  # type: ignore[operator]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,21 +13,19 @@ from fairseq.models import FairseqEncoder
 from torch import Tensor, nn
 
 from gtrans.data.frame import Frame
-from gtrans.models.base.options import StackConfig, embedder, positions_and_norm
-from gtrans.models.base.planning import (
-    PLANNED,
-    BatchPlan,
-    Needs,
-    entries_of,
-    memory_plans,
-    self_plans,
-)
-from gtrans.modules import STEPS
+from gtrans.models.base.options import StackConfig
+from gtrans.models.base.planning import PLANNED, Planner
 from gtrans.modules.context_attention import PackedContext
-from gtrans.modules.embedding import LearnedPositions
-from gtrans.modules.group_attention import DocumentLayout, Entries, on_host, shapes_for, to_device
+from gtrans.modules.embedding import Embedder, LearnedPositions
+from gtrans.modules.group_attention import (
+    BatchPlan,
+    DocumentLayout,
+    on_host,
+    shapes_for,
+    to_device,
+)
 from gtrans.modules.layer_fusion import LayerFusion, run_layers
-from gtrans.modules.memory import MemoryFlow
+from gtrans.modules.memory import MemoryFlow, MemoryPass
 from gtrans.modules.transformer import EncoderLayer, LayerSpec, Surroundings
 
 
@@ -38,7 +37,7 @@ class StackDesign:
         spec: sizes and switches of its layers.
         self_kinds: kind of self-attention of every layer, the bottom layer first
             (:data:`gtrans.modules.attention.KINDS`).
-        fusion: builds the fusion of the layers of this spec.
+        fusion: builds the fusion of its layers.
         cross_kinds: the same for cross-attention; empty in encoders.
         by_sentence: positions restart in every sentence.
         has_groups: some layer, of either side, has combined attention.
@@ -54,7 +53,7 @@ class StackDesign:
 
     spec: LayerSpec
     self_kinds: Sequence[str]
-    fusion: Callable[[LayerSpec], LayerFusion]
+    fusion: Callable[[], LayerFusion]
     cross_kinds: Sequence[str] = ()
     by_sentence: bool = False
     has_groups: bool = False
@@ -63,11 +62,6 @@ class StackDesign:
     groups: tuple[int, int] | None = None
     transparent: int = 0
     probability_fusion: str = "arithmetic"
-
-    def norm_after(self, fusion: LayerFusion) -> nn.Module | None:
-        """The LayerNorm at the end of the stack, or None."""
-        ends_normalised = fusion.normalises or not (self.spec.pre_norm and self.final_norm)
-        return None if ends_normalised else self.spec.norm()
 
 
 @dataclass(frozen=True)
@@ -103,10 +97,12 @@ class Stack(nn.Module):
         used_layers: how many layers run, from the bottom.
         fusion: what becomes of the outputs of the layers.
         layer_norm: LayerNorm at the end, or None.
+        planned_by: makes plans of batches for both stacks of the model, on a CPU; set by the model.
     """
 
     dictionary: Dictionary
     layers: nn.ModuleList
+    planned_by: Planner
     embed_positions: LearnedPositions | None
     layernorm_embedding: nn.LayerNorm | None
 
@@ -123,23 +119,23 @@ class Stack(nn.Module):
         ends_open = frame.opening == frame.eos and frame.document_mark is None
         self.opening = frame.bos if ends_open else frame.opening
         self.embed_tokens = embed_tokens
-        self.embed_positions, self.layernorm_embedding = positions_and_norm(cfg)
-        self.embed = embedder(cfg, design.by_sentence, design.has_groups)
+        dim, size = embed_tokens.embedding_dim, int(cfg.max_positions or 0)
+        self.embed_positions = LearnedPositions(dim, size) if cfg.learned_positions else None
+        self.layernorm_embedding = nn.LayerNorm(dim) if cfg.layernorm_embedding else None
+        scale = 1.0 if cfg.no_scale_embedding else math.sqrt(dim)
+        dropout = float(cfg.dropout)
+        self.embed = Embedder(dim, scale, dropout, design.by_sentence, design.has_groups)
         self.self_kinds = tuple(design.self_kinds)
         self.layers = nn.ModuleList(layers)
         self.used_layers = design.used_layers or len(self.layers)
-        self.fusion = design.fusion(design.spec)
-        self.layer_norm = design.norm_after(self.fusion)
+        self.fusion = design.fusion()
+        normalised = self.fusion.normalises or not (design.spec.pre_norm and design.final_norm)
+        self.layer_norm = None if normalised else design.spec.norm()
 
     @property
-    def plan_needs(self) -> Needs:
-        """What plans must know of this side; without parameters."""
-        raise NotImplementedError
-
-    @staticmethod
-    def layout_of(needs: Needs, tokens: Tensor) -> DocumentLayout:
-        """The sentence structure of ``tokens (batch, length)`` on the host."""
-        raise NotImplementedError
+    def planner(self) -> Planner:
+        """What makes plans where the model is now; it holds no parameters."""
+        return replace(self.planned_by, shapes=shapes_for(self.embed_tokens.weight.device))
 
     def embedding(
         self, tokens: Tensor, positions: tuple[Tensor, int], segments: Tensor | None = None
@@ -155,34 +151,17 @@ class Stack(nn.Module):
         x: Tensor = self.embed(tokens, positions, self.embed_tokens, learned, norm, segments)
         return x
 
-    def needs(self, **kinds: Sequence[str]) -> Needs:
-        """What the layers ask of plans; ``kinds``: of attention, by sort of plan."""
-        layers: list[Any] = list(self.layers)
-        names = {
-            sort: frozenset(
-                name for name in ("group", "global") if {name, "combined"} & set(layer_kinds)
-            )
-            for sort, layer_kinds in kinds.items()
-        }
-        if any(layer.context_attn is not None for layer in layers):
-            own = next(iter(names))
-            names[own] |= {"context"}
-        memories = [layer.memory.memory for layer in layers if layer.memory is not None]
-        return Needs(
-            pad=self.frame.pad,
-            opening=self.opening,
-            eos=self.frame.eos,
-            closing=self.frame.closing,
-            kinds=names,
-            memory_size=memories[0].size if memories else 0,
-            memory_steps=memories[0].steps if memories else STEPS[0],
-            shapes=shapes_for(self.embed_tokens.weight.device),
-        )
+    def embedded(
+        self, tokens: Tensor, layout: DocumentLayout, segments: Tensor | None = None
+    ) -> Tensor:
+        """``(tokens, dim)`` packed embeddings of ``tokens (batch, length)``.
 
-    def layout(self, tokens: Tensor) -> DocumentLayout:
-        """The sentence structure of ``tokens (batch, length)``, on their device."""
-        made = self.layout_of(self.plan_needs, tokens.cpu())
-        return DocumentLayout.of_entries(to_device(made.entries(), tokens.device))
+        ``segments (tokens, dim)`` are added to them.
+        """
+        positions = layout.position, layout.longest
+        if self.embed.by_sentence:
+            positions = layout.position_in_sentence, layout.longest_sentence
+        return self.embedding(layout.pack(tokens), positions, segments)
 
     def max_positions(self) -> int:
         """Most tokens of a row; sinusoidal positions have no limit."""
@@ -232,34 +211,11 @@ class Encoder(Stack, FairseqEncoder):
         self.build(cfg, embed_tokens, design, layers)
         self.gives_layers = design.transparent > 0
 
-    @property
-    def plan_needs(self) -> Needs:
-        """What :meth:`plan` must know of this encoder."""
-        return self.needs(encoder=self.self_kinds)
-
-    @classmethod
-    def plan(cls, needs: Needs, source: Mapping[str, Tensor]) -> Entries:
-        """The plan of ``net_input`` without decoder input, on the host."""
-        layout = cls.layout_of(needs, source["src_tokens"]).divided(source.get("instances"))
-        return cls.plan_rows(needs, layout, source.get("context_lengths"))
-
-    @staticmethod
-    def plan_rows(needs: Needs, layout: DocumentLayout, context: Tensor | None = None) -> Entries:
-        """The plan of rows that are read as they are; ``context (batch,)`` tokens of contexts."""
-        attention = self_plans(layout, needs.kinds["encoder"], needs.shapes, context)
-        memory = memory_plans(needs, "encoder", layout)
-        return entries_of({"source": layout}, {"encoder": attention}, memory)
-
-    @staticmethod
-    def layout_of(needs: Needs, tokens: Tensor) -> DocumentLayout:
-        """The sentence structure of ``tokens (batch, length)`` on the host."""
-        return DocumentLayout.of_source(tokens, needs.pad, needs.closing)
-
-    def planned(self, source: Mapping[str, Any]) -> BatchPlan:
-        """The plan of ``source``, which is on the device of the model: the host waits once."""
-        read = {name: source[name] for name in PLANNED if source.get(name) is not None}
-        entries = self.plan(self.plan_needs, on_host(read))
-        return BatchPlan.of(to_device(entries, source["src_tokens"].device))
+    def planned(self, net_input: Mapping[str, Any]) -> BatchPlan:
+        """The plan of a batch that is on the device of the model: the host waits once."""
+        read = {name: net_input[name] for name in PLANNED if net_input.get(name) is not None}
+        entries = self.planner(on_host(read))
+        return BatchPlan.of(to_device(entries, net_input["src_tokens"].device))
 
     def forward(
         self,
@@ -284,13 +240,15 @@ class Encoder(Stack, FairseqEncoder):
         if plan is None:
             lengths = {} if context is None else {"context_lengths": context.lengths}
             plan = self.planned({"src_tokens": src_tokens, **lengths})
-        layout = plan.source
+        layout = plan.layouts["source"]
         x = self.embedded(src_tokens, layout)
-        order = self.embed.order(layout.sentence, layout.most_sentences, layout.in_several)
+        order = None
+        if self.embed.by_sentence:
+            order = self.embed.order(layout.sentence, layout.most_sentences, layout.in_several)
+        memory_pass = MemoryPass.of(memory, plan.memory.get("encoder"))
         around = Surroundings(
-            plan.attention["encoder"], {}, order,
-            context=context, memory=memory and plan.memory_pass("encoder", memory),
-        )  # fmt: skip
+            plan.attention["encoder"], {}, order, context=context, memory=memory_pass
+        )
         outputs: list[Tensor] = []
 
         def run(number: int, x: Tensor) -> Tensor:
@@ -302,15 +260,6 @@ class Encoder(Stack, FairseqEncoder):
         fused, states = run_layers(self.fusion, self.used_layers, x, run, self.gives_layers)
         x = fused[0] if self.layer_norm is None else self.layer_norm(fused[0])
         return EncoderOutput(x, layout, order, states if self.gives_layers else outputs, context)
-
-    def embedded(
-        self, src_tokens: Tensor, layout: DocumentLayout, segments: Tensor | None = None
-    ) -> Tensor:
-        """``(tokens, dim)`` packed embeddings of ``src_tokens (batch, length)``.
-
-        ``segments (tokens, dim)`` are added to them.
-        """
-        return self.embedding(layout.pack(src_tokens), self.embed.positions(layout), segments)
 
     def reorder_encoder_out(self, encoder_out: EncoderOutput, new_order: Tensor) -> EncoderOutput:
         """As in fairseq: row ``i`` continues row ``new_order[i]``."""

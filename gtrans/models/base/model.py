@@ -7,7 +7,7 @@ on nothing that is not here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import torch
@@ -24,13 +24,13 @@ from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import AttentionKinds, Encoder, EncoderOutput, StackDesign
 from gtrans.models.base.fusion import check_fusion, decoder_groups, group_fusion, used_groups
 from gtrans.models.base.options import check_stack, layer_spec
-from gtrans.models.base.planning import PLANNED, BatchPlan, Needs, joined
+from gtrans.models.base.planning import Planner
 from gtrans.models.base.presets import DocumentModelConfig, Presets, resolve_sizes
 from gtrans.modules.attention import MultiheadAttention
-from gtrans.modules.bert import PAD, BertWeights, Whitening
+from gtrans.modules.bert import BertWeights, Whitening
 from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.embedding import word_table
-from gtrans.modules.group_attention import DocumentLayout, Entries, on_host, to_device
+from gtrans.modules.group_attention import BatchPlan, DocumentLayout, Entries
 from gtrans.modules.memory import MemoryFlow, MemorySpec
 from gtrans.modules.transformer import LayerSpec
 from gtrans.train.begin import Plan, begin
@@ -116,6 +116,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         sentence_marks: architecture to sentence marks, for pretrained models whose marks are
             not ``both``.
         encoder_type, decoder_type: classes of its two stacks.
+        planner_type: what makes the plans of its batches.
         training_plan: what the training that has built it does; None: no training has.
         memory_spec: settings of its memories
             (:func:`gtrans.models.memory_transformer.add_memories`); None: no layer has one.
@@ -127,6 +128,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
     presets: ClassVar[Presets]
     encoder_type: ClassVar[type[Encoder]] = Encoder
     decoder_type: ClassVar[type[Decoder]] = Decoder
+    planner_type: ClassVar[type[Planner]] = Planner
     units: ClassVar[tuple[str, ...]] = ("document", "sentence", "window")
     stream_of: ClassVar[str] = "sentences"
     context_sides: ClassVar[tuple[str, ...]] = ("source", "both")
@@ -217,6 +219,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
             cls.decoder_type(cfg, target, decoder_table, cls.design(cfg, "decoder")),
         )
         model.add_parts(cfg)
+        model.encoder.planned_by = model.decoder.planned_by = model.new_planner()
         model.use_backend(str(cfg.attention_backend))
         return model
 
@@ -249,12 +252,12 @@ class DocumentModel(FairseqEncoderDecoderModel):
     def design(cls, cfg: Any, side: str) -> StackDesign:
         """How the stack of one side (``encoder`` or ``decoder``) is built."""
         kinds = cls.attention_kinds(cfg)
-        is_decoder = side == "decoder"
+        is_decoder, spec = side == "decoder", cls.layer_spec(cfg, side)
         return StackDesign(
-            spec=cls.layer_spec(cfg, side),
+            spec=spec,
             self_kinds=kinds.decoder if is_decoder else kinds.encoder,
             cross_kinds=kinds.cross if is_decoder else (),
-            fusion=lambda spec: group_fusion(cfg, side, spec.pre_norm),
+            fusion=partial(group_fusion, cfg, side, spec.pre_norm),
             by_sentence=cls.positions_restart(cfg),
             has_groups="combined" in (*kinds.encoder, *kinds.decoder, *kinds.cross),
             final_norm=cls.ends_with_norm(cfg, side),
@@ -331,7 +334,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
                 caller need not hold the logits of all tokens.
             memory: the memory with which the rows begin (None: all rows begin a document); it
                 receives the memory with which they end.
-            plan: what :meth:`plan_batch` makes of the batch; None: it is made now, for which
+            plan: what :attr:`planner` makes of the batch; None: it is made now, for which
                 the host waits once.
             source: the rest of ``net_input``: in windows ``current (batch,)``, the number of
                 the current sentence in its row; in streams of instances ``instances (batch,
@@ -346,7 +349,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         source = {"src_tokens": src_tokens, **source}
         if plan is None or source_of_row is not None:
             targets = {"prev_output_tokens": prev_output_tokens, "source_of_row": source_of_row}
-            planned = self.planned({**source, **targets})
+            planned = self.encoder.planned({**source, **targets})
         else:
             planned = BatchPlan.of(plan)
         if self.memory_spec is not None and flow is not None and torch.is_grad_enabled():
@@ -387,43 +390,39 @@ class DocumentModel(FairseqEncoderDecoderModel):
         return encoded
 
     @property
-    def plan_needs(self) -> dict[str, Needs]:
-        """What :meth:`plan_batch` must know of ``encoder`` and ``decoder``; without parameters."""
-        decoder = replace(
-            self.decoder.plan_needs, further={"shares_prefixes": self.shares_prefixes}
+    def planner(self) -> Planner:
+        """Makes the plans of batches, in the processes that load data; holds no parameters."""
+        return self.encoder.planner
+
+    def new_planner(self, **further: Any) -> Planner:
+        """What :attr:`planner` is on a CPU; ``further``: what a system must know besides."""
+        encoder, decoder = self.encoder, self.decoder
+        kinds = {
+            "encoder": encoder.self_kinds,
+            "decoder": decoder.self_kinds,
+            "cross": decoder.cross_kinds,
+        }
+        plans = {
+            part: {kind for kind in ("group", "global") if {kind, "combined"} & set(own)}
+            for part, own in kinds.items()
+        }
+        spec, memories = self.memory_spec, {}
+        for side, stack in (("encoder", encoder), ("decoder", decoder)):
+            if any(layer.context_attn is not None for layer in stack.layers):
+                plans[side].add("context")
+            if spec is not None and any(layer.memory is not None for layer in stack.layers):
+                memories[side] = spec.size
+        return self.planner_type(
+            pad=encoder.frame.pad,
+            opening=decoder.opening,
+            eos=decoder.frame.eos,
+            closing=encoder.frame.closing,
+            kinds={part: frozenset(own) for part, own in plans.items()},
+            memories=memories,
+            steps=self.stream_of,
+            shares_prefixes=self.shares_prefixes,
+            further=further,
         )
-        return {"encoder": self.encoder.plan_needs, "decoder": decoder}
-
-    @classmethod
-    def plan_batch(cls, needs: Mapping[str, Needs], net_input: Mapping[str, Any]) -> Entries:
-        """The plan of a batch, on the host: index tensors for :meth:`forward`.
-
-        Args:
-            needs: :attr:`plan_needs` of the model.
-            net_input: the arguments of :meth:`forward`; without decoder input only the encoder's
-                part is planned.
-        """
-        source = {name: net_input[name] for name in PLANNED if net_input.get(name) is not None}
-        if "word_pieces" in net_input:
-            source["context_lengths"] = net_input["word_pieces"].ne(PAD).sum(1)
-        plan = cls.plan_source(needs["encoder"], source)
-        if "prev_output_tokens" not in source:
-            return plan
-        layout = DocumentLayout.of_entries(plan["layouts"]["source"])
-        context, rows = plan["further"].get("context_lengths"), source.get("source_of_row")
-        tokens = source["prev_output_tokens"]
-        return joined(plan, cls.decoder_type.plan(needs["decoder"], tokens, layout, context, rows))
-
-    @classmethod
-    def plan_source(cls, needs: Needs, source: Mapping[str, Tensor]) -> Entries:
-        """The encoder's part of :meth:`plan_batch`."""
-        return cls.encoder_type.plan(needs, source)
-
-    def planned(self, net_input: Mapping[str, Any]) -> BatchPlan:
-        """The plan of a batch that is on the device of the model; the host waits once."""
-        read = {name: net_input[name] for name in PLANNED if net_input.get(name) is not None}
-        entries = self.plan_batch(self.plan_needs, on_host(read))
-        return BatchPlan.of(to_device(entries, net_input["src_tokens"].device))
 
     # ---- search --------------------------------------------------------------------------------
 
@@ -515,7 +514,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
             memory: the model's own :class:`CarriedState`; updated in place.
         """
         read = net_input["src_tokens"], net_input["prev_output_tokens"]
-        self._read(*read, memory, self.planned(net_input))
+        self._read(*read, memory, self.encoder.planned(net_input))
 
     @torch.no_grad()
     def remember(self, prev_output_tokens: Tensor, memory: Any) -> None:
@@ -578,7 +577,9 @@ class DocumentModel(FairseqEncoderDecoderModel):
             src_tokens: ``(batch, source length)``.
             prev_output_tokens: ``(batch, target length)``.
         """
-        return self.encoder.layout(src_tokens), self.decoder.layout(prev_output_tokens)
+        source = self.planner.source_layout(src_tokens.cpu())
+        target = self.planner.target_layout(prev_output_tokens.cpu())
+        return source.to(src_tokens.device), target.to(src_tokens.device)
 
 
 class SentenceTransformer(DocumentModel):

@@ -1,22 +1,18 @@
 """Options and sizes that all systems share, and what is built from them."""
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum
-from torch import nn
 
-from gtrans.data.unit_options import option
+from gtrans.data.unit_options import check_ranges, option
 from gtrans.errors import GtransError
 from gtrans.models.base.fusion import FusionConfig
 from gtrans.models.base.presets import DocumentModelConfig, size_option
-from gtrans.modules.embedding import Embedder, LearnedPositions
 from gtrans.modules.group_attention import BACKENDS
 from gtrans.modules.transformer import ACTIVATIONS, LayerSpec
 
-_LARGEST = 1e6
 _Activation = ChoiceEnum(list(ACTIVATIONS))
 
 
@@ -24,20 +20,22 @@ _Activation = ChoiceEnum(list(ACTIVATIONS))
 class StackConfig(DocumentModelConfig):
     """Sizes, dropout and embeddings."""
 
-    encoder_layers: Optional[int] = size_option("encoder layers")
-    decoder_layers: Optional[int] = size_option("decoder layers")
-    encoder_embed_dim: Optional[int] = size_option("width of the model, the same on both sides")
+    encoder_layers: Optional[int] = size_option("encoder layers", 1)
+    decoder_layers: Optional[int] = size_option("decoder layers", 1)
+    encoder_embed_dim: Optional[int] = size_option("width of the model, the same on both sides", 1)
     encoder_ffn_embed_dim: Optional[int] = size_option(
-        "width of the encoder's feed-forward networks"
+        "width of the encoder's feed-forward networks", 1
     )
     decoder_ffn_embed_dim: Optional[int] = size_option(
-        "width of the decoder's feed-forward networks"
+        "width of the decoder's feed-forward networks", 1
     )
-    encoder_attention_heads: Optional[int] = size_option("attention heads in the encoder")
-    decoder_attention_heads: Optional[int] = size_option("attention heads in the decoder")
-    dropout: float = option(0.1, "dropout after embeddings and sublayers")
-    attention_dropout: float = option(0.0, "dropout on attention weights")
-    activation_dropout: float = option(0.0, "dropout inside feed-forward networks")
+    encoder_attention_heads: Optional[int] = size_option("attention heads in the encoder", 1)
+    decoder_attention_heads: Optional[int] = size_option("attention heads in the decoder", 1)
+    dropout: float = option(0.1, "dropout after embeddings and sublayers", least=0, below=1)
+    attention_dropout: float = option(0.0, "dropout on attention weights", least=0, below=1)
+    activation_dropout: float = option(
+        0.0, "dropout inside feed-forward networks", least=0, below=1
+    )
     activation_fn: Optional[_Activation] = size_option(  # type: ignore[valid-type]
         "activation of feed-forward networks"
     )
@@ -45,7 +43,7 @@ class StackConfig(DocumentModelConfig):
     learned_positions: Optional[bool] = size_option(
         "learned positions; otherwise sinusoidal ones, which have no longest text"
     )
-    max_positions: Optional[int] = size_option("how many positions --learned-positions learns")
+    max_positions: Optional[int] = size_option("how many positions --learned-positions learns", 1)
     share_decoder_input_output_embed: bool = option(
         False, "one table of embeddings for the decoder's input and output"
     )
@@ -129,43 +127,19 @@ def sizes(
     }
 
 
-def _check_numbers(cfg: Any, options: type) -> None:
-    """Raises GtransError for a number that is none or too large; a training blames its rate."""
-    for field in fields(options):
-        value = getattr(cfg, field.name, None)
-        if isinstance(value, float) and not abs(value) <= _LARGEST:
-            raise GtransError(
-                f"`--{field.name.replace('_', '-')}` must be a number, of at most "
-                f"{_LARGEST:g}, but is {value}."
-            )
-
-
 def check_stack(cfg: StackConfig, options: type, task: Any) -> None:
     """Raises GtransError for options out of range, or that contradict each other.
 
     ``options``: the dataclass that declares those of the model.
     """
-    _check_numbers(cfg, options)
-    for flag in ("encoder_embed_dim", "encoder_ffn_embed_dim", "decoder_ffn_embed_dim"):
-        if int(getattr(cfg, flag) or 0) < 1:
-            raise GtransError(
-                f"`--{flag.replace('_', '-')}` must be at least 1, but is {getattr(cfg, flag)}."
-            )
-    for flag in ("dropout", "attention_dropout", "activation_dropout"):
-        if not 0 <= getattr(cfg, flag) < 1:
-            raise GtransError(
-                f"`--{flag.replace('_', '-')}` must be at least 0 and below 1, but is "
-                f"{getattr(cfg, flag)}."
-            )
+    check_ranges(cfg, options)
     for side in ("encoder", "decoder"):
         heads = getattr(cfg, f"{side}_attention_heads")
-        if heads < 1 or cfg.encoder_embed_dim % heads:
+        if int(cfg.encoder_embed_dim or 0) % heads:
             raise GtransError(
                 f"`--{side}-attention-heads` must divide `--encoder-embed-dim` "
                 f"{cfg.encoder_embed_dim}, but is {heads}."
             )
-    if cfg.learned_positions and int(cfg.max_positions or 0) < 1:
-        raise GtransError(f"`--max-positions` must be at least 1, but is {cfg.max_positions}.")
     if cfg.share_all_embeddings and task.source_dictionary != task.target_dictionary:
         raise GtransError(
             "`--share-all-embeddings` needs a joint dictionary, but the two sides differ; "
@@ -185,21 +159,4 @@ def layer_spec(cfg: StackConfig, side: str, pre_norm: bool, **further: Any) -> L
         activation=str(cfg.activation_fn),
         pre_norm=pre_norm,
         **further,
-    )
-
-
-def embedder(cfg: StackConfig, by_sentence: bool = False, has_groups: bool = False) -> Embedder:
-    """The embedder of one side; arguments as in :class:`gtrans.modules.embedding.Embedder`."""
-    dim = int(cfg.encoder_embed_dim or 0)
-    scale = 1.0 if cfg.no_scale_embedding else math.sqrt(dim)
-    return Embedder(dim, scale, float(cfg.dropout), by_sentence, has_groups)
-
-
-def positions_and_norm(cfg: StackConfig) -> tuple[LearnedPositions | None, nn.LayerNorm | None]:
-    """The learned positions and the LayerNorm on embeddings, each None if the model has none."""
-    dim = int(cfg.encoder_embed_dim or 0)
-    size = int(cfg.max_positions or 0)
-    return (
-        LearnedPositions(dim, size) if cfg.learned_positions else None,
-        nn.LayerNorm(dim) if cfg.layernorm_embedding else None,
     )

@@ -4,7 +4,7 @@ Read from tokens on a GPU, every number of a plan would make the host wait. So t
 is made with NumPy where the batch is made, in the processes that load data, and is a part of
 ``net_input``: dictionaries of tensors, which fairseq moves to the device like all others. Without
 it (fairseq's own tasks, search, force decoding) a model copies its tokens to the host once and
-makes the plan there. :class:`BatchPlan` is how a model reads it.
+makes the plan there. :class:`gtrans.modules.group_attention.BatchPlan` is how a model reads it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ import torch
 from torch import Tensor
 
 from gtrans.errors import GtransError
+from gtrans.modules import STEPS
 from gtrans.modules.group_attention import (
-    AttentionPlan,
     DocumentLayout,
     Entries,
     Ints,
     Segments,
     attention_plan,
+    shared_prefixes,
 )
-from gtrans.modules.memory import MemoryFlow, MemoryPass, MemoryPlan, memory_plan
+from gtrans.modules.memory import memory_plan
 
 PLANNED = (
     "src_tokens", "prev_output_tokens", "current", "context_lengths", "source_of_row", "instances",
@@ -35,8 +36,8 @@ PLANNED = (
 
 
 @dataclass(frozen=True)
-class Needs:
-    """What the layers of one side ask of a plan.
+class Planner:
+    """Makes the plans of a model's batches; a system that reads otherwise has its own.
 
     Attributes:
         pad: id of padding.
@@ -45,10 +46,11 @@ class Needs:
         closing: id of the last symbol of every source sentence.
         kinds: for ``encoder``, ``decoder`` and ``cross`` the plans that are asked for: ``group``,
             ``global``, ``context``.
-        memory_size: vectors of a memory; 0: there is none.
-        memory_steps: what updates a memory at once, one of :data:`gtrans.modules.STEPS`.
+        memories: vectors of a memory on the sides that have memories.
+        steps: what updates a memory at once, one of :data:`gtrans.modules.STEPS`.
+        shares_prefixes: whether translations of one source share the states of a common prefix.
         shapes: one of :data:`gtrans.modules.group_attention.SHAPES`.
-        further: what a system asks for besides.
+        further: what a system must know besides.
     """
 
     pad: int
@@ -56,69 +58,102 @@ class Needs:
     eos: int
     closing: int
     kinds: Mapping[str, frozenset[str]]
-    memory_size: int
-    memory_steps: str
-    shapes: str
+    memories: Mapping[str, int]
+    steps: str = STEPS[0]
+    shares_prefixes: bool = True
+    shapes: str = "exact"
     further: Mapping[str, Any] = field(default_factory=dict)
 
+    def __call__(self, net_input: Mapping[str, Any]) -> Entries:
+        """The plan of a batch on the host; without decoder input only that of the source."""
+        read = {name: net_input[name] for name in PLANNED if net_input.get(name) is not None}
+        if "word_pieces" in net_input:
+            read["context_lengths"] = net_input["word_pieces"].ne(self.pad).sum(1)
+        plan = self.of_source(read)
+        if "prev_output_tokens" in read:
+            context, rows = plan["further"].get("context_lengths"), read.get("source_of_row")
+            source = plan["layouts"]["source"]
+            plan = joined(plan, self.of_target(read["prev_output_tokens"], source, context, rows))
+        return entries_of(plan)
 
-@dataclass(frozen=True)
-class BatchPlan:
-    """The plan of a batch on the device of the model.
+    def of_source(self, source: Mapping[str, Tensor]) -> Entries:
+        """The encoder's part of a plan, with layouts as they are."""
+        layout = self.source_layout(source["src_tokens"]).divided(source.get("instances"))
+        return self.of_rows(layout, source.get("context_lengths"))
 
-    Attributes:
-        layouts: ``source``, that of the encoder's output, and ``target``; others by system.
-        attention: for ``encoder``, ``decoder`` and ``cross`` the plans by kind of attention.
-        memory: those of the memories of ``encoder`` and ``decoder``.
-        further: index tensors of a system.
-    """
+    def of_rows(self, layout: DocumentLayout, context: Tensor | None = None) -> Entries:
+        """That of rows that are read as they are; ``context (batch,)`` tokens of contexts."""
+        attention = self_plans(layout, self.kinds["encoder"], self.shapes, context)
+        return plan_of({"source": layout}, {"encoder": attention}, self._memory("encoder", layout))
 
-    layouts: Mapping[str, DocumentLayout]
-    attention: Mapping[str, Mapping[str, AttentionPlan]]
-    memory: Mapping[str, MemoryPlan]
-    further: Mapping[str, Any]
+    def of_target(
+        self, tokens: Tensor, source: DocumentLayout, context: Tensor | None, rows: Tensor | None
+    ) -> Entries:
+        """The decoder's part of a plan, with layouts as they are.
 
-    @classmethod
-    def of(cls, entries: Mapping[str, Any]) -> BatchPlan:
-        """The plan in ``net_input``."""
-        return cls(
-            {name: DocumentLayout.of_entries(e) for name, e in entries["layouts"].items()},
-            {
-                side: {kind: AttentionPlan.of(e) for kind, e in plans.items()}
-                for side, plans in entries["attention"].items()
-            },
-            {side: MemoryPlan.of(e) for side, e in entries["memory"].items()},
-            entries["further"],
-        )
+        Args:
+            tokens: ``(rows, length)`` the decoder's input.
+            source: the layout of the encoder's output.
+            context: ``(sources,)`` tokens of the context of each source, or None.
+            rows: ``(rows,)`` the source of each row; None: the same number.
+        """
+        instances = source.instances
+        if instances is not None and rows is not None:
+            instances = instances[rows]
+        layout = self.target_layout(tokens).divided(instances)
+        lengths = layout.sentence_lengths if self.steps == STEPS[0] else layout.document_lengths
+        written = lengths_without_end(layout, tokens, self.eos, lengths)
+        memory = self._memory("decoder", layout, written)
+        documents = source_documents(source, rows)
+        several = source.sentence_counts.gt(1)
+        several = several if documents is None else several[torch.from_numpy(documents)]
+        if rows is not None and self.shares_prefixes:
+            layout = shared_prefixes(layout, tokens, rows)
+        numbers = None if rows is None else rows.numpy()
+        own = self_plans(layout, self.kinds["decoder"], self.shapes, context, True, numbers)
+        cross = cross_plans(source, layout, self.kinds["cross"], self.shapes, documents)
+        further = {"in_several": several[layout.row], **self.further_of_target(layout, tokens)}
+        return plan_of({"target": layout}, {"decoder": own, "cross": cross}, memory, **further)
 
-    @property
-    def source(self) -> DocumentLayout:
-        """The layout of the encoder's output."""
-        return self.layouts["source"]
+    def further_of_target(self, layout: DocumentLayout, tokens: Tensor) -> dict[str, Any]:
+        """What a system's decoder reads besides, of the ``tokens (rows, length)``."""
+        return {}
 
-    @property
-    def target(self) -> DocumentLayout:
-        """The layout of the decoder's input."""
-        return self.layouts["target"]
+    def source_layout(self, tokens: Tensor) -> DocumentLayout:
+        """The sentence structure of source ``tokens (batch, length)`` on the host."""
+        return DocumentLayout.of_source(tokens, self.pad, self.closing)
 
-    def memory_pass(self, side: str, flow: MemoryFlow) -> MemoryPass | None:
-        """The pass of the memories of a side over the batch; None if it has none."""
-        return MemoryPass(flow, self.memory[side]) if side in self.memory else None
+    def target_layout(self, tokens: Tensor) -> DocumentLayout:
+        """The sentence structure of decoder input ``(rows, length)`` on the host."""
+        return DocumentLayout.of_target(tokens, self.pad, self.opening, self.eos)
+
+    def _memory(
+        self, side: str, layout: DocumentLayout, written: Tensor | None = None
+    ) -> dict[str, Entries]:
+        if side not in self.memories:
+            return {}
+        size = self.memories[side]
+        return {side: memory_plan(layout, size, written, self.shapes, self.steps)}
 
 
-def entries_of(
+def plan_of(
     layouts: Mapping[str, DocumentLayout],
     attention: Mapping[str, Mapping[str, Entries]],
     memory: Mapping[str, Entries] | None = None,
     **further: Any,
 ) -> Entries:
-    """The entries of a :class:`BatchPlan`; arguments as its attributes."""
-    made = {name: layout.entries() for name, layout in layouts.items()}
-    return {"layouts": made, "attention": attention, "memory": memory or {}, "further": further}
+    """A part of a plan; arguments as :class:`gtrans.modules.group_attention.BatchPlan` has them."""
+    return {"layouts": layouts, "attention": attention, "memory": memory or {}, "further": further}
+
+
+def entries_of(plan: Entries) -> Entries:
+    """A plan as ``net_input`` has it: nothing but tensors, numbers and what holds them."""
+    made = {name: layout.entries() for name, layout in plan["layouts"].items()}
+    return {**plan, "layouts": made}
 
 
 def joined(*parts: Entries) -> Entries:
-    """The entries of all parts of a plan."""
+    """All parts of a plan together."""
     return {
         name: {key: value for part in parts for key, value in part[name].items()}
         for name in parts[0]
@@ -164,11 +199,16 @@ def _with_shared(layout: DocumentLayout, whole: DocumentLayout, kind: str) -> Se
     """What the sentences or documents of a layout with shared states see: also those."""
     if kind == "global":
         return Segments.of(whole.document_lengths, layout.computed)
-    starts = layout.sentence_starts.numpy()
     counts = whole.sentence_counts.numpy()
-    first = (counts.cumsum() - counts)[layout.row.numpy()[starts]]
-    begun = first + layout.sentence.numpy()[starts]
+    begun = _same_sentences(layout, counts.cumsum() - counts)
     return Segments.of(whole.sentence_lengths, layout.computed).chosen(begun)
+
+
+def _same_sentences(layout: DocumentLayout, first: Ints) -> Ints:
+    """``(sentences,)`` of ``layout``: their numbers where those of documents begin at ``first``."""
+    starts = layout.sentence_starts.numpy()
+    sentences: Ints = first[layout.row.numpy()[starts]] + layout.sentence.numpy()[starts]
+    return sentences
 
 
 def cross_plans(
@@ -220,19 +260,7 @@ def _matching_sentences(
             f"row {row} of the batch has {own[row]} target sentences but only {counts[row]} source "
             "sentences; both sides of a document need the same number of sentences"
         )
-    starts = target.sentence_starts.numpy()
-    sentences: Ints = first[target.row.numpy()[starts]] + target.sentence.numpy()[starts]
-    return sentences
-
-
-def memory_plans(
-    needs: Needs, side: str, layout: DocumentLayout, written: Tensor | None = None
-) -> dict[str, Entries]:
-    """The plan of the memories of a side; none if there are none. ``written``: of memory_plan."""
-    if not needs.memory_size:
-        return {}
-    plan = memory_plan(layout, needs.memory_size, written, needs.shapes, needs.memory_steps)
-    return {side: plan}
+    return _same_sentences(target, first)
 
 
 def lengths_without_end(

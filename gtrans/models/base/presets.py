@@ -26,9 +26,9 @@ Config = TypeVar("Config", bound=FairseqDataclass)
 Model = TypeVar("Model", bound=type)
 
 
-def size_option(help_text: str) -> Any:
+def size_option(help_text: str, least: int | None = None) -> Any:
     """A field for a size whose default is the preset's (:func:`resolve_sizes`)."""
-    return option(None, f"{help_text} (default: the preset's)")
+    return option(None, f"{help_text} (default: the preset's)", least=least)
 
 
 @dataclass

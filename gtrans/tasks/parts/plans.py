@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from gtrans.data.document_dataset import DocumentDataset
@@ -22,4 +21,4 @@ class Plans(TaskPart):
     def begin_batches(self, dataset: Any, workers: int, epoch: int) -> None:
         """Let the data set plan its batches for the model where the model is now."""
         if isinstance(dataset, DocumentDataset):
-            dataset.plan_batch = partial(type(self._model).plan_batch, self._model.plan_needs)
+            dataset.plan_batch = self._model.planner
