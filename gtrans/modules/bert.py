@@ -10,7 +10,6 @@ that are not text (``[MASK]``, ``[unused1]``, ..); then the pieces of words.
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import os
 import re
@@ -23,10 +22,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gtrans.checkpoints.reading import told
+from gtrans.checkpoints.reading import check_values
 from gtrans.errors import GtransError
-from gtrans.libraries import require
-from gtrans.modules.pretrained_files import WEIGHTS, check_sizes, read_weights, refuse_code
+from gtrans.modules.pretrained_files import loading, transformers
 
 CLS, PAD, SEP, UNK = range(4)
 _VOCABULARIES = ("tokenizer.json", "vocab.txt")
@@ -35,50 +33,18 @@ _UNUSED = re.compile(r"\[unused\d+\]")
 _TOKENS_AT_ONCE = 8192
 
 
-def _library() -> Any:
-    require(["transformers"], "BERT")
-    transformers: Any = importlib.import_module("transformers")
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
-    return transformers
-
-
-def _check_folder(name: str, weights: bool) -> None:
-    """Raises GtransError for a local folder in which a file is missing."""
-    if not os.path.isdir(name):
-        if name.startswith(("/", ".", "~")) or name.count("/") > 1:
-            raise GtransError(f"{name}: there is no such BERT folder.")
-        return
-    needed: list[tuple[str, ...]] = [("config.json",), _VOCABULARIES]
-    if weights:
-        needed.append(("model.safetensors", "pytorch_model.bin", *WEIGHTS))
-    for alternatives in needed:
-        if not any((Path(name) / file).is_file() for file in alternatives):
-            raise GtransError(
-                f"{name}: this BERT folder is incomplete, it has no "
-                f"{' or '.join(alternatives[:2])}; "
-                "save it with save_pretrained of transformers, or name the model on the hub."
-            )
-
-
-def load_config(name: str, weights: bool = False) -> Any:
+def load_config(name: str) -> Any:
     """The configuration of the BERT in a folder or on the hub.
 
-    Args:
-        name: folder, or name on the hub.
-        weights: whether a folder must hold the weights, too.
-
     Raises:
-        GtransError: it is missing, incomplete, not readable, or not a BERT.
+        GtransError: it is missing, not readable, or not a BERT.
     """
-    _check_folder(name, weights)
-    refuse_code(name)
-    library = _library()
-    try:
+    if not os.path.isdir(name) and (name.startswith(("/", ".", "~")) or name.count("/") > 1):
+        raise GtransError(f"{name}: there is no such BERT folder.")
+    library = transformers("BERT")
+    with loading(name, "this BERT"):
         # None would ask the user whether to run the code of a model on the hub.
         config = library.AutoConfig.from_pretrained(name, trust_remote_code=False)
-    except Exception as error:  # the library and the hub raise many kinds of errors
-        raise GtransError(f"{name}: cannot load this BERT ({told(error)}).") from error
     if config.model_type != "bert":
         raise GtransError(f"{name}: this is a model of type {config.model_type}, not a BERT.")
     return config
@@ -88,27 +54,22 @@ def load_bert(name: str) -> Any:
     """The ``BertModel`` in a folder or on the hub, without the pooling layer.
 
     Raises:
-        GtransError: as in :func:`load_config`, and if weights are missing.
+        GtransError: as in :func:`load_config`, and if weights are missing or no numbers.
     """
-    config = load_config(name, weights=True)
-    library = _library()
-    if os.path.isdir(name):
-        check_sizes(config, read_weights(Path(name)), name)
-    try:
+    config = load_config(name)
+    library = transformers("BERT")
+    with loading(name, "the weights of this BERT"):
         model, report = library.BertModel.from_pretrained(
             name, config=config, add_pooling_layer=False, output_loading_info=True,
             dtype=torch.float32,
         )  # fmt: skip
-    except Exception as error:
-        raise GtransError(
-            f"{name}: cannot load the weights of this BERT ({told(error)})."
-        ) from error
     missing = sorted(report["missing_keys"])
     if missing:
         raise GtransError(
             f"{name}: this BERT is incomplete, its weights lack {len(missing)} tensors "
             f"({', '.join(missing[:2])}, ..)."
         )
+    check_values(model.state_dict(), name)
     return model
 
 
@@ -128,25 +89,17 @@ class WordPieces:
     def __init__(self, name: str) -> None:
         """Raises GtransError as :func:`load_config`."""
         self.name = name
-        config = load_config(name)
-        try:
-            self.longest = int(config.max_position_embeddings)
-            self.norm_eps = float(config.layer_norm_eps)
-        except (AttributeError, TypeError, ValueError) as error:
-            raise GtransError(f"{name}: its config.json is damaged ({told(error)}).") from error
-        library = _library()
-        try:
+        config, library = load_config(name), transformers("BERT")
+        self.longest = int(config.max_position_embeddings)
+        self.norm_eps = float(config.layer_norm_eps)
+        with loading(name, "the tokenizer of this BERT"):
+            here = [(Path(name) / file).is_file() for file in _VOCABULARIES]
+            if os.path.isdir(name) and not any(here):  # the library would make an empty one
+                raise FileNotFoundError(f"it has no {' or '.join(_VOCABULARIES)}")
             self._tokenizer = library.BertTokenizerFast.from_pretrained(name)
-        except Exception as error:
-            raise GtransError(
-                f"{name}: cannot load the tokenizer of this BERT ({told(error)})."
-            ) from error
         own = self._tokenizer.get_vocab()
         roles = ("cls", "pad", "sep", "unk")
         special = [getattr(self._tokenizer, f"{role}_token") for role in roles]
-        absent = [str(symbol) for symbol in special if symbol not in own]
-        if absent:
-            raise GtransError(f"{name}: the vocabulary of this BERT has no {', '.join(absent)}.")
         self.mask = str(self._tokenizer.mask_token)
         added = set(self._tokenizer.all_special_tokens)
         rest = sorted(own.keys() - set(special), key=lambda symbol: own[symbol])

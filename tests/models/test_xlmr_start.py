@@ -183,7 +183,7 @@ def test_models_of_another_shape_are_refused(
 
 
 def test_folders_that_hold_no_xlmr_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(GtransError, match="not a readable XLM-R"):
+    with pytest.raises(GtransError, match="cannot load this XLM-R"):
         model_from(tmp_path)
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     with pytest.raises(GtransError, match="holds a bert, no XLM-R"):

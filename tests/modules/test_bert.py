@@ -94,17 +94,11 @@ def test_a_long_row_loses_the_oldest_context_first_and_never_the_sentence() -> N
 # ---- folders -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("missing", "named"),
-    [("config.json", "config.json"), ("tokenizer.json", "tokenizer.json or vocab.txt"),
-     ("model.safetensors", "model.safetensors or pytorch_model.bin")],
-)  # fmt: skip
-def test_an_incomplete_folder_is_one_line(
-    bert: Path, tmp_path: Path, missing: str, named: str
-) -> None:
+@pytest.mark.parametrize("missing", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_an_incomplete_folder_is_one_line(bert: Path, tmp_path: Path, missing: str) -> None:
     folder = shutil.copytree(bert, tmp_path / "bert")
     (folder / missing).unlink()
-    with pytest.raises(GtransError, match=named) as error:
+    with pytest.raises(GtransError, match="cannot load") as error:
         load_bert(str(folder)), WordPieces(str(folder))
     assert "\n" not in str(error.value) and str(folder) in str(error.value)
 

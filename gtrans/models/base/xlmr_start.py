@@ -10,19 +10,17 @@ layer ``2 i + 1`` cross-attention and the second one.
 """
 
 import logging
-from pathlib import Path
 from typing import Any
 
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
-from gtrans.checkpoints.reading import told
+from gtrans.checkpoints.reading import check_values
 from gtrans.errors import GtransError
-from gtrans.libraries import require
 from gtrans.models.base.warm_start import WarmStartReport, grown
 from gtrans.modules.embedding import OFFSET
-from gtrans.modules.pretrained_files import check_sizes, read_weights, refuse_code
+from gtrans.modules.pretrained_files import loading, transformers
 
 logger = logging.getLogger(__name__)
 
@@ -115,32 +113,20 @@ def start_from_xlmr(
 
 def _read(folder: str) -> tuple[Any, dict[str, Tensor], dict[str, int]]:
     """Configuration, parameters, and the embedding row of each symbol."""
-    require(["transformers"], "`--init-xlmr`")
-    from transformers import AutoConfig, AutoModel, AutoTokenizer
-    from transformers.utils import logging as transformers_logging
-
-    verbosity = transformers_logging.get_verbosity()
-    # It would list the parts that are left out on purpose, such as the pooler.
-    transformers_logging.set_verbosity(logging.ERROR)
-    try:
-        refuse_code(folder)
-        # None would ask the user whether to run code.
-        files_only = {"local_files_only": True, "trust_remote_code": False}
-        config = AutoConfig.from_pretrained(folder, **files_only)
+    name, library = f"--init-xlmr {folder}", transformers("`--init-xlmr`")
+    # None would ask the user whether to run code.
+    files_only = {"local_files_only": True, "trust_remote_code": False}
+    with loading(name, "this XLM-R"):
+        config = library.AutoConfig.from_pretrained(folder, **files_only)
         if config.model_type != "xlm-roberta":
-            raise GtransError(f"{folder}: holds a {config.model_type}, no XLM-R.")
-        check_sizes(config, read_weights(Path(folder)), folder)
-        model = AutoModel.from_pretrained(
+            raise GtransError(f"it holds a {config.model_type}, no XLM-R")
+        model = library.XLMRobertaModel.from_pretrained(
             folder, add_pooling_layer=False, dtype=torch.float32, **files_only
         )
-        symbols = AutoTokenizer.from_pretrained(folder, **files_only).get_vocab()
-    except GtransError as error:
-        raise GtransError(f"--init-xlmr {error}") from error
-    except Exception as error:  # damaged files fail in many ways
-        raise GtransError(f"--init-xlmr {folder}: not a readable XLM-R ({told(error)}).") from error
-    finally:
-        transformers_logging.set_verbosity(verbosity)
-    return config, model.state_dict(), symbols
+        symbols = library.AutoTokenizer.from_pretrained(folder, **files_only).get_vocab()
+    state = model.state_dict()
+    check_values(state, name)
+    return config, state, symbols
 
 
 def _check_sizes(model: nn.Module, config: Any, folder: str) -> None:
