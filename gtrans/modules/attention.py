@@ -244,41 +244,32 @@ class DocumentAttention(MultiheadAttention):
             ``(hypotheses, dim)``.
         """
 
-        def over_group(attention: MultiheadAttention) -> Tensor:
-            if state.in_one_sentence(self.kind):
-                return over_document(attention, None)
-            key, value = attention.k_proj(x), attention.v_proj(x)
-            return attention.attend(x, *state.extend_group(layer, key, value))
+        def attend(attention: MultiheadAttention, kind: str, query: Tensor) -> Tensor:
+            key, value = attention.k_proj(query), attention.v_proj(x)
+            return attention.attend(query, *state.extend(kind, layer, key, value))
 
-        def over_document(attention: MultiheadAttention, order: Tensor | None = order) -> Tensor:
-            ordered = x if order is None else x + order
-            key, value = attention.k_proj(ordered), attention.v_proj(x)
-            return attention.attend(ordered, *state.extend_global(layer, key, value))
-
-        return self._combine(over_group, over_document)
+        return self._step(x, order, attend)
 
     def step_cross(self, x: Tensor, state: DecodeState, layer: int, order: Tensor | None) -> Tensor:
         """Cross-attention of one new token of each hypothesis; as :meth:`step_self`."""
 
-        def over_group(attention: MultiheadAttention) -> Tensor:
-            if state.in_one_sentence(self.kind):
-                return over_document(attention, None)
-            return attention.attend(x, *state.group_source(layer))
+        def attend(attention: MultiheadAttention, kind: str, query: Tensor) -> Tensor:
+            return attention.attend(query, *state.source(kind, layer))
 
-        def over_document(attention: MultiheadAttention, order: Tensor | None = order) -> Tensor:
-            ordered = x if order is None else x + order
-            return attention.attend(ordered, *state.global_source(layer))
+        return self._step(x, order, attend)
 
-        return self._combine(over_group, over_document)
-
-    def _combine(
+    def _step(
         self,
-        over_group: Callable[[MultiheadAttention], Tensor],
-        over_document: Callable[[MultiheadAttention], Tensor],
+        x: Tensor,
+        order: Tensor | None,
+        attend: Callable[[MultiheadAttention, str, Tensor], Tensor],
     ) -> Tensor:
         if self.kind == "group":
-            return over_group(self)
+            return attend(self, "group", x)
+        ordered = x if order is None else x + order
         if self.global_attn is None or self.gate is None:
-            return over_document(self)
-        output: Tensor = self.gate(over_group(self), over_document(self.global_attn))
+            return attend(self, "global", ordered)
+        output: Tensor = self.gate(
+            attend(self, "group", x), attend(self.global_attn, "global", ordered)
+        )
         return output

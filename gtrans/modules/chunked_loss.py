@@ -12,6 +12,7 @@ computed again in the backward pass.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,65 +114,59 @@ def chunked_loss(
     return Losses(total, smoothed, plain, predicted[0] if predict else None)
 
 
-class _Pieces:
-    """The pieces of one batch."""
+def _in_pieces(
+    features: Tensor,
+    projection: Tensor,
+    weights: Tensor,
+    target: Tensor,
+    smoothing: float,
+    rows: int,
+    predict: bool = False,
+    wanted: Sequence[bool] = (False, False),
+) -> tuple[list[Tensor], list[Tensor | None]]:
+    """The losses of all tokens, and gradients of their weighted sum.
 
-    def __init__(
-        self, features: Tensor, projection: Tensor, target: Tensor, smoothing: float, rows: int
-    ) -> None:
-        self.features, self.projection, self.target = features, projection, target
-        self.parts = [slice(at, at + rows) for at in range(0, features.size(0), rows)]
-        self.share = smoothing / max(projection.size(0) - 1, 1)
-        # What is left for the right word when every word has its share.
-        self.right = 1 - smoothing - self.share
+    Arguments as in :func:`chunked_loss`; ``wanted``: whether the gradients of ``features`` and of
+    ``projection`` are.
 
-    def log_probs(self, part: slice) -> Tensor:
-        """``(rows, vocabulary)`` of one piece."""
-        return _single(F.linear(self.features[part], self.projection)).log_softmax(1)
-
-    def losses(self, part: slice, log_probs: Tensor) -> tuple[Tensor, Tensor]:
-        """The smoothed and the plain losses of one piece."""
-        plain = -log_probs.gather(1, self.target[part, None]).squeeze(1)
-        if self.share == 0:
-            return plain, plain
-        return self.right * plain - self.share * log_probs.sum(1), plain
-
-    def gradient(self, part: slice, log_probs: Tensor, weights: Tensor) -> Tensor:
-        """That of the logits of a piece, in place of its log-probabilities.
-
-        ``weights (rows,)``: the gradient of each smoothed loss.
-        """
-        weights = weights[:, None].to(log_probs)
-        gradient = log_probs.exp_()
-        if self.share:
-            gradient.sub_(self.share)
-        gradient.mul_(weights)
-        gradient.scatter_add_(1, self.target[part, None], -self.right * weights)
-        return gradient.to(self.features.dtype)
-
-
-class _Gradients:
-    """Those of features and projection, piece by piece; None for what needs none."""
-
-    def __init__(self, pieces: _Pieces, features: bool, projection: bool) -> None:
-        self.pieces = pieces
-        x, matrix = pieces.features, pieces.projection
-        self.features = torch.empty_like(x) if features else None
-        # In half precision a sum would lose what the last pieces add to it.
-        single = torch.promote_types(matrix.dtype, torch.float32)
-        self.projection = torch.zeros_like(matrix, dtype=single) if projection else None
-
-    def add(self, part: slice, logits: Tensor) -> None:
-        """Add what the gradient of a piece's logits, ``(rows, vocabulary)``, gives."""
-        x = self.pieces.features[part]
-        if self.features is not None:
-            torch.mm(logits, self.pieces.projection, out=self.features[part])
-        if self.projection is None:
-            return
-        if self.projection.dtype == x.dtype:
-            self.projection.addmm_(logits.t(), x)
-        else:
-            self.projection += logits.t() @ x
+    Returns:
+        the smoothed and plain losses and, with ``predict``, the words; both gradients or None.
+    """
+    share = smoothing / max(projection.size(0) - 1, 1)
+    # What is left for the right word when every word has its share.
+    right = 1 - smoothing - share
+    of_features = torch.empty_like(features) if wanted[0] else None
+    # In half precision a sum would lose what the last pieces add to it.
+    single = torch.promote_types(projection.dtype, torch.float32)
+    of_projection = torch.zeros_like(projection, dtype=single) if wanted[1] else None
+    columns: tuple[list[Tensor], ...] = ([], [], [])
+    for at in range(0, features.size(0), rows):
+        part = slice(at, at + rows)
+        x, words = features[part], target[part, None]
+        log_probs = F.linear(x, projection)
+        log_probs = log_probs.to(torch.promote_types(x.dtype, torch.float32)).log_softmax(1)
+        plain = -log_probs.gather(1, words).squeeze(1)
+        columns[0].append(plain if share == 0 else right * plain - share * log_probs.sum(1))
+        columns[1].append(plain)
+        if predict:
+            columns[2].append(log_probs.argmax(1))
+        if any(wanted):
+            # The gradient of the logits takes the place of the log-probabilities.
+            factors = weights[part, None].to(log_probs)
+            gradient = log_probs.exp_()
+            if share:
+                gradient.sub_(share)
+            gradient.mul_(factors).scatter_add_(1, words, -right * factors)
+            gradient = gradient.to(features.dtype)
+            if of_features is not None:
+                torch.mm(gradient, projection, out=of_features[part])
+            if of_projection is not None and of_projection.dtype == x.dtype:
+                of_projection.addmm_(gradient.t(), x)
+            elif of_projection is not None:
+                of_projection += gradient.t() @ x
+            del gradient
+        del log_probs  # before the next piece has its own
+    return [torch.cat(column) for column in columns if column], [of_features, of_projection]
 
 
 class _ChunkedLoss(torch.autograd.Function):
@@ -190,30 +185,16 @@ class _ChunkedLoss(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         ctx.dtypes = features.dtype, projection.dtype
         ctx.settings = smoothing, rows
-        wanted = with_gradient and any(ctx.needs_input_grad[:2])
-        ctx.later = wanted and dtype == torch.float16
-        columns: tuple[list[Tensor], ...] = ([], [], [])
+        wanted = [with_gradient and needed for needed in ctx.needs_input_grad[:2]]
+        ctx.later = any(wanted) and dtype == torch.float16
+        inputs = features.to(dtype), projection.to(dtype)
         with without_autocast(features.device):
-            features, projection = features.to(dtype), projection.to(dtype)
-            pieces = _Pieces(features, projection, target, smoothing, rows)
-            gradients = None
-            if wanted and not ctx.later:
-                gradients = _Gradients(pieces, *ctx.needs_input_grad[:2])
-            for part in pieces.parts:
-                log_probs = pieces.log_probs(part)
-                values = [*pieces.losses(part, log_probs)]
-                if predict:
-                    values.append(log_probs.argmax(1))
-                for column, value in zip(columns, values, strict=False):
-                    column.append(value)
-                if gradients is not None:
-                    gradients.add(part, pieces.gradient(part, log_probs, weights[part]))
-                del log_probs  # before the next piece has its own
+            (smoothed, plain, *predicted), gradients = _in_pieces(
+                *inputs, weights, target, smoothing, rows, predict,
+                (False, False) if ctx.later else wanted,
+            )  # fmt: skip
         ctx.gradients = _cast(gradients, ctx.dtypes)
-        smoothed, plain, *predicted = [torch.cat(column) for column in columns if column]
-        ctx.save_for_backward(
-            weights, smoothed, *((features, projection, target) if ctx.later else ())
-        )
+        ctx.save_for_backward(weights, smoothed, *((*inputs, target) if ctx.later else ()))
         ctx.mark_non_differentiable(smoothed, plain, *predicted)
         return (smoothed * weights).sum(), smoothed, plain, *predicted
 
@@ -221,37 +202,25 @@ class _ChunkedLoss(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         weights, smoothed, *inputs = ctx.saved_tensors
-        weights_gradient = grad * smoothed if ctx.needs_input_grad[2] else None
-        if ctx.later:
-            pieces = _Pieces(*inputs, *ctx.settings)
-            pieced = _Gradients(pieces, *ctx.needs_input_grad[:2])
-            with without_autocast(grad.device):
-                for part in pieces.parts:
-                    log_probs = pieces.log_probs(part)
-                    scaled = pieces.gradient(part, log_probs, weights[part] * grad)
-                    pieced.add(part, scaled)
-                    del log_probs, scaled
-            ctx.gradients = _cast(pieced, ctx.dtypes)
-        gradients: list[Tensor | None] | None
         # That of a large vocabulary is not copied, so it can be used only once.
         gradients, ctx.gradients = ctx.gradients, None
         if gradients is None:
             raise RuntimeError("the gradient of a chunked loss can be asked for only once")
-        if not ctx.later:
+        if ctx.later:
+            features, projection, target = inputs
+            scaled, wanted = weights * grad, ctx.needs_input_grad[:2]
+            smoothing, rows = ctx.settings
+            with without_autocast(grad.device):
+                computed = _in_pieces(
+                    features, projection, scaled, target, smoothing, rows, wanted=wanted
+                )[1]
+            gradients = _cast(computed, ctx.dtypes)
+        else:
             gradients = [x if x is None else x.mul_(grad.to(x.dtype)) for x in gradients]
+        weights_gradient = grad * smoothed if ctx.needs_input_grad[2] else None
         return (*gradients, weights_gradient, *[None] * 6)
 
 
-def _cast(
-    gradients: _Gradients | None, dtypes: tuple[torch.dtype, torch.dtype]
-) -> list[Tensor | None] | None:
+def _cast(gradients: Sequence[Tensor | None], dtypes: Sequence[torch.dtype]) -> list[Tensor | None]:
     """Both gradients in the precisions of what they belong to."""
-    if gradients is None:
-        return None
-    pair = (gradients.features, gradients.projection)
-    return [x if x is None else x.to(dtype) for x, dtype in zip(pair, dtypes, strict=True)]
-
-
-def _single(x: Tensor) -> Tensor:
-    """``x`` in single precision at least."""
-    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    return [x if x is None else x.to(dtype) for x, dtype in zip(gradients, dtypes, strict=True)]

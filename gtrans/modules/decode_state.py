@@ -16,7 +16,7 @@ is stored once and read once, by all of them together:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -136,10 +136,12 @@ class SentenceWindow:
     translates; mostly that is one sentence.
     """
 
-    def __init__(self, source: DocumentLayout, pairs: tuple[Tensor, Tensor], beam: int) -> None:
-        """``pairs``: keys and values, each ``(layers, source tokens, dim)``."""
-        self._beam = beam
-        self._pairs = pairs
+    def __init__(
+        self, source: DocumentLayout, sources: Mapping[int, tuple[Tensor, Tensor]]
+    ) -> None:
+        """``sources``: number of a layer -> keys and values, each ``(source tokens, dim)``."""
+        self._index = {layer: number for number, layer in enumerate(sources)}
+        self._pairs = pairs = [torch.stack(part) for part in zip(*sources.values(), strict=True)]
         self._sentence = source.sentence
         sizes = iter(source.sentence_lengths.tolist())
         # For each document the source tokens before each of its sentences, and before its end.
@@ -203,7 +205,7 @@ class SentenceWindow:
 
     def for_layer(self, layer: int) -> tuple[Tensor, Tensor, Tensor]:
         """Keys, values ``(documents, width, dim)`` and mask ``(documents, 1, beam, width)``."""
-        data = self._data[:, layer, :, : self._width]
+        data = self._data[:, self._index[layer], :, : self._width]
         return data[0], data[1], self.mask
 
     def keep(self, documents: Tensor, numbers: Sequence[int]) -> None:
@@ -217,33 +219,21 @@ class SharedSources:
     """Keys and values of some layers, stored once for all hypotheses of a document."""
 
     def __init__(
-        self, index: dict[int, int], pairs: tuple[Tensor, Tensor], mask: Tensor | None
+        self, sources: Mapping[int, tuple[Tensor, Tensor]], lengths: Tensor | None = None
     ) -> None:
-        """Store ``pairs``.
-
-        Args:
-            index: number of a layer -> its index in ``pairs``.
-            pairs: keys and values, each ``(layers, documents, longest, dim)``.
-            mask: ``(documents, 1, 1, longest)`` False on padding; None: there is none.
-        """
-        self._index = index
-        self._keys, self._values = pairs
-        self._mask = mask
-
-    @classmethod
-    def of_layers(
-        cls, sources: dict[int, tuple[Tensor, Tensor]], lengths: Tensor | None = None
-    ) -> SharedSources:
-        """From the keys and values of each layer.
+        """Store them.
 
         Args:
             sources: number of a layer -> its keys and values, each ``(documents, longest, dim)``.
             lengths: ``(documents,)`` how many of them are real; None: there is no padding.
         """
-        keys, values = (torch.stack(part) for part in zip(*sources.values(), strict=True))
-        index = {layer: number for number, layer in enumerate(sources)}
-        mask = None if lengths is None else columns_below(lengths, keys.size(2))
-        return cls(index, (keys, values), mask)
+        self._index = {layer: number for number, layer in enumerate(sources)}
+        pairs = zip(*sources.values(), strict=True)
+        self._keys, self._values = (torch.stack(part) for part in pairs)
+        self._mask: Tensor | None = None
+        if lengths is not None:
+            columns = torch.arange(self._keys.size(2), device=lengths.device)
+            self._mask = (columns < lengths[:, None])[:, None, None, :]
 
     def for_layer(self, layer: int) -> tuple[Tensor, Tensor, Tensor | None]:
         """Keys, values ``(documents, longest, dim)`` and mask of a layer."""
@@ -255,12 +245,6 @@ class SharedSources:
         self._keys, self._values = self._keys[:, documents], self._values[:, documents]
         if self._mask is not None:
             self._mask = self._mask[documents]
-
-
-def columns_below(lengths: Tensor, width: int) -> Tensor:
-    """``(n, 1, 1, width)``, True in the first ``lengths (n,)`` columns."""
-    columns = torch.arange(width, device=lengths.device)
-    return (columns < lengths[:, None])[:, None, None, :]
 
 
 class DecodeState:
@@ -280,9 +264,8 @@ class DecodeState:
         source: DocumentLayout,
         beam: int,
         self_kinds: Sequence[str],
-        group_sources: Sequence[tuple[Tensor, Tensor]],
-        global_sources: Sequence[tuple[Tensor, Tensor]],
-        cross_kinds: Sequence[str],
+        group_sources: Mapping[int, tuple[Tensor, Tensor]],
+        global_sources: Mapping[int, tuple[Tensor, Tensor]],
         like: Tensor,
         context: SharedSources | None = None,
         memory: SharedSources | None = None,
@@ -293,21 +276,16 @@ class DecodeState:
             source: layout of the source batch.
             beam: hypotheses per document.
             self_kinds: kind of self-attention of each decoder layer.
-            group_sources: keys and values, each ``(source tokens, dim)``, of every layer whose
-                cross-attention has a group part.
-            global_sources: keys and values, each ``(documents, longest, dim)``, of every layer
-                whose cross-attention has a global part or is computed as global attention
-                (:func:`effective_kinds`).
-            cross_kinds: kind of cross-attention of each decoder layer.
+            group_sources: keys and values, each ``(source tokens, dim)``, of the layers whose
+                cross-attention has a group part, by their numbers.
+            global_sources: the same, ``(documents, longest, dim)``, of those whose cross-attention
+                has a global part or is computed as global attention (:func:`as_global`).
             like: any state of the model ``(.., dim)``.
             context: keys and values of context attention.
             memory: keys and values of the recurrent memories.
         """
         documents = source.shape[0]
         device = source.index.device
-        self._single = _of_single_sentences(source)
-        self_kinds = effective_kinds(self_kinds, source)
-        cross_kinds = effective_kinds(cross_kinds, source)
         hypotheses = documents * beam
         self.beam = beam
         self.step = -1
@@ -316,19 +294,21 @@ class DecodeState:
         self.position_in_sentence = torch.full((hypotheses,), -1, dtype=torch.long, device=device)
         self.most_sentences = source.most_sentences
         self._last_sentence = (source.sentence_counts - 1).repeat_interleave(beam)
-        self._group_self = _index_of(self_kinds, without="global")
-        self._global_self = _index_of(self_kinds, without="group")
-        self._group_cross = _index_of(cross_kinds, without="global")
-        self._group_tree = TokenTree(len(self._group_self), like, documents, beam)
-        self._global_tree = TokenTree(len(self._global_self), like, documents, beam)
-        group_pairs = _stacked(group_sources)
-        self._window = group_pairs and SentenceWindow(source, group_pairs, beam)
-        stacked = _stacked(global_sources)
-        index = _index_of(cross_kinds, without="group")
-        padding = None
-        if not source.is_dense:
-            padding = columns_below(source.document_lengths, source.shape[1])
-        self._global_sources = stacked and SharedSources(index, stacked, padding)
+        grouped = [kind != "global" and not as_global(kind, source) for kind in self_kinds]
+        whole = [kind != "group" or as_global(kind, source) for kind in self_kinds]
+        # For each kind of attention, number of a layer -> its index in the tree.
+        self._index = {"group": _numbered(grouped), "global": _numbered(whole)}
+        self._trees = {
+            kind: TokenTree(len(layers), like, documents, beam)
+            for kind, layers in self._index.items()
+            if layers
+        }
+        self._window = SentenceWindow(source, group_sources) if group_sources else None
+        self._global_sources: SharedSources | None = None
+        if global_sources:
+            lengths = None if source.is_dense else source.document_lengths
+            self._global_sources = SharedSources(global_sources, lengths)
+        self._group_cross = set(group_sources)
         # (hypotheses,) tokens that each has read before the first step, and the most of them
         self._read: Tensor | None = None
         self._most_read = 0
@@ -339,7 +319,7 @@ class DecodeState:
     @property
     def layers_of_document(self) -> list[int]:
         """Layers whose self-attention sees the whole document."""
-        return list(self._global_self)
+        return list(self._index["global"])
 
     def begin_behind(self, read: DocumentLayout, pairs: tuple[Tensor, Tensor] | None) -> None:
         """Begin behind a part of the translations, which all hypotheses of a document share.
@@ -358,7 +338,7 @@ class DecodeState:
         self.sentence = (read.sentence_counts - 1).repeat_interleave(self.beam)
         if pairs is not None:
             columns = torch.arange(pairs[0].size(2), device=lengths.device)
-            self._global_tree.begin_with(pairs, columns < lengths[:, None])
+            self._trees["global"].begin_with(pairs, columns < lengths[:, None])
 
     def positions(self, by_sentence: bool) -> tuple[Tensor, int]:
         """``(hypotheses,)`` position of each one's token in its document or sentence.
@@ -377,10 +357,6 @@ class DecodeState:
         """``(hypotheses,)`` whether the source of each hypothesis has several sentences."""
         return self._last_sentence > 0
 
-    def in_one_sentence(self, kind: str) -> bool:
-        """Whether group attention is computed as global attention (:func:`effective_kinds`)."""
-        return self._single and kind == "group"
-
     def advance(self, opens: Tensor) -> None:
         """Begin a step; ``opens (hypotheses,)`` is True where the token opens a sentence."""
         self.step += 1
@@ -391,7 +367,8 @@ class DecodeState:
             self.sentence = torch.minimum(self.sentence + opens.long(), self._last_sentence)
             self.position_in_sentence = torch.where(opens, 0, self.position_in_sentence + 1)
         sentence = self.sentence.view(-1, self.beam)
-        trees = [tree for tree in self._trees if self.step and self.step % _STEPS_BETWEEN == 0]
+        due = self.step and self.step % _STEPS_BETWEEN == 0
+        trees = list(self._trees.values()) if due else []
         # All that the host must know of this step, in one transfer.
         wanted = [tree.unused() for tree in trees]
         window = self._window
@@ -404,52 +381,45 @@ class DecodeState:
             spans = list(numbers)
             documents = len(spans) // 2
             window.move(list(zip(spans[:documents], spans[documents:], strict=True)), sentence)
-        if self._group_self:
-            opening = opens.view(-1, self.beam) if self.step else None
-            self._group_tree.begin_step(opening)
-        if self._global_self:
-            self._global_tree.begin_step()
+        for kind, tree in self._trees.items():
+            forgets = kind == "group" and self.step
+            tree.begin_step(opens.view(-1, self.beam) if forgets else None)
 
-    @property
-    def _trees(self) -> list[TokenTree]:
-        """Those in use."""
-        group, whole = (self._group_self, self._group_tree), (self._global_self, self._global_tree)
-        return [tree for layers, tree in (group, whole) if layers]
-
-    def extend_group(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def extend(
+        self, kind: str, layer: int, key: Tensor, value: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Store keys and values ``(hypotheses, dim)`` of the new tokens.
 
+        Args:
+            kind: ``group``: of attention within sentences; ``global``: within documents.
+            layer: number of the layer.
+            key, value: of the new tokens.
+
         Returns:
-            keys and values ``(documents, width, dim)`` of the sentences that are being written,
-            and the mask ``(documents, 1, beam, width)`` that is added to the attention.
+            keys and values ``(documents, width, dim)`` of the sentences that are being written, or
+            of the documents so far, and the mask ``(documents, 1, beam, width)`` that is added to
+            the attention.
         """
-        tree = self._group_tree
-        return *tree.write(self._group_self[layer], key, value), tree.mask
+        if layer not in self._index[kind]:
+            kind = "global"
+        tree = self._trees[kind]
+        return *tree.write(self._index[kind][layer], key, value), tree.mask
 
-    def extend_global(
-        self, layer: int, key: Tensor, value: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """As :meth:`extend_group`, of the documents so far."""
-        tree = self._global_tree
-        return *tree.write(self._global_self[layer], key, value), tree.mask
+    def source(self, kind: str, layer: int) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Keys, values ``(documents, longest, dim)`` and mask of what is attended to.
 
-    def group_source(self, layer: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Keys, values ``(documents, longest, dim)`` and mask of the current source sentences."""
-        if self._window is None:
-            raise ValueError(f"layer {layer} has no group cross-attention")
-        return self._window.for_layer(self._group_cross[layer])
-
-    def global_source(self, layer: int) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Keys, values ``(documents, longest, dim)`` and padding mask of the source."""
-        if self._global_sources is None:
-            raise ValueError(f"layer {layer} has no global cross-attention")
+        They are those of the current source sentences (``group``) or of the sources.
+        """
+        if kind == "group" and self._window is not None and layer in self._group_cross:
+            return self._window.for_layer(layer)
+        assert self._global_sources is not None
         return self._global_sources.for_layer(layer)
 
     def reorder(self, rows: Tensor) -> None:
         """Let hypothesis ``i`` continue the old hypothesis ``rows[i]`` of the same document."""
         self.sentence = self.sentence[rows]
         self.position_in_sentence = self.position_in_sentence[rows]
-        for tree in self._trees:
+        for tree in self._trees.values():
             tree.reorder(rows)
 
     def keep(self, documents: Tensor) -> None:
@@ -462,7 +432,7 @@ class DecodeState:
         self._last_sentence = self._last_sentence[hypotheses]
         if self._read is not None:
             self._read = self._read[hypotheses]
-        for tree in self._trees:
+        for tree in self._trees.values():
             tree.keep(documents)
         if self._window is not None:
             self._window.keep(documents, documents.tolist())
@@ -471,24 +441,12 @@ class DecodeState:
                 shared.keep(documents)
 
 
-def effective_kinds(kinds: Sequence[str], source: DocumentLayout) -> list[str]:
-    """The kinds that are computed: global for group if all documents are single sentences."""
-    single = _of_single_sentences(source)
-    return ["global" if single and kind == "group" else kind for kind in kinds]
+def as_global(kind: str, source: DocumentLayout) -> bool:
+    """Whether group attention is computed as global attention: documents are single sentences."""
+    return kind == "group" and source.most_sentences == 1
 
 
-def _of_single_sentences(source: DocumentLayout) -> bool:
-    return source.most_sentences == 1
-
-
-def _index_of(kinds: Sequence[str], without: str) -> dict[int, int]:
-    """Number of a layer -> its index among the layers whose kind is not ``without``."""
-    layers = [layer for layer, kind in enumerate(kinds) if kind != without]
+def _numbered(chosen: Sequence[bool]) -> dict[int, int]:
+    """Number of a chosen layer -> its index among those that are chosen."""
+    layers = [layer for layer, wanted in enumerate(chosen) if wanted]
     return {layer: index for index, layer in enumerate(layers)}
-
-
-def _stacked(pairs: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor] | None:
-    if not pairs:
-        return None
-    keys, values = zip(*pairs, strict=True)
-    return torch.stack(keys), torch.stack(values)

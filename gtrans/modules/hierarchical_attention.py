@@ -144,7 +144,7 @@ class HierarchicalAttention(ResidualLayer):
             group: (sentence.align(attention.k_proj(h)), sentence.align(attention.v_proj(h)))
             for group, h in enumerate(torch.split(sentence.states, self.spec.dim, 1))
         }
-        return SharedSources.of_layers(pairs, sentence.lengths)
+        return SharedSources(pairs, sentence.lengths)
 
     def _refined(self, h: Tensor, sentences: Tensor, mask: Tensor | None) -> Tensor:
         """Sentence level and gate: ``h (words, dim)``, ``sentences (words, k, dim)``."""

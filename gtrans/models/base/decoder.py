@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Optional
 
 import torch
@@ -15,8 +15,8 @@ from gtrans.models.base.options import StackConfig
 from gtrans.models.base.planning import entries_of
 from gtrans.modules.attention import DocumentAttention, ProjectedKeys
 from gtrans.modules.chunked_loss import DecoderStates
-from gtrans.modules.context_attention import ContextAttention, PackedContext
-from gtrans.modules.decode_state import DecodeState, SharedSources, effective_kinds
+from gtrans.modules.context_attention import PackedContext
+from gtrans.modules.decode_state import DecodeState, SharedSources, as_global
 from gtrans.modules.group_attention import BatchPlan, DocumentLayout, to_device
 from gtrans.modules.layer_fusion import (
     DecoderGroupFusion,
@@ -26,7 +26,7 @@ from gtrans.modules.layer_fusion import (
     run_layers,
 )
 from gtrans.modules.linear import Linear
-from gtrans.modules.memory import MemoryFlow, MemoryPass, RecurrentMemory
+from gtrans.modules.memory import MemoryFlow, MemoryPass
 from gtrans.modules.transformer import DecoderLayer, Surroundings
 
 # Where fairseq's search keeps the state of ours.
@@ -238,36 +238,45 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         self, encoder_out: EncoderOutput, beam: int, memory: MemoryFlow | None = None
     ) -> DecodeState:
         """The state before the first token, with ``beam`` hypotheses for every source."""
-        layout, order = encoder_out.layout, encoder_out.order
-        used = self.used_layers
-        kinds = effective_kinds(self.cross_kinds[:used], layout)
-        group_sources: list[tuple[Tensor, Tensor]] = []
-        global_sources: list[tuple[Tensor, Tensor]] = []
-        sources = self._sources(encoder_out)
-        for layer, kind, effective, states in zip(
-            self.layers, self.cross_kinds, kinds, sources, strict=False
-        ):
-            attention: DocumentAttention = layer.encoder_attn  # type: ignore[assignment]
-            if effective != "global":
-                group_sources.append((attention.k_proj(states), attention.v_proj(states)))
-            if effective != "group":
+        layout, order, used = encoder_out.layout, encoder_out.order, self.used_layers
+        group_sources: dict[int, tuple[Tensor, Tensor]] = {}
+        global_sources: dict[int, tuple[Tensor, Tensor]] = {}
+        for number, states in enumerate(self._sources(encoder_out)[:used]):
+            attention: Any = self.layers[number].encoder_attn
+            kind = self.cross_kinds[number]
+            if kind != "global" and not as_global(kind, layout):
+                group_sources[number] = attention.k_proj(states), attention.v_proj(states)
+            if kind != "group" or as_global(kind, layout):
                 over_document = attention.global_attn or attention
                 keys = states if kind == "group" or order is None else states + order
                 key, value = over_document.k_proj(keys), over_document.v_proj(states)
-                global_sources.append((layout.align(key), layout.align(value)))
+                global_sources[number] = layout.align(key), layout.align(value)
         return DecodeState(
-            layout,
-            beam,
-            self.self_kinds[:used],
-            group_sources,
-            global_sources,
-            self.cross_kinds[:used],
-            encoder_out.states,
-            _context_sources(self.layers[:used], encoder_out.context),
-            None
-            if memory is None
-            else _memory_sources(self.layers[:used], memory, layout.documents),
-        )
+            layout, beam, self.self_kinds[:used], group_sources, global_sources,
+            encoder_out.states, self._context_sources(encoder_out.context),
+            self._memory_sources(memory, layout.documents),
+        )  # fmt: skip
+
+    def _context_sources(self, context: PackedContext | None) -> SharedSources | None:
+        """Keys and values of the layers that attend to ``context``; None: there are none."""
+        sources: dict[int, tuple[Tensor, Tensor]] = {}
+        for number, layer in enumerate(self.layers[: self.used_layers]):
+            part: Any = layer.context_attn
+            if context is not None and part is not None:
+                attention = part.attention
+                states = context.states.to(attention.k_proj.weight)
+                key, value = attention.k_proj(states), attention.v_proj(states)
+                sources[number] = context.align(key), context.align(value)
+        return SharedSources(sources, context.lengths) if context and sources else None
+
+    def _memory_sources(self, flow: MemoryFlow | None, documents: int) -> SharedSources | None:
+        """Keys and values of the layers with a memory of ``documents``; None: there are none."""
+        sources: dict[int, tuple[Tensor, Tensor]] = {}
+        for number, layer in enumerate(self.layers[: self.used_layers]):
+            memory: Any = layer.memory
+            if flow is not None and memory is not None:
+                sources[number] = memory.prepare(flow, documents)
+        return SharedSources(sources) if sources else None
 
     def read_prefix(
         self,
@@ -375,36 +384,3 @@ class Decoder(Stack, FairseqIncrementalDecoder):
 def _choose(features: Tensor, layout: DocumentLayout, chosen: Tensor) -> Tensor:
     """``(groups, tokens, dim) -> (groups, chosen, dim)``."""
     return layout.choose(features.transpose(0, 1), chosen).transpose(0, 1)
-
-
-def _context_sources(
-    layers: Iterable[nn.Module], context: PackedContext | None
-) -> SharedSources | None:
-    """Keys and values of the decoder layers that attend to ``context``; None: there are none."""
-    sources: dict[int, tuple[Tensor, Tensor]] = {}
-    for number, layer in enumerate(layers):
-        part = layer.context_attn
-        if context is not None and isinstance(part, ContextAttention):
-            attention = part.attention
-            states = context.states.to(attention.k_proj.weight)
-            key, value = attention.k_proj(states), attention.v_proj(states)
-            sources[number] = context.align(key), context.align(value)
-    return SharedSources.of_layers(sources, context.lengths) if context and sources else None
-
-
-def _memory_sources(
-    layers: Iterable[nn.Module], flow: MemoryFlow, documents: int
-) -> SharedSources | None:
-    """Keys and values of the decoder layers that have a memory; None: there are none.
-
-    Args:
-        layers: the decoder layers.
-        flow: holds the memories.
-        documents: number of documents.
-    """
-    sources = {
-        number: layer.memory.prepare(flow, documents)
-        for number, layer in enumerate(layers)
-        if isinstance(layer.memory, RecurrentMemory)
-    }
-    return SharedSources.of_layers(sources) if sources else None
