@@ -74,8 +74,7 @@ DAMAGES: dict[str, tuple[Damage, str, tuple[str, ...]]] = {
     "an unknown unit": (entry("cfg.task.unit", "paragraph"), "paragraph", ("translate",)),
     "another type": (entry("cfg.task.max_doc_tokens", "many"), "many", ("translate",)),
     "width 10^9": (
-        entry("cfg.model.encoder_embed_dim", 10**9), "encoder_embed_dim is 1000000000",
-        BUILD_A_MODEL,
+        entry("cfg.model.encoder_embed_dim", 10**9), "1000000000", BUILD_A_MODEL,
     ),
     "a width of 0": (entry("cfg.model.encoder_embed_dim", 0), "must be at least 1", ("cxmi",)),
     "another shape": (parameter(lambda it: it[:1], LAYER), "has the shape (1, ", ("contrast",)),

@@ -5,27 +5,20 @@ This is asked before the model is built, because options of any size cost nothin
 
 from __future__ import annotations
 
-import math
-import re
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_MODEL_REGISTRY
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from gtrans.checkpoints.reading import check_shapes, options_of, reading
-from gtrans.errors import GtransError
 from gtrans.models.base.model import DocumentModel
 from gtrans.models.base.presets import resolve_sizes
-
-# Functions that fill a tensor at random; the largest arguments of those that make a filled one.
-_RANDOM = {"normal_", "uniform_"}
-_SMALL = {"zeros": 2**20, "ones": 2**20, "randn": 2**20, "eye": 2**10}
-_TABLE = "{}.embed_tokens.weight"
 
 
 def check_fit(state: Mapping[str, Any], path: str | Path) -> None:
@@ -46,10 +39,9 @@ def check_fit(state: Mapping[str, Any], path: str | Path) -> None:
     if described is None:
         return
     model, cfg = described
-    with reading(path, "the model that its options describe"):
-        _check_sizes(cfg, tensors, path)
-        with _WithoutValues():
-            without_values = model.build_model(cfg, _task_of(tensors))
+    described_by = reading(path, "the model that its options describe")
+    with described_by, torch.device("meta"), _Unfilled():
+        without_values = model.build_model(cfg, _task_of(tensors))
     check_shapes(tensors, without_values.state_dict(), path)
 
 
@@ -71,54 +63,24 @@ def described_model(
         return model, resolve_sizes(named, model.options, model.presets)
 
 
-class _WithoutValues(TorchFunctionMode):
-    """Puts parameters on ``meta`` and does not fill them; small tables are computed as always.
-
-    Operations on ``meta`` would load torch's compiler, which takes seconds.
-    """
+class _Unfilled(TorchFunctionMode):
+    """Leaves new parameters unfilled: on ``meta`` that would load torch's compiler for seconds."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """``func``, or what takes its place."""
-        name, named = getattr(func, "__name__", ""), kwargs or {}
-        if name in _RANDOM:
+        """``func``, unless it fills a tensor at random."""
+        named = kwargs or {}
+        if getattr(func, "__name__", "") in ("normal_", "uniform_"):
             return named["tensor"] if "tensor" in named else args[0]
-        if name == "empty" or _count(args) > _SMALL.get(name, math.inf):
-            named = {**named, "device": "meta"}
         return func(*args, **named)
-
-
-def _count(args: Any) -> int:
-    """The product of the sizes of a new tensor, which are given as ``*sizes``."""
-    return math.prod(size for size in args if isinstance(size, int))
-
-
-def _check_sizes(cfg: Any, tensors: Mapping[str, Tensor], path: str | Path) -> None:
-    """Refuse layers and widths that would take for ever to build, even without values."""
-    widest = max((size for tensor in tensors.values() for size in tensor.shape), default=0)
-    for name in cfg:
-        value, (side, _, kind) = cfg[name], name.rpartition("_")
-        if not isinstance(value, int) or kind not in ("layers", "dim"):
-            continue
-        layer = re.compile(rf"{side}\.layers\.(\d+)\.")
-        layers = {match[1] for tensor in tensors if (match := layer.match(tensor))}
-        most = widest
-        if kind == "layers":
-            most = len(layers) if side in ("encoder", "decoder") else len(tensors)
-        if value > most:
-            raise GtransError(
-                f"{path}: its option {name} is {value}, but its parameters have only {most}."
-            )
 
 
 def _task_of(tensors: Mapping[str, Tensor]) -> Any:
     """A task with dictionaries as large as the embeddings; both are one if they are equal."""
-    tables = [tensors.get(_TABLE.format(side)) for side in ("encoder", "decoder")]
+    tables = [tensors.get(f"{side}.embed_tokens.weight") for side in ("encoder", "decoder")]
     sizes = [0 if table is None else table.size(0) for table in tables]
-    source = _symbols(sizes[0])
+    source, target = (_symbols(size) for size in sizes)
     joint = None not in tables and sizes[0] == sizes[1]
-    return Namespace(
-        source_dictionary=source, target_dictionary=source if joint else _symbols(sizes[1])
-    )
+    return Namespace(source_dictionary=source, target_dictionary=source if joint else target)
 
 
 def _symbols(count: int) -> Dictionary:
