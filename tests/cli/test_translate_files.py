@@ -124,24 +124,21 @@ def test_json_lines_have_ids_scores_and_the_n_best(tiny: TinyWorld, tmp_path: Pa
     assert main(["score", *map(str, scored)]) == 0
 
 
-def test_markup_in_rows_stays(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    """As in a file of HTML or Markdown; rows of another direction stay as they are."""
-    kept = '```json\n{"a": "It sang."}\n```'
-    text = f"<p>It sang.</p>\n\n{kept}\nYou are <b>late</b>.<br>The old man.\nIt sang."
+def test_rows_of_another_direction_stay(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    text = "It sang.\n\nYou are late."
     other = {"doc_id": "o", "src_lang": "en", "tgt_lang": "cs_CZ", "src_text": text, "refs": {}}
     ours = other | {"doc_id": "w", "tgt_lang": "de_DE"}
-    rows = tmp_path / "wmt26.jsonl"
+    rows = tmp_path / "wmt25.jsonl"
     rows.write_text("".join(json.dumps(row) + "\n" for row in (other, ours)))
     argv = command(tiny, rows, "--output-dir", tmp_path / "out", *FAST)
     assert main(argv) == 0
     assert "1 rows of other directions stay as they are" in capsys.readouterr().err
-    found = [json.loads(line) for line in (tmp_path / "out/wmt26.jsonl").read_text().splitlines()]
+    found = [json.loads(line) for line in (tmp_path / "out/wmt25.jsonl").read_text().splitlines()]
     assert found[0] == other
-    lines = str(found[1].pop("hypothesis")).split("\n")
-    assert found[1] == ours and "\n".join(lines[2:5]) == kept and len(lines) == 7
-    assert re.fullmatch(r"<p>[^<>]+</p>", lines[0]) and not lines[1]
-    assert re.sub("[^<>/br]", "", lines[5]) and "<br>" in lines[5] and "<b>" in lines[5]
-    assert lines[6] and not re.search("[<>]", lines[6])
+    assert list(map(bool, found[1].pop("hypothesis").split("\n"))) == [True, False, True]
+    assert found[1] == ours
     assert "only of en-cs_CZ, en-de_DE" in error([*argv, "--direction", "en-fr"], capsys)
 
 
@@ -171,10 +168,10 @@ def test_a_test_set_has_a_line_for_each_segment(
     page = tmp_path / "page.txt"
     page.write_text("<html>\n<p>It sang.</p>\n</html>\n")
     argv = command(tiny, page, "--output-dir", tmp_path / "other", *FAST)
-    assert "is no plain text but HTML" in error(argv, capsys)
+    assert "is no plain text but HTML or XML" in error(argv, capsys)
     titles = io.TextIOWrapper(io.BytesIO(b"1\n00:00:01,000 --> 00:00:02,000\nIt sang.\n\n2\n"))
     monkeypatch.setattr(sys, "stdin", titles)
-    assert "is no plain text but subtitles (SRT)" in error(command(tiny, "--stream", *FAST), capsys)
+    assert "is no plain text but subtitles" in error(command(tiny, "--stream", *FAST), capsys)
 
 
 def test_a_bad_file_does_not_stop_the_others(

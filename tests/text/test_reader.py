@@ -79,13 +79,6 @@ READ = {
     "HPLT": rows({"id": "x", "text": "A b.\nC."}, {"id": "y", "text": "D e."}),
     "ParaDocs": rows(*({"src_docid": d, "src": s, "tgt": "t"} for d, s in ROWS)),
     "WMT25": rows({"doc_id": 1, "src_text": "A b.\n\nC."}, {"doc_id": 2, "src_text": "D e."}),
-    "WMT26": rows(
-        {
-            "doc_id": 1,
-            "src_text": '<p>A b.</p>\n```json\n{"x": "y"}\n```\n<b class="x">C.</b><br/>',
-        },
-        {"doc_id": 2, "src_text": "D<br>e."},
-    ),
     "table": "doc_id\tsource\n" + "".join(f"{d}\t{s}\n" for d, s in ROWS),
     "SGM": SGM,
     "SGM without a head": SGM.partition("\n")[2],
@@ -101,40 +94,21 @@ def test_what_is_read(content: str, packed: bool, tmp_path: Path) -> None:
 
 
 REJECTED = {
-    "HTML": ("<!DOCTYPE html>\n<html lang=en>\n<body>\n<p>A.</p>\n", "HTML"),
-    "HTML in capitals": ("<HTML>\n<BODY>\nA.\n", "HTML"),
+    "HTML": ("<!DOCTYPE html>\n<html lang=en>\n<body>\n<p>A.</p>\n", "HTML or XML"),
+    "HTML in capitals": ("<HTML>\n<BODY>\nA.\n", "HTML or XML"),
     "a part of HTML": ("<p>A.</p>\n<p class=x>B.</p>\n", "markup (line 1: <p>A.</p>)"),
     "HTML after text": ("A.\nB.\n" + "<p>C.</p>\n" * 5, "markup (line 3"),
-    "Europarl": ('<CHAPTER ID=1>\nA.\n<SPEAKER ID=1 NAME="P">\nB.\n<P>\nC.\n', "markup (line 1"),
-    "IWSLT": ("<url>http://x</url>\n<talkid>1</talkid>\nA.\n" + "B.\n" * 99, "IWSLT"),
-    "SRT": ("1\n00:00:01,000 --> 00:00:02,000\nA.\n\n2\n", "subtitles (SRT)"),
-    "WebVTT": ("WEBVTT\n\n00:01.000 --> 00:02.000\nA.\n", "subtitles (WebVTT)"),
-    "MicroDVD": ("{1}{20}A.\n{21}{40}B.\n", "subtitles"),
-    "MPL2": ("[1][20]A.\n[21][40]B.\n", "subtitles"),
-    "SBV": ("0:00:01.000,0:00:02.000\nA.\n\n0:00:03.000,0:00:04.000\nB.\n", "subtitles"),
-    "LRC": ("[00:12.00]A.\n[00:15.30]B.\n", "subtitles"),
-    "fairseq-generate": ("S-0\ta\nT-0\tb\nH-0\t-1\tc\n", "output of fairseq-generate; its"),
-    "opus_read": ('# a.xml\n\n===\n(src)="1">A.\n(trg)="1">B.\n===\n', "output of opus_read"),
-    "n best": ("0 ||| a ||| -1\n0 ||| b ||| -2\n", "list of the n best"),
-    "words in lines": ("# 1\n1\tA\tDT\n2\tb\tNN\n3\t.\t.\n", "a table without document ids"),
-    "<s>": ("<s> A. </s>\n<s id=1>B.</s>\n", "markup (line 1: <s> A."),
     "HTML without end tags": ("<p>A.\n<p>B.\n<P class=x>C.\n", "markup (line 1: <p>A."),
-    "the body of HTML": ("<body>\nA.\nB.\n</body>\n", "HTML"),
-    "TMX without a head": ("<tmx version=1>\n<tu><tuv><seg>A.</seg></tuv></tu>\n</tmx>\n", "TMX"),
-    "PO, plural": ('msgctxt "x"\nmsgid "A."\nmsgid_plural "B."\nmsgstr[0] "C."\n', "PO"),
-    "CSV with languages": ('id,en,de\n1,"A, b",B\n', "commas"),
-    "CSV with semicolons": ("source;target\nA.;B.\n", "commas"),
-    "CSV in quotes": ('"A.","B."\n"C, d.","D."\n', "commas"),
-    "LaTeX with a comment": ("% x\n\\documentclass{article}\nA.\n", "LaTeX"),
-    "TMX": ('<?xml version="1.0"?>\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx>\n', "TMX"),
-    "XLIFF": ('<?xml version="1.0"?>\n<xliff version="1.2">\n', "XLIFF"),
-    "other XML": ('<?xml version="1.0"?>\n<!-- x -->\n<bible>\n', "XML (<bible>)"),
-    "PO": ('# x\nmsgid ""\nmsgstr ""\n\nmsgid "A."\nmsgstr "B."\n', "PO"),
+    "Europarl": ('<CHAPTER ID=1>\nA.\n<SPEAKER ID=1 NAME="P">\nB.\n<P>\nC.\n', "markup (line 1"),
+    "<s>": ("<s> A. </s>\n<s id=1>B.</s>\n", "markup (line 1: <s> A."),
+    "SRT": ("1\n00:00:01,000 --> 00:00:02,000\nA.\n\n2\n", "subtitles"),
+    "WebVTT": ("WEBVTT\n\n00:01.000 --> 00:02.000\nA.\n", "subtitles"),
+    "fairseq-generate": ("S-0\ta\nT-0\tb\nH-0\t-1\tc\n", "output of fairseq-generate; its"),
+    "TMX": ("<tmx version=1>\n<tu><tuv><seg>A.</seg></tuv></tu>\n</tmx>\n", "HTML or XML"),
+    "other XML": ('<?xml version="1.0"?>\n<!-- x -->\n<bible>\n', "HTML or XML"),
     "JSON": ('[\n  {"doc_id": "1", "text": "A."}\n]\n', "JSON"),
     "JSON on one line": ('[{"doc_id": "1", "text": "A."}]\n', "JSON"),
     "printed JSON": ('{\n  "a": 1\n}\n', "JSON"),
-    "CSV": ("doc_id,source,target\n1,A.,B.\n", "commas"),
-    "LaTeX": ("\\documentclass{article}\nA.\n", "LaTeX"),
     "two columns": ("A.\tB.\nC.\tD.\n", "a table without document ids; the first line of a table"),
     "rows without ids": (rows({"source": "A."}), ":1: there is no document id"),
     "cut rows": ('{"doc_id": "1", "text": "A.', ":1: not JSON"),
@@ -142,7 +116,6 @@ REJECTED = {
     "DOCX": (b"PK\x03\x04\x14\0\6\0\n", "zip archive"),
     "UTF-16": ("\ufeffA b.\n".encode("utf-16-le"), "UTF-16"),
     "UTF-16 without a mark": ("A b.\n".encode("utf-16-le"), "UTF-16"),
-    "binary": (b"\x7fELF\2\1\1\0\0\0\0\0\0\0\0\0\n", "binary"),
     "xz": (b"\xfd7zXZ\0\n", "packed with xz"),
     "Latin-1": (b"A.\n\nB\xe4.\n", ":3: not UTF-8 (byte 2 of the line is 0xe4)"),
     "cut gzip": (gzip.compress(b"a\n" * 7)[:-9], "damaged as a gzip file"),
@@ -307,32 +280,6 @@ def test_prepare_reads_one_file_with_both_sides(
         assert what in capsys.readouterr().err
 
 
-def test_markup_in_rows_is_not_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Tags that stay as they are would be right translations."""
-    fenced = '```json\n{"a": "The same."}\n```'
-    texts = [("Eins zwei drei vier fünf.", "Nichts davon stimmt hier."), ("A b c.", "X y z.")]
-
-    def bleu(marked: bool) -> float:
-        def text(words: str) -> str:
-            return (
-                f"<p>{words}</p>\n{fenced}\n<p>{words}<br></p>" if marked else f"{words}\n{words}"
-            )
-
-        pairs = list(enumerate(texts))
-        ref = rows(*({"doc_id": n, "refs": {"A": {"ref": text(one)}}} for n, (one, _) in pairs),
-                   {"doc_id": 9, "refs": {}})  # fmt: skip
-        hyp = rows(*({"doc_id": n, "hypothesis": text(one)} for n, (_, one) in pairs),
-                   {"doc_id": 9, "hypothesis": "Egal.\nJa."})  # fmt: skip
-        ours, published = file(tmp_path, hyp, "hyp"), file(tmp_path, ref, "ref")
-        command = ["score", "--hyp", str(ours), "--ref", str(published), "--json"]
-        assert main([*command, "--metrics", "s_bleu", "--resample", "none"]) == 0
-        found = json.loads(capsys.readouterr().out)
-        assert found["notes"] == ["1 of 5 segments are left out: they are without a reference"]
-        return float(found["systems"]["hyp"]["s_bleu"]["score"])
-
-    assert bleu(marked=True) == bleu(marked=False)
-
-
 def test_systems_of_one_file_are_scored_by_their_names(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -357,7 +304,7 @@ def test_lines_carry_their_numbers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", ["md", "csv", "po", "yaml", "strings", "rst", "tex.gz"])
 def test_what_looks_like_text_is_known_by_its_name(suffix: str, tmp_path: Path) -> None:
     path = file(tmp_path, "A.\n", f"file.{suffix}")
-    with pytest.raises(GtransError, match="is no plain text but .*; write its sentences"):
+    with pytest.raises(GtransError, match="is no plain text but"):
         read_documents(path)
 
 

@@ -31,56 +31,22 @@ from typing import NamedTuple
 from gtrans.data.documents import STANDARD_STREAM, iterate_raw_lines
 from gtrans.errors import GtransError
 from gtrans.messages import say
-from gtrans.text.reader.base import (
-    ANY,
-    BAD_SOURCE,
-    DOCUMENT_LINE,
-    NO_REFERENCE,
-    Choice,
-    Document,
-    Head,
-    Reader,
-    Role,
-    Segment,
-    is_boundary,
-    listed,
-    sentence_of,
-)
-from gtrans.text.reader.plain import CONVERT, Plain, notice_running_text
-from gtrans.text.reader.rows import MARKUP, Row, Rows, lines_of, without_markup
-from gtrans.text.reader.test_sets import TestSet
-
-__all__ = [
-    "ANY",
-    "BAD_SOURCE",
-    "DOCUMENT_LINE",
-    "MARKUP",
-    "NO_REFERENCE",
-    "Choice",
-    "Document",
-    "Identified",
-    "Plain",
-    "Reader",
-    "Role",
-    "Row",
-    "Rows",
-    "Segment",
-    "Sides",
-    "TestSet",
-    "check_plain",
-    "is_boundary",
-    "iterate_lines",
-    "lines_of",
-    "matched",
-    "notice_running_text",
-    "open_text",
-    "plain_lines",
-    "read_documents",
-    "read_identified",
-    "read_parallel",
-    "sentence_of",
-    "without_markup",
-]
+from gtrans.text.reader.base import ANY as ANY
+from gtrans.text.reader.base import BAD_SOURCE as BAD_SOURCE
+from gtrans.text.reader.base import DOCUMENT_LINE as DOCUMENT_LINE
+from gtrans.text.reader.base import NO_REFERENCE, Head, listed
+from gtrans.text.reader.base import Choice as Choice
+from gtrans.text.reader.base import Document as Document
+from gtrans.text.reader.base import Reader as Reader
+from gtrans.text.reader.base import Role as Role
+from gtrans.text.reader.base import Segment as Segment
+from gtrans.text.reader.base import is_boundary as is_boundary
+from gtrans.text.reader.base import sentence_of as sentence_of
+from gtrans.text.reader.plain import CONVERT
+from gtrans.text.reader.plain import Plain as Plain
+from gtrans.text.reader.plain import notice_running_text as notice_running_text
+from gtrans.text.reader.rows import Rows as Rows
+from gtrans.text.reader.test_sets import TestSet as TestSet
 
 for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
     importlib.import_module(_module.name)  # so that its formats are known

@@ -11,108 +11,60 @@ from gtrans.data.documents import check_length
 from gtrans.errors import GtransError
 from gtrans.messages import say
 from gtrans.text.reader.base import ATTRIBUTES, Document, Head, Reader, Segment, is_boundary
-from gtrans.text.reader.rows import NEEDS_IDS, is_comma_table
+from gtrans.text.reader.rows import NEEDS_IDS
 
-_TRANSLATES = "`gtrans translate FILE --output-dir DIR` translates it as it is"
 CONVERT = "write its sentences as plain text, one per line"
-_TIME = re.compile(r"(?:\d+:)?\d\d:\d\d[,.]\d{3} --> ")
+_TRANSLATES = f"{CONVERT}; `gtrans translate FILE --output-dir DIR` translates it as it is"
 _INLINE = r"(?:a|abbr|b|big|code|em|font|i|small|span|strong|sub|sup|tt|u)\b"
 _TAG_LINE = re.compile(
     rf"<(?!{_INLINE})([A-Za-z][\w:.-]*){ATTRIBUTES}\s*/?>(?:$|.*</\1>$|\s*<)|"
     rf"<(?i:p|li|h[1-6]|t[dhr]|d[dt]|div){ATTRIBUTES}\s*>(?=\S)|"
     rf"</(?!{_INLINE})[A-Za-z][\w:.-]*>$|<!--|<[?!][A-Za-z]",
 )
-_WITHOUT_TIMES = "write the text of each title, one sentence per line"
+_PAGE = re.compile(rf"<\?xml|<!doctype|<(?:html|head|body|tmx|xliff){ATTRIBUTES}\s*>(?:$|<)", re.I)
+# How lines begin, the least share of such lines, what the file is, and the way out.
 _LINES = (
+    (r"(?:\d+:)?\d\d:\d\d[,.]\d{3} --> ", 0.0, "subtitles", CONVERT),
     (
-        r"\{\d+\}\{\d+\}|\[\d+\]\[\d+\]|\[\d+:\d\d[.:]\d\d\]|(?:\d+:)?\d\d:\d\d\.\d{3},\d",
-        "subtitles", _WITHOUT_TIMES,
-    ),
-    (
-        r"[STHDP]-\d+\t", "the output of fairseq-generate",
+        r"[STHDP]-\d+\t", 0.3, "the output of fairseq-generate",
         "its translations are `grep ^D- FILE | sort -V | cut -f3`",
     ),
-    (r"\d+ \|\|\| ", "a list of the n best translations", CONVERT),
-    (r'\((?:src|trg)\)="', "the output of opus_read", "`opus_read -wm moses` writes plain text"),
-    (r'"(?:[^"]|"")*"[,;]"', "a table with commas (CSV)", "write it with tabs (TSV)"),
+    (r"[^\t]*\t", 0.5, "a table without document ids", NEEDS_IDS),
 )  # fmt: skip
-"""Formats with lines of their own: how these begin, what they are, and the way out."""
 _NAMES = {
-    "Markdown": (".md", ".markdown"),
-    "PO, messages of a program": (".po", ".pot"),
-    "a table with commas (CSV)": (".csv",),
-    "a file of messages or settings": (".ini", ".properties", ".strings", ".toml", ".yaml", ".yml"),
-    "reStructuredText": (".rst",),
-    "LaTeX": (".tex",),
+    "HTML": ((".html", ".htm", ".xhtml"), _TRANSLATES),
+    "Markdown": ((".md", ".markdown"), _TRANSLATES),
+    "a table with commas (CSV)": ((".csv",), "write it with tabs (TSV)"),
+    "PO, messages of a program": ((".po", ".pot"), CONVERT),
+    "a file of settings": ((".ini", ".properties", ".strings", ".toml", ".yaml", ".yml"), CONVERT),
+    "reStructuredText": ((".rst",), CONVERT),
+    "LaTeX": ((".tex",), CONVERT),
 }
-"""Formats whose lines look like text, by the ends of their names."""
-
-
-def _root(head: Head) -> str:
-    """The first element of a file that begins with a tag; empty: it does not."""
-    if not head.first.startswith("<") or re.match(r"<[\w:.-]+> \w", head.first):
-        return ""
-    text = re.sub(r"<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?>", "",
-                  "\n".join(head.lines), flags=re.DOTALL | re.IGNORECASE)  # fmt: skip
-    found = re.match(r"\s*<([A-Za-z][\w:.-]*)", text)
-    return found[1].lower() if found else ""
-
-
-def _is_markup(head: Head) -> bool:
-    """Whether many lines are tags or elements, not only here and there one."""
-    lines = [line for line in head.lines if not is_boundary(line)]
-    tags = [_TAG_LINE.match(line) is not None for line in lines]
-    if not any(tags):
-        return False
-    many = sum(tags) > 0.1 * len(tags) and (sum(tags) > 2 or sum(tags) > 0.5 * len(tags))
-    return many or (tags[0] and sum(tags[:20]) > 2)
+"""Formats whose lines look like text: the ends of their names, and the way out."""
 
 
 def _what(head: Head) -> tuple[str, str] | None:
     """What a file is instead of a text, and the way out; None: it is a text."""
-    first, second = head.first, (*head.lines, "", "")[1]
-    root = _root(head)
-    if root in ("html", "head", "body") or first.lower().startswith("<!doctype html"):
-        return "HTML", _TRANSLATES
-    if root in ("tmx", "xliff", "tei"):
-        return root.upper(), CONVERT
-    if first.lower().startswith("<?xml"):
-        return f"XML (<{root or '?'}>)", CONVERT
-    if first.startswith("WEBVTT"):
-        return "subtitles (WebVTT)", _WITHOUT_TIMES
-    times = sum(map(bool, map(_TIME.match, head.lines)))
-    if (first.isdigit() and _TIME.match(second)) or times > 1:
-        return "subtitles (SRT)", _WITHOUT_TIMES
-    if first == "[Script Info]":
-        return "subtitles", _WITHOUT_TIMES
-    for pattern, what, way_out in _LINES:
-        if head.share(re.compile(pattern)) > 0.3:
+    if _PAGE.match(head.first):
+        return "HTML or XML", _TRANSLATES
+    for pattern, share, what, way_out in _LINES:
+        if head.share(re.compile(pattern)) > share:
             return what, way_out
-    if sum("\t" in line for line in head.lines) > 0.5 * len(head.lines):
-        return "a table without document ids", NEEDS_IDS
-    if head.has(r'msgid "') and head.has(r'msgstr(?:\[\d\])? "'):
-        return "PO, messages of a program", CONVERT
+    first, second = (*head.lines, "", "")[:2]
     if (first in ("{", "[", "[{") and second[:1] in ('"', "{", "[", "}", "]")) or (
         first.startswith('[{"') or (first.startswith('["') and first.endswith('"]'))
     ):
         return "JSON", "give JSON lines, an object with a document id per line (`jq -c '.[]' FILE`)"
-    if is_comma_table(head):
-        return "a table with commas (CSV)", "write it with tabs (TSV)"
-    begin = next((line for line in head.lines if line[0] != "%"), "")
-    if begin.startswith((r"\documentclass", r"\begin{document}")):
-        return "LaTeX", CONVERT
-    if head.has(r"<talkid>") and head.has(r"<url>"):
-        return "the training text of IWSLT with its tags", "`gtrans get-corpus` reads it"
-    if _is_markup(head) or (root and head.suffix in (".html", ".htm", ".xml", ".sgm", ".sgml")):
-        line = next(
-            (one for one in head.numbered if _TAG_LINE.match(one[1]) and not is_boundary(one[1])),
-            head.numbered[0],
-        )
-        shown = line[1] if len(line[1]) < 40 else f"{line[1][:37]}..."
-        return f"markup (line {line[0]}: {shown})", f"{CONVERT}; HTML: {_TRANSLATES}"
-    for what, suffixes in _NAMES.items():
+    lines = [(number, line) for number, line in head.numbered if not is_boundary(line)]
+    tags = [(number, line) for number, line in lines if _TAG_LINE.match(line)]
+    many = len(tags) > 0.1 * len(lines) and (len(tags) > 2 or len(tags) > 0.5 * len(lines))
+    if many or (len(tags) > 2 and tags[0] == lines[0] and tags[2] in lines[:20]):
+        number, line = tags[0]
+        shown = line if len(line) < 40 else f"{line[:37]}..."
+        return f"markup (line {number}: {shown})", _TRANSLATES
+    for what, (suffixes, way_out) in _NAMES.items():
         if head.suffix in suffixes and head.lines:
-            return what, f"{CONVERT}; Markdown: {_TRANSLATES}" if what == "Markdown" else CONVERT
+            return what, way_out
     return None
 
 
@@ -178,14 +130,12 @@ class Plain(Reader):
 
     def __iter__(self) -> Iterator[Document]:
         """See :meth:`Reader.__iter__`."""
-        document: Document | None = None
+        segments: list[Segment] = []
         for number, sentence in self.sentences():
-            if sentence is None:
-                assert document is not None
-                yield document
-                document = None
-                continue
-            document = document or Document("", number, [])
-            document.segments.append(Segment(number, [sentence]))
-        if document is not None:
-            yield document
+            if sentence is not None:
+                segments.append(Segment(number, [sentence]))
+            else:
+                yield Document("", segments[0].line, segments)
+                segments = []
+        if segments:
+            yield Document("", segments[0].line, segments)

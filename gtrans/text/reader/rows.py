@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -15,7 +14,6 @@ from gtrans.errors import GtransError
 from gtrans.files import parse_json
 from gtrans.languages import language_code
 from gtrans.text.reader.base import (
-    ATTRIBUTES,
     BAD_SOURCE,
     NO_REFERENCE,
     Document,
@@ -77,7 +75,7 @@ class Rows(Reader):
     (``document_id``, ``segment_id``, ``source``, ``target``), WMT25 and WMT26 (``doc_id``,
     ``src_text``, ``refs``, ``hypothesis``), ParaDocs (``src_docid``, ``src``, ``tgt``) and HPLT
     (``id``, ``text``) are read as they are. A row without a segment's id has a segment in each line
-    of its text. Markup inside a text counts for nothing: see :func:`without_markup`.
+    of its text.
 
     Attributes:
         cells: the names of the columns of a table; None: it is JSON lines.
@@ -158,7 +156,6 @@ class Rows(Reader):
             wanted = not self.choice.direction or not direction
             if direction not in directions and directions and wanted:
                 directions[direction] = None
-                directions |= dict.fromkeys(_direction(other) for _, other in self._rest())
                 raise GtransError(
                     f"{self.path}:{number}: the rows are of several directions; choose one with "
                     f"`--direction`: {', '.join(filter(None, directions))}"
@@ -176,9 +173,6 @@ class Rows(Reader):
                 f"{self.path} has no row of the direction {self.choice.direction}, only of "
                 f"{', '.join(directions)}"
             )
-
-    def _rest(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        return self._cells(headed=True) if self.cells else self._objects()
 
     def _find_column(self, number: int, row: Mapping[str, Any]) -> str:
         asked = self.choice.columns.get(self.role)
@@ -209,11 +203,9 @@ class Rows(Reader):
         left_out = BAD_SOURCE if str(row.get("isbadsource", "")).lower() in ("true", "1") else ""
         texts = self._texts(where, value, self.column in row)
         lines = [lines_of(text) for text in texts]
-        if self.role == "reference" and not any(lines):
-            # As published before the references are, or all of it is code.
-            reason = "of code alone" if any(texts) else NO_REFERENCE
-            if any(texts) or not isinstance(value, str):
-                return Row(number, document, [Segment(number, [""], name, reason)], value)
+        if self.role == "reference" and not isinstance(value, str) and not any(lines):
+            segment = Segment(number, [""], name, NO_REFERENCE)  # published before its references
+            return Row(number, document, [segment], value)
         if name:
             joined = [" ".join(one) for one in lines]
             segments = [Segment(number, joined, name, left_out)]
@@ -261,8 +253,9 @@ class Rows(Reader):
                 )
             yield number, {_name(key): value for key, value in row.items()}
 
-    def _cells(self, headed: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
+    def _cells(self) -> Iterator[tuple[int, dict[str, Any]]]:
         assert self.cells is not None
+        headed = False
         for number, line in self.lines:
             if not line.strip():
                 continue
@@ -298,15 +291,6 @@ def _alternatives(value: Any) -> dict[str, str] | None:
     return None
 
 
-def is_comma_table(head: Head) -> bool:
-    """Whether a file is a table as :class:`Rows` reads it, but with commas or semicolons."""
-    mark = ";" if ";" in head.first else ","
-    names = {_name(cell.strip('"')) for cell in head.first.split(mark)}
-    others = {name for name in names - _KNOWN if not language_code(name)}
-    is_header = len(names) > 1 and not others and " " not in head.first
-    return is_header and all(mark in line for line in head.lines)
-
-
 def _direction(row: Mapping[str, Any]) -> str:
     """The direction that a row names: ``en-de_DE``; empty: none."""
     pair = next((str(row[name]) for name in _PAIR if row.get(name)), "")
@@ -317,60 +301,17 @@ def _direction(row: Mapping[str, Any]) -> str:
 def _same_direction(wanted: str, found: str) -> bool:
     """Whether ``en-de`` is ``en-de_DE``; two regions must be the same."""
 
-    def sides(direction: str) -> Iterator[list[tuple[str, str]]]:
-        parts = direction.lower().split("-")
-        for cut in range(1, len(parts)):  # zh-CN-en has two
-            both = ["_".join(side).partition("_") for side in (parts[:cut], parts[cut:])]
-            yield [(language_code(code) or code, region) for code, _, region in both]
-
-    return any(
-        all(
-            left[0] == right[0] and (left[1] == right[1] or not (left[1] and right[1]))
-            for left, right in zip(one, other, strict=True)
-        )
-        for one in sides(wanted)
-        for other in sides(found)
+    sides = [
+        [side.partition("_") for side in direction.lower().split("-")]
+        for direction in (wanted, found)
+    ]
+    return len(sides[0]) == len(sides[1]) and all(
+        (language_code(left[0]) or left[0]) == (language_code(right[0]) or right[0])
+        and (left[2] == right[2] or not (left[2] and right[2]))
+        for left, right in zip(*sides, strict=True)
     )
 
 
-# ---- markup in rows ------------------------------------------------------------------------------
-
-_ELEMENTS = (
-    "a abbr article aside audio b blockquote body br button caption center cite code col dd "
-    "del div dl dt em figcaption figure font footer form h[1-6] head header hr html i img "
-    "input ins kbd label li link main mark meta nav ol option p pre q s samp section select "
-    "small span strike strong style sub summary sup svg table tbody td textarea tfoot th "
-    "thead title tr tt u ul var video wbr"
-)
-MARKUP = re.compile(
-    rf"</?(?:{'|'.join(_ELEMENTS.split())})(?:{ATTRIBUTES})\s*/?>|<!--.*?-->",
-    re.IGNORECASE | re.DOTALL,
-)
-_FENCED = re.compile(r"(```+|~~~+)[ \t]*([^\n`]*)(.*?)(?:\1|\Z)", re.DOTALL)
-_STRUCTURED = re.compile(r"\s*[{\[<]")
-
-
-def without_markup(text: str) -> str:
-    """A text of a row without tags of HTML and without fenced blocks of JSON and other code.
-
-    They stay as they are in a translation, so they say nothing about it. Of a fenced block of
-    prose only the fence is left out.
-    """
-
-    def unfenced(found: re.Match[str]) -> str:
-        language, block = found[2].strip(), found[3]
-        if not block.strip():  # all on one line
-            return "" if _STRUCTURED.match(language.partition(" ")[2] or language) else found[2]
-        return "" if language or _STRUCTURED.match(block) else block
-
-    if "```" in text or "~~~" in text:
-        text = _FENCED.sub(unfenced, text)
-    if "<" in text and MARKUP.search(text):
-        text = html.unescape(MARKUP.sub(" ", text))
-    return text
-
-
 def lines_of(text: str) -> list[str]:
-    """The lines of a row's text that are not empty, without markup and with single spaces."""
-    lines = (" ".join(line.split()) for line in without_markup(text).split("\n"))
-    return [line for line in lines if line]
+    """The lines of a row's text that are not empty, with single spaces."""
+    return [joined for line in text.split("\n") if (joined := " ".join(line.split()))]

@@ -25,7 +25,11 @@ from gtrans.text.reader.base import (
 
 _ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});")
 _ATTRIBUTE = re.compile(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"']+))""")
-_LONGEST_TAG = 2_000  # characters
+_SETS: dict[str, Role | None] = {
+    "srcset": "source", "refset": "reference", "tstset": "translation", "mteval": None
+}  # fmt: skip
+_SIDES: dict[str, Role] = {"src": "source", "ref": "reference", "hyp": "translation"}
+_PARTS = re.compile(r"</?(?:p|hl)\b[^<>]*>", re.IGNORECASE)
 
 
 class _Version(NamedTuple):
@@ -45,125 +49,69 @@ class _Versions:
     sentences: dict[_Version, dict[str, tuple[str, int]]] = field(default_factory=dict)
 
 
-_SETS: dict[str, Role | None] = {
-    "srcset": "source", "refset": "reference", "tstset": "translation", "mteval": None
-}  # fmt: skip
-_SIDES: dict[str, Role] = {"src": "source", "ref": "reference", "hyp": "translation"}
-
-
-class _Parser:
-    """Reads what calls itself XML or SGML and is neither.
+def _documents_in(path: str, text: str, with_sides: bool) -> list[_Versions]:
+    """The documents of what calls itself XML or SGML and is neither.
 
     Published test sets have unescaped ``&``, missing end tags, and tags in either case, on which
     XML parsers fail or lose text. Only the tags of the format are tags, any other ``<`` is text;
     ``<hl>`` and ``<p>`` are parts of a text. There are no entities of the file's own, so nothing
     expands and nothing is fetched.
+
+    Raises:
+        GtransError: a sentence stands outside of a document, or an id occurs twice in one.
     """
-
-    def __init__(self, path: str, with_sides: bool) -> None:
-        sides = {*_SIDES, "dataset", "collection"} if with_sides else set[str]()
-        names = "|".join({*_SETS, "doc", "seg", "p", "hl", *sides})
-        self._tag = re.compile(rf"<(/?)({names})\b([^<>]*)(>?)", re.IGNORECASE)
-        self.path = path
-        self.documents: dict[tuple[str, int], _Versions] = {}
-        self._seen = Counter[tuple[_Version, str]]()
-        self._attributes: dict[str, str] = {}
-        self._document: _Versions | None = None
-        self._version = self._outer = _Version(None, "")
-        self._id = ""
-        self._text: list[str] | None = None  # of the sentence that is open
-        self._line = self._begin = 1
-
-    def read(self, text: str) -> list[_Versions]:
-        """All documents.
-
-        Raises:
-            GtransError: a tag has no end, or a sentence stands outside of a document.
-        """
-        position = 0
-        for found in self._tag.finditer(text):
-            self._data(text[position : found.start()])
-            position = found.end()
-            name = found[2].lower()
-            if not found[4]:
-                if len(found[0]) > _LONGEST_TAG:
-                    line = self._line + found[0].count("\n")
-                    raise GtransError(f"{self.path}:{line}: a tag before this line has no end")
-                self._data(found[0])
-                continue
-            if not found[1]:
-                self._open(name, found[3])
-            if found[1] or found[3].endswith("/"):
-                self._close(name)
-            self._line += found[0].count("\n")
-        self._data(text[position:])
-        self._end_sentence()
-        return list(self.documents.values())
-
-    def _data(self, text: str) -> None:
-        """A part of a sentence, or between sentences, where it counts for nothing."""
-        self._line += text.count("\n")
-        if self._text is not None:
-            self._text.append(text)
-
-    def _open(self, tag: str, rest: str) -> None:
-        """A set, a document or a sentence begins, and what is open ends."""
-        self._end_sentence()
+    names = [*_SETS, "doc", "seg", *((*_SIDES, "dataset", "collection") if with_sides else ())]
+    tags = re.compile(rf"<(/?)({'|'.join(names)})\b([^<>]*)>", re.IGNORECASE)
+    documents: dict[tuple[str, int], _Versions] = {}
+    seen = Counter[tuple[_Version, str]]()
+    outer = version = _Version(None, "")
+    document: _Versions | None = None
+    line, position = 1, 0
+    begun = ""  # id of the sentence that is open
+    for found in chain(tags.finditer(text), [None]):
+        between = text[position : len(text) if found is None else found.start()]
+        if begun and document is not None:
+            plain = _plain(_PARTS.sub("", between))
+            sentences = document.sentences[version]
+            if begun in sentences:
+                raise GtransError(
+                    f"{path}:{line}: the id {begun} occurs twice in the document '{document.name}'"
+                )
+            sentences[begun] = sentence_of(plain, path, line), line
+            begun = ""
+        if found is None:
+            break
+        line, position = line + (between + found[0]).count("\n"), found.end()
+        name, is_end = found[2].lower(), bool(found[1])
+        if is_end:
+            document = None if name == "doc" or name in _SETS else document
+            continue
         attributes = {
-            found[1].lower(): _plain(found[2] or found[3] or found[4] or "")
-            for found in _ATTRIBUTE.finditer(rest)
+            one[1].lower(): _plain(one[2] or one[3] or one[4] or "")
+            for one in _ATTRIBUTE.finditer(found[3])
         }
-        if tag in _SETS:
-            name = attributes.get("refid") or attributes.get("sysid") or ""
-            self._outer = _Version(_SETS[tag] or self._outer.role, name)
-            self._version, self._document = self._outer, None
-        elif tag == "doc":
-            self._attributes, self._document = attributes | {"": str(self._line)}, None
-            self._version = self._outer._replace(name=attributes.get("sysid") or self._outer.name)
-        elif tag in _SIDES:
-            name = attributes.get("translator" if tag == "ref" else "system", "")
-            self._version = _Version(_SIDES[tag], "" if tag == "src" else name)
-            self._sentences()  # a text without a sentence is there, too
-        elif tag == "seg":
-            self._id = attributes.get("id", "").strip() or str(len(self._sentences()) + 1)
-            self._text, self._begin = [], self._line
-
-    def _close(self, tag: str) -> None:
-        """The same, at an end tag."""
-        if tag in ("p", "hl") and self._text is not None:
-            return
-        self._end_sentence()
-        if tag == "doc" or tag in _SETS:
-            self._attributes, self._document = {}, None
-
-    def _sentences(self) -> dict[str, tuple[str, int]]:
-        """The sentences of the text that is open."""
-        if not self._attributes:
-            raise GtransError(f"{self.path}:{self._line}: a <seg> outside of a <doc>")
-        if self._document is None or self._version not in self._document.sentences:
-            given = self._attributes
-            name = (given.get("docid") or given.get("id") or "").strip()
-            if self._document is None:
-                # Some sets have several documents of one name, or none of them has one.
-                key = name, self._seen[self._version, name]
-                self._seen[self._version, name] += 1
-                new = _Versions(name, int(given[""]), "testsuite" in given)
-                self._document = self.documents.setdefault(key, new)
-            self._document.sentences.setdefault(self._version, {})
-        return self._document.sentences[self._version]
-
-    def _end_sentence(self) -> None:
-        if self._text is None:
-            return
-        text, self._text = sentence_of(_plain("".join(self._text)), self.path, self._begin), None
-        sentences = self._sentences()
-        if self._id in sentences:
-            name = self._document.name if self._document else ""
-            raise GtransError(
-                f"{self.path}:{self._begin}: the id {self._id} occurs twice in the document "
-                f"'{name}'"
-            )
-        sentences[self._id] = (text, self._begin)
+        if name in _SETS:
+            named = attributes.get("refid") or attributes.get("sysid") or ""
+            version = outer = _Version(_SETS[name] or outer.role, named)
+            document = None
+        elif name == "doc":
+            version = outer._replace(name=attributes.get("sysid") or outer.name)
+            title = (attributes.get("docid") or attributes.get("id") or "").strip()
+            # Some sets have several documents of one name, or none of them has one.
+            key = title, seen[version, title]
+            seen[version, title] += 1
+            new = _Versions(title, line, "testsuite" in attributes)
+            document = documents.setdefault(key, new)
+        elif name in _SIDES or name == "seg":
+            if document is None:
+                raise GtransError(f"{path}:{line}: a <{name}> outside of a <doc>")
+            if name in _SIDES:
+                named = attributes.get("translator" if name == "ref" else "system", "")
+                version = _Version(_SIDES[name], "" if name == "src" else named)
+            sentences = document.sentences.setdefault(version, {})
+            if name == "seg":
+                begun = attributes.get("id", "").strip() or str(len(sentences) + 1)
+    return list(documents.values())
 
 
 def _plain(text: str) -> str:
@@ -225,7 +173,7 @@ class TestSet(Reader):
             GtransError: there is none.
         """
         text = "\n".join(line for _, line in self.lines)
-        found = _Parser(self.path, with_sides=self.head.has(r".*<dataset\b")).read(text)
+        found = _documents_in(self.path, text, with_sides=self.head.has(r".*<dataset\b"))
         if not any(one.sentences for one in found):
             raise GtransError(
                 f"{self.path}: no <doc> with a <seg>; it is no test set in XML or SGM"
