@@ -33,6 +33,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ from sacremoses import (
 )
 from subword_nmt.apply_bpe import BPE
 
-from gtrans.errors import GtransError
+from gtrans.data.documents import read_text
 from gtrans.files import atomic_writer
 from gtrans.languages import language_code
 from gtrans.libraries import require
@@ -77,7 +78,7 @@ _DETOKENISER_LANGUAGES = frozenset({"en", "fr", "it", "ga", "fi", "ko"})
 _OPENING = frozenset(
     {"(", "[", '"', "'", "&apos;", "&quot;", "&#91;", "&#93;"} | set(_ESCAPED_GAPS)
 )
-# Words whose pieces a pipeline remembers; enough for nearly all words of a text.
+# Words whose pieces are remembered; enough for nearly all words of a text.
 _REMEMBERED_WORDS = 100_000
 
 _CHINESE = "zh"
@@ -129,7 +130,6 @@ class MosesPipeline(TextPipeline):
         self._words = steps.segmenter is not None and rules == _CHINESE
         self._best_case = best_case or {}
         self._bpe = bpe
-        self._pieces: dict[str, str] = {}
         self._spaced = rules not in _WRITTEN_WITHOUT_SPACES
         self._normaliser = None
         if self._spaced:
@@ -183,29 +183,18 @@ class MosesPipeline(TextPipeline):
             raise ValueError("this pipeline has no BPE merges")
         words = tokens.split(" ")
         lower = self._truecase(words)
-        pieces = [self._pieces_of(self._bpe, word) for word in words if word]
+        pieces = self._bpe.segment_tokens([word for word in words if word])
+        if len(self._bpe.cache) > _REMEMBERED_WORDS:
+            self._bpe.cache.clear()
         return " ".join([LOWER_MARK, *pieces] if lower else pieces)
 
-    def _pieces_of(self, bpe: BPE, word: str) -> str:
-        pieces = self._pieces.get(word)
-        if pieces is None:
-            if len(self._pieces) >= _REMEMBERED_WORDS:
-                self._pieces.clear()
-                bpe.cache.clear()
-            pieces = self._pieces[word] = " ".join(bpe.segment_tokens([word]))
-        return pieces
-
-    def truecased(self, tokens: str) -> list[str]:
-        """The words that the merges are learnt from and applied to."""
-        words = tokens.split(" ")
-        self._truecase(words)
-        return words
-
     def count_words(self, lines: Sequence[str]) -> Counter[str]:
-        """How often each word of :meth:`truecased` occurs in some lines."""
+        """How often each word occurs from which the merges are learnt: after truecasing."""
         counts = Counter[str]()
         for line in lines:
-            counts.update(self.truecased(line))
+            words = line.split(" ")
+            self._truecase(words)
+            counts.update(words)
         return counts
 
     def unsegment(self, tokens: str) -> str:
@@ -334,7 +323,7 @@ def is_chinese(lang: str) -> bool:
 
 def _joined_to_words(tokens: list[str], text: str) -> list[str]:
     """Neighbouring ideographs of ``tokens`` joined to the words of ``text``."""
-    ends = word_ends(text)
+    ends = set(accumulate(map(len, chinese_words(text))))
     joined: list[str] = []
     position = 0
     for token in tokens:
@@ -409,48 +398,24 @@ def _truecaser() -> MosesTruecaser:
 
 def load_best_case(path: Path) -> dict[str, str]:
     """The most frequent spelling of each lower-cased word, from a Moses truecaser model."""
-    best_case: dict[str, str] = {}
-    try:
-        with open(path, encoding="utf-8", newline="\n") as file:
-            for number, line in enumerate(file, start=1):
-                best, *counts = line.split() or [""]
-                if not counts:
-                    raise GtransError(f"{path}:{number}: not a line of a truecaser model")
-                best_case[best.lower()] = best
-    except OSError as error:
-        raise GtransError(f"cannot read '{path}': {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise GtransError(f"'{path}' is not UTF-8; prepare the data anew") from None
-    return best_case
+    lines = (line.split() for line in read_text(path).split("\n"))
+    return {words[0].lower(): words[0] for words in lines if words}
 
 
 # ---- words of Chinese ----------------------------------------------------------------------------
 
 
 @functools.cache
-def _jieba() -> Any:
-    require(("jieba",), "`--segmenter jieba`")
-    jieba: Any = importlib.import_module("jieba")
-    jieba.setLogLevel(logging.WARNING)
-    return jieba.Tokenizer()
-
-
-def check_segmenter() -> None:
-    """Raises GtransError if jieba is missing."""
-    _jieba()
-
-
-def word_ends(text: str) -> frozenset[int]:
-    """After how many characters of ``text`` a word ends.
+def jieba_tokenizer() -> Any:
+    """The tokenizer of jieba.
 
     Raises:
         GtransError: jieba is missing.
     """
-    ends, position = set(), 0
-    for word in _jieba().cut(text):
-        position += len(word)
-        ends.add(position)
-    return frozenset(ends)
+    require(("jieba",), "`--segmenter jieba`")
+    jieba: Any = importlib.import_module("jieba")
+    jieba.setLogLevel(logging.WARNING)
+    return jieba.Tokenizer()
 
 
 def chinese_words(text: str) -> list[str]:
@@ -459,4 +424,4 @@ def chinese_words(text: str) -> list[str]:
     Raises:
         GtransError: jieba is missing.
     """
-    return list(_jieba().cut(text))
+    return list(jieba_tokenizer().cut(text))

@@ -15,7 +15,7 @@ from gtrans.errors import GtransError
 from gtrans.files import check_output_folder, digest
 from gtrans.languages import known_language
 from gtrans.libraries import require
-from gtrans.text.moses import NO_STEPS, MosesPipeline, Steps, check_segmenter, is_chinese
+from gtrans.text.moses import NO_STEPS, MosesPipeline, Steps, is_chinese, jieba_tokenizer
 from gtrans.text.pipeline import TextPipeline
 from gtrans.text.reader import ANY, Choice
 from gtrans.text.subwords import SUBWORD_MODELS, SubwordPipeline, load_bpe, read_pieces
@@ -124,7 +124,9 @@ def check_options(options: PreparationOptions) -> None:
     names = [] if options.binarised is None else binarised_files(options.binarised, options)
     if options.subword_model is not None:
         kind, model = options.subword_model
-        kind.check(model, options.pieces)
+        with tempfile.TemporaryDirectory(prefix="gtrans-") as folder_name:
+            kind.copy(model, options.pieces, Path(folder_name))
+            kind(options.source_lang, Path(folder_name))
         if options.binarised is not None:
             source, target = (options.binarised / name for name in names[:2])
             if digest(source) != digest(target):
@@ -176,7 +178,7 @@ def _check_languages(options: PreparationOptions) -> None:
                 f"`--segmenter {options.segmenter}` finds words of Chinese (zh), but the languages "
                 f"are {' and '.join(options.languages)}; leave it out"
             )
-        check_segmenter()
+        jieba_tokenizer()
 
 
 def _check_pieces(options: PreparationOptions, folder: Path) -> None:

@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
+from gtrans.data.documents import read_text
 from gtrans.errors import GtransError
 from gtrans.files import atomic_writer, copy_file, read_object
 from gtrans.libraries import require
@@ -80,8 +81,7 @@ def learn_codes(words: Counter[str], merges: int | None, symbols: int | None, pa
 
 def count_merges(codes: Path) -> int:
     """The number of merges in a file of codes."""
-    with open(codes, encoding="utf-8", newline="\n") as file:
-        return sum(not line.startswith("#version:") for line in file)
+    return sum(not line.startswith("#version:") for line in _lines(codes))
 
 
 def load_bpe(codes: Path) -> BPE:
@@ -90,18 +90,13 @@ def load_bpe(codes: Path) -> BPE:
     Raises:
         GtransError: it cannot be read, or a line is no merge.
     """
-    try:
-        with open(codes, encoding="utf-8", newline="\n") as file:
-            # The library ends the program at a bad line, so lines are checked here.
-            for number, line in enumerate(file, start=1):
-                header = number == 1 and line.startswith("#version:")
-                if not header and len(line.strip("\r\n ").split(" ")) != 2:
-                    raise GtransError(f"{codes}:{number}: not a BPE merge (two units, one space)")
-            return BPE(file, separator=BPE_SEPARATOR)
-    except OSError as error:
-        raise GtransError(f"cannot read '{error.filename}': {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise GtransError(f"'{codes}' is not UTF-8; prepare the data anew") from None
+    lines = _lines(codes)
+    # The library ends the program at a bad line, so lines are checked here.
+    for number, line in enumerate(lines, start=1):
+        header = number == 1 and line.startswith("#version:")
+        if not header and len(line.strip("\r ").split(" ")) != 2:
+            raise GtransError(f"{codes}:{number}: not a BPE merge (two units, one space)")
+    return BPE(io.StringIO("".join(f"{line}\n" for line in lines)), separator=BPE_SEPARATOR)
 
 
 # ---- models of others ----------------------------------------------------------------------------
@@ -136,15 +131,14 @@ class SubwordPipeline(TextPipeline):
     def model_files(model: Path) -> tuple[Path, ...]:
         """The files of a model, by its path."""
 
-    @staticmethod
-    @abstractmethod
-    def check(model: Path, dictionary: Path | None) -> None:
-        """Raises GtransError unless the model and, if any, the dictionary can be read."""
-
     @classmethod
     @abstractmethod
     def copy(cls, model: Path, dictionary: Path | None, folder: Path) -> None:
-        """Copy a model and its dictionary (None: all pieces) into a data folder, as ``files``."""
+        """Copy a model and its dictionary (None: all pieces) into a data folder, as ``files``.
+
+        Raises:
+            GtransError: one of them cannot be read, or they do not belong together.
+        """
 
     def tokenise(self, sentence: str) -> str:
         """The words as they are, reserved symbols escaped."""
@@ -177,20 +171,11 @@ class SentencePiecePipeline(SubwordPipeline):
         """See :meth:`SubwordPipeline.model_files`."""
         return (model,)
 
-    @staticmethod
-    def check(model: Path, dictionary: Path | None) -> None:
-        """See :meth:`SubwordPipeline.check`."""
-        load_sentencepiece(model)
-        if dictionary is not None:
-            read_pieces(dictionary)
-
     @classmethod
     def copy(cls, model: Path, dictionary: Path | None, folder: Path) -> None:
         """See :meth:`SubwordPipeline.copy`."""
-        if dictionary is None:
-            pieces = model_pieces(load_sentencepiece(model))
-        else:
-            pieces = read_pieces(dictionary)
+        pieces = model_pieces(load_sentencepiece(model))
+        pieces = pieces if dictionary is None else read_pieces(dictionary)
         copy_file(model, folder / cls.files[0])
         write_pieces(pieces, folder / cls.files[1])
 
@@ -277,7 +262,7 @@ class ByteBpePipeline(SubwordPipeline):
         merges, symbols = (folder / name for name in self.files[:2])
         library = _tokenizers()
         # How each piece is written.
-        self._symbols: dict[str, str] = _table_in(symbols, str)
+        self._symbols: dict[str, str] = _table_in(symbols)
         self._written = {symbol: piece for piece, symbol in self._symbols.items()}
         numbers = {piece: number for number, piece in enumerate(self._symbols)}
         try:
@@ -300,16 +285,29 @@ class ByteBpePipeline(SubwordPipeline):
                 return tuple(model / name for name in form)
         raise GtransError(f"{model}: it holds no byte-level BPE; {_DOWNLOADS}.")
 
-    @staticmethod
-    def check(model: Path, dictionary: Path | None) -> None:
-        """See :meth:`SubwordPipeline.check`."""
-        _read_byte_bpe(model, dictionary)
-
     @classmethod
     def copy(cls, model: Path, dictionary: Path | None, folder: Path) -> None:
         """See :meth:`SubwordPipeline.copy`."""
-        symbols, pieces = _read_byte_bpe(model, dictionary)
-        copy_file(cls.model_files(model)[0], folder / cls.files[0])
+        merges, vocabulary = cls.model_files(model)
+        numbers: dict[str, int] = _table_in(vocabulary)
+        symbols = {piece: piece for piece in numbers if piece not in _SPECIAL}
+        if vocabulary.name == _FAIRSEQ[1]:
+            symbols = {piece: str(number) for piece, number in numbers.items()}
+            if dictionary is None:
+                raise GtransError(
+                    f"`--byte-bpe` '{model}' needs `--dictionary`, the dict.txt of the model: "
+                    f"{vocabulary.name} does not say which row of the embeddings a piece has."
+                )
+        pieces = sorted(symbols, key=numbers.__getitem__)
+        pieces = pieces if dictionary is None else read_pieces(dictionary)
+        alphabet, known = _tokenizers().pre_tokenizers.ByteLevel.alphabet(), set(pieces)
+        missing = sum(symbols.get(byte) not in known for byte in alphabet)
+        if missing:
+            raise GtransError(
+                f"{dictionary or vocabulary}: {missing} of the 256 bytes are missing; it does not "
+                f"belong to the byte-level BPE in '{model}'."
+            )
+        copy_file(merges, folder / cls.files[0])
         with atomic_writer(folder / cls.files[1]) as file:
             json.dump(symbols, file, ensure_ascii=False)
         write_pieces(pieces, folder / cls.files[2])
@@ -330,91 +328,31 @@ class ByteBpePipeline(SubwordPipeline):
         return " ".join(parts)
 
 
-def _read_byte_bpe(folder: Path, dictionary: Path | None) -> tuple[dict[str, str], list[str]]:
-    """How each piece is written, and the dictionary.
-
-    Raises:
-        GtransError: files that are missing or do not belong together.
-    """
-    merges, vocabulary = ByteBpePipeline.model_files(folder)
-    numbers: dict[str, int] = _table_in(vocabulary, int)
-    if vocabulary.name == _FAIRSEQ[1]:
-        symbols = {piece: str(number) for piece, number in numbers.items()}
-        if dictionary is None:
-            raise GtransError(
-                f"`--byte-bpe` '{folder}' needs `--dictionary`, the dict.txt of the model: "
-                f"{vocabulary.name} does not say which row of the embeddings a piece has."
-            )
-    else:
-        symbols = {piece: piece for piece in numbers if piece not in _SPECIAL}
-    pieces = (
-        sorted(symbols, key=numbers.__getitem__) if dictionary is None else read_pieces(dictionary)
-    )
-    written = set(pieces)
-    alphabet = _tokenizers().pre_tokenizers.ByteLevel.alphabet()
-    missing = [byte for byte in alphabet if symbols.get(byte) not in written]
-    if missing:
-        raise GtransError(
-            f"{dictionary or vocabulary}: {len(missing)} of the 256 bytes are missing; it does not "
-            f"belong to the byte-level BPE in '{folder}'."
-        )
-    merged = {part for pair in _read_merges(merges) for part in (*pair, "".join(pair))}
-    unknown = sorted(merged - symbols.keys())
-    if unknown:
-        raise GtransError(
-            f"{merges}: '{unknown[0]}' is not in {vocabulary.name}; take both from one model."
-        )
-    return symbols, pieces
-
-
 def _tokenizers() -> Any:
     require(["tokenizers"], "`--byte-bpe`")
     return importlib.import_module("tokenizers")
 
 
-def _table_in(path: Path, kind: type[int] | type[str]) -> dict[str, Any]:
+def _table_in(path: Path) -> dict[str, Any]:
     """The JSON object of a file: pieces, each with its number, or with how it is written."""
     try:
-        table = read_object(path, f"; {_DOWNLOADS}.")
+        return read_object(path, f"; {_DOWNLOADS}.")
     except FileNotFoundError:
         raise GtransError(f"{path}: there is no such file; {_DOWNLOADS}.") from None
-    found: dict[Any, str] = {}
-    for piece, value in table.items():
-        if type(value) is not kind:
-            what = "a number" if kind is int else "a text"
-            raise GtransError(f"{path}: the piece '{piece}' has {value!r:.40}, not {what}.")
-        if value in found:
-            raise GtransError(f"{path}: '{found[value]}' and '{piece}' have the same {value!r}.")
-        found[value] = piece
-    return table
 
 
-def _read_merges(path: Path) -> list[tuple[str, str]]:
-    if not path.is_file():
-        raise GtransError(f"{path}: there is no such file; {_DOWNLOADS}.")
-    merges = []
-    for number, line in enumerate(_lines(path), 1):
-        if not line or (number == 1 and line.startswith("#version")):
-            continue
-        first, _, second = line.partition(" ")
-        if not (first and second) or " " in second:
-            raise GtransError(f"{path}:{number}: not two subwords to merge.")
-        merges.append((first, second))
-    return merges
+def _read_merges(path: Path) -> list[tuple[str, ...]]:
+    lines = _lines(path)
+    return [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
 
 
 def _lines(path: Path) -> list[str]:
     """The lines of a file that belongs to a model.
 
     Raises:
-        GtransError: it is not UTF-8.
+        GtransError: it is missing or not UTF-8.
     """
-    try:
-        return path.read_text(encoding="utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        raise GtransError(
-            f"{path}: not UTF-8 (at byte {error.start + 1}); fetch it anew."
-        ) from None
+    return read_text(path).removesuffix("\n").split("\n")
 
 
 # ---- dictionaries --------------------------------------------------------------------------------
@@ -426,10 +364,6 @@ def read_pieces(path: Path) -> list[str]:
     Raises:
         GtransError: it is missing, or a line has another form.
     """
-    if not path.is_file():
-        raise GtransError(
-            f"{path}: there is no such dictionary; the dict.txt of a model belongs next to it."
-        )
     pieces = []
     for number, line in enumerate(_lines(path), 1):
         if not line:

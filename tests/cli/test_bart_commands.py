@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -218,35 +217,3 @@ def test_mistakes(
     error = capsys.readouterr().err.strip().split("\n")[-1]
     assert error.startswith("gtrans: error: ") and message in error
     assert not (tmp_path / "x").exists()
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [([], "the piece 'th' has [], not a "), (None, "the piece 'th' has None, not a "),
-     (True, "the piece 'th' has True, not a "), ("other", "'in' and 'th' have the same ")],
-)  # fmt: skip
-@pytest.mark.parametrize("file", ["encoder.json", "vocab.json", "byte-bpe.json"])
-def test_damaged_tables_are_refused(
-    world: World, file: str, value: Any, message: str, tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    made = {
-        "encoder.json": world.fairseq,
-        "vocab.json": world.hugging_face,
-        "byte-bpe.json": world.data("fairseq"),
-    }
-    folder = tmp_path / "damaged"
-    shutil.copytree(made[file], folder)
-    table = json.loads((folder / file).read_text())
-    table["th"] = table["in"] if value == "other" else value
-    (folder / file).write_text(json.dumps(table))
-    capsys.readouterr()
-    if file == "byte-bpe.json":
-        status = world.prepare(world.folder / "again", "--reuse", folder)
-    else:
-        status = world.prepare(world.folder / "again", "--byte-bpe", folder,
-                               "--dictionary", world.fairseq / "dict.txt")  # fmt: skip
-    *progress, error = capsys.readouterr().err.splitlines()
-    assert (status, len(progress)) == (1, file == "byte-bpe.json")
-    assert error.startswith("gtrans: error: ") and f"{folder / file}: {message}" in error
-    assert not (world.folder / "again").exists()

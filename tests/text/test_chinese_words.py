@@ -33,9 +33,9 @@ class StandIn:
 
 @pytest.fixture(autouse=True)
 def _fresh():
-    moses._jieba.cache_clear()
+    moses.jieba_tokenizer.cache_clear()
     yield
-    moses._jieba.cache_clear()
+    moses.jieba_tokenizer.cache_clear()
 
 
 @pytest.fixture
