@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from gtrans.errors import GtransError
-from gtrans.formats.document_file import DocumentFile, as_one, splitter
+from gtrans.formats.document_file import DocumentFile, splitter
 from gtrans.formats.docx import Docx
 from gtrans.formats.html import Html
 from gtrans.formats.markdown import Markdown
-from gtrans.formats.plain import PlainText, RunningText
-from gtrans.formats.rows import Rows, RunningRows
+from gtrans.formats.plain import PlainText
+from gtrans.formats.rows import Rows
 from gtrans.libraries import require
 from gtrans.text.reader import ANY, Choice
 
@@ -26,9 +27,8 @@ SUFFIXES: Mapping[str, Sequence[str]] = {
 }
 """Name of each format and the suffixes of its files; all but DOCX may also be gzipped (``.gz``)."""
 
-_SENTENCES: Mapping[str, type[DocumentFile]] = {"text": PlainText, "jsonl": Rows, "tsv": Rows}
-_RUNNING: Mapping[str, type[DocumentFile]] = {
-    **{"text": RunningText, "jsonl": RunningRows, "tsv": RunningRows},
+_KINDS: Mapping[str, type[DocumentFile]] = {
+    **{"text": PlainText, "jsonl": Rows, "tsv": Rows},
     **{"markdown": Markdown, "html": Html, "docx": Docx},
 }
 _PACKED = ".gz"
@@ -51,18 +51,15 @@ def require_libraries(path: Path, name: str, split_sentences: bool) -> None:
     Raises:
         GtransError: one of them is not installed.
     """
-    if _is_running(name, split_sentences):
-        require([*_RUNNING[name].libraries, "sentencex"], f"'{path}'")
+    if split_sentences or not _KINDS[name].has_lines:
+        require([*_KINDS[name].libraries, "sentencex"], f"'{path}'")
 
 
-def _is_running(name: str, split_sentences: bool) -> bool:
-    return split_sentences or name not in _SENTENCES
-
-
+@dataclass(frozen=True)
 class Reader:
     """Reads files of any format.
 
-    Args:
+    Attributes:
         lang: language of the text, whose rules split it into sentences.
         split_sentences: the lines and rows of plain text, JSON lines and tables are running text,
             not sentences. Text of the other formats always is.
@@ -70,17 +67,10 @@ class Reader:
         choice: which rows are translated.
     """
 
-    def __init__(
-        self,
-        lang: str,
-        split_sentences: bool,
-        target: str | None = None,
-        choice: Choice = ANY,
-    ) -> None:
-        self._lang = lang
-        self._target = target
-        self._split_sentences = split_sentences
-        self._choice = choice
+    lang: str
+    split_sentences: bool
+    target: str | None = None
+    choice: Choice = ANY
 
     def read(self, path: Path, name: str) -> DocumentFile:
         """A file of the format ``name``, of which the libraries are there.
@@ -88,16 +78,11 @@ class Reader:
         Raises:
             GtransError: it cannot be read or is not of this format.
         """
-        running = _is_running(name, self._split_sentences)
-        split = splitter(self._lang) if running else as_one
-        kind = (_RUNNING if running else _SENTENCES)[name]
-        found: DocumentFile
-        if issubclass(kind, Rows):
-            found = kind.read(str(path), split, self._choice)
-        else:
-            found = kind.read(str(path), split)
-        if self._target is not None:
-            found.languages = self._lang, self._target
+        kind = _KINDS[name]
+        split = splitter(self.lang) if self.split_sentences or not kind.has_lines else None
+        found = kind(str(path), split, self.choice)
+        if self.target is not None:
+            found.languages = self.lang, self.target
         return found
 
 
@@ -105,12 +90,8 @@ def packer(path: Path) -> Callable[[bytes], bytes]:
     """What the contents of a file go through before they are written: gzip for ``.gz``."""
     if path.suffix.lower() != _PACKED:
         return bytes
-
-    def pack(contents: bytes) -> bytes:
-        # Without the time, so that the same translation is the same file.
-        return gzip.compress(contents, mtime=0)
-
-    return pack
+    # Without the time, so that the same translation is the same file.
+    return lambda contents: gzip.compress(contents, mtime=0)
 
 
 def check_format(path: Path, forced: str | None) -> str:

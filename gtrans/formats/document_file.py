@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from gtrans.formats.inline import Block, Splitter
 from gtrans.languages import language_code
+from gtrans.text.reader import ANY, Choice
 
 LOST, MOVED, KEPT = "emphasis lost", "markup moved", "not translated"
 """Kinds of notes."""
@@ -41,34 +42,26 @@ class Note:
 class DocumentFile(ABC):
     """A file that has been read.
 
+    A format is a subclass, made from the path, a splitter of running text, and a choice of rows.
+    It raises GtransError for a file that cannot be read, or is of another format.
+
     Attributes:
         path: the file, for messages.
         documents: its documents, each a list of blocks.
         notes: after :meth:`translated`, what of it could not be kept or was not translated.
         languages: of the source and the target; None if they are not known.
         libraries: that its format needs.
+        has_lines: whether its lines or rows are sentences, if they are not to be split.
     """
 
     libraries: ClassVar[Sequence[str]] = ()
+    has_lines: ClassVar[bool] = False
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, split: Splitter | None = None, choice: Choice = ANY) -> None:
         self.path = path
         self.documents: list[list[Block]] = []
         self.notes: list[Note] = []
         self.languages: tuple[str, str] | None = None
-
-    @classmethod
-    @abstractmethod
-    def read(cls, path: str, split: Splitter) -> DocumentFile:
-        """Read a file.
-
-        Args:
-            path: the file.
-            split: turns running text into sentences.
-
-        Raises:
-            GtransError: it cannot be read, or is not of this format.
-        """
 
     @property
     def sentences(self) -> list[list[str]]:
@@ -133,8 +126,3 @@ def splitter(lang: str) -> Splitter:
         return [found for one in segment(code, text) if (found := one.strip())]
 
     return split
-
-
-def as_one(text: str) -> list[str]:
-    """The splitter of text that is one sentence."""
-    return [text] if text else []

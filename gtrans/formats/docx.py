@@ -18,6 +18,7 @@ from gtrans.data.documents import read_bytes
 from gtrans.errors import GtransError
 from gtrans.formats.document_file import KEPT, MOVED, DocumentFile, Note
 from gtrans.formats.inline import Block, Mark, Splitter
+from gtrans.text.reader import ANY, Choice
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _RELATION = "{http://schemas.openxmlformats.org/package/2006/relationships}Relationship"
@@ -65,36 +66,31 @@ class Docx(DocumentFile):
 
     libraries = ("lxml",)
 
-    @classmethod
-    def read(cls, path: str, split: Splitter) -> Docx:
-        """See :meth:`DocumentFile.read`."""
-        found = cls(path)
+    def __init__(self, path: str, split: Splitter | None, choice: Choice = ANY) -> None:
+        super().__init__(path)
+        assert split is not None
+        self.members: list[tuple[zipfile.ZipInfo, bytes]] = []
+        self.parts: dict[str, Any] = {}
+        self.twins: list[tuple[Any, Any]] = []  # elements, and those whose text they have
+        self.staying: set[str] = set()  # what of the text is not translated
         contents = read_bytes(path)
         try:
-            found._unpack(contents)
+            self._unpack(contents)
         except GtransError:
             raise
         except Exception as error:  # whatever the libraries say of bytes that are no DOCX
             raise GtransError(f"'{path}' is no DOCX file, or damaged ({error})") from error
         blocks: list[Block] = []
-        for root in found.parts.values():
+        for root in self.parts.values():
             repeated = _repeated(root)
-            found.twins += chain.from_iterable(repeated.values())
+            self.twins += chain.from_iterable(repeated.values())
             for paragraph in root.iter(f"{_W}p"):
                 if any(element in repeated for element in paragraph.iterancestors()):
                     continue
                 block = Block(list(_content(paragraph)), split)
                 if block.sentences:
                     blocks.append(block)
-        found.documents = [blocks]
-        return found
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self.members: list[tuple[zipfile.ZipInfo, bytes]] = []
-        self.parts: dict[str, Any] = {}
-        self.twins: list[tuple[Any, Any]] = []  # elements, and those whose text they have
-        self.staying: set[str] = set()  # what of the text is not translated
+        self.documents = [blocks]
 
     def _unpack(self, contents: bytes) -> None:
         """Find the parts that have text."""

@@ -20,6 +20,7 @@ from gtrans.errors import GtransError
 from gtrans.formats.document_file import KEPT, DocumentFile, Note
 from gtrans.formats.inline import Block, Mark, Splitter
 from gtrans.languages import language_code
+from gtrans.text.reader import ANY, Choice
 
 # ---- tags and text -------------------------------------------------------------------------------
 
@@ -414,21 +415,16 @@ _UTF_8 = ("utf-8", "utf8")
 class Html(DocumentFile):
     """HTML in UTF-8."""
 
-    @classmethod
-    def read(cls, path: str, split: Splitter) -> Html:
-        """See :meth:`DocumentFile.read`."""
+    def __init__(self, path: str, split: Splitter | None, choice: Choice = ANY) -> None:
+        super().__init__(path)
+        assert split is not None
         text = read_text(path)
         declared = _CHARSET.search(text[:_LOOKED_AT])
         charset = (declared[1] or declared[2]).lower() if declared else _UTF_8[0]
         if charset not in _UTF_8:
             raise GtransError(f"'{path}' says that it is in {charset}; convert the file to UTF-8")
-        found = cls(path, HtmlText(text, split))
-        found.documents = [found.html.blocks]
-        return found
-
-    def __init__(self, path: str, text: HtmlText) -> None:
-        super().__init__(path)
-        self.html = text
+        self.html = HtmlText(text, split)
+        self.documents = [self.html.blocks]
 
     def lines_of_sentences(self) -> list[int]:
         """See :meth:`DocumentFile.lines_of_sentences`."""

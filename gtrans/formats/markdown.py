@@ -26,6 +26,7 @@ from gtrans.formats.inline import (
     joined,
     with_addresses_marked,
 )
+from gtrans.text.reader import ANY, Choice
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -342,32 +343,22 @@ class Markdown(DocumentFile):
 
     libraries = ("markdown_it", "mdit_py_plugins")
 
-    @classmethod
-    def read(cls, path: str, split: Splitter) -> Markdown:
-        """See :meth:`DocumentFile.read`."""
-        found = cls(path)
+    def __init__(self, path: str, split: Splitter | None, choice: Choice = ANY) -> None:
+        super().__init__(path)
+        assert split is not None
         text = read_text(path)
         first = re.search("\r\n|\r|\n", text)
-        found.newline = first[0] if first else "\n"
-        found.lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        text = "\n".join(found.lines)
-        found.outline = outline(text)
-        found._find(split)
-        found.places.sort(key=lambda place: place.first)
-        spots: list[Place | _HtmlPlace] = [*found.places, *found.html]
-        found.order = sorted(chain(*(spot.lines() for spot in spots)), key=lambda entry: entry[0])
-        found.documents = [[block for _, block in found.order]]
-        return found
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self.newline = "\n"
-        self.lines: list[str] = []
-        self.outline: list[tuple[str, ...]] = []
+        self.newline = first[0] if first else "\n"
+        self.lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        self.outline = outline("\n".join(self.lines))
         self.places: list[Place] = []
         self.html: list[_HtmlPlace] = []
-        self.order: list[tuple[int, Block]] = []
         self.unread: list[Note] = []  # about text that stays as it is
+        self._find(split)
+        self.places.sort(key=lambda place: place.first)
+        spots: list[Place | _HtmlPlace] = [*self.places, *self.html]
+        self.order = sorted(chain(*(spot.lines() for spot in spots)), key=lambda entry: entry[0])
+        self.documents = [[block for _, block in self.order]]
 
     def lines_of_sentences(self) -> list[int]:
         """See :meth:`DocumentFile.lines_of_sentences`."""

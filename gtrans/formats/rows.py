@@ -15,7 +15,7 @@ from gtrans.data.documents import iterate_raw_lines, line_end
 from gtrans.errors import GtransError
 from gtrans.formats.document_file import DocumentFile
 from gtrans.formats.inline import Block, Splitter
-from gtrans.formats.plain import Sentence
+from gtrans.formats.plain import block_of
 from gtrans.messages import say
 from gtrans.text import reader
 from gtrans.text.reader import ANY, Choice, open_text
@@ -43,46 +43,33 @@ class _Row:
 class Rows(DocumentFile):
     """JSON lines or a table; rows of one document are in its order, also if others are between."""
 
-    running = False
+    has_lines = True
 
-    @classmethod
-    def read(cls, path: str, split: Splitter, choice: Choice = ANY) -> Rows:
-        """See :meth:`DocumentFile.read`; ``choice``: which rows are translated."""
+    def __init__(self, path: str, split: Splitter | None, choice: Choice = ANY) -> None:
+        super().__init__(path)
         rows = open_text(path, "source", choice)
         if not isinstance(rows, reader.Rows):
             raise GtransError(
                 f"'{path}' has no rows with document ids; give JSON lines, or a table with a "
                 "header, with 'doc_id' and 'source'"
             )
-        found = cls(path)
-        found.lines = list(iterate_raw_lines(path, strip=False))
-        found.line_end = line_end(path)
+        self.lines = list(iterate_raw_lines(path, strip=False))
+        self.line_end, self.columns = line_end(path), rows.cells
+        self.rows: dict[str, list[_Row]] = {}
         for row in rows.rows():
             text = row.value if isinstance(row.value, str) else "\n".join(row.value)
             name = row.segments[0].name
             lines = [" ".join(line.split()) for line in ([text] if name else text.split("\n"))]
-            blocks = [
-                (Block([line], split) if cls.running else Sentence(line)) if line else None
-                for line in lines
-            ]
-            found.rows.setdefault(row.document, []).append(_Row(row.number, name, blocks))
-        if not any(row.sentences for row in chain(*found.rows.values())):
+            blocks = [block_of(line, split) if line else None for line in lines]
+            self.rows.setdefault(row.document, []).append(_Row(row.number, name, blocks))
+        if not any(row.sentences for row in chain(*self.rows.values())):
             raise GtransError(f"'{path}' holds no text; give rows with a document id and a text")
         if rows.others:
             say(f"{path}: {rows.others.total()} rows of other directions stay as they are")
-        found.documents = [
+        self.documents = [
             [block for row in of_document for block in row.lines if block]
-            for of_document in found.rows.values()
+            for of_document in self.rows.values()
         ]
-        found.columns = rows.cells
-        return found
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self.lines: list[str] = []
-        self.line_end = "\n"
-        self.rows: dict[str, list[_Row]] = {}
-        self.columns: list[str] | None = None
 
     def names(self) -> list[tuple[str, list[str]]]:
         """The ids of the file, as far as it has them."""
@@ -138,9 +125,3 @@ class Rows(DocumentFile):
                 headless = False
             lines.append("\t".join(cells))
         return lines
-
-
-class RunningRows(Rows):
-    """Rows of running text."""
-
-    running = True
