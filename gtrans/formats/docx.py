@@ -10,7 +10,6 @@ import posixpath
 import re
 import zipfile
 from collections.abc import Iterator, Sequence
-from copy import deepcopy
 from itertools import chain
 from typing import Any
 
@@ -24,11 +23,8 @@ _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _RELATION = "{http://schemas.openxmlformats.org/package/2006/relationships}Relationship"
 # The parts with text that is translated, by what they are to the main part (ECMA-376, 11.3).
 _TRANSLATED = ("header", "footer", "footnotes", "endnotes")
-# Text of other parts, which stays, by a part of their names.
+# Text of other parts, which stays.
 _TEXT = re.compile(rb"<(?:\w+:)?[tv](?: [^>]*)?>[^<]*[A-Za-z\x80-\xff]")
-_STAYS = {
-    "chart": "charts", "diagrams/": "SmartArt", "comments": "comments", "glossary/": "glossary",
-}  # fmt: skip
 _CODE = re.compile(r"code|preformatted|verbatim", re.IGNORECASE)
 _BREAKS = {f"{_W}{name}" for name in ("br", "cr", "ptab", "tab")}
 _PROPERTIES = {f"{_W}{name}" for name in ("pPr", "rPr", "sdtPr", "sdtEndPr", "smartTagPr")}
@@ -52,10 +48,7 @@ _HIDDEN = {
     )
 }
 _COMPATIBLE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
-_DRAWN = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
-_SHAPES = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
-_HYPHEN, _NO_BREAK = f"{_W}noBreakHyphen", "\u2011"
 _REFERENCES = (f"{_W}footnoteReference", f"{_W}endnoteReference")
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LARGEST = 1 << 30  # bytes, unpacked
@@ -72,7 +65,7 @@ class Docx(DocumentFile):
         self.members: list[tuple[zipfile.ZipInfo, bytes]] = []
         self.parts: dict[str, Any] = {}
         self.twins: list[tuple[Any, Any]] = []  # elements, and those whose text they have
-        self.staying: set[str] = set()  # what of the text is not translated
+        self.staying: list[str] = []  # parts whose text is not translated
         contents = read_bytes(path)
         try:
             self._unpack(contents)
@@ -125,18 +118,13 @@ class Docx(DocumentFile):
                     f"'{self.path}' is not in the usual form of DOCX ({name}; Strict Open XML is "
                     "another); save it as 'Word document (.docx)' first"
                 )
-            for hyphen in root.iter(_HYPHEN):
-                hyphen.tag, hyphen.text = f"{_W}t", _NO_BREAK
-                hyphen.set(_HYPHEN, "")
-            for element in root.iter(f"{_DRAWN}docPr", f"{_SHAPES}t"):
-                text = element.text or element.get("descr") or element.get("title") or ""
-                if any(map(str.isalpha, text)):
-                    drawn = element.tag == f"{_SHAPES}t"
-                    self.staying.add("drawings" if drawn else "alternative texts of pictures")
-        for name in by_name.keys() - self.parts.keys():
-            kind = next((kind for part, kind in _STAYS.items() if part in name), None)
-            if kind and name.endswith(".xml") and _TEXT.search(by_name[name]):
-                self.staying.add(kind)
+            for hyphen in root.iter(f"{_W}noBreakHyphen"):  # a letter of a word, as text too
+                hyphen.tag, hyphen.text = f"{_W}t", "\u2011"
+        self.staying = sorted(
+            name
+            for name, data in by_name.items()
+            if name.endswith(".xml") and name not in self.parts and _TEXT.search(data)
+        )
 
     def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
         """See :meth:`DocumentFile.translated`."""
@@ -144,7 +132,7 @@ class Docx(DocumentFile):
 
         self.notes = []
         if self.staying:
-            self.notes = [Note(self.path, KEPT, f": {', '.join(sorted(self.staying))}")]
+            self.notes = [Note(self.path, KEPT, f": {', '.join(self.staying)}")]
         for block, found in self.by_block(translations):
             _write(block.translated(found, joint))
             if block.moved:
@@ -159,7 +147,7 @@ class Docx(DocumentFile):
             for member, contents in self.members:
                 if member.filename in self.parts:
                     contents = etree.tostring(
-                        _with_hyphens(self.parts[member.filename]),
+                        self.parts[member.filename],
                         xml_declaration=True,
                         encoding="UTF-8",
                         standalone=True,
@@ -274,20 +262,3 @@ def _write(items: Sequence[str | Mark]) -> None:
             attached = False
     if waiting and last is not None:
         last.text += waiting
-
-
-def _with_hyphens(root: Any) -> Any:
-    """A copy of a part in which hyphens that do not break a line are elements, as Word has them."""
-    copied = deepcopy(root)
-    for text in list(copied.iter(f"{_W}t")):
-        first, *others = (text.text or "").split(_NO_BREAK)
-        text.text = first
-        for words in reversed(others):
-            following = deepcopy(text)
-            following.text = words
-            text.addnext(following)
-            text.addnext(text.makeelement(_HYPHEN))
-    for text in list(copied.iter(f"{_W}t")):
-        if text.attrib.pop(_HYPHEN, None) is not None and not text.text:
-            text.getparent().remove(text)
-    return copied
