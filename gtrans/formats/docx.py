@@ -51,7 +51,6 @@ _COMPATIBLE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _REFERENCES = (f"{_W}footnoteReference", f"{_W}endnoteReference")
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_LARGEST = 1 << 30  # bytes, unpacked
 
 
 class Docx(DocumentFile):
@@ -91,8 +90,6 @@ class Docx(DocumentFile):
 
         archive = zipfile.ZipFile(io.BytesIO(contents))
         members = archive.infolist()
-        if sum(member.file_size for member in members) > _LARGEST:
-            raise GtransError(f"'{self.path}' unpacks to more than 1 GiB; give a smaller file")
         for member in members:
             self.members.append((member, archive.read(member)))
         by_name = {member.filename: data for member, data in self.members}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 import zipfile
 from collections.abc import Callable
 from io import BytesIO
@@ -64,6 +63,7 @@ MARKDOWN = [
     "text^[an inline note] more\n",
     "Area 10 m<sup>2</sup> of H<sub>2</sub>O, 10<sup>6</sup> times.\n",
     "E = 10*6* ok\n",
+    "It costs \\$5 for one user, but teams pay \\$50 a month; $x_1$ is math.\n",
     ":::tip\nUse this.\n:::\n",
     '!!! note "The title"\n    Body text here.\n\n??? tip\n    More text.\n',
     "{% include x %}\nText\n{: .wide}\n\n{{ var }} is {{ a_b_c }} here.\n\n## Title {#id}\n",
@@ -76,22 +76,6 @@ def test_markdown_comes_out_as_it_was(tmp_path: Path, text: str) -> None:
     assert written(file) == text and not file.notes
     for kept in ("<!-- TODO: check -->", ":::", "!!! note", "{% include x", "{{ a_b_c }}"):
         assert (kept in written(file, one_word)) == (kept in text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "It costs $5 for one user, but teams pay $50 a month.",
-        "Set $HOME to the folder and $PATH to it.",
-        "Between $10/$20 and $30-$40.",
-    ],
-)
-def test_prices_are_no_math(tmp_path: Path, text: str) -> None:
-    file = read(tmp_path / "a.md", f"{text}\n\n| a |\n|---|\n| {text} |\n\n$x_1$ is math.\n")
-    assert file.sentences[0] == [text, "a", text, "is math."]
-    assert written(file).replace("\\$", "$") == (
-        f"{text}\n\n| a |\n|---|\n| {text} |\n\n$x_1$ is math.\n"
-    )
 
 
 def test_a_block_that_would_change_the_tree_stays_alone(tmp_path: Path) -> None:
@@ -189,17 +173,6 @@ def test_a_row_of_empty_cells_is_no_header(tmp_path: Path) -> None:
     file = read(tmp_path / "a.tsv", "doc_id\tsource\na\tOne.\n\t\nb\tTwo.\n")
     found = file.translated(file.sentences, " ").decode().split("\n")
     assert found[0].endswith("\thypothesis") and found[2] == "\t\t"
-
-
-def test_strict_open_xml_is_refused(tmp_path: Path) -> None:
-    packed = BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        names = 'xmlns:w="http://purl.oclc.org/ooxml/wordprocessingml/main"'
-        body = "<w:body><w:p><w:r><w:t>It is.</w:t></w:r></w:p></w:body>"
-        archive.writestr("_rels/.rels", relations(("officeDocument", "word/document.xml")))
-        archive.writestr("word/document.xml", f"<w:document {names}>{body}</w:document>")
-    with pytest.raises(GtransError, match="Strict Open XML"):
-        read(tmp_path / "a.docx", packed.getvalue())
 
 
 def test_lines_keep_their_ends_and_rows_their_ids(tmp_path: Path) -> None:
@@ -455,32 +428,18 @@ def test_html_in_another_charset_is_refused(tmp_path: Path) -> None:
         read(tmp_path / "a.html", '<meta charset="ISO-8859-1"><p>It is late.</p>')
 
 
-def liar(size: int) -> bytes:
-    """A file that says of a part of 80 MB that it has another size."""
-    contents = bytearray(word(f"<w:p>{run('Go')}</w:p>{' ' * 80_000_000}"))
-    contents[(place := contents.rfind(b"PK\x01\x02") + 24) : place + 4] = size.to_bytes(4, "little")
-    return bytes(contents)
-
-
 @pytest.mark.parametrize(
     "contents",
     [
         lambda: b"",
         lambda: b"no archive",
-        lambda: b"PK\x03\x04broken",
         lambda: word("<w:p/>\uffff"),
         lambda: word("<w:p/>", zipfile.ZIP_STORED).replace(b"<w:p/>", b"<w:q/>"),
-        lambda: liar(10),
     ],
 )
 def test_a_damaged_file_of_word_is_one_line(tmp_path: Path, contents: Callable[[], bytes]) -> None:
     with pytest.raises(GtransError, match="is no DOCX file, or damaged"):
         read(tmp_path / "a.docx", contents())
-
-
-def test_a_file_of_word_that_unpacks_to_gigabytes_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(GtransError, match="unpacks to more than 1 GiB"):
-        read(tmp_path / "a.docx", liar(2_000_000_000))
 
 
 @pytest.mark.parametrize(
@@ -495,30 +454,3 @@ def test_a_file_of_word_that_unpacks_to_gigabytes_is_refused(tmp_path: Path) -> 
 )  # fmt: skip
 def test_what_is_no_text_stays(tmp_path: Path, name: str, text: str, expected: str) -> None:
     assert written(read(tmp_path / name, text), backwards) == expected
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "<div>" * 10_000 + "Go home" + "</div>" * 10_000,
-        "<b>go home " * 10_000 + "</b>" * 10_000,
-        "x<sup>y " * 10_000 + "</sup>" * 10_000,
-        "<ul><li><div>" + "<b>" * 5_000 + "<li>go home</li>" * 5_000,
-        "{{" * 10_000 + "go",
-        " ".join(f"<a href=x>w{n}</a>" if n % 2 else f"w{n}." for n in range(8000)),
-    ],
-)
-def test_time_grows_with_the_length_of_a_page(tmp_path: Path, text: str) -> None:
-    file = read(tmp_path / "a.html", text)
-    begin = time.process_time()
-    written(file, str.upper)
-    assert time.process_time() - begin < 6  # 2 here; with the square it was 30 and more
-
-
-def test_blocks_deep_inside_each_other_are_translated_or_told(tmp_path: Path) -> None:
-    for text in ("> " * 60 + "Go home\n", "".join(f"{'  ' * n}- Go home\n" for n in range(40))):
-        file = read(tmp_path / "a.md", text)
-        assert written(file, str.upper) == text.replace("Go home", "GO HOME") and not file.notes
-    file = read(tmp_path / "a.md", "Go\n\n" + "> " * 120 + "Go home\n")
-    assert written(file, str.upper).startswith("GO\n")
-    assert told(file) == [f"{file.path}:3: not translated: it is nested too deep"]

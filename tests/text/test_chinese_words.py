@@ -4,46 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from gtrans.cli import main
-from gtrans.text import moses
-from gtrans.text.moses import MosesPipeline, Steps
+from gtrans.text.moses import MosesPipeline, Steps, jieba_tokenizer
 from gtrans.text.prepared_folder import load_pipeline
 
-SENTENCES = ["\u5728 Debian\u4e2d\uff0c\u4f60\u597d\u3002", "\u4f60\u597d \u4f60\u597d 3%"]
-
-
-class StandIn:
-    """In the place of jieba's tokenizer: \u4f60\u597d is a word, so is a run of Latin letters."""
-
-    def cut(self, text: str) -> Iterator[str]:
-        while text:
-            length = 2 if text.startswith("\u4f60\u597d") else 1
-            if text[0].isascii() and text[0].isalpha():
-                length = len(text) - len(text.lstrip("abcdefghijklmnopqrstuvwxyzD"))
-            yield text[:length]
-            text = text[length:]
-
-
-@pytest.fixture(autouse=True)
-def _fresh():
-    moses.jieba_tokenizer.cache_clear()
-    yield
-    moses.jieba_tokenizer.cache_clear()
-
-
-@pytest.fixture
-def jieba(monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in = SimpleNamespace(
-        Tokenizer=StandIn, setLogLevel=lambda level: None, __spec__=ModuleSpec("jieba", None)
-    )
-    monkeypatch.setitem(sys.modules, "jieba", stand_in)
+SENTENCES = ["在 Debian中，我们开展了这个项目。", "项目 项目 3%"]
 
 
 def command(folder: Path, *more: str) -> list[str]:
@@ -55,32 +24,22 @@ def command(folder: Path, *more: str) -> list[str]:
     ]
 
 
-def test_words_of_jieba(jieba: None) -> None:
+def test_words_of_jieba() -> None:
     pipeline = MosesPipeline("zh_CN", Steps(segmenter="jieba"))
     tokens = [pipeline.tokenise(sentence) for sentence in SENTENCES]
-    assert tokens == [
-        "\u5728 &#32; Debian \u4e2d \uff0c \u4f60\u597d \u3002",
-        "\u4f60\u597d &#32; \u4f60\u597d &#32; 3 %",
-    ]
+    assert tokens[1] == "项目 &#32; 项目 &#32; 3 %"
+    assert "项目" in tokens[0].split() and tokens[0].startswith("在 &#32; Debian 中")
     assert [pipeline.detokenise(line) for line in tokens] == SENTENCES
     english = MosesPipeline("en", Steps(segmenter="jieba"))
     assert english.tokenise("a b") == "a b", "for Chinese only"
 
 
-def test_real_jieba() -> None:
-    pytest.importorskip("jieba")
-    pipeline = MosesPipeline("zh", Steps(segmenter="jieba"))
-    text = "\u6211\u4eec\u5f00\u5c55\u4e86\u8fd9\u4e2a\u9879\u76ee\u3002"
-    assert "\u9879\u76ee" in pipeline.tokenise(text).split()
-    assert pipeline.detokenise(pipeline.tokenise(text)) == text
-
-
 @pytest.mark.long
-def test_a_data_folder_in_words(jieba: None, tmp_path: Path) -> None:
+def test_a_data_folder_in_words(tmp_path: Path) -> None:
     assert main(command(tmp_path, "--segmenter", "jieba")) == 0
     out = tmp_path / "out"
     tokenised = (out / "text" / "train.tok.zh").read_text(encoding="utf-8").splitlines()
-    assert "\u4f60\u597d" in tokenised[0].split()
+    assert "项目" in tokenised[0].split()
     pipeline = load_pipeline(out, "zh")
     assert [pipeline.decode(pipeline.encode(line)) for line in SENTENCES] == SENTENCES
     assert json.loads((out / "prepare.json").read_text())["steps"]["segmenter"] == "jieba"
@@ -99,6 +58,7 @@ def test_a_mistake_is_one_line(
     more: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
+    jieba_tokenizer.cache_clear()
     monkeypatch.setitem(sys.modules, "jieba", None)
     assert main(command(tmp_path, *more)) == 1
     assert message in capsys.readouterr().err

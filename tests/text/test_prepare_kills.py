@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import pytest
 
 from gtrans.cli import main
 from gtrans.errors import GtransError
+from gtrans.files import locked
 from gtrans.text.preparation import StepRecord
 from gtrans.text.prepared_folder import Preparation
 
@@ -90,31 +92,16 @@ def test_the_children_end_with_it(corpus: Path, tmp_path: Path):
 
 @pytest.mark.long
 def test_two_at_once(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    """The second one is refused, whatever the first one has done so far."""
+    """The second one is refused."""
     out = tmp_path / "out"
-    code = (
-        "import sys, time\n"
-        "from gtrans.text.preparation import StepRecord\n"
-        "from gtrans.cli import main\n"
-        "def stop(*_):\n"
-        "    print('ready', flush=True)\n"
-        "    time.sleep(600)\n"
-        "StepRecord.save = stop\n"
-        "main(sys.argv[1:])\n"
-    )
-    first = subprocess.Popen(
-        [sys.executable, "-c", code, *command(corpus, out)], stdout=subprocess.PIPE
-    )
-    try:
-        assert first.stdout is not None
-        assert first.stdout.readline() == b"ready\n"
-        before = contents(out)
-        assert main(command(corpus, out, "--no-truecase")) == 1
-        assert "another process is writing it" in capsys.readouterr().err.splitlines()[-1]
-        assert contents(out) == before
-    finally:
-        first.kill()
-        first.wait()
+    out.mkdir()
+    refused: list[int] = []
+    with locked(out):
+        second = threading.Thread(target=lambda: refused.append(main(command(corpus, out))))
+        second.start()
+        second.join()
+    assert refused == [1]
+    assert "another process is writing it" in capsys.readouterr().err.splitlines()[-1]
     assert main(command(corpus, out)) == 0
     assert not list(out.glob(".*"))
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
-import time
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
@@ -47,25 +45,6 @@ def test_memory_does_not_grow_with_the_text() -> None:
     assert len(ahead) == 40_000
     assert max(ahead) < 6000
     assert max(ahead[30_000:]) <= max(ahead[:10_000])
-
-
-def _own_process(lines: list[str]) -> int:
-    time.sleep(0.1)
-    return os.getpid()
-
-
-def test_no_more_processes_than_chunks_of_work() -> None:
-    """Each costs a start, so that a small text on many cores would be slower than on few."""
-    for lines, most in ((400, 1), (1200, 3)):
-        before = set(multiprocessing.active_children())
-        started: set[object] = set()
-        processes = set()
-        for process in map_chunks(_own_process, ["line"] * lines, 40):
-            started |= set(multiprocessing.active_children()) - before
-            processes.add(process)
-        assert len(started) <= most
-        assert len(processes) <= most
-        assert (os.getpid() in processes) == (most == 1)
 
 
 def _killed(lines: list[str]) -> int:
