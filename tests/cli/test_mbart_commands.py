@@ -125,7 +125,6 @@ def test_text_is_segmented_and_joined(world: World, tmp_path: Path) -> None:
         (("--sentencepiece", "none.model"), "none.model: there is no such SentencePiece model"),
         (("--sentencepiece", __file__), "not a SentencePiece model"),
         (("--dictionary", "d.txt"), "or `--sentencepiece`"),
-        (("--sentencepiece", "{model}", "--bpe-merges", "9"), "`--bpe-merges` cannot be combined"),
         (("--sentencepiece", "{model}", "--dictionary", "d.txt"), "there is no file 'd.txt'"),
     ],
 )
