@@ -163,7 +163,7 @@ def test_a_start_that_cannot_be_had_is_told_when_training_begins(
         ({"encoder_layers": 4}, "`--encoder-layers` must be at most 3"),
         (
             {"two_feed_forwards": True},
-            "`--decoder-layers` must be at most 1, half of the layers of this XLM-R, but is 2",
+            "`--decoder-layers` must be at most 1, as in this XLM-R, but is 2",
         ),
         ({"encoder_embed_dim": 32}, "`--encoder-embed-dim` must be 16, as in this XLM-R, but is"),
         ({"encoder_attention_heads": 4}, "`--encoder-attention-heads` must be 2"),

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -66,18 +65,14 @@ class WarmStartReport:
 
     def lines(self, path: str) -> list[str]:
         """The report as text."""
-        counts = (
-            ("loaded", self.loaded),
-            ("renamed", self.renamed),
-            ("copied local-to-global", self.copied),
-            ("grown", list(self.grown)),
-            ("newly initialised", self.new),
-            ("ignored", self.ignored),
-        )
-        lines = [f"initialised from {path}:"] + [
-            f"  {len(names):5d} {label}" + (f" ({_shorten(names)})" if names else "")
-            for label, names in counts
-        ]
+        counts = {
+            "loaded": self.loaded, "renamed": self.renamed, "copied local-to-global": self.copied,
+            "grown": list(self.grown), "newly initialised": self.new, "ignored": self.ignored,
+        }  # fmt: skip
+        lines = [f"initialised from {path}:"]
+        for label, names in counts.items():
+            shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+            lines.append(f"  {len(names):5d} {label}" + (f" ({shown})" if names else ""))
         shares = [f"{side} {_share(*pair)}" for side, pair in self.symbols.items()]
         return [*lines, f"  vocabulary entries found: {', '.join(shares)}"] if shares else lines
 
@@ -89,10 +84,6 @@ class WarmStartReport:
         whole = {*self.loaded, *self.renamed}
         marks: dict[str, Tensor | None] = {**self.grown, **dict.fromkeys(whole)}
         mark_pretrained(model, marks)
-
-
-def _shorten(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
 
 def _share(known: int, symbols: int) -> str:
@@ -152,46 +143,31 @@ def warm_start(
         _check_options(checkpoint, path, type(model), options)
     result: dict[str, Tensor] = {}
     for name, tensor in own.items():
-        if name in state:
-            source = state[name]
-            if source.is_floating_point() != tensor.is_floating_point():
-                raise GtransError(
-                    f"--init-from {path}: {name} has the type {source.dtype} there but "
-                    f"{tensor.dtype} in this model."
-                )
-            if _BY_SYMBOL.search(name):
-                side = name.split(".")[0]
-                if source.dim() != 2:
-                    raise _other_size(path, name, source, tensor)
-                symbols, new = vocabulary.symbols(side, source.size(0)), dictionaries[side]
-                if symbols != new.symbols and source.size(1) != tensor.size(1):
-                    raise GtransError(
-                        f"--init-from {path}: {name} has width {source.size(1)} there but "
-                        f"{tensor.size(1)} in this model; choose an --arch of the same size."
-                    )
-                rows = {symbol: row for row, symbol in enumerate(symbols)}
-                known = torch.tensor([symbol in rows for symbol in new.symbols])
-                words = known[new.nspecial :]
-                report.symbols[side] = int(words.sum()), len(words)
-                if symbols != new.symbols:
-                    result[name] = grown(tensor, source, rows, new)
-                    report.grown[name] = known
-                    continue
-            if source.shape != tensor.shape:
-                raise _other_size(path, name, source, tensor)
-            result[name] = source
-            (report.loaded if name in original else report.renamed).append(name)
-        elif (
-            copy_local_to_global
-            and ".global_attn." in name
-            and (local := name.replace(".global_attn.", ".")) in state
-        ):
-            if state[local].shape != tensor.shape:
-                raise _other_size(path, local, state[local], tensor)
-            result[name] = state[local]
-            report.copied.append(name)
-        else:
+        local = name.replace(".global_attn.", ".") if copy_local_to_global else name
+        if local not in state:
             report.new.append(name)
+            continue
+        source = state[name if name in state else local]
+        if _BY_SYMBOL.search(name) and source.dim() == 2:
+            side = name.split(".")[0]
+            symbols, new = vocabulary.symbols(side, source.size(0)), dictionaries[side]
+            rows = {symbol: row for row, symbol in enumerate(symbols)}
+            known = torch.tensor([symbol in rows for symbol in new.symbols])
+            words = known[new.nspecial :]
+            report.symbols[side] = int(words.sum()), len(words)
+            if symbols != new.symbols and source.size(1) == tensor.size(1):
+                result[name] = grown(tensor, source, rows, new)
+                report.grown[name] = known
+                continue
+        if (source.shape, source.is_floating_point()) != (tensor.shape, tensor.is_floating_point()):
+            kinds = [f"{tuple(x.shape)} of {x.dtype}" for x in (source, tensor)]
+            raise GtransError(
+                f"--init-from {path}: {name} is {kinds[0]} there but {kinds[1]} in this model; "
+                "choose an --arch of the same size."
+            )
+        result[name] = source
+        where = report.loaded if name in original else report.renamed
+        (where if name in state else report.copied).append(name)
     if not other_vocabulary:
         _check_share(report, path)
     _check_tied(own, result, path)
@@ -291,13 +267,6 @@ def _check_tied(own: Mapping[str, Tensor], result: Mapping[str, Tensor], path: s
             )
 
 
-def _other_size(path: str, name: str, source: Tensor, tensor: Tensor) -> GtransError:
-    return GtransError(
-        f"--init-from {path}: {name} is {tuple(source.shape)} there but {tuple(tensor.shape)} in "
-        "this model; choose an --arch of the same size."
-    )
-
-
 def grown(tensor: Tensor, source: Tensor, rows: Mapping[str, int], new: Dictionary) -> Tensor:
     """The embedding ``tensor (symbols, dim)`` with the rows of ``source`` at their symbols.
 
@@ -344,28 +313,19 @@ class CheckpointVocabulary:
         self._identity = ModelIdentity.of_checkpoint(checkpoint, path)
         self._options = options_of(checkpoint, "task")
         self._named: dict[str, Dictionary] = {}
+        if init_dict and self.carried:
+            raise GtransError(
+                f"`--init-dict`: {path} carries its vocabulary; leave the option out."
+            )
         if init_dict:
-            self._named = self._read(init_dict)
+            source, _, target = init_dict.partition(os.pathsep)
+            self._named["encoder"] = load_dictionary(source)
+            self._named["decoder"] = load_dictionary(target or source)
 
     @property
     def carried(self) -> bool:
         """Whether the checkpoint carries it."""
         return self._identity is not None
-
-    def _read(self, init_dict: str) -> dict[str, Dictionary]:
-        if self._identity is not None:
-            raise GtransError(
-                f"`--init-dict`: {self._path} carries its vocabulary; leave the option out."
-            )
-        paths = init_dict.split(os.pathsep)
-        for path in paths:
-            if not path or not Path(path).is_file() or len(paths) > 2:
-                raise GtransError(
-                    f"`--init-dict {init_dict}` must name a dictionary (dict.txt), or two joined "
-                    f"by '{os.pathsep}', but '{path}' is no file."
-                )
-        source, target = load_dictionary(paths[0]), load_dictionary(paths[-1])
-        return {"encoder": source, "decoder": target}
 
     def check_languages(self, languages: tuple[str, str]) -> None:
         """Raises GtransError if the checkpoint translates other languages.
@@ -393,27 +353,25 @@ class CheckpointVocabulary:
         Raises:
             GtransError: they are not known, or do not fit the embedding.
         """
+        added: list[str] = []
         if self._identity is not None:
-            vocabulary = self._identity.source if side == "encoder" else self._identity.target
-            return self._fitting(vocabulary.symbols, 0, rows, "the vocabulary that it carries")
-        named = self._named.get(side)
-        if named is None:
+            own = self._identity.source if side == "encoder" else self._identity.target
+            symbols = own.symbols
+        elif side in self._named:
+            # What the checkpoint's task may have added.
+            added = [*map(language_symbol, split_languages(self._options.get("langs"))), MASK]
+            symbols = [*self._named[side].symbols, *added]
+        else:
             raise GtransError(
                 f"--init-from {self._path}: identity unknown: it does not say which symbols its "
                 f"{rows} embeddings belong to; name its dictionary with `--init-dict DICT` "
                 "(dict.LANG.txt of the folder it was trained with, or the dict.txt of a "
                 "published model)."
             )
-        # What the checkpoint's task may have added.
-        added = [*map(language_symbol, split_languages(self._options.get("langs"))), MASK]
-        return self._fitting([*named.symbols, *added], len(added), rows, "its dictionary")
-
-    def _fitting(self, symbols: Sequence[str], optional: int, rows: int, whose: str) -> list[str]:
-        """The first ``rows`` symbols, which are all of them but some of the last ``optional``."""
-        if not len(symbols) - optional <= rows <= len(symbols):
+        if not len(symbols) - len(added) <= rows <= len(symbols):
             raise GtransError(
-                f"--init-from {self._path}: it has {rows} embeddings, but {whose} has "
-                f"{len(symbols) - optional} symbols; name the dictionary it was trained with "
+                f"--init-from {self._path}: it has {rows} embeddings, but its dictionary has "
+                f"{len(symbols) - len(added)} symbols; name the dictionary it was trained with "
                 "(`--init-dict`)."
             )
         return list(symbols[:rows])

@@ -131,24 +131,21 @@ def _read(folder: str) -> tuple[Any, dict[str, Tensor], dict[str, int]]:
 
 def _check_sizes(model: nn.Module, config: Any, folder: str) -> None:
     spec = model.encoder.layers[0].spec  # type: ignore[union-attr,index]
-    for flag, here, there in (
+    wanted = [
         ("--encoder-embed-dim", spec.dim, config.hidden_size),
         ("--encoder-attention-heads", spec.heads, config.num_attention_heads),
         ("--encoder-ffn-embed-dim", spec.ffn_dim, config.intermediate_size),
         ("--activation-fn", spec.activation, config.hidden_act),
-    ):
+    ]
+    for side in ("encoder", "decoder"):
+        layers = getattr(model, side).layers
+        most = config.num_hidden_layers // len(_sources(layers[0]))
+        if len(layers) > most:
+            wanted.append((f"--{side}-layers", len(layers), f"at most {most}"))
+    for flag, here, there in wanted:
         if here != there:
             raise GtransError(
                 f"--init-xlmr {folder}: `{flag}` must be {there}, as in this XLM-R, but is {here}."
-            )
-    for side in ("encoder", "decoder"):
-        layers = getattr(model, side).layers
-        halves, known = len(_sources(layers[0])), config.num_hidden_layers
-        if len(layers) * halves > known:
-            why = f"{'half of ' if halves == 2 else ''}the layers of this XLM-R"
-            raise GtransError(
-                f"--init-xlmr {folder}: `--{side}-layers` must be at most {known // halves}, "
-                f"{why}, but is {len(layers)}."
             )
 
 
