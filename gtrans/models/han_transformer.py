@@ -16,7 +16,7 @@ read once and then kept (:class:`History`). With the decoder's side a document i
 sentence after sentence. Fused groups of the decoder attend to their own states, each to its own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,8 +42,6 @@ from gtrans.modules.group_attention import (
     Entries,
     Ints,
     Segments,
-    on_host,
-    to_device,
 )
 from gtrans.modules.hierarchical_attention import (
     HierarchicalAttention,
@@ -152,18 +150,19 @@ class HanEncoder(Encoder):
             plan = self.planned({"src_tokens": src_tokens})
         rows = replace(plan, layouts={"source": plan.layouts["rows"]})
         encoded = super().forward(src_tokens, return_all_layers=return_all_layers, plan=rows)
-        current, keys = plan.further["current"], encoded.states
-        h = encoded.states[current]
-        if memory is None:
-            before = SentencesBefore.of(plan.further["encoder_before"])
-        else:
+        current = plan.further["current"]
+        h = refined = encoded.states[current]
+        if memory is not None:
             memory.encoded = encoded
-            keys = torch.cat([keys[:0], *(sentence.states for sentence in memory.source)])
-            lengths = [encoded.layout.document_lengths, *(past.lengths for past in memory.source)]
-            known = on_host({str(number): length for number, length in enumerate(lengths)})
-            made = in_history([*known.values()], self.planner.shapes)
-            before = SentencesBefore.of(to_device(made, keys.device))
-        refined = h if self.han is None else self.han(h, keys, before)
+        if self.han is not None and memory is None:
+            before = SentencesBefore.of(plan.further["encoder_before"])
+            refined = self.han(h, encoded.states, before)
+        elif self.han is not None and memory is not None:
+            # The words of a document read its history as hypotheses do, each by itself.
+            padded, layout = encoded.layout.align(h), encoded.layout
+            sources = [self.han.sources(sentence) for sentence in memory.source]
+            read = self.han.step(padded.flatten(0, 1), sources).view_as(padded)
+            refined = read[layout.row, layout.position]
         if self.keeps_window or memory is not None:
             states = encoded.states.index_copy(0, current, refined)
             return replace(encoded, states=states)
@@ -319,17 +318,3 @@ def in_window(layout: DocumentLayout, words: Tensor, shapes: str) -> Entries:
         sentences = last[rows] - distance
         before.append((rows, Segments(starts[sentences], words.numpy()[sentences])))
     return sentences_before(layout.sentence_lengths.numpy()[last], before, layout.tokens, shapes)
-
-
-def in_history(lengths: Sequence[Tensor], shapes: str) -> Entries:
-    """The same of single sentences: all rows have equally many before them.
-
-    ``lengths``: the tokens ``(rows,)`` of the current sentences, then for each distance from 1
-    those of the sentences so far before, which stand one after the other.
-    """
-    current, *past = (each.numpy() for each in lengths)
-    before, start = [], 0
-    for words in past:
-        before.append((np.arange(len(words)), Segments(words.cumsum() - words + start, words)))
-        start += int(words.sum())
-    return sentences_before(current, before, start, shapes)

@@ -8,7 +8,6 @@ they cannot, the model uses :func:`gtrans.modules.group_attention.segment_attent
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -59,7 +58,8 @@ def varlen_attention(
         ``(queries, dim)``.
     """
     states = (x.view(x.size(0), heads, -1) for x in (query, key, value))
-    attended: Tensor = _kernel()(*states, *plan.begins, *plan.longest, **_causality(plan.causal))
+    window = (-1, 0 if plan.causal else -1)
+    attended: Tensor = _kernel()(*states, *plan.begins, *plan.longest, window_size=window)
     return attended.flatten(1)
 
 
@@ -68,15 +68,6 @@ def _kernel() -> Callable[..., Any]:
     from torch.nn.attention.varlen import varlen_attn  # not in every build of torch
 
     return varlen_attn
-
-
-def _causality(causal: bool) -> dict[str, Any]:
-    """The argument for causal attention: ``is_causal`` in torch 2.10, ``window_size`` later."""
-    if not causal:
-        return {}
-    if "is_causal" in inspect.signature(_kernel()).parameters:
-        return {"is_causal": True}
-    return {"window_size": (-1, 0)}
 
 
 @lru_cache(maxsize=8)

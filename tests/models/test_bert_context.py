@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -68,26 +67,6 @@ def test_closed_gates_are_the_sentence_transformer(integration: str, input_: str
     assert not loaded.unexpected_keys
     with torch.no_grad():
         assert torch.equal(logits(model), plain(SENTENCES, None, TARGET)[0])
-
-
-def test_whitened_states_are_those_of_a_model_with_other_weights() -> None:
-    """The map in front of the projections adds nothing to what the model can be."""
-    model, raw = model_of(), model_of(raw_bert_states=True)
-    assert model.bert_whitening is not None
-    before = logits(model)
-    states = torch.randn(500, BERT_DIM) @ torch.randn(BERT_DIM, BERT_DIM) + 3
-    model.bert_whitening.measure([states], "ab" * 32)
-    changed = model.state_dict()
-    assert not torch.allclose(logits(model), before, atol=1e-3)
-    folded = dict(changed)
-    mean, map_ = changed["whitening.mean"], changed["whitening.map"]
-    for name, tensor in changed.items():
-        if re.search(r"context_attn\.attention\.[kv]_proj\.weight", name):
-            weight = tensor @ map_
-            bias = name.replace("weight", "bias")
-            folded[name], folded[bias] = weight, changed[bias] - weight @ mean
-    raw.load_state_dict(folded)
-    assert torch.allclose(logits(raw), logits(model), atol=1e-5)
 
 
 def test_a_trained_context_encoder_reads_the_neighbours_only() -> None:

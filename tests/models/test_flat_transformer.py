@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from fairseq.data import Dictionary
-from hypothesis import strategies as st
 from omegaconf import OmegaConf
 from support.batches import BOS, EOS, PAD
 from torch import Tensor
@@ -181,9 +180,6 @@ def test_concatenation_is_the_transformer_over_windows() -> None:
     source, target = padded(*ROWS[:2]), padded([BOS, 5, EOS, BOS, 7], [BOS, 6, EOS, BOS])
     expected, _ = plain(source, None, target)
     assert torch.equal(model(source, None, target, current=CURRENT[:2])[0], expected)
-
-
-words = st.lists(st.integers(4, 19), min_size=1, max_size=4)
 
 
 # Words of a little language: which of two cues stands next to the sentence decides its word.

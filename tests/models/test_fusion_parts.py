@@ -66,21 +66,6 @@ def test_the_encoder_of_a_g_transformer_is_fused_as_printed(
     torch.testing.assert_close(found, expected)
 
 
-def test_flat_fuses_the_current_sentence_of_its_bottom_layers(prepared_with_bert: Any) -> None:
-    case = Case("flat_transformer_tiny", "window", "source")
-    built = build(case, prepared_with_bert, **GROUPS, flat_bottom_layers=1)
-    encoder = built.model.eval().encoder
-    source = batch_of(built)["net_input"]
-    outputs = outputs_of(encoder.layers)
-    with torch.no_grad():
-        found = built.model.encode(source).states
-        kept = encoder.planned(source).further["kept"]
-        bottom, top = outputs
-        assert len(bottom) > len(kept) == len(top)
-        expected = encoder.fusion.layer_norm((bottom[kept] + top) / 4)
-    torch.testing.assert_close(found, expected)
-
-
 def test_every_group_of_han_reads_its_own_past(prepared_with_bert: Any) -> None:
     """A single group in use is refined as it is among all."""
     case = Case("han_transformer_tiny", "window", "history")

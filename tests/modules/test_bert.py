@@ -39,9 +39,6 @@ def pieces(bert: Path) -> WordPieces:
     return WordPieces(str(bert))
 
 
-# ---- folders that bring code -----------------------------------------------------------------
-
-
 # ---- word pieces ---------------------------------------------------------------------------------
 
 
@@ -149,14 +146,6 @@ def test_features_are_the_last_hidden_layer(bert: Path, pieces: WordPieces) -> N
             ).last_hidden_state[0]
         assert states.dtype == torch.float16
         assert torch.allclose(states.float(), wanted, atol=2e-3)
-
-
-def test_bert_is_frozen(pieces: WordPieces) -> None:
-    """It gets no gradient and drops nothing: the states are the same every time."""
-    frozen = FrozenBert(pieces)
-    row = context_row([], pieces.encode(SENTENCES[:1])[0], 512)
-    assert not frozen([row], CPU)[0].requires_grad
-    assert torch.equal(frozen([row], CPU)[0], frozen([row], CPU)[0])
 
 
 def test_a_sentence_longer_than_bert_reads_is_read_in_parts(pieces: WordPieces) -> None:

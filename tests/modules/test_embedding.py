@@ -15,22 +15,7 @@ from torch import nn
 from gtrans.checkpoints.sources import RENAMES, renamed
 from gtrans.errors import GtransError
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
-from gtrans.modules.embedding import LearnedPositions, SinusoidalPositions
-
-
-def numbered(size: int, offset: int) -> LearnedPositions:
-    """Row ``r`` of the table is ``[r, -r]``."""
-    positions = LearnedPositions(2, size, offset)
-    rows = torch.arange(size + offset, dtype=torch.float)
-    positions.weight.data = torch.stack([rows, -rows], 1)
-    return positions
-
-
-def test_a_position_after_the_table_is_refused() -> None:
-    positions = numbered(4, 2)
-    positions(torch.tensor([3]))
-    with pytest.raises(GtransError, match=r"5 tokens, .* only 4 positions; .*--max-doc-tokens"):
-        positions(torch.tensor([0, 4]))
+from gtrans.modules.embedding import SinusoidalPositions
 
 
 def test_a_table_that_has_grown_is_not_sent_to_other_processes() -> None:

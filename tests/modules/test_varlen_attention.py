@@ -19,10 +19,11 @@ TARGET = [[2, 4, 1], [9], [3, 1, 2]]
 
 
 def attend_by_boundaries(
-    q: Tensor, k: Tensor, v: Tensor, begins_q: Tensor, begins_k: Tensor, longest: tuple[int, int],
-    causal: bool,
+    q: Tensor, k: Tensor, v: Tensor, begins_q: Tensor, begins_k: Tensor, longest_q: int,
+    longest_k: int, *, window_size: tuple[int, int],
 ) -> Tensor:  # fmt: skip
     """What the kernels promise, segment by segment; ``(tokens, heads, head)``."""
+    causal, longest = window_size == (-1, 0), (longest_q, longest_k)
     sizes = (begins_q.diff(), begins_k.diff())
     assert begins_q.dtype == begins_k.dtype == torch.int32
     assert (int(sizes[0].max()), int(sizes[1].max())) == longest
@@ -39,31 +40,9 @@ def attend_by_boundaries(
     return torch.cat(outputs)
 
 
-def torch_2_10(
-    query: Tensor, key: Tensor, value: Tensor, cu_seq_q: Tensor, cu_seq_k: Tensor, max_q: int,
-    max_k: int, is_causal: bool = False,
-) -> Tensor:  # fmt: skip
-    longest = max_q, max_k
-    return attend_by_boundaries(query, key, value, cu_seq_q, cu_seq_k, longest, is_causal)
-
-
-def torch_2_11(
-    query: Tensor, key: Tensor, value: Tensor, cu_seq_q: Tensor, cu_seq_k: Tensor, max_q: int,
-    max_k: int, *, window_size: tuple[int, int] = (-1, -1),
-) -> Tensor:  # fmt: skip
-    causal, longest = window_size == (-1, 0), (max_q, max_k)
-    return attend_by_boundaries(query, key, value, cu_seq_q, cu_seq_k, longest, causal)
-
-
-@pytest.fixture(params=[torch_2_10, torch_2_11])
-def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(varlen, "_kernel", lambda: request.param)
-    return request.param
-
-
-@pytest.mark.usefixtures("kernel")
 @pytest.mark.parametrize("name", PLANS)
-def test_kernels_are_told_the_segments(name: str) -> None:
+def test_kernels_are_told_the_segments(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(varlen, "_kernel", lambda: attend_by_boundaries)
     plan = plans_of(batch_of(SOURCE, left=True), batch_of(TARGET))[name]
     torch.manual_seed(0)
     query = torch.randn(plan.size[0], 8)
