@@ -29,7 +29,6 @@ import torch
 from torch import Tensor, nn
 
 from gtrans.modules.attention import Gate, MultiheadAttention
-from gtrans.modules.group_attention import AttentionPlan
 
 COMBINATIONS = ("gate", "mean")
 PLACES = ("beside", "behind")
@@ -95,35 +94,6 @@ class ContextAttention(nn.Module):
         self.gate: Gate | None = None
         if combine == "gate":
             self.gate = Gate(attention.dim, gate_bias, context_first)
-
-    def forward(
-        self, query: Tensor, own: Tensor, context: PackedContext, plan: AttentionPlan
-    ) -> Tensor:
-        """``query`` and ``own (tokens, dim)`` -> ``(tokens, dim)``.
-
-        Args:
-            query: queries of both attentions.
-            own: output of the layer's own attention.
-            context: the contexts of the batch.
-            plan: that in which every query sees the context of its row.
-        """
-        states = context.states.to(query)
-        return self.combine(own, self.attention(query, states, states, plan))
-
-    def step(
-        self, query: Tensor, own: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
-    ) -> Tensor:
-        """One decoding step.
-
-        Args:
-            query: ``(hypotheses, dim)``.
-            own: ``(hypotheses, dim)`` output of the layer's own attention.
-            keys, values, mask: as in :meth:`MultiheadAttention.attend`.
-
-        Returns:
-            ``(hypotheses, dim)``.
-        """
-        return self.combine(own, self.attention.attend(query, keys, values, mask))
 
     def combine(self, own: Tensor, context: Tensor) -> Tensor:
         """The gated sum or the mean of two ``(.., dim)`` states; in training with drop-net."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,6 +24,8 @@ from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.group_attention import AttentionPlan
 from gtrans.modules.linear import Linear, dropout
 
+# Context attention of queries ``(tokens, dim)``.
+_Reading = Callable[[Tensor], Tensor]
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
 ACTIVATIONS = tuple(_ACTIVATIONS)
 FFN_INITS = ("xavier", "linear")
@@ -165,40 +168,36 @@ class TransformerLayer(ResidualLayer):
 
         def attend(h: Tensor) -> Tensor:
             own: Tensor = self.self_attn(h, h, around.own, around.order, around.order)
-            return self._with_context(h, own, around) if beside else own
+            return self._with_context(h, own, read) if beside else own
 
-        x = self._residual(x, self.self_attn_layer_norm, attend)
-        if around.context is not None and "context" in around.own:
-            states, plan = around.context.states.to(x), around.own["context"]
-            x = self._behind_self_attention(
-                x, lambda part, query: part.attention(query, states, states, plan)
-            )
+        read = self._reading(around)
+        x = self._behind(self._residual(x, self.self_attn_layer_norm, attend), read)
         if self.memory is not None and around.memory is not None:
             x = self.memory(x, around.memory)
         return x
 
-    def _with_context(self, query: Tensor, own: Tensor, around: Surroundings) -> Tensor:
-        """``own (tokens, dim)``, combined with context attention if the layer has it."""
+    def _reading(self, around: Surroundings) -> _Reading | None:
+        """Context attention of queries ``(tokens, dim)``; None: the layer has none."""
+        part, context = self.context_attn, around.context
+        if part is None or context is None:
+            return None
+        states = context.states.to(part.attention.k_proj.weight)
+        return partial(part.attention, key=states, value=states, plan=around.own["context"])
+
+    def _with_context(self, query: Tensor, own: Tensor, read: _Reading | None) -> Tensor:
+        """``own (tokens, dim)``, combined with context attention that is next to it, if any."""
         part = self.context_attn
-        if part is None or part.layer_norm is not None or around.context is None:
+        if part is None or read is None or part.layer_norm is not None:
             return own
-        combined: Tensor = part(query, own, around.context, around.own["context"])
-        return combined
+        return part.combine(own, read(query))
 
-    def _behind_self_attention(
-        self, x: Tensor, attend: Callable[[ContextAttention, Tensor], Tensor]
-    ) -> Tensor:
-        """``x (tokens, dim)`` after context attention, if it is a sublayer of its own.
-
-        Args:
-            x: the output of self-attention.
-            attend: context attention of queries ``(tokens, dim)``.
-        """
+    def _behind(self, x: Tensor, read: _Reading | None) -> Tensor:
+        """``x (tokens, dim)`` after context attention that is a sublayer of its own, if any."""
         part = self.context_attn
-        if part is None or part.layer_norm is None:
+        if part is None or read is None or part.layer_norm is None:
             return x
         query = part.layer_norm(x) if self.spec.pre_norm else x
-        x = part.combine(x, attend(part, query))
+        x = part.combine(x, read(query))
         return x if self.spec.pre_norm else part.layer_norm(x)
 
 
@@ -238,7 +237,7 @@ class DecoderLayer(TransformerLayer):
 
         def attend_to_source(h: Tensor) -> Tensor:
             own = self.encoder_attn(h, encoded, around.cross, around.order, around.source_order)
-            return self._with_context(h, own, around)
+            return self._with_context(h, own, self._reading(around))
 
         x = self._first_feed_forward(self._attend_to_self(x, around, beside=False))
         x = self._residual(x, self.encoder_attn_layer_norm, attend_to_source)
@@ -253,24 +252,22 @@ class DecoderLayer(TransformerLayer):
             layer: number of this layer.
             order: ``(hypotheses, dim)`` embedded sentence numbers, or None.
         """
-        sources = None if state.context is None else state.context.for_layer(layer)
+        read: _Reading | None = None
+        if self.context_attn is not None and state.context is not None:
+            key, value, mask = state.context.for_layer(layer)
+            attend = self.context_attn.attention.attend
+            read = partial(attend, key=key, value=value, mask=mask)
 
         def attend_to_source(h: Tensor) -> Tensor:
             own = self.encoder_attn.step_cross(h, state, layer, order)
-            part = self.context_attn
-            if part is None or sources is None or part.layer_norm is not None:
-                return own
-            return part.step(h, own, *sources)
+            return self._with_context(h, own, read)
 
         x = self._residual(
             x,
             self.self_attn_layer_norm,
             lambda h: self.self_attn.step_self(h, state, layer, order),
         )
-        if sources is not None:
-            x = self._behind_self_attention(
-                x, lambda part, query: part.attention.attend(query, *sources)
-            )
+        x = self._behind(x, read)
         if self.memory is not None and state.memory is not None:
             keys, values, _ = state.memory.for_layer(layer)
             x = self.memory.step(x, keys, values)

@@ -12,7 +12,6 @@ from support.untrained import task_for, untrained
 from gtrans.errors import GtransError
 from gtrans.models.bert_context_transformer import BertContextTransformer
 from gtrans.models.gtransformer import GTransformer
-from gtrans.modules.context_attention import PackedContext
 
 BOS, PAD, EOS, A, B, C = 0, 1, 2, 4, 5, 6
 BERT_DIM = 6
@@ -105,7 +104,6 @@ def test_context_attention_behind_self_attention_by_hand(side: str, pre_norm: bo
     layer = getattr(model, side).layers[0]
     part = layer.context_attn
     x, states = torch.randn(3, 16), torch.randn(7, BERT_DIM)
-    context = PackedContext(states, torch.tensor([4, 3]))
     plan = context_plan([2, 1], [4, 3])
     with torch.no_grad():
         query = part.layer_norm(x) if pre_norm else x
@@ -114,9 +112,7 @@ def test_context_attention_behind_self_attention_by_hand(side: str, pre_norm: bo
         first = torch.sigmoid(part.gate.proj(torch.cat(pair, 1)))
         wanted = first * pair[0] + (1 - first) * pair[1]
         wanted = wanted if pre_norm else part.layer_norm(wanted)
-        found = layer._behind_self_attention(
-            x, lambda part, query: part.attention(query, context.states, context.states, plan)
-        )
+        found = layer._behind(x, lambda query: part.attention(query, states, states, plan))
     torch.testing.assert_close(found, wanted)
 
 

@@ -48,10 +48,9 @@ def test_attention_to_the_context_by_hand() -> None:
     mixed = sum(math.exp(s) / total * row for s, row in zip(scores, v, strict=True))
     wanted = mixed @ heads.out_proj.weight.T + heads.out_proj.bias
 
-    context = PackedContext(states, torch.tensor([2]))
     beside = ContextAttention(heads, "mean", context_first=False).eval()
     own = torch.tensor([[0.5, 0.25]])
-    found = beside(query, own, context, context_plan([1], [2]))
+    found = beside.combine(own, heads(query, states, states, context_plan([1], [2])))
     assert torch.allclose(found, 0.5 * own + 0.5 * wanted, atol=1e-6)
 
 
@@ -61,10 +60,10 @@ def test_every_row_sees_its_own_context_only() -> None:
     states, query = torch.randn(6, 3), torch.randn(7, 2)
     context = PackedContext(states, lengths)
     plan = context_plan([2, 4, 1], [3, 1, 2])
-    before = beside(query, query, context, plan)
+    before = beside.attention(query, states, states, plan)
     changed = states.clone()
     changed[3] += 1  # the context of the second row
-    after = beside(query, query, PackedContext(changed, lengths), plan)
+    after = beside.attention(query, changed, changed, plan)
     moved = (before - after).abs().sum(1).gt(1e-6).tolist()
     assert moved == [False] * 2 + [True] * 4 + [False]
     assert context.align(states).shape == (3, 3, 3)

@@ -453,8 +453,6 @@ class DocumentModel(FairseqEncoderDecoderModel):
         flow = self._flow(source.get("memory"))
         encoded = self.encode({**source, "memory": flow})
         if flow is not None:
-            if self.stream_of == "sentences" and encoded.layout.most_sentences > 1:
-                raise ValueError("a memory is decoded sentence by sentence, see StreamSearch")
             flow.encoded = encoded
         state: DecodeState = self.decoder.begin(encoded, beam, flow)
         if "prefix" in source:
@@ -526,9 +524,8 @@ class DocumentModel(FairseqEncoderDecoderModel):
         """
         if not self.has_memory:
             return
-        if memory.encoded is None:
-            raise ValueError("nothing has been encoded with this memory")
-        self._read_target(prev_output_tokens, memory.encoded, memory)
+        if "decoder" in self.planner.memories:
+            self.decoder.states(prev_output_tokens, memory.encoded, memory)
 
     def _read(
         self,
@@ -538,16 +535,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         plan: BatchPlan,
     ) -> None:
         encoded: EncoderOutput = self.encoder(src_tokens, memory=flow, plan=plan)
-        self._read_target(prev_output_tokens, encoded, flow, plan)
-
-    def _read_target(
-        self,
-        prev_output_tokens: Tensor,
-        encoded: EncoderOutput,
-        flow: MemoryFlow,
-        plan: BatchPlan | None = None,
-    ) -> None:
-        if any(layer.memory is not None for layer in self.decoder.layers):
+        if "decoder" in self.planner.memories:
             self.decoder.states(prev_output_tokens, encoded, flow, plan=plan)
 
     # ---- BERT ----------------------------------------------------------------------------------
