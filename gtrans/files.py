@@ -20,7 +20,6 @@ import re
 import secrets
 import shutil
 import tempfile
-import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -32,17 +31,8 @@ from gtrans.errors import GtransError
 
 StrPath = str | os.PathLike[str]
 
-CHECKPOINT, DATA, TEXT = "checkpoint", "data", "text"
-"""What a command writes: a checkpoint, parts of a data folder, or anything else."""
-
-# What a data folder consists of, by its names; prepare.json is the record of the folder.
-_RECORD, _TEXTS = "prepare.json", "text"
-_OF_DATA = re.compile(
-    r"prepare\.json|dict\..+\.txt|codes\.bpe|truecase\..+|.+\.(bin|idx)|"
-    r"sentencepiece\.(model|dict\.txt)|byte-bpe\.(merges|json|dict\.txt)"
-)
 # How files of torch begin: an archive, or a pickle of protocol 2.
-_ARCHIVE, _PICKLE = b"PK\x03\x04", b"\x80\x02"
+_OF_TORCH = (b"PK\x03\x04", b"\x80\x02")
 
 _LOCK_SECONDS, _LOCK_POLL = 0.2, 0.02  # a writer that is just ending is waited for
 _REASONS = {
@@ -75,6 +65,12 @@ def digest(path: Path) -> str:
 def digest_of_bytes(contents: bytes) -> str:
     """SHA-256 of bytes."""
     return hashlib.sha256(contents).hexdigest()
+
+
+def is_checkpoint(path: Path) -> bool:
+    """Whether a file begins as the checkpoints of torch do."""
+    with open(path, "rb") as file:
+        return file.read(4).startswith(_OF_TORCH)
 
 
 # ---- JSON ----------------------------------------------------------------------------------------
@@ -225,25 +221,19 @@ def copy_file(source: Path, target: Path) -> None:
         shutil.copyfile(source, temporary)
 
 
-def check_output(
-    flag: str, path: StrPath, inputs: Iterable[StrPath] = (), writes: str = TEXT
-) -> None:
+def check_output(flag: str, path: StrPath, inputs: Iterable[StrPath] = ()) -> None:
     """Refuse a file that cannot be written, before anything is computed.
 
     Args:
         flag: the option that names it, such as ``--output``.
         path: the file.
         inputs: files that the command reads.
-        writes: what the command writes, one of ``CHECKPOINT``, ``DATA`` and ``TEXT``.
 
     Raises:
-        GtransError: there is no folder for it or no permission, it is a folder, one of
-            ``inputs``, a part of a data folder, or a checkpoint although none is written.
+        GtransError: there is no folder for it or no permission, it is a folder, or one of
+            ``inputs``.
     """
-    what = f"`{flag}` '{os.fspath(path)}'"
-    target = _target(Path(path), what, [Path(name) for name in inputs])
-    if is_file(target):
-        refuse_precious(target, what, writes)
+    _target(Path(path), f"`{flag}` '{os.fspath(path)}'", [Path(name) for name in inputs])
 
 
 def check_output_folder(flag: str, path: StrPath, inputs: Iterable[StrPath] = ()) -> None:
@@ -381,42 +371,3 @@ def _concerns(error: OSError, files: tuple[Path, ...]) -> bool:
     if names:  # that of a copy names both
         return any(Path(os.fsdecode(name)) in files for name in names)
     return error.errno is not None and not isinstance(error, _OF_STREAMS)
-
-
-# ---- what must not be replaced -------------------------------------------------------------------
-
-
-def is_checkpoint(path: Path) -> bool:
-    """Whether a file begins as the checkpoints of torch do; an archive must also be torch's."""
-    with open(path, "rb") as file:
-        begin = file.read(4)
-    if begin != _ARCHIVE:
-        return begin.startswith(_PICKLE)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return any(name.endswith("data.pkl") for name in archive.namelist())
-    except (zipfile.BadZipFile, NotImplementedError, ValueError):  # perhaps half a checkpoint
-        return True
-
-
-def refuse_precious(path: Path, what: str, writes: str = TEXT) -> None:
-    """Refuse an output that would replace a checkpoint or a part of a data folder.
-
-    Args:
-        path: the output, which may not exist.
-        what: how it is called in messages.
-        writes: ``CHECKPOINT``, ``DATA`` or ``TEXT``.
-
-    Raises:
-        GtransError: it is such a file.
-    """
-    if writes == DATA or not path.is_file():
-        return
-    of_text = path.parent.name == _TEXTS and (path.parent.parent / _RECORD).is_file()
-    in_data = (path.parent / _RECORD).is_file() or path.name.startswith("dict.")
-    if of_text or (in_data and _OF_DATA.fullmatch(path.name)):
-        raise GtransError(f"{what} is a part of a data folder, which must stay; name another file.")
-    if writes != CHECKPOINT and is_checkpoint(path):
-        raise GtransError(
-            f"{what} is a checkpoint, which must stay; name another file, or remove it first."
-        )

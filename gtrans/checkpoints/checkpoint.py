@@ -18,7 +18,7 @@ from torch import Tensor
 from gtrans.checkpoints.identity import ModelIdentity, same_identity, say_unknown
 from gtrans.checkpoints.reading import options_of, read_checkpoint, write_checkpoint
 from gtrans.errors import GtransError
-from gtrans.files import CHECKPOINT, check_output, digest
+from gtrans.files import check_output, digest
 from gtrans.models.base.checkpoint_fit import check_fit
 
 # File names of fairseq-train: checkpointE.pt after epoch E, checkpoint_E_U.pt after update U.
@@ -162,7 +162,7 @@ def average_checkpoints(paths: Sequence[Path], target: Path) -> int:
     """
     if not paths:
         raise GtransError("there is no checkpoint to average; name at least one.")
-    check_output("--output", target, paths, writes=CHECKPOINT)
+    check_output("--output", target, paths)
     _check_target(target, paths)
     last = Checkpoint.read(paths[0])
     sums = {

@@ -34,7 +34,7 @@ from gtrans.checkpoints.sources import (
 from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.data.vocabulary import MASK, language_symbol, split_languages
 from gtrans.errors import GtransError
-from gtrans.files import CHECKPOINT, check_output
+from gtrans.files import check_output
 from gtrans.messages import say
 from gtrans.models.base.checkpoint_fit import check_fit
 from gtrans.models.gtransformer import PRESETS, GTransformerConfig
@@ -228,7 +228,7 @@ def _check_target(source: Path, target: Path, data: Path | None = None) -> None:
     """
     inputs = list(source.iterdir()) if source.is_dir() else [source]
     inputs += prepared_files(data) if data is not None else []
-    check_output("OUT.pt", target, inputs, writes=CHECKPOINT)
+    check_output("OUT.pt", target, inputs)
 
 
 def _as_fairseq_checkpoint(

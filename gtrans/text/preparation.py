@@ -42,7 +42,6 @@ from tqdm import tqdm
 from gtrans.data.documents import resolve
 from gtrans.errors import GtransError
 from gtrans.files import (
-    DATA,
     atomic_writer,
     check_output,
     copy_file,
@@ -207,7 +206,7 @@ def _check_out(options: PreparationOptions, inputs: dict[str, list[Sides]]) -> N
     reads += [path for path in (options.pieces, options.bpe_codes) if path is not None]
     if options.out.exists():
         for path in (*prepared_files(options.out, texts=False), *(options.out / "text").glob("*")):
-            check_output("--out", path, reads, writes=DATA)
+            check_output("--out", path, reads)
 
 
 class _Preparation:

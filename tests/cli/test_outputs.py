@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gtrans.cli import main
+from gtrans.decoding import translator
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
@@ -83,3 +84,26 @@ def test_the_text_that_data_were_prepared_from_is_never_the_output(
     assert main([*command, "--output", str(text), "--force"]) == 1
     assert f"is the input '{text.resolve()}'" in capsys.readouterr().err.splitlines()[-1]
     assert text.read_bytes() == before
+
+
+def test_a_checkpoint_that_is_replaced_while_it_is_read(
+    tiny: TinyWorld,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The record would name a model that did not make the translation."""
+    path = Path(shutil.copy(tiny.checkpoints["document"], tmp_path / "best.pt"))
+    load = translator.load_models
+
+    def load_and_replace(*arguments, **named):
+        loaded = load(*arguments, **named)
+        shutil.copy(tiny.checkpoints["other"], path)
+        return loaded
+
+    monkeypatch.setattr(translator, "load_models", load_and_replace)
+    source = str(tiny.text / "test.en")
+    command = ["translate", "--path", str(path), "--input", source, "--output"]
+    assert main([*command, str(tmp_path / "out")]) == 1
+    assert "was replaced while it was read" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
