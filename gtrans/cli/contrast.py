@@ -16,13 +16,11 @@ shows a small use of context where a model prefers one candidate whatever it rea
 
 Published sets are read in their own formats (docs/contrastive.md describes them):
 
-  contrapro       contrapro.json with --documents, the text and context files of its script, or a
-                  folder with en.txt, de.txt (<SEP> form)
+  contrapro       contrapro.json with --documents, or a folder with en.txt, de.txt (<SEP> form)
   contracat       a folder of templates
   consistency     deixis_test.json, lex_cohesion_test.json, ellipsis_infl.json, ellipsis_vp.json
   discevalmt      anaphora.json, lexical-choice.json
   large-pronoun   the JSON file with --documents, or NAME.current.src next to its contexts
-  discourse-zhen  a folder with pron.zh, conj.zh, ellip.zh (only with --generate)
   jsonl           one JSON object per line
 """
 
@@ -30,10 +28,10 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gtrans.cli.shared.extras import add_lab_readers
 from gtrans.cli.shared.model_options import (
@@ -47,43 +45,39 @@ from gtrans.cli.shared.model_options import (
 )
 from gtrans.cli.shared.system_names import system_names
 from gtrans.errors import GtransError
-from gtrans.evaluation.contrastive import (
-    READERS,
-    Item,
-    ReadOptions,
+from gtrans.evaluation.contrastive import READERS, Item, ReadOptions, read_items
+from gtrans.evaluation.contrastive.accuracy import (
+    Accuracy,
+    Change,
+    Gain,
     by_group,
-    cannot_be_lost,
+    changes,
     document_of,
     gained_margins,
-    outcomes_of,
-    paired_tests,
-    preferences,
-    random_contexts,
-    read_items,
+    is_right,
     tabulate,
 )
+from gtrans.evaluation.contrastive.control import random_contexts
 from gtrans.evaluation.contrastive.generated import (
     Outcome,
     contradictions,
     judged,
     outcome_counts,
-    quality,
 )
 from gtrans.evaluation.contrastive.report import Result, lines_of, test_lines, to_json
 from gtrans.evaluation.contrastive.results_file import (
-    HIGHER,
     LOWER,
+    line_of,
     read_scores,
     read_translations,
     scores_line,
-    translation_line,
 )
 from gtrans.files import atomic_writer, check_output
 from gtrans.libraries import ENGINE, require
 from gtrans.messages import json_text, print_lines, say
 
 if TYPE_CHECKING:
-    from gtrans.text.pipeline import TextPipeline
+    pass
 
 EXAMPLE = (
     "gtrans contrast --path checkpoints/checkpoint_best.pt --data data-bin "
@@ -143,15 +137,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         LOWER,
         nargs="*",
         metavar="NAME",
-        help="scores are losses: those of the systems named, or of all (without this or the next "
-        "option they are log-probabilities, none above 0)",
-    )
-    others.add_argument(
-        HIGHER,
-        nargs="*",
-        metavar="NAME",
-        help="scores are better, the higher they are, also above 0: those of the systems named, "
-        "or of all others",
+        help="scores are losses: those of the systems named, or of all (without this option they "
+        "are log-probabilities, none above 0)",
     )
     generation = parser.add_argument_group("translation")
     generation.add_argument(
@@ -205,52 +192,33 @@ def run(args: argparse.Namespace) -> None:
     files = _check_systems(args)
     options = ReadOptions(args.documents and Path(args.documents), args.context)
     items = _items_of(args.set, args.format, options)
-    if not args.generate and any(not item.contrastive for item in items):
-        raise GtransError(
-            f"`--set` {args.set[0]}: has no wrong translations to score; give `--generate`."
-        )
     if args.generate:
         _check_answers(args.set, items)
     variants = [items]
     if args.random_context:
-        if not any(item.has_right and item.contrastive for item in items):
-            raise GtransError(
-                f"`--random-context`: `--set` {args.set[0]} has no right and wrong translations "
-                "to tell apart, so there is nothing to compare; leave it out."
-            )
-        control = random_contexts(items, args.seed)
-        variants.append(control.items)
-        for note in control.notes():
+        control, notes = random_contexts(items, args.seed)
+        variants.append(control)
+        for note in notes:
             say(note)
-    _print(args, items, _judged_systems(args, files, variants))
+    _print(args, items, _results(args, files, variants))
 
 
-def _print(args: argparse.Namespace, items: Sequence[Item], systems: dict[str, Judged]) -> None:
+def _print(args: argparse.Namespace, items: Sequence[Item], results: dict[str, Result]) -> None:
     if args.output:
         with atomic_writer(args.output) as file:
-            file.writelines(f"{line}\n" for line in next(iter(systems.values())).lines)
-    results = {name: one.result for name, one in systems.items()}
+            file.writelines(f"{line}\n" for line in next(iter(results.values())).lines)
     first, *others = results
     tests = {
-        name: paired_tests(items, results[first].right, results[name].right) for name in others
+        name: tabulate(items, changes(results[first].right, results[name].right), Change)
+        for name in others
     }
-    no_loss = [] if args.generate else cannot_be_lost(items)
-    if no_loss:
-        say(
-            f"{', '.join(no_loss)}: all candidates are equal, so no system can lose "
-            f"{'it' if len(no_loss) == 1 else 'them'}; counted as right, as the authors do"
-        )
     if not any(map(document_of, items)):
         say(
             "the sets name no documents, so items count as independent; if several are of one "
             "document, intervals are too narrow and p-values too small"
         )
     if args.json:
-        at_distance = {
-            name: paired_tests(items, results[first].right, results[name].right, at_distance=True)
-            for name in others
-        }
-        print(json_text(to_json(results, tests, at_distance, no_loss)))
+        print(json_text(to_json(results, tests)))
         return
     for name, result in results.items():
         heading = [f"{name}:"] if others else []
@@ -305,14 +273,6 @@ MODEL = "model"
 """The name of the system of ``--path``."""
 
 
-@dataclass(frozen=True)
-class Judged:
-    """The result of a system, and a JSON line for each item."""
-
-    result: Result
-    lines: Iterator[str]
-
-
 def _check_systems(args: argparse.Namespace) -> dict[str, str]:
     """The files of other systems by their names.
 
@@ -326,10 +286,15 @@ def _check_systems(args: argparse.Namespace) -> dict[str, str]:
             if args.generate
             else "`--translations` needs `--generate`."
         )
-    for option in (LOWER, HIGHER):
-        if getattr(args, option[2:].replace("-", "_")) is not None and not args.scores:
-            raise GtransError(f"`{option}` is of the scores of other systems, `--scores`.")
     files = system_names(getattr(args, flag), f"--{flag}")
+    if args.lower_is_better is not None and not args.scores:
+        raise GtransError(f"`{LOWER}` is of the scores of other systems, `--scores`.")
+    for name in args.lower_is_better or ():
+        if name not in files:
+            raise GtransError(
+                f"`{LOWER}` {name}: no file of `--scores` has this name; take one of "
+                f"{', '.join(files)}."
+            )
     if args.path is None:
         if not files:
             raise GtransError(f"give a model, `--path` CKPT, or `--{flag}` FILE.")
@@ -344,29 +309,6 @@ def _check_systems(args: argparse.Namespace) -> dict[str, str]:
     return files
 
 
-def _direction(
-    args: argparse.Namespace, files: dict[str, str], name: str
-) -> tuple[str | None, bool]:
-    """Which scores of a system are better, and whether an option names the system for it.
-
-    Raises:
-        GtransError: the options contradict each other, or name a system that has no scores.
-    """
-    said = {flag: getattr(args, flag[2:].replace("-", "_")) for flag in (LOWER, HIGHER)}
-    for flag, names in said.items():
-        for other in names or ():
-            if other not in files:
-                raise GtransError(
-                    f"`{flag}` {other}: no file of `--scores` has this name; take one of "
-                    f"{', '.join(files)}."
-                )
-    named = [flag for flag, names in said.items() if name in (names or ())]
-    flags = named or [flag for flag, names in said.items() if names == []]
-    if len(flags) > 1:
-        raise GtransError(f"`{LOWER}` and `{HIGHER}` are both given for {name}; name the systems.")
-    return (flags[0] if flags else None), bool(named)
-
-
 def _inputs(args: argparse.Namespace) -> list[str | Path]:
     """The files that the model and the sets are read from."""
     from gtrans.text.prepared_folder import prepared_files
@@ -379,9 +321,9 @@ def _inputs(args: argparse.Namespace) -> list[str | Path]:
     return [*found, *(prepared_files(args.data) if args.data else [])]
 
 
-def _judged_systems(
+def _results(
     args: argparse.Namespace, files: dict[str, str], variants: Sequence[Sequence[Item]]
-) -> dict[str, Judged]:
+) -> dict[str, Result]:
     """Every system by its name, that of ``--path`` first.
 
     Args:
@@ -392,100 +334,58 @@ def _judged_systems(
     Raises:
         GtransError: see :func:`run`.
     """
-    items = variants[0]
+    items, losses = variants[0], args.lower_is_better
     # Files first: a mistake in one should not wait for a model.
-    others: dict[str, Judged] = {}
+    others = {}
     for name, path in files.items():
         if args.generate:
             others[name] = _of_translations(items, read_translations(path, items))
         else:
-            direction = _direction(args, files, name)
-            others[name] = _of_scores(items, read_scores(path, items, *direction))
-    if args.path is None:
-        return others
-    return {MODEL: _of_model(args, variants), **others}
+            lower = losses is not None and (not losses or name in losses)
+            others[name] = _of_scores(items, read_scores(path, items, lower))
+    return others if args.path is None else {MODEL: _of_model(args, variants), **others}
 
 
-def _of_scores(items: Sequence[Item], scores: Sequence[Sequence[float]]) -> Judged:
-    right = outcomes_of(items, scores)
-    result = Result(
-        table=tabulate(items, right),
-        right=right,
-        groups=by_group(items, right),
-        preferences=preferences(items, scores),
-    )
-    return Judged(result, (scores_line(*pair) for pair in zip(items, scores, strict=True)))
+def _of_scores(items: Sequence[Item], scores: Sequence[Sequence[float]]) -> Result:
+    right = list(map(is_right, items, scores))
+    lines = list(map(scores_line, items, scores))
+    return Result(right, tabulate(items, right, Accuracy), by_group(items, right), lines)
 
 
 def _of_translations(
     items: Sequence[Item], translations: Sequence[str], own: Sequence[Item] | None = None
-) -> Judged:
+) -> Result:
     """``own``: the items with their own contexts, if these have random ones."""
     found = judged(items, translations, own)
     right = [None if one is None else one is Outcome.RIGHT for one in found]
-    result = Result(
-        table=tabulate(items, right),
-        right=right,
-        groups=by_group(items, right),
-        outcomes=outcome_counts(items, found),
-        quality=quality(items, translations),
-    )
-    lines = (
-        translation_line(item, text, one and one.value)
+    lines = [
+        line_of(item, translation=text, outcome=one and one.value)
         for item, text, one in zip(items, translations, found, strict=True)
-    )
-    return Judged(result, lines)
+    ]
+    table, groups = tabulate(items, right, Accuracy), by_group(items, right)
+    return Result(right, table, groups, lines, outcome_counts(items, found))
 
 
-def _of_model(args: argparse.Namespace, variants: Sequence[Sequence[Item]]) -> Judged:
+def _of_model(args: argparse.Namespace, variants: Sequence[Sequence[Item]]) -> Result:
     """The model on the first variant; the second one is its control."""
     require(ENGINE, "gtrans contrast --path")
     # Imported on demand: torch and fairseq need seconds, which --help and a mistake in a
     # set should not.
-    from gtrans.decoding.contrast import score_items, with_places
+    from gtrans.decoding.contrast import score_items, translate_items, with_places
     from gtrans.decoding.loading import load_models, set_instances
-    from gtrans.decoding.options import split_paths
+    from gtrans.decoding.options import DecodingOptions, SearchOptions, split_paths
     from gtrans.text.prepared_folder import load_pipeline
 
     models, task = load_models(
         split_paths(args.path), args.data, context_of(args), cpu=args.cpu, fp16=args.fp16
     )
     set_instances(task, args.max_doc_tokens, args.overlap)
-    texts = (
-        load_pipeline(task.data_folder, task.cfg.source_lang),
-        load_pipeline(task.data_folder, task.cfg.target_lang),
+    source, target = (
+        load_pipeline(task.data_folder, lang)
+        for lang in (task.cfg.source_lang, task.cfg.target_lang)
     )
-    join = (texts[0].detokenise, texts[1].detokenise)
-    encoders = task.source_encoder(), texts[1]
+    encoders = task.source_encoder(), target
     whole = args.max_doc_tokens is None and not args.overlap
-    results: list[Judged] = []
-    scored: list[Sequence[Sequence[float]]] = []
-    for name, variant in zip(("true context", "random context"), variants, strict=False):
-        plain = [item.as_text(join) for item in variant]
-        placed = with_places(task, encoders[0], variant, plain, whole and not args.generate)
-        if args.generate:
-            found = _translations(args, models, task, texts[1], plain)
-            results.append(_of_translations(placed, found, variants[0]))
-        else:
-            scores = score_items(
-                models, task, encoders, plain, whole=whole, max_tokens=args.max_tokens,
-                progress=name,
-            )  # fmt: skip
-            results.append(_of_scores(placed, scores))
-            scored.append(scores)
-    result = replace(results[0].result, unit=str(task.cfg.unit))
-    if len(results) > 1:
-        gains = gained_margins(variants[0], *scored) if scored else None
-        result = replace(result, control=results[1].result.table, gains=gains)
-    return Judged(result, results[0].lines)
-
-
-def _translations(
-    args: argparse.Namespace, models: Any, task: Any, target: TextPipeline, items: list[Item]
-) -> list[str]:
-    from gtrans.decoding.contrast import translate_items
-    from gtrans.decoding.options import DecodingOptions, SearchOptions, split_paths
-
     options = DecodingOptions(
         paths=tuple(split_paths(args.path)),
         data=args.data,
@@ -496,4 +396,25 @@ def _translations(
         cpu=args.cpu,
         fp16=args.fp16,
     )
-    return translate_items(models, task, target, items, options)
+    results: list[Result] = []
+    scored: list[Sequence[Sequence[float]]] = []
+    for name, variant in zip(("true context", "random context"), variants, strict=False):
+        plain = [item.as_text((source.detokenise, target.detokenise)) for item in variant]
+        placed = with_places(task, encoders[0], variant, plain, whole and not args.generate)
+        if args.generate:
+            found = translate_items(models, task, target, plain, options)
+            results.append(_of_translations(placed, found, variants[0]))
+        else:
+            scores = score_items(
+                models, task, encoders, plain, whole=whole, max_tokens=args.max_tokens,
+                progress=name,
+            )  # fmt: skip
+            results.append(_of_scores(placed, scores))
+            scored.append(scores)
+    result = replace(results[0], unit=str(task.cfg.unit))
+    if len(results) > 1:
+        result = replace(result, control=results[1].table)
+    if len(scored) > 1:
+        gains = gained_margins(variants[0], scored[0], scored[1])
+        result = replace(result, gains=tabulate(variants[0], gains, Gain))
+    return result

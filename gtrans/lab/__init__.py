@@ -27,7 +27,6 @@ def add_readers() -> None:
     READERS["consistency"] = sets.read_consistency
     READERS["discevalmt"] = sets.read_discevalmt
     READERS["large-pronoun"] = sets.read_large_pronoun
-    READERS["discourse-zhen"] = sets.read_discourse_zhen
 
 
 def add_columns() -> None:

@@ -18,17 +18,15 @@ from gtrans.evaluation.contrastive.contrapro import (
     GENDERS_FILE,
     Entry,
     PronounSet,
-    contexts_of,
     has_genders,
     pronouns_of,
     read_entries,
     read_pronoun_json,
     separated,
-    the_only,
     two_sides,
 )
 from gtrans.evaluation.contrastive.generated import changed_words, words_of
-from gtrans.evaluation.contrastive.items import SET, Item, ReadOptions, Sentences
+from gtrans.evaluation.contrastive.items import Item, ReadOptions, Sentences
 
 AnyPath = str | os.PathLike[str]
 
@@ -41,6 +39,7 @@ def _joined_by_eos(text: str) -> Sentences:
 
 # --- ContraCAT -----------------------------------------------------------------------------------
 
+_PRIORS = "0_priors"
 _STEP = re.compile(r"\d_\w+")
 _SIZE = 3
 
@@ -52,19 +51,22 @@ def read_contracat(path: AnyPath, options: ReadOptions) -> list[Item]:
     their repository ``ContraCAT``, folder ``data/templates``. A template is a folder with
     ``en.txt`` and ``de.txt``, lines ``context <SEP> sentence``, and ``genders.txt``. Three lines
     make an example, with er, sie and es in this order; their line of ``genders.txt`` is the gender
-    of the right one, m, f or n. The templates in ``0_priors`` have no right one and ask which
-    pronoun is preferred: the genders there are those of the two possible antecedents in their
-    order (``mf``), or empty.
+    of the right one, m, f or n. The templates in ``0_priors`` have no right one and are left out.
 
     The phenomenon is the path of the template from its step on, ``1_entity_step`` or
     ``2_coreference_step/pleonastic/rain``; examples are grouped by step and by gender.
     """
     path = Path(path)
     below = [path, *path.rglob("*")] if path.is_dir() else []
-    folders = sorted(folder for folder in below if folder.is_dir() and has_genders(folder))
+    folders = sorted(
+        folder
+        for folder in below
+        if folder.is_dir() and has_genders(folder) and _PRIORS not in folder.absolute().parts
+    )
     if not folders:
         raise GtransError(
-            f"{path}: must be a folder of templates, each with en.txt and {GENDERS_FILE}."
+            f"{path}: must be a folder of templates with right candidates, each with en.txt and "
+            f"{GENDERS_FILE}."
         )
     return [item for folder in folders for item in _template(folder, options.context)]
 
@@ -81,12 +83,6 @@ def _template(folder: Path, context: int) -> list[Item]:
             f"{files[2]}:{len(genders)}: an example has {_SIZE} lines, the last one "
             f"has {len(genders) % _SIZE}."
         )
-    for number, gender in enumerate(genders, start=1):
-        if len(gender) != len(genders[0]):
-            raise GtransError(
-                f"{files[2]}:{number}: has '{gender}', but line 1 has '{genders[0]}'; the lines of "
-                "a template must be of one kind: a gender, two of them, or nothing."
-            )
     items = []
     for begin in range(0, len(genders), _SIZE):
         place, end = f"{files[1]}:{begin + 1}", begin + _SIZE
@@ -115,13 +111,10 @@ def _example(
     pronouns = pronouns_of([target[-1] for target in targets])
     if sorted(pronouns) != sorted(GENDERS):
         raise GtransError(f"{place}: the lines of an example must differ in er, sie and es.")
-    if len(gender) > 2 or len(set(gender)) < len(gender) or not set(gender) <= set("mfn"):
-        raise GtransError(
-            f"{place}: {GENDERS_FILE} has '{gender}', not m, f or n, or two of them, or nothing."
-        )
+    if gender not in GENDERS.values():
+        raise GtransError(f"{place}: {GENDERS_FILE} has '{gender}', not m, f or n.")
     order = [GENDERS[pronoun] for pronoun in pronouns]
-    has_right = len(gender) == 1
-    right = order.index(gender) if has_right else 0
+    right = order.index(gender)
     first = -(context + 1)
     candidates = [target[first:] for target in targets]
     return Item(
@@ -133,18 +126,8 @@ def _example(
         target=candidates[right],
         contrastive=(*candidates[:right], *candidates[right + 1 :]),
         right_index=right,
-        has_right=has_right,
-        labels=() if has_right else tuple(_role(of, gender) for of in order),
-        groups={"step": name.split("/")[0], "gender": gender} if has_right else {},
+        groups={"step": name.split("/")[0], "gender": gender},
     )
-
-
-def _role(gender: str, antecedents: str) -> str:
-    """What a pronoun of a prior stands for: an antecedent, or only its own gender."""
-    if not antecedents:
-        return gender
-    ordinals = {0: "first", 1: "second"}
-    return f"{ordinals.get(antecedents.find(gender), 'neither')} antecedent"
 
 
 # --- Voita et al. --------------------------------------------------------------------------------
@@ -275,7 +258,7 @@ def _pair(
     block: str, number: int, name: str, phenomenon: str, cue: str,
     source: Sentences, target: Sentences, wrong: Sentences, pair: dict[str, Any],
 ) -> Item:  # fmt: skip
-    groups = {SET: name}
+    groups = {"set": name}
     if name == _ANAPHORA:
         groups["form"] = _form(pair.get("type"), target, wrong)
     return Item(
@@ -330,7 +313,7 @@ def read_large_pronoun(path: AnyPath, options: ReadOptions) -> list[Item]:
     """
     path = Path(path)
     if path.is_dir():
-        path = the_only(path, _TEXT)
+        path = _the_only(path, _TEXT)
     name = str(path).removesuffix(".gz")
     if not name.endswith(_TEXT):
         return read_pronoun_json(path, PronounSet("en", "fr", first_segment=0), options)
@@ -367,6 +350,18 @@ def read_large_pronoun(path: AnyPath, options: ReadOptions) -> list[Item]:
     return items
 
 
+def _the_only(folder: Path, ending: str) -> Path:
+    """The only file of a folder whose name, but for ``.gz``, has this ending.
+
+    Raises:
+        GtransError: there is none, or more than one.
+    """
+    found = sorted(f for f in folder.iterdir() if f.name.removesuffix(".gz").endswith(ending))
+    if len(found) != 1:
+        raise GtransError(f"{folder}: must hold one file *{ending}, but holds {len(found)}.")
+    return found[0]
+
+
 def _contexts(prefix: str, lines: int, wanted: int) -> list[list[tuple[str, str]]]:
     """Source and target of up to ``wanted`` sentences before each line of the set.
 
@@ -378,11 +373,42 @@ def _contexts(prefix: str, lines: int, wanted: int) -> list[list[tuple[str, str]
         name = f"{prefix}.c{size}.context"
         if size < wanted and not any(Path(f"{name}.src{it}").exists() for it in ("", ".gz")):
             continue
-        sides = contexts_of(name, _SIDES, lines, size)
+        sides = _contexts_of(name, _SIDES, lines, size)
         for number, context in enumerate(zip(*sides, strict=True)):
             if not found[number]:
                 found[number] = [pair for pair in zip(*context, strict=True) if all(pair)]
     return found
+
+
+def _contexts_of(
+    prefix: str, sides: tuple[str, str], lines: int, wanted: int
+) -> list[list[Sentences]]:
+    """The contexts in ``PREFIX.SIDE`` of every line of a set, on both sides.
+
+    Args:
+        prefix, sides: names of the files, which hold equally many lines of context for each
+            line of the set.
+        lines: number of lines of the set.
+        wanted: how many of them, the last ones, are read.
+
+    Raises:
+        GtransError: a file cannot be read, or has another number of lines, or fewer are there
+            than are wanted.
+    """
+    if not wanted:
+        return [[()] * lines for _ in sides]
+    files = [resolve(prefix, side) for side in sides]
+    found = two_sides(*files)
+    size, rest = divmod(len(found[0]), lines) if lines else (0, 1)
+    if rest or size < wanted:
+        raise GtransError(
+            f"{files[0]}: has {len(found[0])} lines for the {lines} of the set; `--context` "
+            f"{wanted} needs as many lines for each of them, {wanted} or more."
+        )
+    return [
+        [tuple(side[end - wanted : end]) for end in range(size, len(side) + 1, size)]
+        for side in found
+    ]
 
 
 def _pronouns(right: str, wrong: str) -> str:
@@ -390,45 +416,3 @@ def _pronouns(right: str, wrong: str) -> str:
         if one != other and one in _PRONOUNS:
             return f"{_PRONOUNS[one]}:{one}"
     return "other"
-
-
-# --- Cai and Xiong -------------------------------------------------------------------------------
-
-_PHENOMENA = {"pron": "pronoun", "conj": "connective", "ellip": "ellipsis"}
-
-
-def read_discourse_zhen(path: AnyPath, options: ReadOptions) -> list[Item]:
-    """The Chinese-English discourse test suite of Cai and Xiong (2020).
-
-    "A Test Suite for Evaluating Discourse Phenomena in Document-level Neural Machine Translation",
-    WDLF 2020; repository ``Discourse-Phenomena-in-Document-level-Neural-Machine-Translation``:
-    ``pron``, ``conj`` and ``ellip`` with ``.zh`` and ``.en``, a line for each item, sentences
-    joined by ``_eos``. It has no wrong translations: the last sentence is translated and compared
-    with the reference (``--generate``). Where one side lacks ``_eos``, as in line 52 of
-    ``pron.zh``, the item is one sentence.
-
-    The path is one file, ``pron.zh``, or the folder of the three.
-    """
-    path = Path(path)
-    if path.is_dir():
-        return [item for name in _PHENOMENA for item in _suite(path / name)]
-    plain = str(path).removesuffix(".gz")
-    if not plain.endswith((".zh", ".en")):
-        raise GtransError(f"{path}: must be a folder, or a file such as pron.zh next to pron.en.")
-    return _suite(Path(plain[:-3]))
-
-
-def _suite(prefix: Path) -> list[Item]:
-    files = [resolve(str(prefix), side) for side in ("zh", "en")]
-    phenomenon = _PHENOMENA.get(prefix.name, prefix.name)
-    items = []
-    for number, lines in enumerate(zip(*two_sides(*files), strict=True), start=1):
-        sides = [_joined_by_eos(line) for line in lines]
-        if not all(sides):
-            empty = files[sides.index(())]
-            raise GtransError(f"{empty}:{number}: has a sentence that is empty.")
-        source, target = sides
-        if len(source) != len(target):
-            source, target = (" ".join(source),), (" ".join(target),)
-        items.append(Item(f"{phenomenon}-{number}", phenomenon, 1, "source", source, target, ()))
-    return items

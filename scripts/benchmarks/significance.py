@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from gtrans.evaluation.contrastive import PairedTest, mean_gain
+from gtrans.evaluation.contrastive.accuracy import Change, Gain
 from gtrans.evaluation.metrics import Measurement
 from gtrans.evaluation.significance import Comparison, resample
 from gtrans.version import __version__
@@ -117,9 +117,9 @@ def of_items(rng: np.random.Generator, documents: int) -> Rates:
     films = tuple(np.repeat([f"film {n}" for n in range(documents)], sizes).tolist())
     one, other = (np.repeat(rng.random(documents) < 0.5, sizes).astype(int) for _ in range(2))
     changes = tuple((other - one).tolist())
-    by_film, by_item = PairedTest(changes, films), PairedTest(changes, ("",) * len(films))
+    by_film, by_item = Change(changes, films), Change(changes, ("",) * len(films))
     gains = np.repeat(rng.normal(0, 1, documents), sizes) + rng.normal(0, 0.3, len(films))
-    margin = mean_gain(list(zip(gains.tolist(), films, strict=True)))
+    margin = Gain(tuple(gains.tolist()), films)
     return {
         "contrast, p (documents flipped)": by_film.p_value <= 0.05,
         "contrast, interval of the difference excludes 0": excludes_0(by_film.interval),

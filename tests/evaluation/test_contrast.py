@@ -20,6 +20,7 @@ from support.contrast_items import (
     as_line,
     generated,
     small_item,
+    table_of,
     vocabulary_of,
 )
 from support.untrained import task_for, untrained
@@ -28,7 +29,7 @@ from gtrans.cli import main
 from gtrans.decoding import force_decode
 from gtrans.decoding.contrast import score_items
 from gtrans.decoding.force_decode import score_documents
-from gtrans.evaluation.contrastive import outcomes_of, tabulate, wilson_interval
+from gtrans.evaluation.contrastive.accuracy import wilson_interval
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
@@ -55,15 +56,18 @@ def test_right_means_strictly_the_highest():
         small_item("other", phenomenon="ellipsis"),
     ]
     scores = [[-1, -2], [-2, -1], [-1, -1], [math.nan, -1], [-1, -2, -3], [-2, -3, -1], [-1, -2]]
-    table = tabulate(items, outcomes_of(items, scores))
-    assert list(table) == ["pronoun", "ellipsis"]
-    assert list(table["pronoun"]) == [1, 2]
-    cell = table["pronoun"][1]
+    table = table_of(items, scores)
+    assert list(table) == [
+        (name, of) for name in ("pronoun", "ellipsis", "all") for of in ("1", "2", "all")
+        if (name, of) != ("ellipsis", "2")
+    ]  # fmt: skip
+    cell = table["pronoun", "1"]
     assert (cell.right, cell.items, cell.cue, cell.accuracy) == (1, 5, "source/target", 0.2)
     assert cell.interval == wilson_interval(1, 5)
-    assert table["pronoun"][2].accuracy == table["ellipsis"][1].accuracy == 1.0
+    assert table["pronoun", "2"].accuracy == table["ellipsis", "all"].accuracy == 1.0
+    assert (table["all", "all"].right, table["all", "1"].items) == (3, 6)
     with pytest.raises(ValueError, match="item win has 3 scores"):
-        outcomes_of(items[:1], [[-1, -2, -3]])
+        table_of(items[:1], [[-1, -2, -3]])
 
 
 # --- models choose ---------------------------------------------------------------------------
@@ -74,12 +78,10 @@ def test_without_context_exactly_half_is_right(limit: int):
     items = generated(10)
     task = task_for("sentence", words=vocabulary_of(items))
     scores = score_items([untrained(task)], task, SPLIT, items, max_tokens=limit)
-    table = tabulate(items, outcomes_of(items, scores))
-    assert set(table) == set(PHENOMENA)
-    for cells in table.values():
-        assert {distance: cell.accuracy for distance, cell in cells.items()} == dict.fromkeys(
-            DISTANCES, 0.5
-        )
+    table = table_of(items, scores)
+    assert {name for name, _ in table} == {*PHENOMENA, "all"}
+    assert {of for _, of in table} == {*map(str, DISTANCES), "all"}
+    assert {cell.accuracy for cell in table.values()} == {0.5}
 
 
 def test_leaving_out_the_common_context_changes_no_difference():
@@ -156,8 +158,7 @@ def test_the_command_prints_json(contrast: Callable[..., tuple[int, str, str]]):
     found = json.loads(out)
     sums = {"by_phenomenon", "by_distance", "all"}
     accuracies = {"contrastive", "intervals", *sums}
-    others = {"schema", "version", "system", "by_group", "preferences", "outcomes", "quality"}
-    others |= {"cannot_be_lost"}
+    others = {"schema", "version", "system", "by_group", "outcomes"}
     control = {"random_context", "above_random_context"}
     assert set(found) == {"unit", "items", "cue", *control, *accuracies, *others, "others"}
     assert set(found["random_context"]) == accuracies

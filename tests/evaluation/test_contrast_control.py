@@ -6,27 +6,19 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from support.contrast_items import generated, small_item
+from support.contrast_items import generated, small_item, table_of
 
 from gtrans.errors import GtransError
-from gtrans.evaluation.contrastive import (
-    gained_margins,
-    mean_gain,
-    outcomes_of,
-    random_contexts,
-    tabulate,
-)
-from gtrans.evaluation.contrastive.control import _Donors
-from gtrans.evaluation.contrastive.report import Result, lines, to_json
+from gtrans.evaluation.contrastive.accuracy import Gain, gained_margins, tabulate
+from gtrans.evaluation.contrastive.control import random_contexts
+from gtrans.evaluation.contrastive.report import Result, lines_of, to_json
 
 
 def test_random_contexts_come_from_other_items():
     items = generated(10, ["pronoun", "formality"])
-    changed = random_contexts(items, seed=3).items
-    assert changed == random_contexts(items, seed=3).items
-    assert changed != random_contexts(items, seed=4).items
+    changed = random_contexts(items, seed=3)[0]
+    assert changed == random_contexts(items, seed=3)[0]
+    assert changed != random_contexts(items, seed=4)[0]
     contexts = {
         (item.phenomenon, item.distance, item.source[: item.context], item.target[: item.context])
         for item in items
@@ -65,7 +57,7 @@ def test_the_random_context_of_a_pronoun_does_not_tell_it():
     ]  # fmt: skip
     same = [
         item.source[0].split()[0] == new.source[0].split()[0]
-        for item, new in zip(items, random_contexts(items).items, strict=True)
+        for item, new in zip(items, random_contexts(items)[0], strict=True)
     ]
     assert 0.4 < sum(same) / len(items) < 0.6
 
@@ -75,7 +67,7 @@ def test_a_twin_gives_no_context():
     with pytest.raises(GtransError, match="`--random-context`: there is no other item with"):
         random_contexts(twins)
     bare = small_item(source=("A.",), target=("a.",), contrastive=(("b.",),))
-    assert random_contexts([bare]).items == [bare]
+    assert random_contexts([bare])[0] == [bare]
 
 
 def test_an_item_with_the_same_context_gives_none():
@@ -88,24 +80,10 @@ def test_an_item_with_the_same_context_gives_none():
         )  # fmt: skip
 
     items = [item(number, "A." if number % 5 else "B.") for number in range(10)]
-    for own, new in zip(items, random_contexts(items).items, strict=True):
+    for own, new in zip(items, random_contexts(items)[0], strict=True):
         assert new.source[0] != own.source[0]
     with pytest.raises(GtransError, match="no other item with another context"):
         random_contexts([item(number, "A.") for number in range(3)])
-
-
-@given(st.lists(st.integers(0, 3), min_size=1, max_size=12), st.integers(0, 3), st.floats(0, 0.99))
-def test_donors_are_those_with_another_context_in_their_order(
-    contexts: list[int], own: int, begin: float
-):
-    """Those of one context are passed over at once; one by one would take N² for N items."""
-    items = [
-        small_item(str(number), source=(f"{context}.", "It."))
-        for number, context in enumerate(contexts)
-    ]
-    first = int(begin * len(items))
-    slow = [item for item in items[first:] + items[:first] if item.source[0] != f"{own}."]
-    assert list(_Donors(items).other_than((f"{own}.",), begin)) == slow
 
 
 def test_an_item_in_the_same_form_gives_the_context():
@@ -114,7 +92,7 @@ def test_an_item_in_the_same_form_gives_the_context():
                 source=(f"{form} {number}.", f"It {number}."))
         for form in ("text", "tokenised") for number in range(3)
     ]  # fmt: skip
-    for own, new in zip(items, random_contexts(items).items, strict=True):
+    for own, new in zip(items, random_contexts(items)[0], strict=True):
         assert new.form == own.form == new.source[0].split()[0]
 
 
@@ -124,51 +102,44 @@ def test_what_a_control_lacks_is_said():
     others = [
         small_item(str(n), phenomenon="it:er", source=(f"C {n}.", f"It {n}.")) for n in range(3)
     ]
-    assert random_contexts([bare]).notes() == [
-        "`--random-context`: 1 of 1 items have no context, so their control is the item itself"
+    of = "`--random-context`: 1 of"
+    assert random_contexts([bare])[1] == [
+        f"{of} 1 items have no context, so their control is the item itself"
     ]
-    control = random_contexts([bare, alone, *others])
-    assert (control.bare, control.foreign, control.one_answer) == (1, 1, ("it",))
-    assert len(control.notes()) == 3
-    several = [replace(it, phenomenon=f"it:{n}") for n, it in enumerate(others)]
-    assert random_contexts(several).notes() == []
+    assert random_contexts([bare, alone, *others])[1] == [
+        f"{of} 5 items have no context, so their control is the item itself",
+        f"{of} 5 items have the context of another phenomenon: theirs has no other",
+    ]
+    assert random_contexts(others)[1] == []
 
 
-def test_the_control_is_shown_next_to_the_true_context():
-    table = tabulate([small_item()], outcomes_of([small_item()], [[-1, -2]]))
-    control = tabulate([small_item()], outcomes_of([small_item()], [[-2, -1]]))
-    first, row = lines(table, control)
-    assert first.endswith("cue     random context")
-    assert row.split() == ["pronoun", "1", "100.0", "20.7-100.0", "1", "source", "0.0"]
-    found = to_json({"a": Result(table, control=control)}, {}, {}, [])
-    assert found["random_context"]["contrastive"] == {"pronoun": {"1": 0.0}}
-
-
-def test_the_margin_by_context_is_shown_where_there_are_scores():
+def test_the_control_and_the_margin_are_shown_next_to_the_true_context():
     items = [small_item(str(number)) for number in range(3)]
     true, other = [[-1, -2], [-3, -1], [-1, -4]], [[-1, -1.5], [-3, -2], [-2, -5]]
     # The margins are 1, -2, 3 and 0.5, -1, 3.
-    gains = gained_margins(items, true, other)
-    assert gains == {"pronoun": {1: [(0.5, ""), (-1.0, ""), (0.0, "")]}}
-    gain = mean_gain(gains["pronoun"][1])
+    gained = gained_margins(items, true, other)
+    assert gained == [0.5, -1.0, 0.0]
+    gains = tabulate(items, gained, Gain)
+    gain = gains["pronoun", "1"]
     radius = 4.302653 * math.sqrt(7 / 36)  # Student's t; the variance of the values is 7 / 12
-    assert gain.value == pytest.approx(-1 / 6)
-    assert gain.items == 3
-    table, control = (tabulate(items, outcomes_of(items, scores)) for scores in (true, other))
-    first, row = lines(table, control, gains)
-    assert first.split("random context")[1].strip() == "margin above it, nats"
+    assert (gain.value, gain.items) == (pytest.approx(-1 / 6), 3)
     low, high = gain.interval
-    assert row.endswith(f"-0.167 ({low:+.3f} to {high:+.3f})")
     assert (high - low) / 2 == pytest.approx(radius, abs=1e-5)
+    result = Result([], table_of(items, true), {}, control=table_of(items, other), gains=gains)
+    first, row = lines_of(result)
+    assert first.split("cue")[1].split() == ["random", "context", "margin", "above", "it,", "nats"]
+    assert row.split()[6:8] == ["66.7", "-0.167"]
+    assert row.endswith(f"-0.167 ({low:+.3f} to {high:+.3f})")
+    found = to_json({"a": result}, {})
+    assert found["random_context"]["contrastive"] == {"pronoun": {"1": pytest.approx(2 / 3)}}
+    assert found["above_random_context"]["all"]["items"] == 3
 
 
 def test_items_that_no_context_can_move_have_no_margin():
-    with_context = small_item("1")
     bare = small_item("2", source=("A.",), target=("a.",), contrastive=(("b.",),))
-    lost = small_item("3")
+    items = [small_item("1"), bare, small_item("3")]
     scores = [[-1.0, -2.0], [-1.0, -2.0], [float("nan"), -2.0]]
-    items = [with_context, bare, lost]
-    assert gained_margins(items, scores, scores) == {"pronoun": {1: [(0.0, "")]}}
-    assert mean_gain([(0.25, "")]).interval is None
-    table = tabulate(items[1:2], outcomes_of(items[1:2], scores[1:2]))
-    assert lines(table, table, {})[1].endswith("-")
+    assert gained_margins(items, scores, scores) == [0.0, None, None]
+    assert Gain((0.25,), ("",)).interval is None
+    table = table_of([bare], [[-1.0, -2.0]])
+    assert lines_of(Result([], table, {}, control=table, gains={}))[1].endswith("-")

@@ -8,19 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.contrast_items import as_line, small_item
+from support.contrast_items import as_line, small_item, table_of
 
 from gtrans.cli import main
 from gtrans.errors import GtransError
-from gtrans.evaluation.contrastive import (
-    Item,
-    ReadOptions,
-    by_group,
-    outcomes_of,
-    read_items,
-    tabulate,
-)
-from gtrans.evaluation.contrastive.report import lines
+from gtrans.evaluation.contrastive import Item, ReadOptions, read_items
+from gtrans.evaluation.contrastive.accuracy import by_group
+from gtrans.evaluation.contrastive.report import Result, lines_of
 
 # --- JSON lines -----------------------------------------------------------------------------------
 
@@ -36,19 +30,11 @@ def written(folder: Path, *items: dict[str, Any]) -> Path:
     return path
 
 
-def test_groups_and_blocks(tmp_path: Path) -> None:
-    """Accuracy by group, and of blocks whose items are all right."""
-    wrong = [["c", "e"], ["c", "f"]]
-    groups = [("f", "1"), ("m", "1"), ("m", "2"), ("m", "2")]
-    path = written(tmp_path, *(
-        {"id": str(n), "groups": {"gender": gender}, "block": block, "contrastive": wrong}
-        for n, (gender, block) in enumerate(groups)
-    ))  # fmt: skip
-    found = by_group(read_items(path), [True, True, True, False])
-    genders = {value: (cell.right, cell.items) for value, cell in found["gender"].items()}
-    assert genders == {"f": (1, 1), "m": (2, 3)}
-    blocks = found["whole blocks"]["all"]
-    assert (blocks.right, blocks.items, blocks.chance) == (1, 2, pytest.approx(1 / 9))
+def test_groups(tmp_path: Path) -> None:
+    genders = [{"id": str(n), "groups": {"gender": of}} for n, of in enumerate("fmmm")]
+    found = by_group(read_items(written(tmp_path, *genders)), [True, True, True, False])
+    counts = {value: (cell.right, cell.items) for value, cell in found["gender"].items()}
+    assert counts == {"f": (1, 1), "m": (2, 3)}
 
 
 def test_models_read_plain_text(tmp_path: Path) -> None:
@@ -80,9 +66,9 @@ BAD_LINES = [
     (as_line(small_item("two"), contrastive=[["a.", "b."]]), "equals 'target'"),
     (as_line(small_item("two"), contrastive=[["a. ", " b."]]), "equals 'target'"),
     (as_line(small_item("two"), groups={"gender": 1}), "'groups' must be a JSON object whose"),
-    (as_line(small_item("two"), block=["1"]), "'block' must be a text, but is"),
+    (as_line(small_item("two"), block=["1"]), "'block' must be a text that is not empty, but is"),
     (as_line(small_item("two"), form="loud"), "'form' must be one of text, tokenised, truecased"),
-    (as_line(small_item("one")), "the id 'one' is also that of line 1"),
+    (as_line(small_item("one")), "the id 'one' is also that of another line"),
 ]
 
 
@@ -107,10 +93,8 @@ def test_a_bad_line_is_named(
         (None, "there is no file '{}'"),
         (b"\n", "'{}' holds no contrastive item"),
         (b'\n{"id": "\xff"}\n', "{}:2: not UTF-8"),
-        *(  # they would take the place of the totals
-            (as_line(small_item("two"), **changes).encode(), "which names a line of the tables")
-            for changes in ({"phenomenon": "all"}, {"groups": {"whole blocks": "x"}})
-        ),
+        # It would take the place of the totals.
+        (as_line(small_item("two"), phenomenon="all").encode(), "which names a line of the tables"),
     ],
 )
 def test_a_bad_file_is_named(content: bytes | None, message: str, tmp_path: Path):
@@ -246,10 +230,8 @@ def test_the_separated_text(tmp_path: Path) -> None:
     assert first.as_text((str.lower, str.lower)).target == ("Eine Katze.", "Sie schläft.")
 
 
-def test_the_separated_text_without_groups(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Examples with the same source and context are told apart; that some are missing is said."""
+def test_the_separated_text_without_groups(tmp_path: Path) -> None:
+    """Examples with the same source and context are told apart."""
     items = read_items(separated(tmp_path, **separated_lines(*SAME_SOURCE)), "contrapro")
     assert [(item.id, len(item.candidates), item.phenomenon, item.distance) for item in items] == [
         ("1", 3, "it:es", None),
@@ -259,31 +241,9 @@ def test_the_separated_text_without_groups(
     ]
     assert [item.target[-1] for item in items] == ["Es ist es.", "Es ist es.", "sie läuft.",
                                                    "er rennt."]  # fmt: skip
-    assert capsys.readouterr().err == (
-        f"{tmp_path / 'de.txt'}: 4 examples (1 it:er, 2 it:es, 1 it:sie); the whole set has "
-        "12,000, 4,000 of each\n"
-    )
     # A table of the examples shows it by itself; a possessive stands for its pronoun.
     path = separated(tmp_path, "1\t3\tihre\t1\n4\t2\tseinen\t\n")
     assert [item.phenomenon for item in read_items(path, "contrapro")] == ["it:sie", "it:er"]
-    assert capsys.readouterr().err == ""
-
-
-def test_the_text_and_context_files_of_the_script(tmp_path: Path) -> None:
-    texts = separated_lines(*((s.split("> ")[1], t.split("> ")[1]) for s, t in SAME_SOURCE))
-    contexts = {"en": "\n\nb.\na.\n" * 13, "de": "\n\nB.\nA.\n" * 13}
-    for lang, text in texts.items():
-        (tmp_path / f"contrapro.text.{lang}").write_text(text, encoding="utf-8")
-        (tmp_path / f"contrapro.context.{lang}").write_text(contexts[lang], encoding="utf-8")
-    items = read_items(tmp_path / "contrapro.text.en", "contrapro", ReadOptions(None, 3))
-    assert [item.id for item in items] == ["1", "4", "8", "11"]
-    assert items[0].source == ("b.", "a.", "it is it.")
-    assert items[0].target == ("B.", "A.", "Es ist es.")
-    assert items[3].contrastive[0] == ("B.", "A.", "sie rennt.")
-    alone = read_items(tmp_path, "contrapro", ReadOptions(None, 1))
-    assert alone[0].source == ("a.", "it is it.")
-    with pytest.raises(GtransError, match="has 52 lines for the 13 of the set; `--context` 5 need"):
-        read_items(tmp_path, "contrapro", ReadOptions(None, 5))
 
 
 @pytest.mark.parametrize(
@@ -321,9 +281,6 @@ def test_an_example_that_occurs_twice(tmp_path: Path) -> None:
         read_items(path, "contrapro")
 
 
-CONTRACAT = [("a. <SEP> it is big.", f"A. <SEP> {word} ist groß.") for word in ("Er", "Sie", "Es")]
-
-
 @pytest.mark.parametrize(
     ("lines", "groups", "message"),
     [
@@ -333,16 +290,12 @@ CONTRACAT = [("a. <SEP> it is big.", f"A. <SEP> {word} ist groß.") for word in 
         ({}, "1\tx\tsie\t1\n", "groups.tsv:2: line, variants and distance must be numbers."),
         ({}, "1\t3\tsie\t1\n", "groups.tsv: ends at line 3 of the texts, which have 5."),
         ({}, "1\t2\tsie\t1\n3\t3\ter\t\n", "de.txt:3: the lines of an example must have"),
-        ({}, "1\t3\tsie\t1\n4\t2\tihr\t\n", "de.txt:4: the right candidate has 'er', but "
-         "groups.tsv says 'ihr', and 1 of 2"),
         # Examples that cannot be told apart.
         *(
             (separated_lines(*SAME_SOURCE[:removed], *SAME_SOURCE[removed + 1 :]), None, message)
             for removed in (1, 2, 7)
             for message in ("are no example of ContraPro", "groups.tsv in the same folder, or give")
         ),
-        # The first line of a template of ContraCAT is not the right one.
-        (separated_lines(*CONTRACAT, *CONTRACAT), None, "er, sie and es in this order"),
     ],
 )  # fmt: skip
 def test_mistakes_of_the_separated_text(
@@ -354,11 +307,10 @@ def test_mistakes_of_the_separated_text(
 
 
 def test_a_file_of_another_kind_is_named(tmp_path: Path) -> None:
-    for name in ("de.txt.gz", "contrapro.text.de"):
-        (tmp_path / name).write_bytes(b"")
-        with pytest.raises(GtransError, match="has the translations; give the source next to it"):
-            read_items(tmp_path / name, "contrapro")
-    folder = separated(tmp_path, **separated_lines(*CONTRACAT, *CONTRACAT))
+    (tmp_path / "de.txt.gz").write_bytes(b"")
+    with pytest.raises(GtransError, match="has the translations; give the source next to it"):
+        read_items(tmp_path / "de.txt.gz", "contrapro")
+    folder = separated(tmp_path)
     (folder / "genders.txt").write_text("f\n" * 6, encoding="utf-8")
     for path in (folder, folder / "en.txt.gz"):
         with pytest.raises(GtransError, match="is a template of ContraCAT.*`--format contracat`"):
@@ -396,7 +348,7 @@ def test_labels_do_not_reach_the_terminal_raw(
     path.write_text(json.dumps({**ITEM, "phenomenon": label, "cue": label}), encoding="utf-8")
     (item,) = read_items(path)
     assert isinstance(item, Item) and item.phenomenon == label
-    heading, row = lines(tabulate([item], outcomes_of([item], [[1.0, 0.0]])), None)
+    heading, row = lines_of(Result([], table_of([item], [[1.0, 0.0]]), {}))
     escaped = r"\u001b[2J\u009b31m\u202egnp.\u000a\u2028x"
     assert row.startswith(f"{escaped}  ") and row.endswith(escaped)
     assert heading.index("distance") > row.index("x")

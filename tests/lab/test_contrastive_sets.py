@@ -16,18 +16,9 @@ from support.suites import others_long
 
 from gtrans.cli import main
 from gtrans.errors import GtransError
-from gtrans.evaluation.contrastive import (
-    Item,
-    ReadOptions,
-    by_distance,
-    by_group,
-    outcomes_of,
-    pooled,
-    preferences,
-    random_contexts,
-    read_items,
-    tabulate,
-)
+from gtrans.evaluation.contrastive import Item, ReadOptions, read_items
+from gtrans.evaluation.contrastive.accuracy import by_group, is_right
+from gtrans.evaluation.contrastive.control import random_contexts
 from gtrans.evaluation.contrastive.generated import Outcome, has_own_words, outcome
 from gtrans.lab import add_readers
 
@@ -54,8 +45,7 @@ def test_the_right_candidate_listed_twice_does_not_beat_itself(tmp_path: Path) -
     twice = {**CONSISTENT, "dst": [*CONSISTENT["dst"], right]}
     (item,) = read_items(consistency(tmp_path, twice), "consistency")
     assert len(item.candidates) == 4
-    assert tabulate([item], outcomes_of([item], [[-1, -2, -3, -1]]))["deixis_test"][1].right == 1
-    assert tabulate([item], outcomes_of([item], [[-1, -0.5, -3, -1]]))["deixis_test"][1].right == 0
+    assert is_right(item, [-1, -2, -3, -1]) and not is_right(item, [-1, -0.5, -3, -1])
 
 
 def test_consistency_as_published(tmp_path: Path) -> None:
@@ -122,12 +112,10 @@ def test_lexical_choice(tmp_path: Path) -> None:
         ("2.1", "lexical choice, disambig", "source"),
         ("3.1", "lexical choice, repet, disambig", "source/target"),
     ]
-    table = tabulate(items, outcomes_of(items, [[-1.0, -2.0], [-1.0, -2.0], [-2.0, -1.0]]))
-    assert pooled(by_distance(table).values()).cue == "source/target"
 
 
 def test_totals_of_the_two_sets(tmp_path: Path) -> None:
-    """Each has its own, and its own whole blocks."""
+    """Each has its own."""
     right, wrong = ["La maison.", "Elle est neuve."], ["La maison.", "Il est neuf."]
     pairs = [{key: right, "incorrect": wrong} for key in ("correct", "semi-correct")]
     source = ["The house.", "It is new."]
@@ -141,9 +129,8 @@ def test_totals_of_the_two_sets(tmp_path: Path) -> None:
         (tmp_path / f"{name}.json").write_text(json.dumps(blocks), encoding="utf-8")
         items += read_items(tmp_path / f"{name}.json", "discevalmt")
     found = by_group(items, [True, True, False, True, True])
-    for name, whole in (("set", [(3, 4), (1, 1)]), ("whole blocks", [(1, 2), (1, 1)])):
-        counts = {value: (cell.right, cell.items) for value, cell in found[name].items()}
-        assert counts == dict(zip(("anaphora", "lexical choice"), whole, strict=True))
+    counts = {value: (cell.right, cell.items) for value, cell in found["set"].items()}
+    assert counts == {"anaphora": (3, 4), "lexical choice": (1, 1)}
 
 
 # --- ContraCAT -----------------------------------------------------------------------------------
@@ -151,7 +138,6 @@ def test_totals_of_the_two_sets(tmp_path: Path) -> None:
 RAIN = (("The dog ate it.", "It rained."), ("Der Hund fraß es.", "{} regnete."), "n")
 BIG = (("I saw a clock.", "It was big."), ("Ich sah eine Uhr.", "{} war groß."), "f")
 ROLE = (("The dog ate the nut.", "It was big."), ("Der Hund fraß die Nuss.", "{} war groß."), "fm")
-VERB = (("Wow!", "I said it."), ("Wow!", "Ich habe {} gesagt."), "")
 PRONOUNS = ("Er", "Sie", "Es")
 
 
@@ -179,7 +165,6 @@ def templates(tmp_path: Path) -> Path:
     template(folder / "2_coreference_step" / "pleonastic" / "rain", RAIN)
     template(folder / "3_gender_step" / "big", BIG, BIG)
     template(folder / "0_priors" / "role", ROLE)
-    template(folder / "0_priors" / "verb", VERB)
     return folder
 
 
@@ -211,55 +196,13 @@ def test_genders_say_which_candidate_is_right(templates: Path) -> None:
 def test_all_templates_of_a_folder(templates: Path) -> None:
     items = read_items(templates, "contracat")
     assert [item.phenomenon for item in items] == [
-        "0_priors/role",
-        "0_priors/verb",
         "2_coreference_step/pleonastic/rain",
         "3_gender_step/big",
         "3_gender_step/big",
     ]
-    scores = [[-1.0, -2.0, -3.0], [-1.0, -1.0, -2.0], *[[-1.0, -2.0, -3.0]] * 2, [-3.0, -2.0, -1.0]]
-    table = tabulate(items, outcomes_of(items, scores))
-    assert {name: cells[1].accuracy for name, cells in table.items()} == {
-        "2_coreference_step/pleonastic/rain": 1.0,
-        "3_gender_step/big": 0.5,
-    }
-    groups = by_group(items, outcomes_of(items, scores))
+    groups = by_group(items, [True, True, False])
     assert {value: cell.items for value, cell in groups["gender"].items()} == {"f": 2, "n": 1}
     assert groups["step"]["3_gender_step"].right == 1
-
-
-def test_priors_have_no_right_candidate(templates: Path) -> None:
-    role, verb = read_items(templates / "0_priors", "contracat")
-    assert not role.has_right and not verb.has_right
-    assert role.labels == ("second antecedent", "first antecedent", "neither antecedent")
-    assert verb.labels == ("m", "f", "n")
-    assert preferences([role, verb], [[-2.0, -1.0, -3.0], [-1.0, -1.0, -2.0]]) == {
-        "0_priors/role": {"second antecedent": 0, "first antecedent": 1, "neither antecedent": 0,
-                          "tie": 0},
-        "0_priors/verb": {"m": 0, "f": 0, "n": 0, "tie": 1},
-    }  # fmt: skip
-
-
-# --- Cai and Xiong ------------------------------------------------------------------------------
-
-
-def discourse(folder: Path) -> Path:
-    for name, word in (("pron", "他"), ("conj", "但"), ("ellip", "我")):
-        (folder / f"{name}.zh").write_text(f"一。_eos {word}。\n二。\n", encoding="utf-8")
-        (folder / f"{name}.en").write_text("One. _eos It.\nTwo. _eos Three.\n", encoding="utf-8")
-    return folder
-
-
-def test_the_discourse_suite(tmp_path: Path) -> None:
-    items = read_items(discourse(tmp_path), "discourse-zhen")
-    assert [item.id for item in items] == [
-        "pronoun-1", "pronoun-2", "connective-1", "connective-2", "ellipsis-1", "ellipsis-2",
-    ]  # fmt: skip
-    assert (items[0].source, items[0].target) == (("一。", "他。"), ("One.", "It."))
-    assert items[0].contrastive == ()
-    # one side without the mark: the item is one sentence
-    assert (items[1].source, items[1].target) == (("二。",), ("Two. Three.",))
-    assert read_items(tmp_path / "conj.zh", "discourse-zhen") == items[2:4]
 
 
 # --- Lopes et al. -------------------------------------------------------------------------------
@@ -339,11 +282,7 @@ MISTAKES: dict[str, tuple[str, list[tuple[dict[str, str], str]]]] = {
         ({f"{RAIN_FOLDER}/genders.txt": "n\nm\nn\n"}, "de.txt:1: the lines of an example"),
         ({f"{RAIN_FOLDER}/de.txt": "a <SEP> Er.\n" * 3}, "must differ in er, sie"),
         ({"templates/3_gender_step/big/genders.txt": "f\nf\nf\nfm\nfm\nfm\n"},
-         "genders.txt:4: has 'fm', but line 1 has 'f';"),
-    ]),
-    "discourse-zhen": ("suite", [
-        ({"suite/pron.zh": "一。 _eos \n二。\n"}, "pron.zh:1: has a sentence that is empty."),
-        ({"suite/pron.zh": "一。 _eos 他。\n"}, "pron.zh has 1 lines, but pron.en has 2."),
+         "de.txt:4: genders.txt has 'fm', not m, f or n."),
     ]),
     "large-pronoun": ("extracted", [
         ({"extracted/Set.c2.context.src": "A.\n"}, "has 1 lines, but Set.c2.context.trg has 8."),
@@ -364,9 +303,8 @@ MISTAKES: dict[str, tuple[str, list[tuple[dict[str, str], str]]]] = {
 def test_a_set_that_is_not_as_published_is_named(
     kind: str, changes: dict[str, str], message: str, templates: Path, tmp_path: Path
 ) -> None:
-    for name, make in (("suite", discourse), ("extracted", extracted)):
-        (tmp_path / name).mkdir()
-        make(tmp_path / name)
+    (tmp_path / "extracted").mkdir()
+    extracted(tmp_path / "extracted")
     for name, text in changes.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
@@ -378,9 +316,8 @@ def test_a_set_that_is_not_as_published_is_named(
 def test_a_path_that_is_no_set_is_named(tmp_path: Path) -> None:
     extracted(tmp_path)
     for kind, name, context, message in (
-        ("contracat", "", 1, "must be a folder of templates, each with en.txt"),
-        ("contracat", "nowhere", 1, "must be a folder of templates, each with en.txt"),
-        ("discourse-zhen", "pron.tsv", 1, "a file such as pron.zh next to pron.en"),
+        ("contracat", "", 1, "must be a folder of templates with right candidates"),
+        ("contracat", "nowhere", 1, "must be a folder of templates with right candidates"),
         ("large-pronoun", "Set.current.src", 1, "there is no file "),
     ):
         with pytest.raises(GtransError, match=message):
@@ -406,8 +343,6 @@ PUBLISHED: dict[str, tuple[str, dict[str, int], int]] = {
     "lex_cohesion_test": ("consistency", {"lex_cohesion_test": 1500}, 3428),
     "ellipsis_infl": ("consistency", {"ellipsis_infl": 500}, 2520),
     "ellipsis_vp": ("consistency", {"ellipsis_vp": 500}, 5203),
-    "discourse-zhen": ("discourse-zhen",
-                       dict.fromkeys(("pronoun", "connective", "ellipsis"), 400), 1200),
     "large-pronoun-enfr": (
         "large-pronoun", dict.fromkeys(("it:il", "it:elle", "they:ils", "they:elles"), 3500), 28000
     ),
@@ -423,8 +358,6 @@ def test_the_published_sets(name: str, published_sets: Path) -> None:
     items = read_items(path, kind)
     assert Counter(item.phenomenon for item in items) == counts
     assert sum(len(item.candidates) for item in items) == candidates
-    if kind == "discourse-zhen":
-        assert Counter(len(item.source) for item in items) == {2: 1199, 1: 1}
     if kind != "consistency":
         return
     with gzip.open(path, "rt", encoding="utf-8") as file:
@@ -434,7 +367,7 @@ def test_the_published_sets(name: str, published_sets: Path) -> None:
         assert " _eos ".join(item.target) == of_file["dst"][of_file["true_ind"]].strip()
         assert len(item.candidates) == len(of_file["dst"])
         assert item.distance == of_file["ctx_dist"]
-    controlled = random_contexts(items).items
+    controlled = random_contexts(items)[0]
     changed = [item.source != new.source for item, new in zip(items, controlled, strict=True)]
     assert sum(changed) > 0.9 * sum(item.context > 0 for item in items)
 
@@ -457,8 +390,9 @@ def test_the_templates_of_contracat(published_sets: Path) -> None:
         str(file.parent.relative_to(folder)): len(file.read_text().split("\n")) - 1
         for file in folder.rglob("genders.txt")
     }
-    assert len(lines) == 26 and {name: 3 * count for name, count in counts.items()} == lines
-    assert (len(items), sum(item.has_right for item in items)) == (36449, 33093)
+    lines = {name: count for name, count in lines.items() if not name.startswith("0_priors")}
+    assert {name: 3 * count for name, count in counts.items()} == lines
+    assert len(items) == 33093
     rain = [item for item in items if item.phenomenon == "2_coreference_step/pleonastic/rain"]
     assert len(rain) == 375 and {item.target[-1] for item in rain} == {"Es regnete."}
     assert all(item.groups["gender"] == "n" for item in rain)
@@ -534,7 +468,7 @@ def test_an_oracle_and_random_scores(
 def test_the_candidates_as_translations(kind: str, published_sets: Path) -> None:
     """A reference is right, a wrong candidate is not; a tenth of the items."""
     paths = sorted(published_sets.glob(JUDGED[kind][0]))
-    items = [item for path in paths for item in read_items(path, kind) if item.has_right]
+    items = [item for path in paths for item in read_items(path, kind)]
     assert [i.id for i in items if not has_own_words(i)] == JUDGED[kind][3]
     for item in (item for item in items[::10] if item.rivals):
         assert outcome(item, item.target[-1]) is Outcome.RIGHT, item

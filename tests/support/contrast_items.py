@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from gtrans.evaluation.contrastive import Item, read_items
+from gtrans.evaluation.contrastive.accuracy import Accuracy, Table, is_right, tabulate
 from support import synthetic_corpus
 
 DISTANCES = (1, 2, 3, 4)
@@ -50,6 +51,11 @@ def vocabulary_of(items: Sequence[Item]) -> tuple[list[str], list[str]]:
         words(s for item in items for s in item.source),
         words(s for item in items for candidate in item.candidates for s in candidate),
     )
+
+
+def table_of(items: Sequence[Item], scores: Sequence[Sequence[float]]) -> Table[Accuracy]:
+    """The accuracy of a system with these scores."""
+    return tabulate(items, list(map(is_right, items, scores)), Accuracy)
 
 
 def small_item(name: str = "one", **changes: Any) -> Item:

@@ -6,57 +6,11 @@ import os
 from collections.abc import Callable
 
 from gtrans.errors import GtransError
-from gtrans.evaluation.contrastive.accuracy import (
-    ALL,
-    WHOLE_BLOCKS,
-    Cell,
-    Gains,
-    MeanGain,
-    PairedTest,
-    Table,
-    by_distance,
-    by_group,
-    cannot_be_lost,
-    document_of,
-    gained_margins,
-    gains_by_distance,
-    mean_gain,
-    outcomes_of,
-    paired_tests,
-    pooled,
-    preferences,
-    tabulate,
-    wilson_interval,
-)
+from gtrans.evaluation.contrastive.accuracy import ALL
 from gtrans.evaluation.contrastive.contrapro import read_contrapro
-from gtrans.evaluation.contrastive.control import random_contexts
 from gtrans.evaluation.contrastive.items import Item, ReadOptions, read_jsonl
 
-__all__ = [
-    "READERS",
-    "Cell",
-    "Gains",
-    "Item",
-    "MeanGain",
-    "PairedTest",
-    "ReadOptions",
-    "Table",
-    "by_distance",
-    "by_group",
-    "cannot_be_lost",
-    "document_of",
-    "gained_margins",
-    "gains_by_distance",
-    "mean_gain",
-    "outcomes_of",
-    "paired_tests",
-    "pooled",
-    "preferences",
-    "random_contexts",
-    "read_items",
-    "tabulate",
-    "wilson_interval",
-]
+__all__ = ["READERS", "Item", "ReadOptions", "read_items"]
 
 READERS: dict[str, Callable[[str | os.PathLike[str], ReadOptions], list[Item]]] = {
     "jsonl": read_jsonl,
@@ -78,10 +32,9 @@ def read_items(
     if not items:
         raise GtransError(f"'{path}' holds no contrastive item.")
     for item in items:
-        if item.phenomenon == ALL or WHOLE_BLOCKS in item.groups:
-            kind, name = ("phenomenon", ALL) if item.phenomenon == ALL else ("group", WHOLE_BLOCKS)
+        if item.phenomenon == ALL:
             raise GtransError(
-                f"{path}: item '{item.id}' has the {kind} '{name}', which names a line of the "
+                f"{path}: item '{item.id}' has the phenomenon '{ALL}', which names a line of the "
                 "tables; give it another name."
             )
     return items

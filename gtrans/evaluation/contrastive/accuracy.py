@@ -8,19 +8,20 @@ for independent, and the report says so.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import fmean
+from typing import TypeVar
 
 import numpy as np
 from scipy.stats import binomtest, norm
 from scipy.stats import t as student
 
-from gtrans.evaluation.contrastive.items import SET, Item
+from gtrans.evaluation.contrastive.items import Item
 
-ALL, WHOLE_BLOCKS = "all", "whole blocks"
-"""Lines of the tables: all phenomena or blocks together; blocks that are right as a whole."""
-
+ALL, UNKNOWN = "all", "unknown"
+"""The name of a total, and that of a distance that is not known."""
 Interval = tuple[float, float]
 
 
@@ -29,31 +30,128 @@ def document_of(item: Item) -> str:
     return item.document or item.block
 
 
-def clustered(
-    values: Sequence[float], documents: Sequence[str]
-) -> tuple[list[tuple[float, int]], bool]:
-    """The sum and the number of values of each document.
+@dataclass(frozen=True)
+class Sample:
+    """Values of some items.
+
+    Attributes:
+        values: one for each item.
+        documents: the document of each; nothing: it is not known.
+        cue: the side of the cue; ``source/target`` if items differ.
+        chance: the share of right items of scores drawn at random.
+    """
+
+    values: tuple[float, ...]
+    documents: tuple[str, ...]
+    cue: str = ""
+    chance: float = 0.0
+
+    @property
+    def items(self) -> int:
+        """The number of items."""
+        return len(self.values)
+
+    @cached_property
+    def clusters(self) -> list[tuple[float, int]]:
+        """Sum and number of the values of each document; without a name an item is one."""
+        found: dict[str | int, tuple[float, int]] = {}
+        for place, (value, name) in enumerate(zip(self.values, self.documents, strict=True)):
+            total, count = found.get(name or place, (0.0, 0))
+            found[name or place] = (total + value, count + 1)
+        return list(found.values())
+
+    @property
+    def document_count(self) -> int | None:
+        """The number of documents; None where none is named."""
+        return len(self.clusters) if any(self.documents) else None
+
+    @property
+    def error(self) -> float:
+        """The standard error of the mean, over at least two documents."""
+        total, items = (float(sum(column)) for column in zip(*self.clusters, strict=True))
+        count = len(self.clusters)
+        squares = math.fsum((one - total / items * size) ** 2 for one, size in self.clusters)
+        return math.sqrt(squares * count / (count - 1)) / items
+
+    @property
+    def radius(self) -> float:
+        """Half the 95% interval of the mean, by Student's t over documents."""
+        return float(student.ppf(0.975, len(self.clusters) - 1)) * self.error
+
+
+Kind = TypeVar("Kind", bound=Sample)
+Table = dict[tuple[str, str], Kind]
+"""By phenomenon and distance; :data:`ALL` in the place of either is a total."""
+
+
+def tabulate(
+    items: Sequence[Item], values: Sequence[float | None], kind: type[Kind]
+) -> Table[Kind]:
+    """Values of items, but for None, by phenomenon and distance, with all totals.
+
+    Phenomena are in order of appearance, distances ascend, and the unknown one is the last.
+    """
+    cells: dict[tuple[str, str], list[tuple[Item, float]]] = {}
+    for item, value in zip(items, values, strict=True):
+        if value is not None:
+            distance = UNKNOWN if item.distance is None else str(item.distance)
+            cells.setdefault((item.phenomenon, distance), []).append((item, value))
+    phenomena = dict.fromkeys(phenomenon for phenomenon, _ in cells)
+    distances = sorted({of for _, of in cells}, key=lambda of: (of == UNKNOWN, len(of), of))
+    table = {}
+    for key in [(name, of) for name in (*phenomena, ALL) for of in (*distances, ALL)]:
+        chosen = [
+            pair
+            for found, pairs in cells.items()
+            if all(one in (other, ALL) for one, other in zip(key, found, strict=True))
+            for pair in pairs
+        ]
+        if chosen:
+            table[key] = sample(chosen, kind)
+    return table
+
+
+def sample(pairs: Iterable[tuple[Item, float]], kind: type[Kind]) -> Kind:
+    """The values of some items."""
+    items, values = zip(*pairs, strict=True)
+    cues = sorted({item.cue for item in items})
+    chance = math.fsum(1 / (1 + len(item.rivals)) for item in items) / len(items)
+    return kind(values, tuple(map(document_of, items)), "/".join(cues), chance)
+
+
+def by_group(items: Sequence[Item], right: Sequence[bool | None]) -> dict[str, dict[str, Accuracy]]:
+    """Accuracy in each group of the authors' tables: name of the grouping, value, result."""
+    found: dict[str, dict[str, list[tuple[Item, float]]]] = {}
+    for item, value in zip(items, right, strict=True):
+        for name, group in item.groups.items() if value is not None else ():
+            found.setdefault(name, {}).setdefault(group, []).append((item, bool(value)))
+    return {
+        name: {
+            group: sample(groups[group], Accuracy)
+            for group in sorted(groups, key=lambda group: (group.startswith(">"), group))
+        }
+        for name, groups in found.items()
+    }
+
+
+# --- one system -----------------------------------------------------------------------------------
+
+
+def is_right(item: Item, scores: Sequence[float]) -> bool:
+    """Whether the right candidate has strictly the highest score.
 
     Args:
-        values: one for each item.
-        documents: of each item; an item without any is a document of its own.
+        item: an item.
+        scores: the scores of its candidates, that of the right one first; higher is better.
+            An item with a score of NaN counts as wrong. Some published sets list the right
+            candidate again among the wrong ones; such a copy is ignored.
 
-    Returns:
-        the sums and numbers, and whether any document is named.
+    Raises:
+        ValueError: the number of scores is not that of its candidates.
     """
-    found: dict[str | int, tuple[float, int]] = {}
-    for place, (value, name) in enumerate(zip(values, documents, strict=True)):
-        total, count = found.get(name or place, (0.0, 0))
-        found[name or place] = (total + value, count + 1)
-    return list(found.values()), any(documents)
-
-
-def _error(clusters: Sequence[tuple[float, int]]) -> float:
-    """The standard error of a mean of items, whose deviations are independent by cluster."""
-    total, items = (float(sum(column)) for column in zip(*clusters, strict=True))
-    count = len(clusters)
-    squares = math.fsum((one - total / items * size) ** 2 for one, size in clusters)
-    return math.sqrt(squares * count / (count - 1)) / items
+    if len(scores) != len(item.candidates):
+        raise ValueError(f"item {item.id} has {len(scores)} scores")
+    return all(scores[0] > scores[rival] for rival in item.rivals)
 
 
 def wilson_interval(right: float, items: float, quantile: float = 0.0) -> Interval:
@@ -77,47 +175,18 @@ def wilson_interval(right: float, items: float, quantile: float = 0.0) -> Interv
     return max(0.0, centre - margin), min(1.0, centre + margin)
 
 
-@dataclass(frozen=True)
-class Cell:
-    """The result of a model on some items.
-
-    Attributes:
-        outcomes: whether it gets each of them right.
-        documents: the document of each; nothing: it is not known.
-        cue: the side of the cue; ``source/target`` if items differ.
-        expected: how many items scores drawn at random would get right on average.
-    """
-
-    outcomes: tuple[bool, ...]
-    documents: tuple[str, ...]
-    cue: str
-    expected: float = 0.0
+class Accuracy(Sample):
+    """The result of a system; values are 1 for an item that it gets right, else 0."""
 
     @property
     def right(self) -> int:
         """The number of right items."""
-        return sum(self.outcomes)
-
-    @property
-    def items(self) -> int:
-        """The number of items."""
-        return len(self.outcomes)
+        return int(sum(self.values))
 
     @property
     def accuracy(self) -> float:
         """Share of right items, from 0 to 1."""
         return self.right / self.items
-
-    @property
-    def chance(self) -> float:
-        """Accuracy of scores drawn at random."""
-        return self.expected / self.items
-
-    @property
-    def document_count(self) -> int | None:
-        """The number of documents; None where none is named."""
-        clusters, named = clustered(self.outcomes, self.documents)
-        return len(clusters) if named else None
 
     @property
     def interval(self) -> Interval:
@@ -126,194 +195,37 @@ class Cell:
         The variance over documents says how many independent items would have it, at least one for
         each document and at most all of them.
         """
-        clusters, named = clustered(self.outcomes, self.documents)
-        if not named:
+        count = self.document_count
+        if count is None:
             return wilson_interval(self.right, self.items)
-        count, share = len(clusters), self.accuracy
         if count == 1:
             return 0.0, 1.0
-        variance = _error(clusters) ** 2
+        share, quantile = self.accuracy, float(student.ppf(0.975, count - 1))
+        variance = self.error**2
         worth = share * (1 - share) / variance if variance else self.items
         worth = count if share in (0, 1) else min(max(worth, 1.0), float(self.items))
-        return wilson_interval(share * worth, worth, float(student.ppf(0.975, count - 1)))
-
-
-Table = dict[str, dict[int | None, Cell]]
-"""Cells by phenomenon (in order of appearance), then distance (ascending, unknown last)."""
-
-
-def pooled(cells: Iterable[Cell]) -> Cell:
-    """The result on all items of ``cells`` together."""
-    every = list(cells)
-    return Cell(
-        tuple(outcome for cell in every for outcome in cell.outcomes),
-        tuple(name for cell in every for name in cell.documents),
-        cue="/".join(sorted({cue for cell in every for cue in cell.cue.split("/")})),
-        expected=math.fsum(cell.expected for cell in every),
-    )
-
-
-def by_distance(table: Table) -> dict[int | None, Cell]:
-    """Results by distance, over all phenomena."""
-    distances = sorted({d for cells in table.values() for d in cells}, key=_unknown_last)
-    return {
-        distance: pooled(cells[distance] for cells in table.values() if distance in cells)
-        for distance in distances
-    }
-
-
-def _unknown_last(distance: int | None) -> tuple[bool, int]:
-    return distance is None, distance or 0
-
-
-def is_right(item: Item, scores: Sequence[float]) -> bool:
-    """Whether the right candidate has strictly the highest score.
-
-    Args:
-        item: an item whose right candidate is known.
-        scores: the scores of its candidates, that of the right one first; higher is better.
-            An item with a score of NaN counts as wrong. Some published sets list the right
-            candidate again among the wrong ones; such a copy is ignored.
-
-    Raises:
-        ValueError: the number of scores is not that of its candidates.
-    """
-    if len(scores) != len(item.candidates):
-        raise ValueError(f"item {item.id} has {len(scores)} scores")
-    return all(scores[0] > scores[rival] for rival in item.rivals)
-
-
-def cannot_be_lost(items: Sequence[Item]) -> list[str]:
-    """The items that any scores get right, because all their candidates are equal."""
-    return [item.id for item in items if item.has_right and not item.rivals and item.contrastive]
-
-
-def outcomes_of(items: Sequence[Item], scores: Sequence[Sequence[float]]) -> list[bool | None]:
-    """:func:`is_right` of every item; None if its right candidate is not known."""
-    return [
-        is_right(item, values) if item.has_right else None
-        for item, values in zip(items, scores, strict=True)
-    ]
-
-
-def tabulate(items: Sequence[Item], outcomes: Sequence[bool | None]) -> Table:
-    """Accuracy by phenomenon and distance of items that were got right or not.
-
-    Items whose outcome is None are left out.
-    """
-    found: dict[str, dict[int | None, list[Cell]]] = {}
-    for item, right in zip(items, outcomes, strict=True):
-        if right is not None:
-            cells = found.setdefault(item.phenomenon, {}).setdefault(item.distance, [])
-            cells.append(_cell(item, right))
-    return {
-        phenomenon: {d: pooled(of[d]) for d in sorted(of, key=_unknown_last)}
-        for phenomenon, of in found.items()
-    }
-
-
-def by_group(items: Sequence[Item], outcomes: Sequence[bool | None]) -> dict[str, dict[str, Cell]]:
-    """Accuracy in each group of the authors' tables: name of the grouping, value, result.
-
-    Items whose outcome is None are left out. Items of blocks also give :data:`WHOLE_BLOCKS`: how
-    many blocks of each :data:`.items.SET`, or of :data:`ALL`, have all their items right.
-    """
-    found: dict[str, dict[str, list[Cell]]] = {}
-    blocks: dict[str, dict[str, list[Cell]]] = {}
-    for item, right in zip(items, outcomes, strict=True):
-        if right is None:
-            continue
-        for name, value in item.groups.items():
-            found.setdefault(name, {}).setdefault(value, []).append(_cell(item, right))
-        if item.block:
-            of_set = blocks.setdefault(item.groups.get(SET, ALL), {})
-            of_set.setdefault(item.block, []).append(_cell(item, right))
-    groups = {
-        name: {
-            value: pooled(values[value])
-            for value in sorted(values, key=lambda value: (value.startswith(">"), value))
-        }
-        for name, values in found.items()
-    }
-    if blocks:
-        groups[WHOLE_BLOCKS] = {
-            name: pooled(map(_whole, of_set.values())) for name, of_set in blocks.items()
-        }
-    return groups
-
-
-def preferences(
-    items: Sequence[Item], scores: Sequence[Sequence[float]]
-) -> dict[str, dict[str, int]]:
-    """How often each kind of candidate has strictly the highest score, by phenomenon.
-
-    These are the items without a known right candidate; ties are counted as ``tie``. Arguments
-    as for :func:`is_right`.
-    """
-    found: dict[str, dict[str, int]] = {}
-    for item, values in zip(items, scores, strict=True):
-        if not item.has_right:
-            counts = found.setdefault(item.phenomenon, dict.fromkeys((*item.labels, "tie"), 0))
-            best = preferred(values)
-            counts["tie" if best is None else item.labels[best]] += 1
-    return found
-
-
-def preferred(scores: Sequence[float]) -> int | None:
-    """The place of the only highest score; None: there is a tie, or a score is NaN."""
-    best = max(scores)
-    places = [place for place, score in enumerate(scores) if score >= best]
-    return places[0] if len(places) == 1 and not any(map(math.isnan, scores)) else None
-
-
-def _cell(item: Item, right: bool) -> Cell:
-    return Cell((right,), (document_of(item),), item.cue, 1 / (1 + len(item.rivals)))
-
-
-def _whole(cells: Sequence[Cell]) -> Cell:
-    """A block as one item: right if all its items are."""
-    right = all(cell.right for cell in cells)
-    document = cells[0].documents[0] if len({cell.documents for cell in cells}) == 1 else ""
-    return Cell(
-        (right,), (document,), pooled(cells).cue, math.prod(cell.expected for cell in cells)
-    )
+        return wilson_interval(share * worth, worth, quantile)
 
 
 # --- two systems ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class PairedTest:
-    """The comparison of a system with the first one on the same items.
+class Change(Sample):
+    """A system beside the first one on the same items.
 
-    Attributes:
-        differences: for each item 1 (only the system gets it right), -1 (only the first one), 0.
-        documents: the document of each item; nothing: it is not known.
+    Values are 1 for an item that the system alone gets right, -1 for one that the first one alone
+    gets right, else 0.
     """
-
-    differences: tuple[int, ...]
-    documents: tuple[str, ...]
-
-    @property
-    def items(self) -> int:
-        """The number of items."""
-        return len(self.differences)
 
     @property
     def only_first(self) -> int:
         """Items that the first system alone gets right."""
-        return self.differences.count(-1)
+        return self.values.count(-1)
 
     @property
     def only_other(self) -> int:
         """Items that the other system alone gets right."""
-        return self.differences.count(1)
-
-    @property
-    def document_count(self) -> int | None:
-        """The number of documents; None where none is named."""
-        clusters, named = clustered(self.differences, self.documents)
-        return len(clusters) if named else None
+        return self.values.count(1)
 
     @property
     def p_value(self) -> float:
@@ -324,8 +236,7 @@ class PairedTest:
         from 0. Of items without documents it is the test of McNemar (1947), "Note on the sampling
         error of the difference between correlated proportions or percentages", Psychometrika 12.
         """
-        clusters, _ = clustered(self.differences, self.documents)
-        sizes = [abs(int(total)) for total, _ in clusters if total]
+        sizes = [abs(int(total)) for total, _ in self.clusters if total]
         if not sizes:
             return 1.0
         observed = abs(self.only_other - self.only_first)
@@ -356,12 +267,10 @@ class PairedTest:
         item is added to each side's share, so that there is an interval where the systems differ
         nowhere.
         """
-        clusters, named = clustered(self.differences, self.documents)
-        if named:
-            if len(clusters) == 1:
-                return -1.0, 1.0
-            middle = self.difference
-            radius = float(student.ppf(0.975, len(clusters) - 1)) * _error(clusters)
+        if self.document_count == 1:
+            return -1.0, 1.0
+        if self.document_count:
+            middle, radius = self.difference, self.radius
         else:
             one, two = ((n + 1) / (self.items + 2) for n in (self.only_first, self.only_other))
             middle = two - one
@@ -369,25 +278,12 @@ class PairedTest:
         return max(middle - radius, -1.0), min(middle + radius, 1.0)
 
 
-def paired_tests(
-    items: Sequence[Item], first: Sequence[bool | None], other: Sequence[bool | None],
-    at_distance: bool = False,
-) -> dict[str | int | None, PairedTest]:  # fmt: skip
-    """The test by phenomenon and, where there are several phenomena, over ``all``.
-
-    Args:
-        items: any number of items.
-        first, other: which items each system gets right; None: the item is left out.
-        at_distance: by distance, over all phenomena, instead.
-    """
-    found: dict[str | int | None, list[tuple[int, str]]] = {}
-    for item, one, two in zip(items, first, other, strict=True):
-        if one is not None and two is not None:
-            key = item.distance if at_distance else item.phenomenon
-            found.setdefault(key, []).append((int(two) - int(one), document_of(item)))
-    if len(found) > 1 and not at_distance:
-        found[ALL] = [pair for pairs in found.values() for pair in pairs]
-    return {key: PairedTest(*zip(*pairs, strict=True)) for key, pairs in found.items()}
+def changes(first: Sequence[bool | None], other: Sequence[bool | None]) -> list[int | None]:
+    """The values of a :class:`Change`; None for an item that one system is not judged by."""
+    return [
+        None if one is None or two is None else int(two) - int(one)
+        for one, two in zip(first, other, strict=True)
+    ]
 
 
 # --- margins --------------------------------------------------------------------------------------
@@ -396,79 +292,49 @@ def paired_tests(
 # reads. The margin of an item, the score of its right candidate less the best of the wrong ones,
 # moves with the context all the same; a preference is in both readings and cancels out.
 
-Gains = dict[str, dict[int | None, list[tuple[float, str]]]]
-"""What each item gains, in nats, and its document; by phenomenon, then distance."""
 
+class Gain(Sample):
+    """What the own context adds to the margin, in nats."""
 
-@dataclass(frozen=True)
-class MeanGain:
-    """What the own context adds to the margin.
+    @property
+    def value(self) -> float:
+        """Nats an item."""
+        return fmean(self.values)
 
-    Attributes:
-        value: nats an item.
-        interval: 95% interval of ``value``, by Student's t over documents, or over items where no
-            document is named; None: there are fewer than two.
-        items: number of items.
-    """
-
-    value: float
-    interval: Interval | None
-    items: int
+    @property
+    def interval(self) -> Interval | None:
+        """95% interval, over items where no document is named; None: there are fewer than two."""
+        if len(self.clusters) < 2:
+            return None
+        return self.value - self.radius, self.value + self.radius
 
 
 def margin(item: Item, scores: Sequence[float]) -> float | None:
-    """The score of the right candidate less the best of the wrong ones, in the unit of the scores.
+    """The score of the right candidate, which is the first, less the best of the wrong ones.
 
-    Args:
-        item: an item.
-        scores: the scores of its candidates, that of the right one first.
-
-    Returns:
-        None: the item has no right candidate or no wrong one, or a score is not finite.
+    None: the item has no wrong one, or a score is not finite.
     """
     rivals = [scores[rival] for rival in item.rivals]
-    if not item.has_right or not rivals or not all(map(math.isfinite, (scores[0], *rivals))):
+    if not rivals or not all(map(math.isfinite, (scores[0], *rivals))):
         return None
     return scores[0] - max(rivals)
 
 
 def gained_margins(
     items: Sequence[Item], true: Sequence[Sequence[float]], random: Sequence[Sequence[float]]
-) -> Gains:
+) -> list[float | None]:
     """The margin of every item with its own context less that with the context of another item.
 
-    Items without context are left out, because both readings are the same; so are items whose
-    :func:`margin` is not known in one of them.
+    None: the item has no context, so that both readings are the same, or its :func:`margin` is not
+    known in one of them.
 
     Args:
         items: the items, with their own contexts.
         true, random: the scores of their candidates in the two readings, the right one first.
     """
-    found: Gains = {}
+    found: list[float | None] = []
     for item, one, other in zip(items, true, random, strict=True):
         own, control = margin(item, one), margin(item, other)
-        if item.context and own is not None and control is not None:
-            of_phenomenon = found.setdefault(item.phenomenon, {})
-            gain = own - control, document_of(item)
-            of_phenomenon.setdefault(item.distance, []).append(gain)
+        known = item.context and own is not None and control is not None
+        found.append(own - control if known else None)  # type: ignore[operator]
     return found
-
-
-def gains_by_distance(gains: Gains) -> Mapping[int | None, list[tuple[float, str]]]:
-    """The gains by distance, over all phenomena."""
-    found: dict[int | None, list[tuple[float, str]]] = {}
-    for of_phenomenon in gains.values():
-        for distance, values in of_phenomenon.items():
-            found.setdefault(distance, []).extend(values)
-    return found
-
-
-def mean_gain(gains: Sequence[tuple[float, str]]) -> MeanGain:
-    """The mean of at least one gain."""
-    values, documents = zip(*gains, strict=True)
-    value = fmean(values)
-    clusters, _ = clustered(values, documents)
-    if len(clusters) < 2:
-        return MeanGain(value, None, len(values))
-    radius = float(student.ppf(0.975, len(clusters) - 1)) * _error(clusters)
-    return MeanGain(value, (value - radius, value + radius), len(values))

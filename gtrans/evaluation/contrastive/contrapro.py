@@ -1,19 +1,17 @@
 """ContraPro: English to German pronouns (Mueller, Rios, Voita and Sennrich 2018).
 
 "A Large-Scale Test Set for the Evaluation of Context-Aware Pronoun Translation in Neural
-Machine Translation", WMT 2018. Three forms are in use:
+Machine Translation", WMT 2018. Two forms are in use:
 
 * ``contrapro.json`` with the OpenSubtitles documents that ``setup_opensubs.sh`` of its
   repository extracts (``--documents``): an array of objects with ``document id`` and ``segment
   id``, counted from 1, ``src segment`` and ``ref segment``, ``src pronoun`` and ``ref pronoun``,
   ``ante distance``, and ``errors``, each with its ``contrastive`` sentence. The documents have one
   sentence per line, ``DOCUMENTS/YEAR/NAME.LANG``.
-* the files that its conversion script writes: ``NAME.text.en`` and ``NAME.text.de`` with a line
-  for each candidate, ``NAME.context.en`` and ``NAME.context.de`` with N lines of context for each.
 * text: ``en.txt`` and ``de.txt`` with lines ``context <SEP> sentence``, truecased, as ContraCAT
   distributes it.
 
-In the last two, the lines of an example follow each other, the right one first.
+In the second one, the lines of an example follow each other, the right one first.
 ``groups.tsv`` in the same folder may say where examples begin (columns ``first_line``,
 ``variants``, ``reference_pronoun``, ``antecedent_distance``, which may be empty).
 
@@ -24,7 +22,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -37,14 +34,9 @@ from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive.generated import changed_words, words_of
 from gtrans.evaluation.contrastive.items import Item, ReadOptions, Sentences
 from gtrans.files import parse_json
-from gtrans.messages import say
 from gtrans.text.reader import plain_lines
 
-_TEXT, _TRANSLATION = ".text.en", ".text.de"
 _WRONG = (2, 3)  # wrong lines: three where the other pronoun may be both "er" and "ihn"
-_WHOLE = {"it:er": 4000, "it:es": 4000, "it:sie": 4000}
-# The most differences between groups.tsv and the text, as a share; the published ones have 0.3%.
-_MISTAKEN = 0.01
 _COLUMNS = ["first_line", "variants", "reference_pronoun", "antecedent_distance"]
 # Least similarity of a sentence of the set and that of its document; they differ in the
 # tokenisation of some editions.
@@ -78,19 +70,17 @@ class _Lines:
 
     Attributes:
         file: the file of the translations.
-        form: see :class:`Item`.
     """
 
     sources: Sequence[Sentences]
     targets: Sequence[Sentences]
     file: Path
-    form: str
 
 
 def read_contrapro(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]:
-    """All examples of ``contrapro.json``, or of a text form: its folder or its source.
+    """All examples of ``contrapro.json``, or of the text form: its folder or its source.
 
-    Phenomena are pairs of pronouns, ``it:er``. In the text forms the pronoun is the one in which
+    Phenomena are pairs of pronouns, ``it:er``. In the text form the pronoun is the one in which
     all candidates differ, and examples are told apart by it (:func:`._examples`) if there
     is no ``groups.tsv``; the distance is then unknown.
 
@@ -101,80 +91,25 @@ def read_contrapro(path: str | os.PathLike[str], options: ReadOptions) -> list[I
     path = Path(path)
     if not path.exists():
         raise GtransError(f"{path}: there is no such file or folder.")
-    folder = path if path.is_dir() else path.parent
+    folder, plain = path if path.is_dir() else path.parent, path.name.removesuffix(".gz")
     if has_genders(folder):
         raise GtransError(
             f"{folder}: has {GENDERS_FILE}, so it is a template of ContraCAT, whose first line is "
             "not the right one; give `--format contracat`."
         )
-    plain = path.name.removesuffix(".gz")
-    if plain == "de.txt" or plain.endswith(_TRANSLATION):
+    if plain == "de.txt":
         raise GtransError(
-            f"{path}: has the translations; give the source next to it, en.txt or NAME{_TEXT}, or "
-            "their folder."
+            f"{path}: has the translations; give the source next to it, en.txt, or their folder."
         )
-    if plain == "en.txt" or (path.is_dir() and not list(path.glob(f"*{_TEXT}*"))):
-        lines = _separated(folder)
-    elif path.is_dir() or plain.endswith(_TEXT):
-        lines = _extracted(path, options.context)
-    else:
+    if not path.is_dir() and plain != "en.txt":
         return read_pronoun_json(path, PronounSet("en", "de", first_segment=1), options)
-    table = folder / "groups.tsv"
-    groups = list(_groups(table, len(lines.sources))) if table.is_file() else _found_groups(lines)
-    items = [_item(group, lines, options.context) for group in groups]
-    if table.is_file():
-        _compare(table, groups, lines)
-    else:
-        _count(lines.file, items)
-    return items
-
-
-def _compare(table: Path, groups: Sequence[_Group], lines: _Lines) -> None:
-    """Raise GtransError if more pronouns of a table than :data:`_MISTAKEN` are not the right ones.
-
-    That is so if the lines of the text have another order than those of the table.
-    """
-    wrong: list[tuple[int, str, str]] = []
-    for group in groups:
-        right, *others = (target[-1] for target in lines.targets[group.begin : group.end])
-        found, said = pronoun_of(right, others), _PRONOUN_OF.get(group.pronoun.lower(), "")
-        if found and said and found != said:
-            wrong.append((group.begin + 1, found, group.pronoun))
-    if len(wrong) > _MISTAKEN * len(groups):
-        line, found, said = wrong[0]
-        raise GtransError(
-            f"{lines.file}:{line}: the right candidate has '{found}', but {table.name} says "
-            f"'{said}', and {len(wrong)} of {len(groups)} examples differ like this; give the "
-            "lines in their published order, the right one of an example first."
-        )
-
-
-def _count(file: Path, items: Sequence[Item]) -> None:
-    """Say so if the examples are not those of the whole set: lines may be missing."""
-    counts = Counter(item.phenomenon for item in items)
-    if counts != _WHOLE:
-        found = ", ".join(f"{counts[name]} {name}" for name in sorted(counts))
-        say(f"{file}: {len(items)} examples ({found}); the whole set has 12,000, 4,000 of each")
-
-
-def _separated(folder: Path) -> _Lines:
     sides = two_sides(*(resolve(str(folder / lang), "txt") for lang in ("en", "de")))
     files = [folder / f"{lang}.txt" for lang in ("en", "de")]
-    sources, targets = (separated(*side) for side in zip(sides, files, strict=True))
-    return _Lines(sources, targets, files[1], "truecased")
-
-
-def _extracted(path: Path, context: int) -> _Lines:
-    if path.is_dir():
-        path = the_only(path, _TEXT)
-    prefix = str(path).removesuffix(".gz").removesuffix(_TEXT)
-    current = two_sides(*(resolve(f"{prefix}.text", lang) for lang in ("en", "de")))
-    before = contexts_of(f"{prefix}.context", ("en", "de"), len(current[0]), context)
-    sources, targets = (
-        [(*sentences, line) for sentences, line in zip(contexts, lines, strict=True)]
-        for contexts, lines in zip(before, current, strict=True)
-    )
-    return _Lines(sources, targets, Path(f"{prefix}.text.de"), "text")
+    sources, targets = map(separated, sides, files)
+    lines = _Lines(sources, targets, files[1])
+    table = folder / "groups.tsv"
+    groups = list(_groups(table, len(lines.sources))) if table.is_file() else _found_groups(lines)
+    return [_item(group, lines, options.context) for group in groups]
 
 
 def _found_groups(lines: _Lines) -> list[_Group]:
@@ -189,13 +124,6 @@ def _found_groups(lines: _Lines) -> list[_Group]:
                 "unclear; say it in a file groups.tsv in the same folder, or give contrapro.json."
             )
         groups.append(_Group(begin, end))
-    orders = [pronouns_of(texts[group.begin : group.end]) for group in groups]
-    if len(orders) > 1 and all(order == list(GENDERS) for order in orders):
-        raise GtransError(
-            f"{lines.file}: every example has er, sie and es in this order, as in the templates of "
-            f"ContraCAT, where the first is not the right one; give {GENDERS_FILE} and `--format "
-            "contracat`, or groups.tsv if these are examples of ContraPro."
-        )
     return groups
 
 
@@ -249,7 +177,7 @@ def _item(group: _Group, lines: _Lines, context: int) -> Item:
         source=tuple(source[number] for number in real),
         target=target,
         contrastive=tuple(contrastive),
-        form=lines.form,
+        form="truecased",
         groups=antecedent(group.distance),
     )
 
@@ -470,18 +398,6 @@ def has_genders(folder: Path) -> bool:
     return any((folder / f"{GENDERS_FILE}{suffix}").is_file() for suffix in ("", ".gz"))
 
 
-def the_only(folder: Path, ending: str) -> Path:
-    """The only file of a folder whose name, but for ``.gz``, has this ending.
-
-    Raises:
-        GtransError: there is none, or more than one.
-    """
-    found = sorted(f for f in folder.iterdir() if f.name.removesuffix(".gz").endswith(ending))
-    if len(found) != 1:
-        raise GtransError(f"{folder}: must hold one file *{ending}, but holds {len(found)}.")
-    return found[0]
-
-
 def two_sides(*files: Path | str) -> list[list[str]]:
     """The lines of files that must have equally many.
 
@@ -507,37 +423,6 @@ def separated(lines: Sequence[str], file: Path) -> list[Sentences]:
         if _SEPARATOR not in line:
             raise GtransError(f"{file}:{number}: has no {_SEPARATOR} between context and sentence.")
     return [tuple(part.strip() for part in line.split(_SEPARATOR)) for line in lines]
-
-
-def contexts_of(
-    prefix: str, sides: tuple[str, str], lines: int, wanted: int
-) -> list[list[Sentences]]:
-    """The contexts in ``PREFIX.SIDE`` of every line of a set, on both sides.
-
-    Args:
-        prefix, sides: names of the files, which hold equally many lines of context for each
-            line of the set.
-        lines: number of lines of the set.
-        wanted: how many of them, the last ones, are read.
-
-    Raises:
-        GtransError: a file cannot be read, or has another number of lines, or fewer are there
-            than are wanted.
-    """
-    if not wanted:
-        return [[()] * lines for _ in sides]
-    files = [resolve(prefix, side) for side in sides]
-    found = two_sides(*files)
-    size, rest = divmod(len(found[0]), lines) if lines else (0, 1)
-    if rest or size < wanted:
-        raise GtransError(
-            f"{files[0]}: has {len(found[0])} lines for the {lines} of the set; `--context` "
-            f"{wanted} needs as many lines for each of them, {wanted} or more."
-        )
-    return [
-        [tuple(side[end - wanted : end]) for end in range(size, len(side) + 1, size)]
-        for side in found
-    ]
 
 
 # --- German pronouns ------------------------------------------------------------------------------

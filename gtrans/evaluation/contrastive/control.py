@@ -4,43 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gtrans.errors import GtransError
-from gtrans.evaluation.contrastive.items import Item, Sentences
+from gtrans.evaluation.contrastive.items import Item
 
 
-@dataclass(frozen=True)
-class Control:
-    """Items with random contexts, and where these are less than they should be.
-
-    Attributes:
-        items: the items.
-        bare: how many have no context, and are as they were.
-        foreign: how many have the context of another phenomenon, because their own has none.
-        one_answer: phenomena, up to the colon, all of whose items have the same answer behind it,
-            so that a random context may tell it as the own one does.
-    """
-
-    items: list[Item]
-    bare: int
-    foreign: int
-    one_answer: tuple[str, ...]
-
-    def notes(self) -> list[str]:
-        """A line for each of these."""
-        of = f"of {len(self.items)} items"
-        lines = [
-            f"{self.bare} {of} have no context, so their control is the item itself",
-            f"{self.foreign} {of} have the context of another phenomenon: theirs has no other",
-            f"all items of {', '.join(self.one_answer)} have the same answer, so that the context "
-            "of another item may tell it, too, and the margin above it says little",
-        ]
-        found = zip(lines, (self.bare, self.foreign, self.one_answer), strict=True)
-        return [f"`--random-context`: {line}" for line, so in found if so]
-
-
-def random_contexts(items: Sequence[Item], seed: int = 1) -> Control:
+def random_contexts(items: Sequence[Item], seed: int = 1) -> tuple[list[Item], list[str]]:
     """The items, each with the context of another item: a control for the use of context.
 
     The context of an item is the sentences before the first one in which its candidates differ.
@@ -58,6 +28,9 @@ def random_contexts(items: Sequence[Item], seed: int = 1) -> Control:
 
     An item without context is not changed.
 
+    Returns:
+        the items, and notes of where their contexts are less than they should be.
+
     Raises:
         GtransError: there is no donor for an item.
     """
@@ -65,74 +38,49 @@ def random_contexts(items: Sequence[Item], seed: int = 1) -> Control:
     for item in items:
         if item.context:
             for kind in _kinds(item):
-                lengths = groups.setdefault(kind, {})
-                lengths.setdefault(item.context, []).append(item)
-    donors = {
-        kind: {length: _Donors(found) for length, found in lengths.items()}
-        for kind, lengths in groups.items()
-    }
+                groups.setdefault(kind, {}).setdefault(item.context, []).append(item)
     question = {id(item): _question(item) for item in items}
-    foreign = 0
 
-    def transplanted(item: Item) -> Item:
-        nonlocal foreign
-        if not item.context:
-            return item
+    def donors(item: Item) -> Iterator[Item]:
         begin = random.Random(f"{seed}/{item.id}").random()
-        own = item.source[: item.context]
         for kind in _kinds(item):
-            lengths = donors[kind]
+            lengths = groups[kind]
             for length in sorted(lengths, key=lambda n: (abs(n - item.context), n)):
-                for donor in lengths[length].other_than(own, begin):
-                    if question[id(donor)] != question[id(item)]:
-                        foreign += _phenomenon(donor) != _phenomenon(item)
-                        return _with_context(item, donor)
-        raise GtransError(
-            f"`--random-context`: there is no other item with another context to take one for "
-            f"{item.id} from; give a larger set."
-        )
+                found = lengths[length]
+                first = int(begin * len(found))
+                yield from (*found[first:], *found[:first])
 
-    changed = [transplanted(item) for item in items]
-    bare = sum(not item.context for item in items)
-    return Control(changed, bare, foreign, tuple(_of_one_answer(items)))
-
-
-class _Donors:
-    """Items with contexts of one length, to be gone through without all those of one context."""
-
-    def __init__(self, items: list[Item]) -> None:
-        self._items = items
-        self._contexts = [item.source[: item.context] for item in items]
-        # How far it is to the next item with another context, beyond the end from the beginning.
-        count = len(items)
-        self._steps = [1] * count
-        for place in range(2 * count - 2, -1, -1):
-            here, behind = place % count, (place + 1) % count
-            if self._contexts[here] == self._contexts[behind]:
-                self._steps[here] = min(self._steps[behind] + 1, count)
-            else:
-                self._steps[here] = 1
-
-    def other_than(self, context: Sentences, begin: float) -> Iterator[Item]:
-        """Those with another context, each once, from the place ``begin``, 0 to 1, on."""
-        count = len(self._items)
-        first, done = int(begin * count), 0
-        while done < count:
-            place = (first + done) % count
-            if self._contexts[place] == context:
-                done += self._steps[place]
-            else:
-                yield self._items[place]
-                done += 1
-
-
-def _of_one_answer(items: Sequence[Item]) -> Iterator[str]:
-    answers: dict[str, set[str]] = {}
+    changed, bare, foreign = [], 0, 0
     for item in items:
-        question, colon, answer = item.phenomenon.partition(":")
-        if colon:
-            answers.setdefault(question, set()).add(answer)
-    yield from (question for question, found in answers.items() if len(found) == 1)
+        if not item.context:
+            changed.append(item)
+            bare += 1
+            continue
+        own = item.source[: item.context]
+        for donor in donors(item):
+            if donor.source[: donor.context] != own and question[id(donor)] != question[id(item)]:
+                break
+        else:
+            raise GtransError(
+                "`--random-context`: there is no other item with another context to take one for "
+                f"{item.id} from; give a larger set."
+            )
+        foreign += _phenomenon(donor) != _phenomenon(item)
+        begin, context = item.context, donor.target[: donor.context]
+        changed.append(
+            replace(
+                item,
+                source=donor.source[: donor.context] + item.source[begin:],
+                target=context + item.target[begin:],
+                contrastive=tuple(context + it[begin:] for it in item.contrastive),
+            )
+        )
+    notes = {
+        f"{bare} of {len(items)} items have no context, so their control is the item itself": bare,
+        f"{foreign} of {len(items)} items have the context of another phenomenon: theirs has no "
+        "other": foreign,
+    }
+    return changed, [f"`--random-context`: {note}" for note, count in notes.items() if count]
 
 
 def _phenomenon(item: Item) -> str:
@@ -150,14 +98,3 @@ def _question(item: Item) -> Hashable:
     """The sentences and candidates after the context; those of twins are equal."""
     begin = item.context
     return item.source[begin:], frozenset(candidate[begin:] for candidate in item.candidates)
-
-
-def _with_context(item: Item, donor: Item) -> Item:
-    begin, end = item.context, donor.context
-    context = donor.target[:end]
-    return replace(
-        item,
-        source=donor.source[:end] + item.source[begin:],
-        target=context + item.target[begin:],
-        contrastive=tuple(context + candidate[begin:] for candidate in item.contrastive),
-    )

@@ -84,7 +84,7 @@ def has_own_words(item: Item) -> bool:
     that only adds words to it has all of its words.
     """
     right, rivals = _texts(item)
-    return item.has_right and bool(rivals) and all(_more(right, text) for text in rivals)
+    return bool(rivals) and all(_more(right, text) for text in rivals)
 
 
 def outcome(item: Item, translation: str) -> Outcome:
@@ -165,31 +165,7 @@ def outcome_counts(
     """How often each outcome occurs, by phenomenon; items without one are ``not judged``."""
     counts: dict[str, dict[str, int]] = {}
     for item, one in zip(items, found, strict=True):
-        if not item.contrastive:
-            continue
         of_phenomenon = counts.setdefault(item.phenomenon, {kind.value: 0 for kind in Outcome})
         key = "not judged" if one is None else one.value
         of_phenomenon[key] = of_phenomenon.get(key, 0) + 1
     return counts
-
-
-def quality(items: Sequence[Item], translations: Sequence[str]) -> dict[str, dict[str, float]]:
-    """BLEU and chrF2 of the last sentences by phenomenon, of items without wrong translations."""
-    pairs: dict[str, list[tuple[str, str]]] = {}
-    for item, translation in zip(items, translations, strict=True):
-        if not item.contrastive:
-            pairs.setdefault(item.phenomenon, []).append((translation, item.target[-1]))
-    if not pairs:
-        return {}
-    # Imported on demand: sacreBLEU needs half a second, which other sets should not.
-    from gtrans.evaluation.metrics import Corpus, measure
-
-    scores: dict[str, dict[str, float]] = {}
-    for phenomenon, of_phenomenon in pairs.items():
-        found, references = zip(*of_phenomenon, strict=True)
-        corpus = Corpus([references], [[range(len(references))]])
-        measured = measure(corpus, {"": [found]}, ["s_bleu", "chrf"])
-        scores[phenomenon] = {"items": len(found)} | {
-            key: metric.score("") for key, metric in measured.items()
-        }
-    return scores

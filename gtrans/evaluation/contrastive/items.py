@@ -24,8 +24,6 @@ _Value = TypeVar("_Value")
 Sentences = tuple[str, ...]
 FORMS = ("text", "tokenised", "truecased")
 """Plain text; tokens between spaces; plain text whose sentences begin in lower case."""
-SET = "set"
-"""A grouping of :attr:`Item.groups`: parts of the items that have a total of their own."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +41,6 @@ class Item:
         contrastive: wrong candidates of K sentences each.
         form: how the sentences are written, one of :data:`FORMS`.
         right_index: place of the right candidate among those of the published file, from 0.
-        has_right: False if the set only asks which candidate a model prefers, as the priors of
-            ContraCAT do; ``target`` is then the first candidate of the file.
-        labels: what the candidates stand for, in the order of :attr:`candidates`; or nothing.
         groups: what the item belongs to in the tables of its authors: name of a grouping (such
             as ``gender``) to the value (``f``).
         block: the items of a block belong together, as in the sets of Bawden et al.; or nothing.
@@ -62,8 +57,6 @@ class Item:
     contrastive: tuple[Sentences, ...]
     form: str = "text"
     right_index: int = 0
-    has_right: bool = True
-    labels: tuple[str, ...] = ()
     groups: Mapping[str, str] = field(default_factory=dict, hash=False)
     block: str = ""
     document: str = ""
@@ -159,80 +152,56 @@ def read_jsonl(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]
             f"'{path}' is a folder; name its files (`--set {path}/*.jsonl`), or the `--format` of "
             "a published set that is a folder."
         )
-    items: list[Item] = []
-    line_of: dict[str, int] = {}
+    items: dict[str, Item] = {}
     for number, line in enumerate(iterate_raw_lines(path), start=1):
         if not line:
             continue
+        place = f"{path}:{number}"
+        entry = parse_json(line, place)
         try:
-            item = _item(parse_json(line, f"{path}:{number}"))
-            if item.id in line_of:
-                raise ValueError(f"the id {item.id!r} is also that of line {line_of[item.id]}")
-        except GtransError:
-            raise
+            item = _item(entry)
         except ValueError as error:
-            raise GtransError(f"{path}:{number}: {error}") from None
-        line_of[item.id] = number
-        items.append(item)
-    if not items:
-        raise GtransError(f"'{path}' holds no contrastive item; give a file with one per line")
-    return items
+            raise GtransError(f"{place}: {error}") from None
+        if item.id in items:
+            raise GtransError(f"{place}: the id {item.id!r} is also that of another line")
+        items[item.id] = item
+    return list(items.values())
 
 
 def _item(entry: Any) -> Item:
     """The item of a decoded line; raises ValueError that describes the mistake."""
     if not isinstance(entry, dict):
         raise ValueError("an item must be a JSON object")
-    wrong = entry.get("contrastive")
+    wrong, distance = entry.get("contrastive"), entry.get("distance")
     if not isinstance(wrong, list) or not wrong:
         raise ValueError("'contrastive' must be a list of at least one wrong translation")
-    distance = entry.get("distance")
     if type(distance) is not int or distance < 0:
         raise ValueError(f"'distance' must be a number from 0, but is {json.dumps(distance)}")
-    item = Item(
-        id=_text(entry, "id"),
-        phenomenon=_text(entry, "phenomenon"),
-        distance=distance,
-        cue=_text(entry, "cue"),
-        source=_sentences(entry.get("source"), "'source'"),
-        target=_sentences(entry.get("target"), "'target'"),
-        contrastive=tuple(_sentences(candidate, "'contrastive'") for candidate in wrong),
-        form=entry.get("form", FORMS[0]),
-        groups=_groups(entry.get("groups", {})),
-        block=entry.get("block", ""),
-        document=entry.get("document", ""),
-    )
-    for name in ("block", "document"):
-        if not isinstance(value := getattr(item, name), str):
-            raise ValueError(f"{name!r} must be a text, but is {json.dumps(value)}")
-    if item.form not in FORMS:
-        raise ValueError(f"'form' must be one of {', '.join(FORMS)}, but is {item.form!r}")
-    for name, sentences in [
-        ("'target'", item.target),
-        *(("'contrastive'", candidate) for candidate in item.contrastive),
-    ]:
-        if len(sentences) != len(item.source):
+    groups, form = entry.get("groups", {}), entry.get("form", FORMS[0])
+    if not isinstance(groups, dict) or not all(isinstance(of, str) for of in groups.values()):
+        raise ValueError("'groups' must be a JSON object whose values are texts")
+    if form not in FORMS:
+        raise ValueError(f"'form' must be one of {', '.join(FORMS)}, but is {form!r}")
+    texts = {name: entry.get(name, "") for name in ("id", "phenomenon", "cue", "block", "document")}
+    for name, value in texts.items():
+        if not isinstance(value, str) or not (value or name in ("block", "document")):
+            shown = json.dumps(entry.get(name))
+            raise ValueError(f"{name!r} must be a text that is not empty, but is {shown}")
+    source, target = (_sentences(entry.get(name), f"'{name}'") for name in ("source", "target"))
+    contrastive = tuple(_sentences(candidate, "'contrastive'") for candidate in wrong)
+    for name, sentences in [("target", target), *(("contrastive", it) for it in contrastive)]:
+        if len(sentences) != len(source):
             raise ValueError(
-                f"{name} has {len(sentences)} sentences, but 'source' has {len(item.source)}"
+                f"'{name}' has {len(sentences)} sentences, but 'source' has {len(source)}"
             )
     # White space makes no difference to a model.
-    right = [sentence.split() for sentence in item.target]
-    if right in [[sentence.split() for sentence in wrong] for wrong in item.contrastive]:
+    right, *others = ([it.split() for it in candidate] for candidate in (target, *contrastive))
+    if right in others:
         raise ValueError("a wrong translation in 'contrastive' equals 'target'")
-    return item
-
-
-def _groups(value: Any) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(of, str) for of in value.values()):
-        raise ValueError("'groups' must be a JSON object whose values are texts")
-    return value
-
-
-def _text(entry: dict[str, Any], key: str) -> str:
-    value = entry.get(key)
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{key!r} must be a text that is not empty, but is {json.dumps(value)}")
-    return value
+    return Item(
+        **texts, distance=distance, source=source, target=target, contrastive=contrastive,
+        form=form, groups=groups,
+    )  # fmt: skip
 
 
 def _sentences(value: Any, name: str) -> Sentences:

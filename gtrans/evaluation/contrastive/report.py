@@ -1,26 +1,16 @@
-"""What ``gtrans contrast`` prints of systems: accuracies, tests, preferences, as text and JSON.
+"""What ``gtrans contrast`` prints of systems: accuracies, tests, outcomes, as text and JSON.
 
-:data:`OF_CELLS` and :data:`OF_TESTS` are the columns of all tables; from each follow the heading
-and the text on the terminal and the entry in JSON.
+:data:`OF_SYSTEMS` and :data:`OF_CHANGES` are the columns of all tables; from each follow the
+heading and the text on the terminal and the entry in JSON.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gtrans.evaluation.contrastive.accuracy import (
-    ALL,
-    Cell,
-    Gains,
-    PairedTest,
-    Table,
-    by_distance,
-    gains_by_distance,
-    mean_gain,
-    pooled,
-)
+from gtrans.evaluation.contrastive.accuracy import ALL, Accuracy, Change, Gain, Table
 from gtrans.messages import aligned, change_interval, in_digits
 from gtrans.version import __version__
 
@@ -32,27 +22,28 @@ class Result:
     """What is reported of a system.
 
     Attributes:
-        table: accuracy by phenomenon and distance.
         right: whether it gets each item right; None: the item cannot be judged.
+        table: its accuracy.
         groups: accuracy in the groups of the authors' tables.
-        preferences: chosen candidates of items without a right one, by phenomenon.
+        lines: for each item what the system makes of it, as JSON.
         outcomes: what generated translations have, by phenomenon.
-        quality: scores of translations of sets without wrong ones, by phenomenon.
         unit: the unit of the model; empty for files of other systems.
         control: ``table`` with random contexts.
-        gains: what the own context adds to the margin of each item over a random one; None
-            without a control, or without scores.
+        gains: what the own context adds to the margins over a random one; None without a control,
+            or without scores.
     """
 
-    table: Table
-    right: Sequence[bool | None] = ()
-    groups: Mapping[str, Mapping[str, Cell]] = field(default_factory=dict)
-    preferences: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    right: Sequence[bool | None]
+    table: Table[Accuracy]
+    groups: Mapping[str, Mapping[str, Accuracy]]
+    lines: Sequence[str] = ()
     outcomes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    quality: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     unit: str = ""
-    control: Table | None = None
-    gains: Gains | None = None
+    control: Table[Accuracy] | None = None
+    gains: Table[Gain] | None = None
+
+
+_Row = tuple[Sequence[str], Any, Sequence[str]]
 
 
 # --- columns --------------------------------------------------------------------------------------
@@ -62,17 +53,13 @@ def _percent(value: Any) -> str:
     return f"{100 * value:.1f}"
 
 
-def _range(value: Any) -> str:
-    return "-".join(map(_percent, value))
-
-
 def _p(value: Any) -> str:
     return f"{value:.4g}" if value > _LEAST else f"< {_LEAST:g}"
 
 
 @dataclass(frozen=True)
 class Column:
-    """A value of a cell or of a test.
+    """A value of a system or of a change.
 
     Attributes:
         head: its heading on the terminal; nothing: it is not printed.
@@ -87,16 +74,18 @@ class Column:
     show: Callable[[Any], str] = str
 
 
+_ITEMS = Column("items", "items", lambda it: it.items)
 _DOCUMENTS = Column("documents", "documents", lambda it: it.document_count)
-OF_CELLS = (
+OF_SYSTEMS = (
     Column("accuracy", "accuracy", lambda it: it.accuracy, _percent),
-    Column("95% interval", "interval", lambda it: list(it.interval), _range),
-    Column("items", "items", lambda it: it.items),
+    Column("95% interval", "interval", lambda it: list(it.interval),
+           lambda it: "-".join(map(_percent, it))),
+    _ITEMS,
     _DOCUMENTS,
     Column("", "chance", lambda it: it.chance),
-)
-OF_TESTS = (
-    Column("items", "items", lambda it: it.items),
+)  # fmt: skip
+OF_CHANGES = (
+    _ITEMS,
     _DOCUMENTS,
     Column("only first", "only_first", lambda it: it.only_first),
     Column("only system", "only_other", lambda it: it.only_other),
@@ -107,76 +96,28 @@ OF_TESTS = (
 )  # fmt: skip
 
 
-def _json(columns: Iterable[Column], found: Any) -> dict[str, Any]:
-    """The values of a cell or test that are there."""
-    values = {column.key: column.value(found) for column in columns if column.key}
-    return {key: value for key, value in values.items() if value is not None}
-
-
-_Row = tuple[Sequence[str], Any, Sequence[str]]
-
-
-def _lines(
-    heads: Sequence[str], columns: Iterable[Column], rows: Sequence[_Row], more: Sequence[str] = ()
-) -> list[str]:
-    """A table on the terminal, without the columns of which no row has a value.
-
-    Args:
-        heads: of what stands before the columns, flush left.
-        columns: those of :data:`OF_CELLS` or :data:`OF_TESTS`.
-        rows: each with what stands before, the cell or test, and what stands behind.
-        more: heads of what stands behind.
-    """
-    if not rows:
-        return []
-    shown = [it for it in columns if it.head and any(it.value(row[1]) is not None for row in rows)]
-    text = [[*heads, *(column.head for column in shown), *more]]
-    for before, found, behind in rows:
-        values = [(column, column.value(found)) for column in shown]
-        cells = ["-" if value is None else column.show(value) for column, value in values]
-        text.append([*before, *cells, *behind])
-    left = {0, len(heads) + len(shown)} if more else set(range(len(heads)))
-    return aligned(text, left)
-
-
 # --- JSON -----------------------------------------------------------------------------------------
 
 
-def to_json(
-    results: Mapping[str, Result],
-    tests: Mapping[str, Mapping[Any, PairedTest]],
-    at_distance: Mapping[str, Mapping[Any, PairedTest]],
-    lost_by_none: Sequence[str],
-) -> dict[str, Any]:
-    """The first system, and all others with their tests against it.
-
-    Args:
-        results: by the name of the system.
-        tests: by the names of the other systems, then phenomenon.
-        at_distance: by the names of the other systems, then distance.
-        lost_by_none: items that no scores can lose.
-    """
+def to_json(results: Mapping[str, Result], tests: Mapping[str, Table[Change]]) -> dict[str, Any]:
+    """The first system, and all others with their tests against it, by their names."""
     (first, result), *others = results.items()
     found = {"schema": "gtrans.contrast/1", "version": __version__, "system": first}
-    return found | _of_system(result) | {
-        "cannot_be_lost": list(lost_by_none),
-        "others": {
-            name: _of_system(other)
-            | _of_tests(tests[name], "")
-            | _of_tests(at_distance[name], "_by_distance")
-            for name, other in others
-        },
-    }  # fmt: skip
-
-
-def _of_tests(tests: Mapping[Any, PairedTest], kind: str) -> dict[str, Any]:
-    return {
-        f"mcnemar{kind}": {_key(key): _json(OF_TESTS, test) for key, test in tests.items()},
-        f"difference{kind}": {
-            _key(key): {"value": test.difference, "interval": list(test.interval)}
-            for key, test in tests.items()
-        },
+    found |= _of_system(result)
+    return found | {
+        "others": {name: _of_system(other) | _of_change(tests[name]) for name, other in others}
     }
+
+
+def _of_change(table: Table[Change]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for kind, cells in (("", _by_phenomenon(table)), ("_by_distance", _by_distance(table))):
+        found[f"mcnemar{kind}"] = _json(OF_CHANGES, cells)
+        found[f"difference{kind}"] = {
+            key: {"value": cell.difference, "interval": list(cell.interval)}
+            for key, cell in cells.items()
+        }
+    return found
 
 
 def _of_system(result: Result) -> dict[str, Any]:
@@ -184,65 +125,74 @@ def _of_system(result: Result) -> dict[str, Any]:
 
     ``contrastive``, ``intervals``, ``items`` and ``cue`` by phenomenon and distance;
     ``by_phenomenon``, ``by_distance``, ``by_group`` and ``all`` have all values of
-    :data:`OF_CELLS`. With a control there is also ``random_context``, which repeats the entries
+    :data:`OF_SYSTEMS`. With a control there is also ``random_context``, which repeats the entries
     that hold accuracies, and of scores ``above_random_context`` with the gains in nats.
     """
     found: dict[str, Any] = {
         "unit": result.unit,
         **_accuracies(result.table),
-        "by_group": {
-            name: {value: _json(OF_CELLS, cell) for value, cell in values.items()}
-            for name, values in result.groups.items()
-        },
-        "items": _each(result.table, lambda cell: cell.items),
-        "cue": _each(result.table, lambda cell: cell.cue),
-        "preferences": result.preferences,
+        "by_group": {name: _json(OF_SYSTEMS, cells) for name, cells in result.groups.items()},
+        "items": _each(result.table, lambda it: it.items),
+        "cue": _each(result.table, lambda it: it.cue),
         "outcomes": result.outcomes,
-        "quality": result.quality,
     }
     if result.control is not None:
         found["random_context"] = _accuracies(result.control)
     if result.gains is not None:
-        sums = gains_by_distance(result.gains)
+        gains = {
+            key: {"value": it.value, "interval": it.interval, "items": it.items}
+            for key, it in result.gains.items()
+        }
         found["above_random_context"] = {
-            "contrastive": _each(result.gains, _gain),
-            "by_phenomenon": {key: _gain(_joined(of)) for key, of in result.gains.items()},
-            "by_distance": {_key(key): _gain(of) for key, of in sums.items()},
-            "all": _gain(_joined(sums)) if sums else None,
+            "contrastive": _each(gains, dict),
+            "by_phenomenon": _by_phenomenon(gains, total=False),
+            "by_distance": _by_distance(gains),
+            "all": gains.get((ALL, ALL)),
         }
     return found
 
 
-def _accuracies(table: Table) -> dict[str, Any]:
-    distances = by_distance(table)
+def _accuracies(table: Table[Accuracy]) -> dict[str, Any]:
     return {
-        "contrastive": _each(table, lambda cell: cell.accuracy),
-        "intervals": _each(table, lambda cell: list(cell.interval)),
-        "by_phenomenon": {
-            name: _json(OF_CELLS, pooled(cells.values())) for name, cells in table.items()
-        },
-        "by_distance": {_key(key): _json(OF_CELLS, cell) for key, cell in distances.items()},
-        "all": _json(OF_CELLS, pooled(distances.values())) if table else None,
+        "contrastive": _each(table, lambda it: it.accuracy),
+        "intervals": _each(table, lambda it: list(it.interval)),
+        "by_phenomenon": _json(OF_SYSTEMS, _by_phenomenon(table, total=False)),
+        "by_distance": _json(OF_SYSTEMS, _by_distance(table)),
+        "all": _json(OF_SYSTEMS, {ALL: table[ALL, ALL]})[ALL] if table else None,
     }
 
 
-def _each(
-    table: Mapping[str, Mapping[int | None, Any]], value: Callable[[Any], Any]
-) -> dict[str, dict[str, Any]]:
+def _json(columns: Iterable[Column], cells: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The values of cells that are there."""
+    return {
+        name: {
+            column.key: value
+            for column in columns
+            if column.key and (value := column.value(cell)) is not None
+        }
+        for name, cell in cells.items()
+    }
+
+
+def _each(table: Mapping[tuple[str, str], Any], value: Callable[[Any], Any]) -> dict[str, Any]:
     """A value of each phenomenon and distance."""
-    return {name: {_key(d): value(it) for d, it in of.items()} for name, of in table.items()}
+    found: dict[str, dict[str, Any]] = {}
+    for (name, distance), cell in table.items():
+        if ALL not in (name, distance):
+            found.setdefault(name, {})[distance] = value(cell)
+    return found
 
 
-def _key(distance: Any) -> str:
-    return "unknown" if distance is None else str(distance)
+def _by_phenomenon(table: Mapping[tuple[str, str], Any], total: bool = True) -> dict[str, Any]:
+    """The cells of whole phenomena; ``total``: with that of all, where there are several."""
+    found = {name: cell for (name, distance), cell in table.items() if distance == ALL}
+    if not total or len(found) == 2:
+        found.pop(ALL, None)
+    return found
 
 
-def _gain(gains: Sequence[tuple[float, str]]) -> dict[str, Any]:
-    return asdict(mean_gain(gains))
-
-
-def _joined(cells: Mapping[Any, Sequence[tuple[float, str]]]) -> list[tuple[float, str]]:
-    return [gain for gains in cells.values() for gain in gains]
+def _by_distance(table: Mapping[tuple[str, str], Any]) -> dict[str, Any]:
+    return {of: cell for (name, of), cell in table.items() if name == ALL and of != ALL}
 
 
 # --- text -----------------------------------------------------------------------------------------
@@ -253,79 +203,75 @@ def lines_of(result: Result) -> list[str]:
     groups: list[_Row] = [
         ([name, key], cell, []) for name, of in result.groups.items() for key, cell in of.items()
     ]
+    counts = [["phenomenon", "in the translation", "items", "share"]]
+    for phenomenon, values in result.outcomes.items():
+        whole = sum(values.values())
+        counts += [[phenomenon, key, str(n), _percent(n / whole)] for key, n in values.items()]
     parts = [
-        lines(result.table, result.control, result.gains) if result.table else [],
-        _lines(["group", "value"], OF_CELLS, groups),
-        _count_lines("preferred", result.preferences),
-        _count_lines("in the translation", result.outcomes),
-        _quality_lines(result.quality),
+        _accuracy_lines(result),
+        _lines(["group", "value"], OF_SYSTEMS, groups),
+        aligned(counts, words={0, 1}) if result.outcomes else [],
     ]
     return [line for part in parts if part for line in ("", *part)][1:]
 
 
-def lines(table: Table, control: Table | None, gains: Gains | None = None) -> list[str]:
-    """The table as text: a heading, and a line for each phenomenon and distance.
-
-    Totals follow where there is more than one line to add up: per phenomenon, and over all.
-    """
+def _accuracy_lines(result: Result) -> list[str]:
+    """The table: a line for each phenomenon and distance, and totals of several of them."""
+    table, control, gains = result.table, result.control, result.gains
+    names = [name for name, distance in table if distance == ALL]
     rows: list[_Row] = []
-
-    def add(name: str, distance: str, cell: Cell, other: Cell, gained: Any) -> None:
-        behind = [cell.cue] + ([_percent(other.accuracy)] if control is not None else [])
-        behind += [_gain_text(gained)] if gains is not None else []
-        rows.append(([name, distance], cell, behind))
-
-    def add_all(name: str, cells: Mapping[int | None, Cell], others: Any, gained: Any) -> None:
-        for distance, cell in cells.items():
-            add(name, _key(distance), cell, others[distance], gained.get(distance, []))
-        if len(cells) > 1:
-            whole, other = pooled(cells.values()), pooled(others.values())
-            add(name, ALL, whole, other, _joined(gained))
-
-    others, gained = table if control is None else control, gains or {}
-    for name, cells in table.items():
-        add_all(name, cells, others[name], gained.get(name, {}))
-    if len(table) > 1:
-        add_all(ALL, by_distance(table), by_distance(others), gains_by_distance(gained))
+    for name in names if len(names) > 2 else names[:1]:
+        distances = [of for one, of in table if one == name]
+        for of in distances if len(distances) > 2 else distances[:1]:
+            behind = [table[name, of].cue]
+            behind += [_percent(control[name, of].accuracy)] if control is not None else []
+            behind += [_gain_text(gains.get((name, of)))] if gains is not None else []
+            rows.append(([name, of], table[name, of], behind))
     more = ["cue"] + (["random context"] if control is not None else [])
     more += ["margin above it, nats"] if gains is not None else []
-    return _lines(["phenomenon", "distance"], OF_CELLS, rows, more)
+    return _lines(["phenomenon", "distance"], OF_SYSTEMS, rows, more)
 
 
-def _gain_text(gains: Sequence[tuple[float, str]]) -> str:
-    if not gains:
+def _gain_text(gain: Gain | None) -> str:
+    if gain is None:
         return "-"
-    gain = mean_gain(gains)
     value = in_digits(gain.value, 3, "+")
     return value if gain.interval is None else f"{value} ({change_interval(gain.interval, 3)})"
 
 
-def test_lines(first: str, tests: Mapping[str, Mapping[Any, PairedTest]]) -> list[str]:
+def test_lines(first: str, tests: Mapping[str, Table[Change]]) -> list[str]:
     """The paired tests of all other systems with the first one, whose name is ``first``."""
     rows: list[_Row] = [
-        ([name, str(key)], test, []) for name, of in tests.items() for key, test in of.items()
+        ([name, key], test, [])
+        for name, table in tests.items()
+        for key, test in _by_phenomenon(table).items()
     ]
     named = any(test.document_count is not None for _, test, _ in rows)
     heads = {
         "only first": f"only {first}",
         "p": f"p ({'documents flipped' if named else 'McNemar'})",
     }
-    columns = [replace(it, head=heads.get(it.head, it.head)) for it in OF_TESTS]
+    columns = [replace(it, head=heads.get(it.head, it.head)) for it in OF_CHANGES]
     return _lines(["system", "phenomenon"], columns, rows)
 
 
-def _count_lines(heading: str, counts: Mapping[str, Mapping[str, int]]) -> list[str]:
-    rows = [["phenomenon", heading, "items", "share"]]
-    for phenomenon, values in counts.items():
-        whole = sum(values.values())
-        rows += [[phenomenon, key, str(n), _percent(n / whole)] for key, n in values.items()]
-    return aligned(rows, words={0, 1}) if counts else []
+def _lines(
+    heads: Sequence[str], columns: Iterable[Column], rows: Sequence[_Row], more: Sequence[str] = ()
+) -> list[str]:
+    """A table on the terminal, without the columns of which no row has a value.
 
-
-def _quality_lines(quality: Mapping[str, Mapping[str, float]]) -> list[str]:
-    rows = [["phenomenon", "BLEU", "chrF2", "sentences"]]
-    rows += [
-        [phenomenon, f"{of['s_bleu']:.2f}", f"{of['chrf']:.2f}", str(of["items"])]
-        for phenomenon, of in quality.items()
-    ]
-    return aligned(rows, words={0}) if quality else []
+    Args:
+        heads: of what stands before the columns, flush left.
+        columns: of the cells.
+        rows: each with what stands before, the cell, and what stands behind.
+        more: heads of what stands behind.
+    """
+    if not rows:
+        return []
+    shown = [it for it in columns if it.head and any(it.value(row[1]) is not None for row in rows)]
+    text = [[*heads, *(column.head for column in shown), *more]]
+    for before, cell, behind in rows:
+        values = [(column, column.value(cell)) for column in shown]
+        cells = ["-" if value is None else column.show(value) for column, value in values]
+        text.append([*before, *cells, *behind])
+    return aligned(text, {0, len(heads) + len(shown)} if more else set(range(len(heads))))
