@@ -25,7 +25,6 @@ both tails with one; they are given as ``p_sacrebleu``.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -66,11 +65,15 @@ class Confidence:
 
 @dataclass(frozen=True)
 class PairedResult:
-    """The result of one resampling test: our p-value and that of sacreBLEU."""
+    """The result of one resampling test: our p-value and that of sacreBLEU.
+
+    ``p_holm`` is adjusted for all systems by Holm's method; None if there are only two.
+    """
 
     p: float
     p_sacrebleu: float
     trials: int
+    p_holm: float | None = None
 
 
 @dataclass(frozen=True)
@@ -98,19 +101,14 @@ class SignTest:
     """Number of segments whose exchange makes the baseline better, worse, or neither.
 
     The test asks how often, not how much, so it can point the other way than the scores.
+    ``direction`` is what the system does more often; what a small ``p`` is evidence of.
     """
 
     better: int
     worse: int
     equal: int
     p: float
-
-    @property
-    def direction(self) -> Direction:
-        """What the system does more often than the baseline; what a small ``p`` is evidence of."""
-        if self.better == self.worse:
-            return "even"
-        return "better" if self.better > self.worse else "worse"
+    direction: Direction
 
 
 @dataclass(frozen=True)
@@ -122,9 +120,8 @@ class Comparison:
         direction: whether the score is better or worse than the baseline's.
         interval: 95% interval of the difference, by randomisation; None with fewer than 6 units.
         detectable: the least true difference that is detected with a power of 80%.
-        randomisation: paired approximate randomisation.
-        holm: its p-value, adjusted for all systems; None if there are only two.
-        bootstrap: paired bootstrap; None unless all tests were asked for, as the next one.
+        paired_randomisation: paired approximate randomisation.
+        paired_bootstrap: paired bootstrap; None unless all tests were asked for, as the next one.
         sign_test: sign test over the segments of the metric.
         non_inferiority: test against a margin.
     """
@@ -133,26 +130,18 @@ class Comparison:
     direction: Direction
     interval: tuple[float, float] | None = None
     detectable: float | None = None
-    randomisation: PairedResult | None = None
-    holm: float | None = None
-    bootstrap: PairedResult | None = None
+    paired_randomisation: PairedResult | None = None
+    paired_bootstrap: PairedResult | None = None
     sign_test: SignTest | None = None
     non_inferiority: NonInferiority | None = None
 
     @property
     def p(self) -> float:
         """The p-value of the randomisation, adjusted if there are several; 1 without a test."""
-        if self.holm is not None:
-            return self.holm
-        return 1.0 if self.randomisation is None else self.randomisation.p
-
-    @property
-    def sign_test_disagrees(self) -> bool:
-        """Whether significantly more segments go the other way than the score."""
-        test = self.sign_test
-        if test is None or {self.direction, test.direction} != {"better", "worse"}:
-            return False
-        return test.p < SIGNIFICANT
+        test = self.paired_randomisation
+        if test is None:
+            return 1.0
+        return test.p if test.p_holm is None else test.p_holm
 
 
 @dataclass(frozen=True)
@@ -222,10 +211,8 @@ def resample(
     comparisons = {}
     for name in others:
         difference = measurement.score(name) - measurement.score(baseline)
-        direction: Direction = "even"
-        if abs(difference) > _ROUNDING and not measurement.neutral:
-            direction = "better" if (difference > 0) == measurement.higher_is_better else "worse"
-        found = Comparison(difference, direction)
+        up = difference if measurement.higher_is_better else -difference
+        found = Comparison(difference, "even" if measurement.neutral else _direction(up))
         if all_tests:
             found = replace(found, sign_test=sign_test(measurement, baseline, name))
         if drawn:
@@ -236,16 +223,11 @@ def resample(
                 found,
                 interval=_interval(swapped, shares, difference),
                 detectable=_detectable(changes, units),
-                randomisation=PairedResult(
-                    p_value(swapped, difference),
-                    _p_of_sacrebleu(np.abs(swapped), difference),
-                    randomisation_trials,
-                ),
+                paired_randomisation=_result(swapped, np.abs(swapped), difference),
             )
             if all_tests:
-                p = p_value(changes - changes.mean(), difference)
-                other_p = _p_of_sacrebleu(np.abs(changes) - np.abs(changes).mean(), difference)
-                found = replace(found, bootstrap=PairedResult(p, other_p, bootstrap_trials))
+                trials = changes - changes.mean(), np.abs(changes) - np.abs(changes).mean()
+                found = replace(found, paired_bootstrap=_result(*trials, difference))
             if margin is not None:
                 sign = 1 if measurement.higher_is_better else -1
                 p = _p_above(sign * swapped + margin * shares, sign * difference + margin)
@@ -256,24 +238,38 @@ def resample(
                 )
                 found = replace(found, non_inferiority=not_worse)
         comparisons[name] = found
+    _adjust(comparisons)
     return Resampling(
         "document" if grouped else measurement.unit,
         0 if unit == "none" else units,
         {name: _confidence(scores) for name, scores in drawn.items()},
-        _adjusted(comparisons),
+        comparisons,
     )
 
 
-def _adjusted(comparisons: Mapping[str, Comparison]) -> dict[str, Comparison]:
-    """The comparisons, their p-values adjusted by Holm's method where there are several."""
-    found = dict(comparisons)
-    tests = {name: it.randomisation.p for name, it in found.items() if it.randomisation}
+def _adjust(comparisons: dict[str, Comparison]) -> None:
+    """Adjust the p-values by Holm's method where there are several systems."""
+    tests = {name: it.paired_randomisation for name, it in comparisons.items()}
+    known = {name: test for name, test in tests.items() if test is not None}
     least = 0.0
-    for rank, name in enumerate(sorted(tests, key=lambda name: tests[name])):
-        least = max(least, min(1.0, (len(tests) - rank) * tests[name]))
-        if len(tests) > 1:
-            found[name] = replace(found[name], holm=least)
-    return found
+    for rank, name in enumerate(sorted(known, key=lambda name: known[name].p)):
+        least = max(least, min(1.0, (len(known) - rank) * known[name].p))
+        if len(known) > 1:
+            adjusted = replace(known[name], p_holm=least)
+            comparisons[name] = replace(comparisons[name], paired_randomisation=adjusted)
+
+
+def _direction(difference: float) -> Direction:
+    if abs(difference) <= _ROUNDING:
+        return "even"
+    return "better" if difference > 0 else "worse"
+
+
+def _result(trials: Statistics, of_sacrebleu: Statistics, observed: float) -> PairedResult:
+    """The p-values of trials; ``of_sacrebleu``: those that sacreBLEU counts."""
+    above = np.count_nonzero(of_sacrebleu > abs(observed))
+    other = float((above + 1) / (len(trials) + 1))
+    return PairedResult(p_value(trials, observed), other, len(trials))
 
 
 def _interval(
@@ -359,10 +355,6 @@ def _p_above(trials: NDArray[Any], observed: float) -> float:
     return float((extreme + 1) / (len(trials) + 1))
 
 
-def _p_of_sacrebleu(trials: NDArray[Any], observed: float) -> float:
-    return float((np.count_nonzero(trials > abs(observed)) + 1) / (len(trials) + 1))
-
-
 def sign_test(measurement: Measurement, baseline: str, system: str) -> SignTest:
     """The sign test of Collins et al. (2005), two-sided.
 
@@ -379,4 +371,4 @@ def sign_test(measurement: Measurement, baseline: str, system: str) -> SignTest:
     better, worse = int((effects > _ROUNDING).sum()), int((effects < -_ROUNDING).sum())
     decided = better + worse
     p = float(binomtest(better, decided).pvalue) if decided else 1.0
-    return SignTest(better, worse, len(old) - decided, p)
+    return SignTest(better, worse, len(old) - decided, p, _direction(better - worse))

@@ -1,6 +1,6 @@
 """The output of ``gtrans score``: JSON, and a list of columns for text, CSV and LaTeX.
 
-:func:`entry` has all that is known of a score, as JSON has it; :data:`COLUMNS` says of each value
+JSON has all that is known of a score; :data:`COLUMNS` says of each value
 under which names it stands in CSV, how it is printed, and what mark it gives a score in LaTeX. A
 new column is one entry of each.
 """
@@ -23,7 +23,6 @@ from gtrans.evaluation.resegment import Coverage
 from gtrans.evaluation.significance import (
     FEW_FOR_MARGIN,
     SIGNIFICANT,
-    Comparison,
     Resampling,
     seed,
 )
@@ -38,6 +37,8 @@ SENTENCE_LENGTHS = (20, 40, 80)
 
 # Intervals and tests of a metric, such as :func:`gtrans.evaluation.significance.resample`.
 Compare = Callable[[Measurement], Resampling]
+Bucket = dict[str, Any]
+"""What JSON has of a part of the corpus: ``from``, ``to`` (None: no bound), scores by system."""
 
 
 @dataclass
@@ -69,44 +70,7 @@ class Report:
     notes: list[str] = field(default_factory=list)
 
 
-# --- scores of parts of the corpus ----------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Bucket:
-    """Scores of the sentences of some positions, or of some lengths.
-
-    The score is the corpus BLEU of its sentences. Scores of small buckets are noisy, and BLEU
-    depends on length for every system; so compare systems within a bucket, not buckets.
-
-    Attributes:
-        first, last: the smallest and the largest value in it, from 1; None: no upper bound.
-        sentences: how many it has.
-        scores: by key (of the metric, or ``mean_of_positions``), then by system; None for every
-            system if the bucket is empty.
-        resampled: the systems compared within the bucket, if that was asked for.
-    """
-
-    first: int
-    last: int | None
-    sentences: int
-    scores: dict[str, dict[str, float | None]]
-    resampled: Resampling | None = None
-
-
-def _bucket(
-    metric: Measurement, inside: NDArray[np.bool_], first: int, last: int | None,
-    compare: Compare | None,
-) -> Bucket:  # fmt: skip
-    some = bool(inside.any())
-    scores = {name: metric.score(name, inside) if some else None for name in metric.statistics}
-    resampled = None
-    if some and compare is not None:
-        # Documents are counted anew: those that are not there have no say.
-        _, documents = np.unique(metric.documents[inside], return_inverse=True)
-        statistics = {name: values[inside] for name, values in metric.statistics.items()}
-        resampled = compare(replace(metric, statistics=statistics, documents=documents))
-    return Bucket(first, last, int(inside.sum()), {metric.key: scores}, resampled)
+# --- JSON -----------------------------------------------------------------------------------------
 
 
 def by_position(
@@ -129,14 +93,14 @@ def by_position(
     for first in range(1, int(positions.max()) + 1, per_bucket):
         last = first + per_bucket - 1
         inside = (first <= positions) & (positions <= last)
-        bucket = _bucket(s_bleu, inside, first, last, compare)
-        bucket.scores["mean_of_positions"] = {
+        found = _bucket(s_bleu, inside, first, last, compare)
+        found["mean_of_positions"] = {
             name: float(
                 np.mean([s_bleu.score(name, positions == n) for n in np.unique(positions[inside])])
             )
             for name in s_bleu.statistics
         }
-        buckets.append(bucket)
+        buckets.append(found)
     return buckets
 
 
@@ -162,88 +126,82 @@ def by_sentence_length(
     ]
 
 
-# --- JSON -----------------------------------------------------------------------------------------
+def _bucket(
+    metric: Measurement, inside: NDArray[np.bool_], first: int, last: int | None,
+    compare: Compare | None,
+) -> Bucket:  # fmt: skip
+    """The corpus BLEU of some sentences by system, None of none, and the tests.
+
+    Scores of small buckets are noisy, and BLEU depends on length for every system; so compare
+    systems within a bucket, not buckets.
+    """
+    some = bool(inside.any())
+    scores = {name: metric.score(name, inside) if some else None for name in metric.statistics}
+    found: Bucket = {"from": first, "to": last, "sentences": int(inside.sum()), metric.key: scores}
+    if some and compare is not None and len(scores) > 1:
+        # Documents are counted anew: those that are not there have no say.
+        _, documents = np.unique(metric.documents[inside], return_inverse=True)
+        statistics = {name: values[inside] for name, values in metric.statistics.items()}
+        part = replace(metric, statistics=statistics, documents=documents)
+        found["comparison"] = {metric.key: _comparisons(part, compare(part))}
+    return found
 
 
 def to_json(report: Report) -> dict[str, Any]:
     """The report as an object; it has the same keys for one system and for several."""
     systems: dict[str, dict[str, Any]] = {name: {} for name in report.systems}
-    for key in report.measurements:
-        for name in report.systems:
-            systems[name][key] = entry(report, key, name)
+    for metric, name, found in _entries(report):
+        systems[name][metric.key] = found
     for name, coverage in report.coverage.items():
         systems[name]["resegmented"] = asdict(coverage)
-    shared: dict[str, Any] = dict(report.counts)
-    for table, buckets in report.buckets.items():
-        shared[table] = [_json_of(report, bucket) for bucket in buckets]
-    found = {"schema": SCHEMA, "version": __version__, "systems": systems}
-    return found | {"baseline": report.systems[0]} | shared | {"notes": notes(report)}
+    about: dict[str, Any] = {"schema": SCHEMA, "version": __version__, "systems": systems}
+    about |= {"baseline": report.systems[0], **report.counts, **report.buckets}
+    return about | {"notes": notes(report)}
 
 
-def _json_of(report: Report, bucket: Bucket) -> dict[str, Any]:
-    found: dict[str, Any] = {"from": bucket.first, "to": bucket.last, "sentences": bucket.sentences}
-    found |= bucket.scores
-    if bucket.resampled is not None and bucket.resampled.comparisons:
-        key = next(iter(bucket.scores))
-        metric = report.measurements[key]
-        tests = {
-            name: _comparison(report.systems[0], metric, bucket.resampled, comparison)
-            for name, comparison in bucket.resampled.comparisons.items()
-        }
-        found["comparison"] = {key: tests}
-    return found
+def _entries(report: Report) -> Iterator[tuple[Measurement, str, dict[str, Any]]]:
+    """All that is known of every score, as JSON has it, with its metric and its system."""
+    for key, metric in report.measurements.items():
+        resampled = report.resampled[key]
+        comparisons = _comparisons(metric, resampled)
+        for name in report.systems:
+            found: dict[str, Any] = {
+                "score": metric.score(name),
+                "higher_is_better": metric.higher_is_better,
+                "signature": metric.signature,
+            }
+            if key in report.resegmented and name in report.coverage:
+                covered = report.coverage[name]
+                found |= {"omitted": covered.omitted, "added": covered.added}
+            if name in resampled.confidence:
+                confidence = resampled.confidence[name]
+                found["confidence"] = asdict(confidence) | {
+                    "level": 0.95,
+                    "radius": confidence.radius,
+                    "resampled": resampled.unit,
+                    "units": resampled.units,
+                    "seed": str(seed()).lower(),
+                }
+            if name in comparisons:
+                found["comparison"] = comparisons[name]
+            yield metric, name, found | dict(report.details.get(key, {}).get(name, {}))
 
 
-def entry(report: Report, key: str, name: str) -> dict[str, Any]:
-    """All that is known of a score of a system, as JSON has it."""
-    metric, resampled = report.measurements[key], report.resampled[key]
-    found: dict[str, Any] = {
-        "score": metric.score(name),
-        "higher_is_better": metric.higher_is_better,
-        "signature": metric.signature,
+def _comparisons(metric: Measurement, resampled: Resampling) -> dict[str, dict[str, Any]]:
+    """The comparisons by system, without what they lack."""
+    about: dict[str, Any] = {"baseline": next(iter(metric.statistics))}
+    about |= {"higher_is_better": metric.higher_is_better}
+    if resampled.confidence:
+        about |= {"resampled": resampled.unit, "units": resampled.units}
+    return {name: about | _known(asdict(it)) for name, it in resampled.comparisons.items()}
+
+
+def _known(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: _known(value) if isinstance(value, Mapping) else value
+        for key, value in found.items()
+        if value is not None
     }
-    if key in report.resegmented and name in report.coverage:
-        covered = report.coverage[name]
-        found |= {"omitted": covered.omitted, "added": covered.added}
-    if name in resampled.confidence:
-        confidence = resampled.confidence[name]
-        found["confidence"] = asdict(confidence) | {
-            "level": 0.95,
-            "radius": confidence.radius,
-            "resampled": resampled.unit,
-            "units": resampled.units,
-            "seed": str(seed()).lower(),
-        }
-    if name in resampled.comparisons:
-        comparison = resampled.comparisons[name]
-        found["comparison"] = _comparison(report.systems[0], metric, resampled, comparison)
-    return found | dict(report.details.get(key, {}).get(name, {}))
-
-
-def _comparison(
-    baseline: str, metric: Measurement, resampled: Resampling, comparison: Comparison
-) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "baseline": baseline,
-        "difference": comparison.difference,
-        "direction": comparison.direction,
-        "higher_is_better": metric.higher_is_better,
-    }
-    if comparison.randomisation is not None:
-        found |= {"resampled": resampled.unit, "units": resampled.units}
-        found |= {"interval": comparison.interval, "detectable": comparison.detectable}
-        found["paired_randomisation"] = asdict(comparison.randomisation)
-    if comparison.holm is not None:
-        found["paired_randomisation"]["p_holm"] = comparison.holm
-    if comparison.bootstrap is not None:
-        found["paired_bootstrap"] = asdict(comparison.bootstrap)
-    if comparison.non_inferiority is not None:
-        found["non_inferiority"] = asdict(comparison.non_inferiority)
-    if (test := comparison.sign_test) is not None:
-        found["sign_test"] = {"unit": metric.unit} | asdict(test)
-        found["sign_test"] |= {"direction": test.direction}
-        found["sign_test"] |= {"disagrees": comparison.sign_test_disagrees}
-    return found
 
 
 # --- columns --------------------------------------------------------------------------------------
@@ -254,24 +212,8 @@ def p_value(p: float) -> str:
     return f"{p:.4f}" if p >= 0.0001 else "<0.0001"
 
 
-def _p(value: Any, digits: int) -> str:
-    return p_value(value)
-
-
-def _number(value: Any, digits: int) -> str:
-    return in_digits(value, digits)
-
-
-def _change(value: Any, digits: int) -> str:
-    return in_digits(value, digits, "+")
-
-
 def _interval(value: Any, digits: int) -> str:
     return " to ".join(in_digits(end, digits) for end in value)
-
-
-def _changes(value: Any, digits: int) -> str:
-    return change_interval(value, digits)
 
 
 def _loss(value: Any, digits: int) -> str:
@@ -282,9 +224,8 @@ def _share(value: Any, digits: int) -> str:
     return f"{value:.1f}%"
 
 
-def _sign(value: Any, digits: int) -> str:
-    """The sign test's p, and what it is evidence of; "(!)" if the score says the opposite."""
-    return f"{p_value(value['p'])} {value['direction']}{' (!)' if value['disagrees'] else ''}"
+def _p(value: Any, digits: int) -> str:
+    return p_value(value["p"] if isinstance(value, Mapping) else value)
 
 
 def _dagger(value: Any) -> str:
@@ -308,7 +249,7 @@ class Column:
     path: str
     csv: Mapping[str, Any] = field(default_factory=dict)
     head: str = ""
-    show: Callable[[Any, int], str] = _number
+    show: Callable[[Any, int], str] = in_digits
     mark: Callable[[Any], str] | None = None
     latex: str = ""
 
@@ -319,31 +260,26 @@ class Column:
             found = None if found is None else found.get(key)
         return found
 
-    def cells(self, entry: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of an entry by their names in CSV."""
-        value = self.value(entry)
-        if value is None:
-            return {}
-        return {name: value if key is None else value[key] for name, key in self.csv.items()}
-
 
 COLUMNS = (
     Column("score", {"score": None}, "score"),
     Column("confidence.interval", {"interval_low": 0, "interval_high": 1}, "95% interval",
            _interval),
     Column("comparison.baseline", {"baseline": None}),
-    Column("comparison.difference", {"difference": None}, "change", _change),
+    Column("comparison.difference", {"difference": None}, "change",
+           lambda value, digits: in_digits(value, digits, "+")),
     Column("comparison.interval", {"difference_low": 0, "difference_high": 1}, "95% interval",
-           _changes),
+           change_interval),
     Column("comparison.detectable", {"detectable": None}),
     Column("comparison.paired_randomisation", {"p_randomisation": "p"}, "p rand",
-           lambda value, _: p_value(value["p"]), _dagger),
+           _p, _dagger),
     Column("comparison.paired_randomisation.p_holm", {"p_holm": None}, "p Holm", _p),
     Column("comparison.paired_bootstrap.p", {"p_bootstrap": None}, "p boot", _p),
     Column("comparison.sign_test", {"p_sign": "p", "sign_better": "better", "sign_worse": "worse",
-                                    "sign_direction": "direction"}, "p sign", _sign),
+                                    "sign_direction": "direction"}, "p sign",
+           lambda value, _: f"{p_value(value['p'])} {value['direction']}"),
     Column("comparison.non_inferiority", {"non_inferior_margin": "margin", "p_non_inferior": "p"},
-           "p non-inf", lambda value, _: p_value(value["p"]),
+           "p non-inf", _p,
            lambda value: r"\circ" if value["p"] < 0.05 else ""),
     Column("comparison.non_inferiority", {"largest_loss": "largest_loss",
                                           "worst_unit": "worst_unit"}, "largest loss", _loss),
@@ -351,13 +287,6 @@ COLUMNS = (
     Column("added", {"added": None}, "added", _share, latex=r"added (\%)"),
     Column("signature", {"signature": None}),
 )  # fmt: skip
-
-
-def _entries(report: Report) -> Iterator[tuple[Measurement, str, dict[str, Any]]]:
-    """Every score with its metric and its system."""
-    for key, metric in report.measurements.items():
-        for name in report.systems:
-            yield metric, name, entry(report, key, name)
 
 
 def to_csv(report: Report) -> str:
@@ -369,7 +298,8 @@ def to_csv(report: Report) -> str:
     for metric, name, found in _entries(report):
         row = {"system": name, "metric": metric.key, "name": metric.label, "unit": metric.unit}
         for column in COLUMNS:
-            row |= column.cells(found)
+            if (value := column.value(found)) is not None:
+                row |= {of: value if key is None else value[key] for of, key in column.csv.items()}
         writer.writerow(row)
     return text.getvalue()
 
@@ -452,14 +382,15 @@ def _foot(report: Report) -> list[str]:
 
 def _bucket_lines(report: Report, table: str, buckets: Sequence[Bucket]) -> list[str]:
     heads = {"by_position": "sentence in its document"}
-    labels = list(buckets[0].scores)
-    columns = [f"{label}: {name}" for label in labels for name in report.systems]
-    rows = [[heads.get(table, "tokens of the reference"), "sentences", *columns]]
+    about = ("from", "to", "sentences", "comparison")
+    columns = [(key, name) for key in buckets[0] if key not in about for name in report.systems]
+    rows = [[heads.get(table, "tokens of the reference"), "sentences"]]
+    rows[0] += [f"{key}: {name}" for key, name in columns]
     for it in buckets:
-        of = f"{it.first} and more" if it.last is None else f"{it.first} to {it.last}"
-        scores = [it.scores[label][name] for label in labels for name in report.systems]
+        of = f"{it['from']} and more" if it["to"] is None else f"{it['from']} to {it['to']}"
+        scores = [it[key][name] for key, name in columns]
         shown = ["-" if score is None else f"{score:.2f}" for score in scores]
-        rows.append([of, str(it.sentences), *shown])
+        rows.append([of, str(it["sentences"]), *shown])
     return aligned(rows, [0])
 
 
@@ -525,15 +456,6 @@ MIN_UNITS_FOR_RANDOMISATION = 6
 def notes(report: Report) -> list[str]:
     """All warnings and explanations."""
     found = list(report.notes) + _power(report)
-    for key, metric in report.measurements.items():
-        for name, comparison in report.resampled[key].comparisons.items():
-            test = comparison.sign_test
-            if test is not None and comparison.sign_test_disagrees:
-                found.append(
-                    f"{metric.label} of {name} is {comparison.direction}, but by p sign (!) "
-                    f"more {metric.unit}s make it {test.direction} "
-                    f"({test.better} better, {test.worse} worse): no evidence for the change"
-                )
     for metric, margin in _margins(report):
         found.append(
             f"p non-inf: a small one is evidence that {metric.label} is worse than "

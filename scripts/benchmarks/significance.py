@@ -96,12 +96,12 @@ def of_scores(rng: np.random.Generator, documents: int, margins: dict[str, float
     systems = [equal] * (1 + OTHERS)
     several = compared(measured(rng, documents, *systems))
     one = several[0]
-    assert one.randomisation and one.bootstrap and one.sign_test
+    assert one.paired_randomisation and one.paired_bootstrap and one.sign_test
     found = {
-        "p rand": one.randomisation.p <= 0.05,
+        "p rand": one.paired_randomisation.p <= 0.05,
         "interval of the change excludes 0": excludes_0(one.interval),
         f"p Holm, any of {OTHERS} systems": any(it.p <= 0.05 for it in several),
-        "p boot (--all-tests)": one.bootstrap.p <= 0.05,
+        "p boot (--all-tests)": one.paired_bootstrap.p <= 0.05,
         "p sign (--all-tests)": one.sign_test.p <= 0.05,
     }
     for name, errors in (("every document", worse), ("4% of the documents", failing)):

@@ -163,7 +163,7 @@ def test_resampled_segments_are_sacrebleus(
     )()
     base, more = next(column for name, column in results.items() if name != "System")
     comparison = found.comparisons["more"]
-    test = comparison.bootstrap if kind == "bs" else comparison.randomisation
+    test = comparison.paired_bootstrap if kind == "bs" else comparison.paired_randomisation
     assert test is not None
     assert test.p_sacrebleu == more.p_value
     assert comparison.difference == more.score - base.score

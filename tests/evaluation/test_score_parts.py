@@ -42,24 +42,24 @@ def bleu(*places: tuple[int, int]) -> float:
 
 def test_bleu_by_position() -> None:
     first, second = by_position(measured("s_bleu")["s_bleu"], 2)
-    assert (first.first, first.last, first.sentences) == (1, 2, 5)
-    assert (second.first, second.last, second.sentences) == (3, 4, 2)
-    assert first.scores["s_bleu"]["hyp"] == bleu((0, 0), (0, 1), (1, 0), (1, 1), (2, 0))
-    assert first.scores["mean_of_positions"]["hyp"] == pytest.approx(
+    assert (first["from"], first["to"], first["sentences"]) == (1, 2, 5)
+    assert (second["from"], second["to"], second["sentences"]) == (3, 4, 2)
+    assert first["s_bleu"]["hyp"] == bleu((0, 0), (0, 1), (1, 0), (1, 1), (2, 0))
+    assert first["mean_of_positions"]["hyp"] == pytest.approx(
         (bleu((0, 0), (1, 0), (2, 0)) + bleu((0, 1), (1, 1))) / 2
     )
-    assert second.scores["s_bleu"]["perfect"] == pytest.approx(100)
+    assert second["s_bleu"]["perfect"] == pytest.approx(100)
 
 
 def test_bleu_by_sentence_length() -> None:
     short, middle, long = by_sentence_length(
         measured("s_bleu")["s_bleu"], token_counts(REFERENCES, Options()), [4, 6]
     )
-    assert [bucket.sentences for bucket in (short, middle, long)] == [2, 3, 2]
-    assert [bucket.last for bucket in (short, middle, long)] == [4, 6, None]
-    assert short.scores["s_bleu"]["hyp"] == bleu((0, 2), (1, 0))
-    assert middle.scores["s_bleu"]["hyp"] == bleu((0, 0), (0, 1), (1, 1))
-    assert long.scores["s_bleu"]["hyp"] == bleu((0, 3), (2, 0))
+    assert [bucket["sentences"] for bucket in (short, middle, long)] == [2, 3, 2]
+    assert [bucket["to"] for bucket in (short, middle, long)] == [4, 6, None]
+    assert short["s_bleu"]["hyp"] == bleu((0, 2), (1, 0))
+    assert middle["s_bleu"]["hyp"] == bleu((0, 0), (0, 1), (1, 1))
+    assert long["s_bleu"]["hyp"] == bleu((0, 3), (2, 0))
 
 
 # --- METEOR ------------------------------------------------------------------------------
