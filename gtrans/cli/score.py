@@ -53,7 +53,6 @@ from gtrans.evaluation.metrics import (
     token_counts,
 )
 from gtrans.evaluation.other_scores import (
-    DEFAULT_MODEL,
     SCORES,
     Given,
     chosen_scores,
@@ -302,8 +301,6 @@ def _check(args: argparse.Namespace) -> None:
             "--sentence-lengths must be ascending numbers from 1, but is "
             f"{' '.join(map(str, bounds))}"
         )
-    args.comet = [DEFAULT_MODEL] if args.comet == [] else args.comet
-    args.doc_comet = [DEFAULT_MODEL] if args.doc_comet == [] else args.doc_comet
     _margins(args)
     seed()
     chosen = chosen_scores(args)

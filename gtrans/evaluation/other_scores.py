@@ -12,9 +12,8 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from importlib.util import find_spec
-from itertools import compress
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from gtrans.errors import GtransError
 from gtrans.evaluation.metrics import METRICS, Documents, Measurement, Options, mean_of
 from gtrans.files import parse_json
 
-CONTEXT_SENTENCES = 2
 DEFAULT_MODEL = "Unbabel/wmt22-comet-da"
 _LARGEST = 1e100
 _COMET_LINE = re.compile(r"(?:(?P<system>.*)\t)?Segment \d+\t(?:.*\t)?score: (?P<score>\S+)")
@@ -120,88 +118,46 @@ def _mean(
 # --- COMET ----------------------------------------------------------------------------------------
 
 
-def measure_comet(given: Given, context: bool = False) -> Found:
+def measure_comet(given: Given) -> Found:
     """COMET (Rei et al. 2020, 2022) of every sentence, by the library ``unbabel-comet``.
 
-    Over context (Doc-COMET, Vernikos et al. 2022), a sentence is read after up to two before it.
-    The context of a translation is the reference's; a model without reference reads what the system
-    has translated. The encoder cuts a text at its end, so the oldest context is left out until it
-    fits.
-
     Raises:
-        GtransError: no library, no such model; no source, reference or context where one is needed.
+        GtransError: no library, no such model; no source, or no reference where one is needed.
     """
-    flag = "--doc-comet" if context else "--comet"
-    models = value_of(given.args, flag)
     if given.sources is None:
-        raise GtransError(f"{flag} needs the source; give it with --src")
-    found = [_comet(f"{flag} {model}", model, given, given.sources, context) for model in models]
-    if len({it.key for it in found}) < len(found):
+        raise GtransError("--comet needs the source; give it with --src")
+    if find_spec("comet") is None:
         raise GtransError(
-            f"{flag} {' '.join(models)}: give one model with a reference and one without at most"
+            "--comet needs the library unbabel-comet; type: pip install unbabel-comet, here or, as "
+            "it needs older libraries, in a second environment, whose scores --segment-scores reads"
         )
-    more = len(given.args.ref)
-    notes = ["COMET reads the first reference only; the other scores use all " + str(more)]
-    return Found(found, notes if more > 1 and not context else [])
-
-
-def _comet(flag: str, name: str, given: Given, sources: Documents, context: bool) -> Measurement:
-    model, references = _load(name, flag), given.references
+    library, name = importlib.import_module("comet"), given.args.comet
+    try:
+        path = name if Path(name).is_file() else library.download_model(name)
+        model = library.load_from_checkpoint(path)
+    except Exception as error:  # the library raises nothing more precise
+        reason = f"{str(error).strip():.300}"
+        raise GtransError(f"--comet {name}: it cannot be loaded ({reason}).") from None
     compares = bool(model.requires_references())
-    if compares and references is None:
-        raise GtransError(f"{flag}: this model needs the reference; give it with --ref.")
-    most = CONTEXT_SENTENCES if context else 0
-    if context:
-        model.enable_context()
-        if not getattr(model, "use_context", False):
-            raise GtransError(f"{flag}: this model reads no context; {DEFAULT_MODEL} does.")
+    if compares and given.references is None:
+        raise GtransError("--comet: this model needs the reference; give it with --ref.")
     gpus = min(1, importlib.import_module("torch").cuda.device_count())
     scores = {}
     for system, documents in given.systems.items():
-        sides = {"src": (sources, sources), "mt": (documents, documents)}
-        if compares and references is not None:
-            sides |= {"mt": (documents, references), "ref": (references, references)}
-        samples = [
-            _sample(model, {key: (texts[i], of[i]) for key, (texts, of) in sides.items()}, n, most)
-            for i, document in enumerate(sources)
-            for n in range(len(document))
-        ]
+        sides = {"src": given.sources, "mt": documents}
+        if compares and given.references is not None:
+            sides["ref"] = given.references
+        flat = [chain.from_iterable(side) for side in sides.values()]
+        samples = [dict(zip(sides, texts, strict=True)) for texts in zip(*flat, strict=True)]
         scores[system] = model.predict(samples, batch_size=8, gpus=gpus).scores
-    parts = [f"model:{name}", *([] if compares else ["reference:none"])]
-    parts += [f"context:{most},{'reference' if compares else 'own'}"] if most else []
-    return _mean(
-        ("doc_" if context else "") + "comet" + ("" if compares else "_qe"),
-        ("Doc-COMET" if context else "COMET") + ("" if compares else " (no reference)"),
-        "sentence", "|".join(parts), scores,
-        np.repeat(np.arange(len(sources)), [*map(len, sources)]),
+    places = np.repeat(np.arange(len(given.sources)), [*map(len, given.sources)])
+    key, label, more = ("comet", "COMET", "") if compares else (
+        "comet_qe", "COMET (no reference)", "|reference:none"
     )  # fmt: skip
-
-
-def _load(name: str, flag: str) -> Any:
-    if find_spec("comet") is None:
-        raise GtransError(
-            f"{flag} needs the library unbabel-comet; type: pip install unbabel-comet, here or, as "
-            "it needs older libraries, in a second environment, whose scores --segment-scores reads"
-        )
-    library = importlib.import_module("comet")
-    try:
-        path = name if Path(name).is_file() else library.download_model(name)
-        return library.load_from_checkpoint(path)
-    except Exception as error:  # the library raises nothing more precise
-        raise GtransError(f"{flag}: it cannot be loaded ({str(error).strip():.300}).") from None
-
-
-def _sample(model: Any, sides: Mapping[str, Any], place: int, most: int) -> dict[str, str]:
-    """What the model reads of a sentence; ``sides``: its documents, and those of its context."""
-    tokenizer, limit = model.encoder.tokenizer, model.encoder.max_positions - 2
-    for size in range(min(place, most), 0, -1):
-        joined = {
-            side: f" {tokenizer.sep_token} ".join([*of[place - size : place], texts[place]])
-            for side, (texts, of) in sides.items()
-        }
-        if all(len(tokenizer(text)["input_ids"]) <= limit for text in joined.values()):
-            return joined
-    return {side: texts[place] for side, (texts, _) in sides.items()}
+    found = _mean(key, label, "sentence", f"model:{name}{more}", scores, places)
+    several = len(given.args.ref)
+    note = f"COMET reads the first reference only; the other scores use all {several}"
+    return Found([found], [note] if several > 1 else [])
 
 
 # --- files of other programs ----------------------------------------------------------------------
@@ -252,43 +208,32 @@ def _of_files(name: str, paths: Sequence[str], given: Given, higher_is_better: b
     found = _of_systems(name, paths, {it: given.files.get(it, it) for it in given.systems})
     counted = given.counted
     shape = [sum(flags) for flags in counted if any(flags)]
-    flags = {
-        "sentence": [flag for of in counted for flag in of],
-        "document": [any(of) for of in counted],
+    kinds = {
+        "sentence": ([flag for of in counted for flag in of], np.repeat(range(len(shape)), shape)),
+        "document": ([any(of) for of in counted], np.arange(len(shape))),
     }
-    places = {
-        "sentence": np.repeat(np.arange(len(shape)), shape),
-        "document": np.arange(len(shape)),
-    }
-    numbers = {len(scores) for _, scores in found.values()}
-    fits = {unit: {len(kept), sum(kept)} for unit, kept in flags.items()}
-    unit = next((unit for unit in flags if numbers <= fits[unit]), "")
-    if not unit:
-        near = fits["document" if fits["document"] & numbers else "sentence"]
-        place, scores = next(it for it in found.values() if len(it[1]) not in near)
-        raise GtransError(
-            f"{place} has {len(scores)} scores, but there are {sum(flags['sentence'])} sentences "
-            f"in {sum(flags['document'])} documents; all systems need a score for each of either"
-        )
-    kept = flags[unit]
-    counted_scores = {
-        system: [*compress(of, kept)] if len(of) == len(kept) else of
-        for system, (_, of) in found.items()
-    }
-    signature = f"scores:{','.join(Path(path).name for path in paths)}"
-    return _mean(name, name, unit, signature, counted_scores, places[unit], higher_is_better)
+    numbers = {len(scores) for scores in found.values()}
+    for unit, (flags, places) in kinds.items():
+        if numbers <= {len(flags), sum(flags)}:
+            kept = {
+                system: [*compress(of, flags)] if len(of) == len(flags) else of
+                for system, of in found.items()
+            }
+            signature = f"scores:{','.join(Path(path).name for path in paths)}"
+            return _mean(name, name, unit, signature, kept, places, higher_is_better)
+    counts = ", ".join(f"{len(scores)} of {system}" for system, scores in found.items())
+    raise GtransError(
+        f"--segment-scores {name}: there are scores {counts}, but {sum(shape)} sentences in "
+        f"{len(shape)} documents; all systems need a score for each of either"
+    )
 
 
 def _of_systems(
     name: str, paths: Sequence[str], systems: Mapping[str, str]
-) -> dict[str, tuple[str, list[float]]]:
-    """The place and the scores of every system; ``systems``: their files by name."""
+) -> dict[str, list[float]]:
+    """The scores of every system; ``systems``: their files by name."""
     first = _read(paths[0])
-    if isinstance(first, Mapping) and (len(paths) == 1 or len(first) > 1):
-        if len(paths) > 1:
-            raise GtransError(
-                f"--segment-scores {name}: {paths[0]} has all systems; give only this file"
-            )
+    if len(paths) == 1 and isinstance(first, Mapping):
         found = {}
         for system, file in systems.items():
             # COMET names systems by their files.
@@ -299,22 +244,19 @@ def _of_systems(
                 raise GtransError(
                     f"{paths[0]} has no scores of '{system}', only of {', '.join(first)}"
                 )
-            place = f"{paths[0]}: {system}"
-            found[system] = place, _numbers(first[keys[0]], place)
+            found[system] = _numbers(first[keys[0]], f"{paths[0]}: {system}")
         return found
     if len(paths) != len(systems):
         raise GtransError(
             f"--segment-scores {name}: {len(paths)} files for {len(systems)} systems; give one for "
             "each --hyp, in their order, or a JSON object with a list for every system"
         )
-    pairs = zip(systems, paths, strict=True)
-    return {system: (path, _numbers(_only(_read(path)), path)) for system, path in pairs}
-
-
-def _only(found: object) -> object:
-    """The scores of a file with one system, which it may name."""
-    if isinstance(found, Mapping) and len(found) == 1:
-        return next(iter(found.values()))
+    found = {}
+    for system, path in zip(systems, paths, strict=True):
+        scores = _read(path)
+        if isinstance(scores, Mapping) and len(scores) == 1:  # it may name its only system
+            scores = next(iter(scores.values()))
+        found[system] = _numbers(scores, path)
     return found
 
 
@@ -361,22 +303,16 @@ def _numbers(values: object, place: str) -> list[float]:
     return found
 
 
-def _comet_settings(what: str) -> dict[str, Any]:
-    return {
-        "nargs": "*",
-        "metavar": "MODEL",
-        "help": f"score with {what}: a model with a reference, one without, or both, each a name "
-        f"or a checkpoint (default: {DEFAULT_MODEL}); needs --src and unbabel-comet",
-    }
-
-
 SCORES: dict[str, OtherScore] = {
     "--comet": OtherScore(
-        _comet_settings("COMET"), measure_comet, reads=True, aligned=True
-    ),
-    "--doc-comet": OtherScore(
-        _comet_settings("Doc-COMET, COMET over a sentence and up to two before it"),
-        partial(measure_comet, context=True), reads=True, aligned=True,
+        {
+            "nargs": "?",
+            "const": DEFAULT_MODEL,
+            "metavar": "MODEL",
+            "help": "score with COMET: a model with a reference or one without, a name or a "
+            f"checkpoint (default: {DEFAULT_MODEL}); needs --src and unbabel-comet",
+        },
+        measure_comet, reads=True, aligned=True,
     ),
     "--segment-scores": OtherScore(
         {

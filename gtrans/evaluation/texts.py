@@ -88,19 +88,50 @@ def read_texts(
             f"{main} is plain text, a reference without a name; leave `--reference` out and give "
             "only the wanted files"
         )
-    if ids is None:
-        read: list[Documents] = [_parallel(path, main, "reference") for path in references]
-        sources = _parallel(source, main, "source") if source else None
-    else:
-        read = []
-        for path in references:
-            other = ids if path == main else _with_ids(path, "reference", main, choice)
-            read += [match(other, ids, number) for number in range(len(other.references) or 1)]
-        sources = match(_with_ids(source, "source", main, choice), ids) if source else None
+
+    def identified(path: str, role: Role) -> Identified | None:
+        found = ids if path == main else read_identified(path, role, choice)
+        if (found is None) != (ids is None):
+            one, other = (main, path) if found is None else (path, main)
+            raise GtransError(
+                f"{one} has document ids, but {other} has none; give both with ids, or both without"
+            )
+        return found
+
+    def parallel(path: str, role: Role) -> list[Documents]:
+        found = identified(path, role)
+        if found is not None and ids is not None:
+            several = range(len(found.references) or 1)
+            return [match(found, ids, number) for number in several]
+        if path == main:
+            return [read_documents(path)]
+        return [[document for document, _ in read_parallel(path, main)]]
+
+    read = [one for path in references for one in parallel(path, "reference")]
+    sources = parallel(source, "source")[0] if source else None
     shape = read[0] if read else sources or []
-    reader = _reader(alignment, main, ids, shape, choice)
-    translations = {name: reader(name, path) for name, path in systems.items()}
-    counted = [[True] * len(document) for document in shape]
+    sizes = [len(document) for document in shape]
+    lines = None
+    if ids is None:
+        lines = [number for number, sentence in iterate_lines(main) if sentence is not None]
+
+    def translation(name: str, path: str) -> Documents:
+        found = read_identified(path, "translation", replace(choice, system=name))
+        if found is not None and ids is not None:
+            if alignment == "aligned":
+                return match(found, ids)
+            return [[one.text() for one in document] for document in by_document(found, ids)]
+        if found is not None:
+            raise GtransError(
+                f"{path} has document ids, but {main} has none; give the reference with the same "
+                "ids, or all files without"
+            )
+        if alignment != "aligned":
+            return read_hypothesis_documents(path, main, sizes, lines)
+        return read_hypotheses(path, main) if ids is None else _read_lines(path, main, sizes)
+
+    translations = {name: translation(name, path) for name, path in systems.items()}
+    counted = [[True] * size for size in sizes]
     texts = Texts(read, sources, translations, counted)
     if ids is None:
         return texts if alignment != "resegmented" else _resegmented(texts, counted, None, always)
@@ -111,12 +142,27 @@ def read_texts(
             f"{', '.join(ids.references)}; `--reference NAME` chooses"
         )
     kept = [any(flags) for flags in counted]
-    texts = _without_documents(texts, kept)
+    texts = _chosen(texts, lambda documents: list(compress(documents, kept)))
     flags = list(compress(counted, kept))
     if alignment == "resegmented":
         names = compress(ids.documents.items(), kept)
         texts = _resegmented(texts, flags, replace(ids, documents=dict(names)), always)
-    return replace(_chosen(texts, flags), counted=counted, notes=notes)
+    if not all(map(all, flags)):
+        texts = _chosen(
+            texts,
+            lambda documents: [list(compress(*it)) for it in zip(documents, flags, strict=True)],
+        )
+    return replace(texts, counted=counted, notes=notes)
+
+
+def _chosen(texts: Texts, choose: Callable[[Documents], Documents]) -> Texts:
+    """The texts, of all of which the same is chosen."""
+    return replace(
+        texts,
+        references=[choose(documents) for documents in texts.references],
+        sources=None if texts.sources is None else choose(texts.sources),
+        systems={name: choose(documents) for name, documents in texts.systems.items()},
+    )
 
 
 def free_translation(
@@ -147,55 +193,6 @@ def free_translation(
 def _main_file(references: Sequence[str], source: str | None) -> tuple[str, Role]:
     """The file whose sentences all others must have."""
     return (references[0], "reference") if references else (str(source), "source")
-
-
-def _parallel(path: str, main: str, role: Role) -> Documents:
-    _plain(read_identified(path, role), main)
-    if path == main:
-        return read_documents(path)
-    return [document for document, _ in read_parallel(path, main)]
-
-
-def _plain(found: Identified | None, main: str) -> None:
-    """Raises GtransError for a file with ids beside a plain one."""
-    if found is not None:
-        raise GtransError(
-            f"{found.path} has document ids, but {main} has none; give the reference with the "
-            "same ids, or all files without"
-        )
-
-
-def _with_ids(path: str, role: Role, main: str, choice: Choice) -> Identified:
-    found = read_identified(path, role, choice)
-    if found is None:
-        raise GtransError(
-            f"{main} has document ids, but {path} has none; give both with ids, or both without"
-        )
-    return found
-
-
-def _reader(
-    alignment: Alignment, main: str, ids: Identified | None, shape: Documents, choice: Choice
-) -> Callable[[str, str], Documents]:
-    """How to read a translation, by the name of its system and its file."""
-    sizes = [len(document) for document in shape]
-    lines = None
-    if ids is None:
-        lines = [number for number, sentence in iterate_lines(main) if sentence is not None]
-
-    def read(name: str, path: str) -> Documents:
-        found = read_identified(path, "translation", replace(choice, system=name))
-        if ids is None:
-            _plain(found, main)
-        if ids is not None and found is not None:
-            if alignment == "aligned":
-                return match(found, ids)
-            return [[one.text() for one in document] for document in by_document(found, ids)]
-        if alignment != "aligned":
-            return read_hypothesis_documents(path, main, sizes, lines)
-        return read_hypotheses(path, main) if ids is None else _read_lines(path, main, sizes)
-
-    return read
 
 
 def _read_lines(path: str, main: str, sizes: Sequence[int]) -> Documents:
@@ -246,19 +243,18 @@ def _counted(ids: Identified, alignment: Alignment) -> tuple[list[list[bool]], l
     counted = []
     reasons, scored = Counter[str](), 0
     for segments in ids.documents.values():
-        flags = [not one.left_out for one in segments]
-        if alignment == "whole":
-            scored += sum(one.left_out == BAD_SOURCE for one in segments)
-            flags = [not _is_missing(one) for one in segments]
         missing = [one.left_out for one in segments if _is_missing(one)]
         if missing and alignment != "aligned":
             flags = [False] * len(segments)
+        else:
+            whole = alignment == "whole"
+            flags = [not one.left_out or whole for one in segments]
+        for one, flag in zip(segments, flags, strict=True):
+            if flag:
+                scored += bool(one.left_out)
+            else:
+                reasons[one.left_out or missing[0]] += 1
         counted.append(flags)
-        reasons.update(
-            one.left_out or missing[0]
-            for one, flag in zip(segments, flags, strict=True)
-            if not flag
-        )
     total = sum(map(len, counted))
     if sum(reasons.values()) == total:
         raise GtransError(f"all segments of {ids.path} are {' or '.join(reasons)}")
@@ -269,37 +265,6 @@ def _counted(ids: Identified, alignment: Alignment) -> tuple[list[list[bool]], l
     if scored:
         notes.append(f"{scored} of {total} segments are {BAD_SOURCE} and are scored, too")
     return counted, notes
-
-
-def _without_documents(texts: Texts, kept: Sequence[bool]) -> Texts:
-    """The texts of some documents."""
-    if all(kept):
-        return texts
-    return replace(
-        texts,
-        references=[list(compress(documents, kept)) for documents in texts.references],
-        sources=None if texts.sources is None else list(compress(texts.sources, kept)),
-        systems={name: list(compress(one, kept)) for name, one in texts.systems.items()},
-    )
-
-
-def _chosen(texts: Texts, counted: Sequence[Sequence[bool]]) -> Texts:
-    """The texts without the segments that are not counted."""
-
-    def chosen(documents: Documents) -> list[list[str]]:
-        return [
-            list(compress(document, flags))
-            for document, flags in zip(documents, counted, strict=True)
-        ]
-
-    if all(map(all, counted)):
-        return texts
-    return replace(
-        texts,
-        references=[chosen(documents) for documents in texts.references],
-        sources=None if texts.sources is None else chosen(texts.sources),
-        systems={name: chosen(documents) for name, documents in texts.systems.items()},
-    )
 
 
 # ---- translations of plain text ------------------------------------------------------------------
@@ -500,15 +465,6 @@ def by_document(found: Identified, reference: Identified) -> list[list[Segment]]
             raise GtransError(
                 f"{found.path} has the same text of document '{name}' several times; give every "
                 "document once, or its segments with ids"
-            )
-    # Where nearly every document is one row, a second row is no second part of its document.
-    whole = sum(len(found.documents[name]) == 1 < len(kept[name]) for name in kept)
-    for name in kept:
-        segments = found.documents[name]
-        if 10 * whole > 9 * len(kept) and len(segments) > 1 and not segments[0].name:
-            raise GtransError(
-                f"{found.path} has document '{name}' {len(segments)} times, but others once; give "
-                "every document once, or its segments with ids"
             )
     return [found.documents.get(name, []) for name in reference.documents]
 

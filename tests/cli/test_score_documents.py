@@ -121,18 +121,13 @@ def test_shares_of_text_count_the_segments_that_are_scored(
 def test_a_document_given_twice_among_whole_documents_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names = [f"d{n}" for n in range(12)]
-    few = [{"doc_id": n, "text": "It is.\nSo it is.\nIs it?"} for n in names[:2]]
+    few = [{"doc_id": n, "text": "It is.\nSo it is.\nIs it?"} for n in ("d0", "d1")]
     ref = jsonl(tmp_path / "few", few)
     same = [{"doc_id": n, "text": "It is. So it is. Is it?"} for n in ("d0", "d1", "d1")]
     hyp = jsonl(tmp_path / "same", same)
     for option in ("--resegment", "--documents-only"):
         message = refusal(capsys, "--hyp", hyp, "--ref", ref, option)
         assert "has the same text of document 'd1' several times" in message
-    ref = jsonl(tmp_path / "ref", [{"doc_id": n, "text": "It is.\nSo it is."} for n in names])
-    twice = [{"doc_id": n, "text": "It is. So it is."} for n in [*names, names[-1]]]
-    message = refusal(capsys, "--hyp", jsonl(tmp_path / "h", twice), "--ref", ref, "--resegment")
-    assert "has document 'd11' 2 times" in message
 
 
 def test_text_may_begin_with_a_brace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""COMET, with and without reference, over sentences and over context, by a library like it."""
+"""COMET, with and without reference, by a library like it."""
 
 from __future__ import annotations
 
@@ -10,26 +10,9 @@ from typing import Any
 import pytest
 from support.score_tools import LINES, refusal, score, write_files
 
-KEYS = ("comet", "comet_qe", "doc_comet", "doc_comet_qe")
-
-
-class Tokenizer:
-    sep_token = "</s>"
-
-    def __call__(self, text: str) -> dict[str, list[str]]:
-        return {"input_ids": ["<s>", *text.split(), "</s>"]}
-
-
-class Encoder:
-    max_positions = 14
-    tokenizer = Tokenizer()
-
 
 class Model:
     """What the models of unbabel-comet 2.2 have; a score is the number of words divided by 10."""
-
-    encoder = Encoder()
-    use_context = False
 
     def __init__(self, name: str) -> None:
         if "none" in name:
@@ -38,9 +21,6 @@ class Model:
 
     def requires_references(self) -> bool:
         return "qe" not in self.name
-
-    def enable_context(self) -> None:
-        self.use_context = "kiwi" not in self.name
 
     def predict(self, samples: list[dict[str, str]], batch_size: int, gpus: int) -> Any:
         SEEN.append(samples)
@@ -63,30 +43,18 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("flag", "model", "key", "sample", "signature"),
+    ("model", "key", "sample", "signature"),
     [
-        ("--comet", "m", "comet", ("Four.", "vier", "Vier."), "model:m|"),
-        ("--comet", "qe", "comet_qe", ("Four.", "vier"), "model:qe|reference:none|"),
-        (
-            "--doc-comet", "m", "doc_comet",
-            ("Two. </s> Three. </s> Four.", "Zwei. </s> Drei. </s> vier",
-             "Zwei. </s> Drei. </s> Vier."),
-            "model:m|context:2,reference|",
-        ),
-        (
-            "--doc-comet", "qe", "doc_comet_qe",
-            ("Two. </s> Three. </s> Four.", "zwei </s>  </s> vier"),
-            "model:qe|reference:none|context:2,own|",
-        ),
+        ("m", "comet", ("Four.", "vier", "Vier."), "model:m|"),
+        ("qe", "comet_qe", ("Four.", "vier"), "model:qe|reference:none|"),
     ],
 )  # fmt: skip
 def test_what_a_model_reads_and_how_its_score_is_reported(
     files: list[str], capsys: pytest.CaptureFixture[str],
-    flag: str, model: str, key: str, sample: tuple[str, ...], signature: str,
+    model: str, key: str, sample: tuple[str, ...], signature: str,
 ) -> None:  # fmt: skip
-    report = score(capsys, *files, flag, model)["systems"]
+    report = score(capsys, *files, "--comet", model)["systems"]
     assert SEEN[0][3] == dict(zip(("src", "mt", "ref"), sample, strict=False))
-    assert SEEN[0][4]["src"] == "Five."  # the first sentence of a document has no context
     entry = report["a"][key]
     words = [len(sample["mt"].split()) for sample in SEEN[0]]
     assert entry["score"] == pytest.approx(sum(words) / len(LINES) / 10)
@@ -94,33 +62,10 @@ def test_what_a_model_reads_and_how_its_score_is_reported(
     assert entry["confidence"]["units"] == 2 and "comparison" in report["b"][key]
 
 
-def test_the_oldest_context_is_left_out_before_the_sentence_would_be_cut(
-    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The encoder of the model reads 12 tokens."""
-    source = (tmp_path / "src").read_text()
-    (tmp_path / "src").write_text(source.replace("Two.", "Two " * 9))
-    score(capsys, *files, "--doc-comet", "m")
-    assert [sample["src"].count("</s>") for sample in SEEN[0]] == [0, 0, 0, 1, 0, 1]
-    assert [sample["mt"].count("</s>") for sample in SEEN[0]] == [0, 0, 0, 1, 0, 1]
-
-
-def test_both_kinds_of_models_have_a_row(
-    files: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    report = score(capsys, *files, "--comet", "m", "qe", "--doc-comet", "m", "qe")["systems"]
-    assert [key for key in report["a"] if key in KEYS] == list(KEYS)
-    assert score(capsys, *files, "--comet")["systems"]["a"]["comet"]["signature"].startswith(
-        "model:Unbabel/wmt22-comet-da|"
-    )
-
-
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
         (("--comet", "none"), "it cannot be loaded ("),
-        (("--doc-comet", "kiwi"), "this model reads no context"),
-        (("--comet", "m", "n"), "one model with a reference and one without"),
         (("--comet", "--segment-scores", "comet=s"), "a score 'comet' of its own"),
     ],
 )

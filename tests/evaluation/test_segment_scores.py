@@ -74,7 +74,10 @@ def test_mistakes(tmp_path: Path, files: list[str], capsys: pytest.CaptureFixtur
     only_a = lines(tmp_path / "j", [json.dumps({"a": [1]})])
     for values, part in [
         ([f"m={good}"], "1 files for 2 systems"),
-        ([f"m={good}", f"m={short}"], "short has 5 scores, but there are 6 sentences in 2 docu"),
+        (
+            [f"m={good}", f"m={short}"],
+            "there are scores 6 of a, 5 of b, but 6 sentences in 2 documents",
+        ),
         ([f"m={good}", f"m={tmp_path / 'none'}"], "none: No such file"),
         ([good], "give NAME=FILE"),
         ([f"s_bleu={good}", f"s_bleu={good}"], "'s_bleu' is a metric of this command"),
