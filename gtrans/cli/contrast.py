@@ -31,7 +31,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gtrans.cli.shared.extras import add_lab_readers
 from gtrans.cli.shared.model_options import (
@@ -58,12 +57,7 @@ from gtrans.evaluation.contrastive.accuracy import (
     tabulate,
 )
 from gtrans.evaluation.contrastive.control import random_contexts
-from gtrans.evaluation.contrastive.generated import (
-    Outcome,
-    contradictions,
-    judged,
-    outcome_counts,
-)
+from gtrans.evaluation.contrastive.generated import Outcome, contradictions, judged, outcome_counts
 from gtrans.evaluation.contrastive.report import Result, lines_of, test_lines, to_json
 from gtrans.evaluation.contrastive.results_file import (
     LOWER,
@@ -75,9 +69,6 @@ from gtrans.evaluation.contrastive.results_file import (
 from gtrans.files import atomic_writer, check_output
 from gtrans.libraries import ENGINE, require
 from gtrans.messages import json_text, print_lines, say
-
-if TYPE_CHECKING:
-    pass
 
 EXAMPLE = (
     "gtrans contrast --path checkpoints/checkpoint_best.pt --data data-bin "
@@ -164,13 +155,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also score every item with the context of another item",
     )
-    control.add_argument(
-        "--seed",
-        type=int,
-        default=1,
-        metavar="N",
-        help="random seed for the choice of these contexts (default: %(default)s)",
-    )
     add_context(parser)
     add_scoring(parser)
     add_instances(parser.add_argument_group("instances"), "an item is read as a whole")
@@ -196,7 +180,7 @@ def run(args: argparse.Namespace) -> None:
         _check_answers(args.set, items)
     variants = [items]
     if args.random_context:
-        control, notes = random_contexts(items, args.seed)
+        control, notes = random_contexts(items)
         variants.append(control)
         for note in notes:
             say(note)
@@ -246,24 +230,20 @@ def _check_answers(paths: Sequence[str], items: Sequence[Item]) -> None:
 def _items_of(paths: Sequence[str], format: str, options: ReadOptions) -> list[Item]:
     """The items of all sets; raises GtransError if two sets share one, whatever its id."""
     items: list[Item] = []
-    origin: dict[tuple[object, ...], tuple[str, str]] = {}
+    origin: dict[tuple[object, ...], str] = {}
     for path in paths:
-        found = read_items(path, format, options)
-        for item in found:
-            if first := origin.get(_content(item)):
-                raise GtransError(
-                    f"`--set`: item '{item.id}' of {path} is also in {first[0]}, as '{first[1]}', "
-                    "and would count twice; give each item once."
-                )
+        of_path = read_items(path, format, options)
+        found = {(it.phenomenon, it.source, *it.candidates): it for it in of_path}
         # A set may repeat an item itself, as some are published.
-        origin.update((_content(item), (path, item.id)) for item in found)
-        items += found
+        if both := found.keys() & origin.keys():
+            one = next(iter(both))
+            raise GtransError(
+                f"`--set`: item '{found[one].id}' of {path} is also in {origin[one]} and would "
+                "count twice; give each item once."
+            )
+        origin.update(dict.fromkeys(found, path))
+        items += of_path
     return items
-
-
-def _content(item: Item) -> tuple[object, ...]:
-    """What two copies of an item have in common."""
-    return item.phenomenon, item.source, item.target, item.contrastive
 
 
 # --- the systems ----------------------------------------------------------------------------------

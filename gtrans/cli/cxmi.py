@@ -16,7 +16,7 @@ shows whether the true one helps more than any other would. See docs/context-use
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +49,8 @@ EXAMPLE = (
 )
 NEEDS = ENGINE
 SCHEMA = "gtrans.cxmi/1"
+COLUMNS = ("document", "sentence", "tokens", "with_context", "without_context", "cxmi")
+"""Of the file of sentences."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,13 +92,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also the value of a context that is not the sentence's own: documents as long, whose "
         "sentences are drawn from all of the text (always the same ones)",
     )
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=1,
-        metavar="N",
-        help="random seed of the bootstrap (default: %(default)s)",
-    )
     add_scoring(parser)
     add_instances(parser.add_argument_group("instances"), "as in training")
 
@@ -110,8 +105,6 @@ def run(args: argparse.Namespace) -> None:
     """
     check_scoring(args)
     check_instances(args)
-    if args.seed < 0:
-        raise GtransError(f"`--seed` must be at least 0, but is {args.seed}.")
     if args.context is not None and args.context < 1:
         raise GtransError(f"`--context` must be at least 1, but is {args.context}.")
     for flag in ("max_doc_tokens", "overlap"):
@@ -147,25 +140,35 @@ def run(args: argparse.Namespace) -> None:
     if args.without is not None:
         bare, bare_task, bare_text = loaded(args.without, args.without_data or args.data)
     without = alone(bare, bare_task, bare_text, args.max_tokens)
-    sentences = list(_sentences(scores, without))
-    result = corpus_cxmi(sentences, args.seed)
+    sentences = _sentences(scores, without)
+    result = corpus_cxmi(sentences)
     units = result.documents if result.documents > 1 else result.sentences
     for note in about_interval(units, result.resampled) if result.interval else ():
         say(note)
     report: dict[str, Any] = {"schema": SCHEMA, "version": __version__}
     report |= {**asdict(result), "unit": str(task.cfg.unit)}
-    lines = [_line(result)]
-    entries = _entries(sentences)
+    rows = [{name: getattr(it, name) for name in COLUMNS} for it in sentences]
+    interval = _interval(result, "95% interval ", f", {result.resampled} resampled")
+    lines = [
+        f"CXMI {result.value:.4f} nats per sentence{interval}, "
+        f"{result.per_token:.5f} per token; {result.sentences} sentences, {result.documents} "
+        "documents"
+    ]
     if args.random_context:
         found_random = in_random_context(models, task, text, args.max_tokens)
-        of_random = list(_sentences(found_random, without))
-        random = corpus_cxmi(of_random, args.seed)
-        true = corpus_cxmi(list(_sentences(scores, found_random)), args.seed)
+        of_random = _sentences(found_random, without)
+        random, true = corpus_cxmi(of_random), corpus_cxmi(_sentences(scores, found_random))
         report |= {"random_context": asdict(random), "above_random_context": asdict(true)}
-        lines.append(_random_line(random, true))
-        entries = _entries(sentences, of_random)
+        rows = [
+            row | {"random_context": it.with_context}
+            for row, it in zip(rows, of_random, strict=True)
+        ]
+        lines.append(
+            f"in a random context {random.value:.4f} nats per sentence{_interval(random)}; the "
+            f"true one has {true.value:.4f} more{_interval(true)}"
+        )
     if args.output:
-        write_rows(args.output, entries)
+        write_rows(args.output, rows)
     if args.json:
         print(json_text(report))
     else:
@@ -174,54 +177,20 @@ def run(args: argparse.Namespace) -> None:
 
 def _sentences(
     scores: Sequence[Sequence[Tensor]], without: Sequence[Sequence[Tensor]]
-) -> Iterator[Sentence]:
+) -> list[Sentence]:
     """The sentences of all documents, from the scores of their tokens in two readings."""
-    for document, both in enumerate(zip(scores, without, strict=True), start=1):
-        for place, (one, other) in enumerate(zip(*both, strict=True), start=1):
-            yield Sentence(
-                document, place, len(one), float(one[:, 0].sum()), float(other[:, 0].sum())
-            )
+    return [
+        Sentence(document, place, len(one), float(one[:, 0].sum()), float(other[:, 0].sum()))
+        for document, both in enumerate(zip(scores, without, strict=True), start=1)
+        for place, (one, other) in enumerate(zip(*both, strict=True), start=1)
+    ]
 
 
-def _entries(
-    sentences: Sequence[Sentence], in_random: Sequence[Sentence] = ()
-) -> Iterator[dict[str, Any]]:
-    """The values of every sentence by the name of their column.
-
-    ``in_random``: the same sentences in a random context.
-    """
-    columns = ("document", "sentence", "tokens", "with_context", "without_context", "cxmi")
-    for number, sentence in enumerate(sentences):
-        entry: dict[str, Any] = {column: getattr(sentence, column) for column in columns}
-        if in_random:
-            entry["random_context"] = in_random[number].with_context
-        yield entry
-
-
-def _line(result: Cxmi) -> str:
-    """The result as text."""
-    ends = _interval(result)
-    interval = f" (95% interval {ends}, {result.resampled} resampled)" if ends else ""
-    return (
-        f"CXMI {result.value:.4f} nats per sentence{interval}, {result.per_token:.5f} per token; "
-        f"{result.sentences} sentences, {result.documents} documents"
-    )
-
-
-def _interval(result: Cxmi) -> str:
+def _interval(result: Cxmi, before: str = "", behind: str = "") -> str:
     if result.interval is None:
         return ""
     low, high = result.interval
-    return f"{low:.4f} to {high:.4f}"
-
-
-def _random_line(random: Cxmi, true: Cxmi) -> str:
-    """What a context that is not the sentence's own brings, and the true one more than it."""
-    ends = [f" ({_interval(it)})" if it.interval else "" for it in (random, true)]
-    return (
-        f"in a random context {random.value:.4f} nats per sentence{ends[0]}; the true one has "
-        f"{true.value:.4f} more{ends[1]}"
-    )
+    return f" ({before}{low:.4f} to {high:.4f}{behind})"
 
 
 def _inputs(args: argparse.Namespace) -> list[str | Path]:

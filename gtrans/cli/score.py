@@ -31,7 +31,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from gtrans.cli.shared.extras import add_lab_columns
 from gtrans.cli.shared.reading import add_choice, choice_of
@@ -60,10 +59,7 @@ from gtrans.evaluation.other_scores import (
     value_of,
 )
 from gtrans.evaluation.resegment import SIGNATURE, write_documents
-from gtrans.evaluation.significance import (
-    resample,
-    seed,
-)
+from gtrans.evaluation.significance import resample, seed
 from gtrans.evaluation.table import (
     SENTENCE_LENGTHS,
     Report,
@@ -76,17 +72,8 @@ from gtrans.evaluation.table import (
     to_text,
     write_rows,
 )
-from gtrans.evaluation.texts import (
-    Alignment,
-    Texts,
-    free_translation,
-    read_texts,
-)
-from gtrans.files import (
-    atomic_writer,
-    check_output,
-    check_output_folder,
-)
+from gtrans.evaluation.texts import Alignment, Texts, free_translation, read_texts
+from gtrans.files import atomic_writer, check_output, check_output_folder
 from gtrans.languages import WITHOUT_SPACES, known_language, language_code
 from gtrans.messages import json_text, print_lines, say
 from gtrans.text.pipeline import not_plain
@@ -97,7 +84,6 @@ EXAMPLE = (
 )
 NEEDS = ()
 
-SLOW_FOR_TER = 10_000  # sentences of all systems; half a minute for free translations
 MIN_DOC_TOKENS = 8
 DEFAULT_MARGIN_METRIC = "chrf"
 _MARGIN = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -460,17 +446,14 @@ def report_of(args: argparse.Namespace) -> Report:
     for key in report.resegmented:
         metric = report.measurements[key]
         report.measurements[key] = replace(metric, signature=f"{metric.signature}|{SIGNATURE}")
-    margins, tests = _margins(args), _tests(args)
+    margins = _margins(args)
     if unknown := [key for key in margins if key not in report.measurements]:
         raise _no_such_score(unknown[0], list(report.measurements))
     for key, metric in report.measurements.items():
-        report.resampled[key] = tests(metric, margin=margins.get(key))
+        report.resampled[key] = resample(
+            metric, args.resample, margin=margins.get(key), all_tests=args.all_tests
+        )
     return report
-
-
-def _tests(args: argparse.Namespace) -> partial[Any]:
-    """Intervals and tests of a measurement, as the options want them."""
-    return partial(resample, unit=args.resample, all_tests=args.all_tests)
 
 
 def _measure(args: argparse.Namespace, report: Report, texts: Texts, options: Options) -> None:
@@ -482,15 +465,14 @@ def _measure(args: argparse.Namespace, report: Report, texts: Texts, options: Op
     else:
         corpus = replace(_instances(args, first, texts.sources), others=others)
         report.counts["instances"] = sum(map(len, corpus.instances))
-    if "ter" in keys and report.counts["sentences"] * len(texts.systems) >= SLOW_FOR_TER:
-        say("gtrans: TER takes some milliseconds per sentence; --metrics leaves it out")
     report.notes += _notes_on_text(texts.systems, keys, options)
     jobs = min(8, os.cpu_count() or 1)
     report.measurements = measure(corpus, texts.systems, keys, options, jobs)
     report.resegmented |= set(report.measurements) if args.resegment else set()
     s_bleu = report.measurements.get("s_bleu")
     if s_bleu is not None:
-        compare = _tests(args) if args.test_parts else None
+        tests = partial(resample, unit=args.resample, all_tests=args.all_tests)
+        compare = tests if args.test_parts else None
         lengths = token_counts(first, options)
         report.buckets["by_position"] = by_position(s_bleu, compare=compare)
         report.buckets["by_sentence_length"] = by_sentence_length(
@@ -561,10 +543,7 @@ def read_all(args: argparse.Namespace, files: Mapping[str, str]) -> Texts:
     texts = read_texts(args.ref, args.src, files, alignment, choice, always)
     if args.resegment_dir:
         numbers = ["", *map(str, range(2, len(texts.references) + 1))]
-        names = {name: name.replace("/", "_") for name in texts.systems}
-        if len({*names.values()}) < len(names):
-            raise GtransError("--resegment-dir: names of systems differ in '/' and '_' only")
-        written = {f"hyp.{names[name]}.txt": it for name, it in texts.systems.items()}
+        written = {f"hyp.{name}.txt": it for name, it in texts.systems.items()}
         written |= {f"ref{n}.txt": one for n, one in zip(numbers, texts.references, strict=True)}
         if texts.sources is not None:
             written["src.txt"] = texts.sources

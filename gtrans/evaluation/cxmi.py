@@ -64,7 +64,7 @@ class Cxmi:
     documents: int
 
 
-def corpus_cxmi(sentences: Sequence[Sentence], seed: int = 1) -> Cxmi:
+def corpus_cxmi(sentences: Sequence[Sentence]) -> Cxmi:
     """CXMI of at least one sentence, with a percentile bootstrap of :data:`TRIALS` trials."""
     documents = len({sentence.document for sentence in sentences})
     of_document: dict[int, list[float]] = {}
@@ -73,7 +73,7 @@ def corpus_cxmi(sentences: Sequence[Sentence], seed: int = 1) -> Cxmi:
         of_document.setdefault(unit, []).append(sentence.cxmi)
     sums = np.array([sum(values) for values in of_document.values()])
     counts = np.array([len(values) for values in of_document.values()])
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(1)
     drawn = generator.integers(len(sums), size=(TRIALS, len(sums)))
     values = sums[drawn].sum(1) / counts[drawn].sum(1)
     low, high = np.quantile(values, [0.025, 0.975])

@@ -435,7 +435,8 @@ def write_documents(folder: Path, texts: dict[str, Documents], inputs: Sequence[
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, documents in texts.items():
-            with atomic_writer(folder / name, inputs) as file:
+            path = folder / name.replace("/", "_")
+            with atomic_writer(path, inputs) as file:
                 file.write("\n\n".join("\n".join(document) for document in documents) + "\n")
     except OSError as error:
         raise unwritable(f"`--resegment-dir` '{folder}'", error) from None

@@ -379,8 +379,8 @@ def test_an_item_that_is_given_twice(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert main(["contrast", "--path", "no.pt", "--data", "no", *sets]) == 1
         error = capsys.readouterr().err
         assert error == (
-            f"gtrans: error: `--set`: item '{name}' of {again} is also in {first}, as '1', and "
-            "would count twice; give each item once.\n"
+            f"gtrans: error: `--set`: item '{name}' of {again} is also in {first} and would "
+            "count twice; give each item once.\n"
         )
 
 
