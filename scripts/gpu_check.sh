@@ -9,9 +9,7 @@
 #   --minutes N       for all steps together (default: 8)
 #
 # With --wheels, an environment OUT/venv is made: it sees what PYTHON has, and has the wheels besides.
-# OUT has, for every step, its log and a JSON file, and summary.md. A step that has passed is not run
-# again with the same command, device and commit; give another OUT for that. The status is 0 if every
-# step has passed.
+# OUT has the log of every step, outcomes.json and summary.md. The status is 0 if every step has passed.
 set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 WHEELS='' OUT='' PYTHON='' MINUTES=8 DEVICE=cuda

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -130,45 +131,6 @@ CONTEXT_ROWS = (
 )  # fmt: skip
 
 
-def context() -> Figure:
-    """Log-probability gained from the true and from a shuffled context."""
-    rows = read()
-    figure = Figure(figsize=(10, 4.8), layout="constrained")
-    axes = figure.subplots()
-    ending = "(nats per sentence)"
-    kinds = {
-        "shuffled context": (f"log-probability, shuffled above none {ending}", ORANGE),
-        "true context": (f"log-probability, true above no context {ending}", BLUE),
-    }
-    names = []
-    for place, (corpus, updates, system) in enumerate(CONTEXT_ROWS):
-        values = {}
-        for name, (metric, colour) in kinds.items():
-            row = _find(
-                rows, corpus=corpus, updates=updates, system=system, seed="1", metric=metric
-            )
-            assert row is not None and row.value is not None, (corpus, updates, system, metric)
-            assert row.low is not None and row.high is not None, row
-            values[name] = row.value
-            axes.plot([row.low, row.high], [-place, -place], color=colour, lw=1.2, alpha=0.6)
-            axes.plot(row.value, -place, "o", color=colour, ms=7, zorder=3)
-        axes.plot(list(values.values()), [-place, -place], color="#bbbbbb", lw=4, zorder=0)
-        first, further = updates.split("+")
-        names.append(f"{corpus}, {int(first):,} + {int(further):,}: {system}")
-    axes.set_yticks([-place for place in range(len(names))], names, fontsize=9)
-    axes.axvline(0, color="black", lw=0.8)
-    axes.grid(axis="x", alpha=0.3)
-    axes.set_xlabel(
-        "log-probability of the reference above that without context (nats per sentence)",
-        fontsize=10,
-    )
-    marks = [
-        Line2D([], [], color=c, marker="o", ls="", ms=7, label=n) for n, (_, c) in kinds.items()
-    ]
-    axes.legend(handles=marks, fontsize=10, loc="lower right")
-    return figure
-
-
 PRONOUN_ROWS = (
     ("chats+Bible", "1300+400", BIAS_3), ("chats+Bible", "1300+1200", BIAS_3),
     ("chats+Bible", "1300+400", "concatenation 2-to-2"),
@@ -179,31 +141,59 @@ PRONOUN_ROWS = (
 )  # fmt: skip
 
 
-def pronouns() -> Figure:
-    """Margin of the right pronoun by the place of its antecedent."""
+Places = Sequence[tuple[str, str, str]]
+
+
+def strip(places: Places, kinds: Sequence[tuple[str, str, str]], label: str) -> Figure:
+    """Values with intervals side by side: a line for each corpus, updates and system.
+
+    Args:
+        places: the lines.
+        kinds: name, metric and colour of each value.
+        label: of the axis.
+    """
     rows = read()
-    figure = Figure(figsize=(10, 3.9), layout="constrained")
+    figure = Figure(figsize=(10, 0.9 + 0.3 * len(places)), layout="constrained")
     axes = figure.subplots()
-    kinds = (("same sentence", GREY), ("place unknown", PINK), ("sentence before", BLUE))
     names = []
-    for place, (corpus, updates, system) in enumerate(PRONOUN_ROWS):
-        for shift, (kind, colour) in enumerate(kinds):
-            row = _find(rows, corpus=corpus, updates=updates, system=system, seed="1",
-                        metric=f"ContraPro margin, {kind} (nats)")  # fmt: skip
-            assert row is not None and row.value is not None, (corpus, updates, system, kind)
+    for number, (corpus, updates, system) in enumerate(places):
+        for kind, (_, metric, colour) in enumerate(kinds):
+            row = _find(
+                rows, corpus=corpus, updates=updates, system=system, seed="1", metric=metric
+            )
+            assert row is not None and row.value is not None, (corpus, updates, system, metric)
             assert row.low is not None and row.high is not None, row
-            height = -place - 0.22 * (shift - 1)
+            height = -number - 0.22 * (kind - (len(kinds) - 1) / 2)
             axes.plot([row.low, row.high], [height, height], color=colour, lw=1.6)
             axes.plot(row.value, height, "o", color=colour, ms=5)
         first, further = updates.split("+")
         names.append(f"{corpus}, {int(first):,} + {int(further):,}: {system}")
-    axes.set_yticks([-place for place in range(len(names))], names, fontsize=9)
+    axes.set_yticks([-number for number in range(len(names))], names, fontsize=9)
     axes.axvline(0, color="black", lw=0.8)
     axes.grid(axis="x", alpha=0.3)
-    axes.set_xlabel("margin of the right pronoun, true above shuffled context (nats)", fontsize=10)
-    marks = [Line2D([], [], color=c, marker="o", label=f"antecedent: {n}") for n, c in kinds]
+    axes.set_xlabel(label, fontsize=10)
+    marks = [Line2D([], [], color=c, marker="o", label=name) for name, _, c in kinds]
     axes.legend(handles=marks, fontsize=9, loc="lower right")
     return figure
+
+
+def context() -> Figure:
+    """Log-probability gained from the true and from a shuffled context."""
+    ending = "(nats per sentence)"
+    kinds = (
+        ("shuffled context", f"log-probability, shuffled above none {ending}", ORANGE),
+        ("true context", f"log-probability, true above no context {ending}", BLUE),
+    )
+    label = f"log-probability of the reference above that without context {ending}"
+    return strip(CONTEXT_ROWS, kinds, label)
+
+
+def pronouns() -> Figure:
+    """Margin of the right pronoun by the place of its antecedent."""
+    places = (("same sentence", GREY), ("place unknown", PINK), ("sentence before", BLUE))
+    kinds = [(f"antecedent: {it}", f"ContraPro margin, {it} (nats)", c) for it, c in places]
+    label = "margin of the right pronoun, true above shuffled context (nats)"
+    return strip(PRONOUN_ROWS, kinds, label)
 
 
 def distances() -> Figure:
@@ -219,12 +209,10 @@ def distances() -> Figure:
         "gtransformer": ("G-Transformer", BLUE, "^"),
     }
     for system, (name, colour, mark) in styles.items():
-        by_distance: dict[int, list[float]] = {}
+        by_distance: defaultdict[int, list[float]] = defaultdict(list)
         for line in lines:
             if line["system"] == system:
-                by_distance.setdefault(int(line["distance"]), []).append(
-                    100 * float(line["accuracy"])
-                )
+                by_distance[int(line["distance"])].append(100 * float(line["accuracy"]))
         if not by_distance:
             continue
         where = sorted(by_distance)

@@ -1,7 +1,7 @@
 """What a GPU does in a second: training and decoding of base size, next to stock fairseq.
 
-Cells come in the order of their value, so that a cut leaves a table. On the CPU (``--device cpu
---size toy``) the same cells run at small sizes, as a try.
+Cells come in the order of their value, so that a cut leaves a table. On the CPU (``--toy``) the
+same cells run at small sizes, as a try.
 """
 
 from __future__ import annotations
@@ -9,35 +9,45 @@ from __future__ import annotations
 import argparse
 import gzip
 import statistics
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import measuring
 import torch
-from documents import (
-    Batch,
-    Document,
-    dictionary_of,
-    document_batches,
-    documents_of,
-    sentence_batches,
-    words_of,
-)
+from fairseq import utils
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.data import Dictionary, data_utils
 from fairseq.optim.adam import FairseqAdamConfig
 from fairseq.optim.fp16_optimizer import FP16Optimizer
-from measuring import Device, Size
+from measuring import Benchmark, Row, Rows, table
+from models import (
+    BEAM,
+    SIZES,
+    Batch,
+    Endless,
+    dictionary_of,
+    document_batches,
+    documents_in,
+    documents_of,
+    marks_of,
+    model_of,
+    padded_sentences,
+    sentence_batches,
+    words_of,
+    write_documents,
+    write_sequences,
+)
 from omegaconf import OmegaConf
-from report import Benchmark, Row, Rows, table
-from systems import BEAM, gtransformer, stock, write_sequences
 from torch import Tensor, nn
-from whole_set import documents_in, write_documents
+from torch.profiler import ProfilerActivity, profile
 
 from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy
+from gtrans.decoding.document_search import DocumentSearch
+from gtrans.decoding.options import SearchOptions
 from gtrans.decoding.translator import make_batches
 from gtrans.optim.fused_adam import fuse
 
@@ -50,11 +60,51 @@ SYSTEMS: dict[str, dict[str, Any] | None] = {
     "G-Transformer, varlen": {"attention_backend": "auto"},
     "document Transformer": {"doc_mode": "full"},
 }
-# Words of a document and of a batch, the most telling first.
-CELLS = [(512, 16384), (2048, 16384), (512, 65536), (2048, 65536)]
-MORE_CELLS = [(8192, 16384), (8192, 65536), (1024, 16384), (1024, 65536)]
-TOY_CELLS = [(60, 120), (120, 240)]
+DOCUMENTS = (
+    "gpu: gzipped text whose sentence lengths are decoded, an empty line between documents "
+    "(default: made-up lengths)"
+)
 _UPDATES = 100_000
+# Calls of CUDA by which the host waits, and how many there may be.
+_WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
+_MOST_WAITS = {"forward and backward": 0, "a decoding step": 2}
+
+
+class Device:
+    """The GPU, or for a try the CPU."""
+
+    def __init__(self) -> None:
+        self.cuda = torch.cuda.is_available()
+
+    def model(self, model: nn.Module) -> nn.Module:
+        """The model on this device, in bf16."""
+        return model.to("cuda" if self.cuda else "cpu", torch.bfloat16)
+
+    def place(self, batch: Any) -> Any:
+        """A batch, or anything with tensors in it, on this device."""
+        return utils.move_to_cuda(batch) if self.cuda else batch
+
+    def seconds(self, work: Callable[[], object]) -> float:
+        """By the clock, until all kernels are done."""
+        begin = self._now()
+        work()
+        return self._now() - begin
+
+    def _now(self) -> float:
+        if self.cuda:
+            torch.cuda.synchronize()
+        return time.perf_counter()
+
+    def reset(self) -> None:
+        """Forget peaks, and memory that no tensor needs."""
+        if self.cuda:
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+
+    def allocated(self, most: bool = False) -> float:
+        """GiB of tensors; ``most``: since :meth:`reset`; 0 on the CPU."""
+        read = torch.cuda.max_memory_allocated if most else torch.cuda.memory_allocated
+        return read() / 2**30 if self.cuda else 0.0
 
 
 class Updates:
@@ -66,7 +116,7 @@ class Updates:
     """
 
     def __init__(self, model: Any, dictionary: Dictionary, device: Device, ours: bool) -> None:
-        before = torch.cuda.memory_allocated() if device.name == "cuda" else 0
+        before = device.allocated()
         self.model: Any = device.model(model).train()
         self.device, self.ours = device, ours
         task = SimpleNamespace(target_dictionary=dictionary)
@@ -87,11 +137,9 @@ class Updates:
         if ours:
             fuse(self.optimizer.fp32_optimizer)
 
-        self.gigabytes = 0.0  # of parameters and the state of Adam
-        if device.name == "cuda":
-            small = documents_of(32, 1, dictionary)
-            self.step(self.planned(document_batches(small, dictionary, 1)[0]))
-            self.gigabytes = (torch.cuda.memory_allocated() - before) / 2**30
+        small = documents_of(32, 1, dictionary)
+        self.step(self.planned(document_batches(small, dictionary, 1)[0]))
+        self.gigabytes = device.allocated() - before  # of parameters and the state of Adam
 
     def planned(self, batch: Batch) -> Batch:
         """The batch as a data worker gives it."""
@@ -131,18 +179,6 @@ def outcome(work: Callable[[], Row]) -> Row:
         return {"failed": f"{type(error).__name__}: {error}".partition("\n")[0][:200]}
 
 
-def reset(device: Device) -> None:
-    """Forget peaks, and memory that no tensor needs."""
-    if device.name == "cuda":
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
-
-
-def gigabytes(device: Device) -> float | None:
-    """The most that tensors needed since :func:`reset`; None on the CPU."""
-    return torch.cuda.max_memory_allocated() / 2**30 if device.name == "cuda" else None
-
-
 def texts(args: argparse.Namespace, dictionary: Dictionary, words: int, batch: int) -> Any:
     """Batches of a cell: of documents, of stock's sentences, of our sentences."""
     sample = max(args.words // batch, 2)
@@ -160,55 +196,43 @@ def _right_padded(batch: Batch, dictionary: Dictionary) -> Batch:
     return {**batch, "net_input": {**batch["net_input"], "src_tokens": source}}
 
 
-def training(
-    args: argparse.Namespace, device: Device, dictionary: Dictionary, more: bool = False
-) -> Iterator[Row]:
+def training(args: argparse.Namespace, device: Device, dictionary: Dictionary) -> Iterator[Row]:
     """Updates of all systems."""
+    size = SIZES[args.size]
     systems = {
-        name: Updates(_model(args.size, dictionary, options), dictionary, device, bool(options))
+        name: Updates(model_of(size, dictionary, options), dictionary, device, bool(options))
         for name, options in SYSTEMS.items()
-        if device.name == "cuda" or "varlen" not in name
+        if device.cuda or "varlen" not in name
     }
-    for words, batch in args.more_cells if more else args.cells:
+    for words, batch in args.cells:
         documents, theirs, ours = texts(args, dictionary, words, batch)
         made = {YARDSTICK: theirs, SENTENCES: ours}
-        cells = {
-            name: [updates.planned(one) for one in made.get(name, documents)]
-            for name, updates in systems.items()
-        }
-        for name, batches in cells.items():
-            reset(device)
-            of = device, dictionary, systems[name], batches, args.seconds
-            row = outcome(partial(_speed, *of))
+        for name, updates in systems.items():
+            batches = [updates.planned(one) for one in made.get(name, documents)]
+            device.reset()
+            row = outcome(partial(_speed, device, dictionary, updates, batches, args.seconds))
             yield {"part": "training", "system": name, "words": words, "batch": batch, **row}
-            systems[name].optimizer.zero_grad()
-
-
-def _model(size: Size, dictionary: Dictionary, options: Mapping[str, Any] | None) -> nn.Module:
-    if options is None:
-        return stock(size, dictionary)
-    model: nn.Module = gtransformer(size, dictionary, **options)
-    return model
+            updates.optimizer.zero_grad()
 
 
 def _speed(
     device: Device, dictionary: Dictionary, updates: Updates, batches: list[Batch], seconds: float
 ) -> Row:
-    before = torch.cuda.memory_allocated() / 2**30 if device.name == "cuda" else 0.0
+    before = device.allocated()
     words = words_of(batches, dictionary)
     first = device.seconds(partial(updates.steps, batches))  # shapes that no batch had before
     rounds: list[float] = []
     while len(rounds) < 2 or sum(rounds) < seconds:
         rounds.append(device.seconds(partial(updates.steps, batches)))
-    peak = gigabytes(device)
     return {
         "words_per_second": words / statistics.median(rounds),
         "least": words / max(rounds),
         "most": words / min(rounds),
+        "rounds": len(rounds),
         "updates": len(batches) * len(rounds),
         "first_words_per_second": words / first,
         # what only this system needs, of several that are there
-        "gigabytes": None if peak is None else peak - before + updates.gigabytes,
+        "gigabytes": device.allocated(most=True) - before + updates.gigabytes,
     }
 
 
@@ -217,7 +241,7 @@ def decoding(args: argparse.Namespace, device: Device, dictionary: Dictionary) -
     lines = real_lines(args.documents, dictionary, args.document_count)
     sentences = [line for line in lines if line is not None]
     theirs, ours, gtrans = (
-        device.model(_model(args.size, dictionary, options)).eval()
+        device.model(model_of(SIZES[args.size], dictionary, options)).eval()
         for options in list(SYSTEMS.values())[:3]
     )
     write: dict[str, tuple[list[Any], Callable[..., int]]] = {
@@ -226,12 +250,11 @@ def decoding(args: argparse.Namespace, device: Device, dictionary: Dictionary) -
         "G-Transformer": (documents_in(lines), partial(write_ours, gtrans)),
     }
     for rows, work in write.values():
-        few = partial(work, dictionary, device.place, rows[:4], 4000, 4)
-        outcome(partial(_written, device, few))
+        outcome(partial(_written, device, partial(work, dictionary, device, rows[:4], 4000, 4)))
     for tokens, most in args.decoding_batches:
         for name, (rows, work) in write.items():
-            reset(device)
-            all_rows = partial(work, dictionary, device.place, rows, tokens, most)
+            device.reset()
+            all_rows = partial(work, dictionary, device, rows, tokens, most)
             about = {"sentences": len(sentences), "rows": len(rows)}
             about |= {"batch": tokens, "most_rows": most}
             row = outcome(partial(_written, device, all_rows))
@@ -239,63 +262,62 @@ def decoding(args: argparse.Namespace, device: Device, dictionary: Dictionary) -
 
 
 def _written(device: Device, write: Callable[[], int]) -> Row:
-    begin = device.now()
-    written = write()
-    seconds = device.now() - begin
-    return {"tokens": written, "seconds": seconds, "tokens_per_second": written / seconds,
-            "gigabytes": gigabytes(device)}  # fmt: skip
+    written: list[int] = []
+    seconds = device.seconds(lambda: written.append(write()))
+    return {"tokens": written[0], "seconds": seconds, "tokens_per_second": written[0] / seconds,
+            "gigabytes": device.allocated(most=True)}  # fmt: skip
 
 
 def write_ours(
-    model: nn.Module, dictionary: Dictionary, place: Any, rows: list[list[Tensor]], tokens: int,
-    most: int,
+    model: nn.Module, dictionary: Dictionary, device: Device, rows: list[list[Tensor]],
+    tokens: int, most: int,
 ) -> int:  # fmt: skip
     """Translate as many rows at once as have ``tokens``, at most ``most``."""
-    return write_documents(model, dictionary, rows, tokens, place, most)
+    frame, written = marks_of(dictionary)[0], 0
+    sources = [frame.source(row) for row in rows]
+    for batch in make_batches([len(source) for source in sources], tokens, most):
+        source = device.place(frame.pad_rows([sources[number] for number in batch]))
+        words = [[len(sentence) - 1 for sentence in rows[number]] for number in batch]
+        written += write_documents(model, dictionary, source, words)
+    return written
 
 
 def write_stock(
-    model: nn.Module, dictionary: Dictionary, place: Any, sentences: list[Tensor], tokens: int,
-    most: int,
+    model: nn.Module, dictionary: Dictionary, device: Device, sentences: list[Tensor],
+    tokens: int, most: int,
 ) -> int:  # fmt: skip
     """Translate with fairseq's generator, every sentence as long as the longest of its batch."""
-    written = 0
-    for batch in make_batches([len(sentence) for sentence in sentences], tokens, most):
-        rows = [sentences[number] for number in batch]
-        source = place(data_utils.collate_tokens(rows, dictionary.pad(), left_pad=True))
-        written += write_sequences(model, dictionary, source, source.size(1) - 1, BEAM)
-    return written
+    sources = padded_sentences(sentences, dictionary, tokens, most)
+    write = partial(write_sequences, model, dictionary)
+    return sum(write(device.place(source), source.size(1) - 1) for source in sources)
 
 
 def real_lines(path: Path | None, dictionary: Dictionary, most: int) -> list[Tensor | None]:
     """Sentences with the lengths of those of a text, an empty line between documents; no marks."""
     if path is None:
-        text: list[Document] = documents_of(120, most, dictionary)
+        text = documents_of(120, most, dictionary)
         lengths = [[len(source) for source, _ in document] for document in text]
     else:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             blocks = file.read().strip("\n").split("\n\n")
         lengths = [[len(line.split()) for line in block.splitlines()] for block in blocks[:most]]
     draw = torch.Generator().manual_seed(1)
+    end = torch.tensor([dictionary.eos()])
     found: list[Tensor | None] = []
     for document in lengths:
         for length in document:
             ids = torch.randint(dictionary.nspecial, len(dictionary), (length,), generator=draw)
-            found.append(torch.cat([ids, torch.tensor([dictionary.eos()])]))
+            found.append(torch.cat([ids, end]))
         found.append(None)
     return found
 
 
-def long_document(
-    args: argparse.Namespace, device: Device, dictionary: Dictionary
-) -> Iterator[Row]:
+def long_document(args: argparse.Namespace, device: Device, dictionary: Dictionary) -> Any:
     """One update on one document of very many words."""
     for name in ("G-Transformer, regroup", "G-Transformer, varlen", "document Transformer"):
-        if device.name == "cpu" and "varlen" in name:
-            continue
-        for words in args.long:
-            reset(device)
-            model = _model(args.size, dictionary, SYSTEMS[name])
+        for words in args.long if device.cuda or "varlen" not in name else ():
+            device.reset()
+            model = model_of(SIZES[args.size], dictionary, SYSTEMS[name])
             updates = Updates(model, dictionary, device, ours=True)
             documents = documents_of(words, 1, dictionary)
             batch = updates.planned(document_batches(documents, dictionary, 1)[0])
@@ -306,32 +328,76 @@ def long_document(
 
 def _update(device: Device, updates: Updates, batch: Batch) -> Row:
     updates.step(batch)
-    reset(device)
+    device.reset()
     seconds = device.seconds(partial(updates.step, batch))
-    return {"seconds": seconds, "gigabytes": gigabytes(device)}
+    return {"seconds": seconds, "gigabytes": device.allocated(most=True)}
 
 
-PARTS: dict[str, Callable[..., Iterator[Row]]] = {
-    "training": training,
-    "decoding": decoding,
-    "long": long_document,
-    "more": partial(training, more=True),
-}
+def waits(args: argparse.Namespace, device: Device, dictionary: Dictionary) -> Iterator[Row]:
+    """How often the host waits for the GPU, in a training update and in a decoding step.
+
+    Without a GPU nothing is counted; tests/contract/test_host_waits.py pretends one.
+
+    Raises:
+        RuntimeError: there are more waits than there should be.
+    """
+    for name in ("G-Transformer, regroup", "G-Transformer, varlen") if device.cuda else ():
+        model: Any = model_of(SIZES[args.size], dictionary, SYSTEMS[name])
+        updates = Updates(model, dictionary, device, ours=True)
+        documents = documents_of(64, 1, dictionary)
+        batch = updates.planned(document_batches(documents, dictionary, 1)[0])
+        on_device, source = device.place(batch), batch["net_input"]["src_tokens"]
+
+        def passes(updates: Any = updates, batch: Any = on_device) -> None:
+            updates.criterion(updates.model, batch)[0].backward()
+
+        passes()
+        training = _waits(passes)
+        updates.model.eval()
+        few, many = (_of_search(updates.model, dictionary, device.place(source), n) for n in (3, 7))
+        # What the beginning and the end of a document cost is the same in both.
+        of_step = (many[0] - few[0]) / (many[1] - few[1])
+        found = {"forward and backward": training.total(), "a decoding step": of_step}
+        yield {"part": "waits", "system": name, **found}
+        for what, most in _MOST_WAITS.items():
+            if found[what] > most:
+                raise RuntimeError(f"{found[what]} waits of {what}, but at most {most}: {training}")
 
 
-def measure(args: argparse.Namespace, device: Device) -> Iterator[Row]:
+def _waits(work: Callable[[], object]) -> Counter[str]:
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as recorded:
+        work()
+    found = Counter(event.name for event in recorded.events() if event.name in _WAITS)
+    # The profiler waits once itself when it ends.
+    found["cudaDeviceSynchronize"] = max(found["cudaDeviceSynchronize"] - 1, 0)
+    return found
+
+
+def _of_search(model: Any, dictionary: Dictionary, source: Tensor, words: int) -> tuple[int, int]:
+    """Waits and steps of a search that writes ``words`` words in every sentence."""
+    count = int(source.eq(dictionary.eos()).sum())
+    options = SearchOptions(beam=BEAM, max_len_a=0, max_len_b=words)
+    search = DocumentSearch(marks_of(dictionary)[1], options)
+    written = Endless(model, dictionary)
+
+    def write() -> None:
+        search.search([written], {"src_tokens": source}, [[words] * count])
+
+    write()
+    written.steps = 0
+    return _waits(write).total(), written.steps
+
+
+def measure(args: argparse.Namespace) -> Iterator[Row]:
     """Words per second and memory of updates and of beam search, cell by cell."""
-    toy = args.size == measuring.SIZES[measuring.TOY]
-    args.cells, args.more_cells = (TOY_CELLS, TOY_CELLS[:1]) if toy else (CELLS, MORE_CELLS)
-    args.words = 480 if toy else 98_304
-    args.decoding_batches = [(300, 4)] if toy else [(256_000, 1024), (16_000, 234)]
-    args.long = [240] if toy else [65_536]
-    if device.name == "cuda":
+    device = Device()
+    if device.cuda:
         # cuDNN would prepare every new shape: a tenth of the speed until all have been seen.
         torch.backends.cuda.enable_cudnn_sdp(False)
-    dictionary = dictionary_of(args.size)
-    for part in args.parts:
-        yield from PARTS[part](args, device, dictionary)
+    dictionary = dictionary_of(SIZES[args.size])
+    for part in (training, decoding, long_document, waits):
+        yield from part(args, device, dictionary)
 
 
 def shown(rows: Rows) -> str:
@@ -370,45 +436,10 @@ def shown(rows: Rows) -> str:
 
 
 def _gib(row: Row) -> str:
-    return "–" if row["gigabytes"] is None else f"{row['gigabytes']:.1f}"
+    return f"{row['gigabytes']:.1f}" if row["gigabytes"] else "–"
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Options of this benchmark alone."""
-    add = parser.add_argument
-    add(
-        "--documents",
-        type=Path,
-        metavar="FILE",
-        help="gzipped text whose sentence lengths are decoded, an empty line between documents "
-        "(default: made-up lengths)",
-    )
-    add(
-        "--document-count",
-        type=int,
-        default=200,
-        metavar="N",
-        help="only the first N of them (default: %(default)s)",
-    )
-    add(
-        "--seconds",
-        type=float,
-        default=1.5,
-        metavar="N",
-        help="least time of a cell (default: %(default)s)",
-    )
-    add(
-        "--parts",
-        nargs="+",
-        choices=list(PARTS),
-        default=list(PARTS),
-        metavar="PART",
-        help=f"{', '.join(PARTS)} (default: all, in this order)",
-    )
-
-
-BENCHMARK = Benchmark(
-    name="gpu",
+GPU = Benchmark(
     title="On a GPU",
     text="Updates as `fairseq-train --bf16` makes them, alone on the GPU, the copy of each batch "
     "to it included; each cell at least {seconds} s after every batch has been seen once. Stock "
@@ -418,9 +449,12 @@ BENCHMARK = Benchmark(
     "untrained models write as many words as the source has (stock fairseq as many as the "
     "longest of the batch).",
     size="base",
-    devices=("cpu", "cuda-bf16"),
-    rounds=None,
+    settings={"documents": None, "document_count": 200, "seconds": 1.5, "words": 98_304,
+              "cells": [[512, 16384], [2048, 16384], [512, 65536], [2048, 65536]],
+              "decoding_batches": [[256_000, 1024], [16_000, 234]], "long": [65_536]},
+    toy={"document_count": 5, "seconds": 0.1, "words": 480, "cells": [[60, 120], [120, 240]],
+         "decoding_batches": [[300, 4]], "long": [240]},
     measure=measure,
     table=shown,
-    add_options=add_options,
-)
+    device="CUDA, bf16",
+)  # fmt: skip

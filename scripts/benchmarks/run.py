@@ -1,6 +1,7 @@
 """Measure how fast models train and translate, and how much memory they need.
 
-    python scripts/benchmarks/run.py NAME [--size ..] [--device ..] [--rounds ..] [--out ..]
+    python scripts/benchmarks/run.py NAME [--rounds N] [--out DIR]
+    python scripts/benchmarks/run.py report      # write the page anew
 
 The results of a run replace earlier ones of the same name in OUT/benchmarks.json. Then the page
 OUT/benchmarks.md is generated from all results.
@@ -9,125 +10,162 @@ OUT/benchmarks.md is generated from all results.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import decoding
+import cpu
 import gpu
-import measuring
-import memory
-import report
-import training
-import whole_set
+import torch
+from measuring import Benchmark
+from models import SIZES
+
+from gtrans.decoding.loading import import_plugin
+from gtrans.files import atomic_writer
+from gtrans.lab.provenance import provenance
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 # In the order of the page.
-BENCHMARKS = {
-    module.BENCHMARK.name: module.BENCHMARK
-    for module in (training, decoding, whole_set, memory, gpu)
+BENCHMARKS: dict[str, Benchmark] = {
+    "training": cpu.TRAINING,
+    "decoding": cpu.DECODING,
+    "test-set": cpu.WHOLE_SET,
+    "memory": cpu.MEMORY,
+    "gpu": gpu.GPU,
 }
-# Settings that do not say what was measured.
-_ELSEWHERE = ("name", "out", "device", "work")
+_INTRODUCTION = """# Benchmarks
+
+See what training and decoding cost beside stock fairseq, by the length of a document.
+
+**The numbers hold for these models, machines and versions alone; compare within a table.** They are
+in `{json}`; `python scripts/benchmarks/run.py NAME` measures again and writes this page.
+
+Unless a section says otherwise, models have one shared table of 8,000 embeddings, dropout 0.1 and
+attention dropout 0; G-Transformers have 2 global layers on top of the encoder, the decoder and
+cross-attention. Sentences have 25 words on average, between about 3 and 100. On the CPU one thread
+computes in fp32, and time is CPU time of the process. Systems take turns in one process; a ratio is
+the median of the ratios of the rounds.
+"""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line: a name, the options of all benchmarks, those of this one."""
-    whole = argparse.ArgumentParser(description=__doc__, formatter_class=_Raw)
-    names = whole.add_subparsers(dest="name", required=True, metavar="NAME")
-    for benchmark in BENCHMARKS.values():
-        doc = f"{benchmark.title}: {benchmark.measure.__doc__}"
-        one = names.add_parser(benchmark.name, help=benchmark.title, description=doc)
-        one.add_argument(
-            "--size", choices=measuring.SIZES, default=benchmark.size,
-            help=f"size of the models: {', '.join(measuring.SIZES)} (default: %(default)s); `toy` "
-            "is for trying out a benchmark",
-            metavar="NAME",
-        )  # fmt: skip
-        one.add_argument(
-            "--device", nargs="+", choices=benchmark.devices, metavar="NAME",
-            default=measuring.available(benchmark.devices),
-            help=f"devices: {', '.join(benchmark.devices)} (default: all that are available)",
-        )  # fmt: skip
-        if benchmark.rounds is not None:
-            one.add_argument(
-                "--rounds", type=int, default=benchmark.rounds, metavar="N",
-                help="how often each system is measured, in turn (default: %(default)s)",
-            )  # fmt: skip
-        benchmark.add_options(one)
-        _add_out(one)
-    _add_out(names.add_parser("report", help="write the page anew from the JSON file"))
-    return whole
-
-
-def _add_out(one: argparse.ArgumentParser) -> None:
-    one.add_argument(
+    """The command line."""
+    whole = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = whole.add_argument
+    names = {name: benchmark.title for name, benchmark in BENCHMARKS.items()}
+    add("name", choices=[*names, "report"], help=f"what is measured: {names}")
+    add("--rounds", type=int, metavar="N", help="how often each system is measured, in turn")
+    add("--data", type=Path, metavar="DIR", help="test-set: a folder made by `gtrans prepare`")
+    add(
+        "--checkpoints", type=Path, nargs=2, metavar=("DOCUMENT", "SENTENCE"),
+        help="test-set: models trained with --data, a G-Transformer and one of fairseq",
+    )  # fmt: skip
+    add("--documents", type=Path, metavar="FILE", help=gpu.DOCUMENTS)
+    add("--toy", action="store_true", help="try it with tiny models, on the CPU; needs --out")
+    add(
         "--out", type=Path, default=DOCS, metavar="DIR",
         help="folder of benchmarks.json and benchmarks.md (default: docs/)",
     )  # fmt: skip
+    return whole
 
 
-class _Raw(argparse.RawDescriptionHelpFormatter):
-    """Keeps the lines of the module's description."""
-
-
-def settings_of(args: argparse.Namespace) -> dict[str, Any]:
+def settings_of(args: argparse.Namespace, benchmark: Benchmark) -> dict[str, Any]:
     """What the page and a reader of the JSON file must know of a run."""
-    return {
-        key: _named(value)
-        for key, value in vars(args).items()
-        if key not in _ELSEWHERE and value is not None
-    }
+    found = {"size": "toy" if args.toy else benchmark.size, **benchmark.settings}
+    found |= benchmark.toy if args.toy else {}
+    given = {name: getattr(args, name) for name in ("rounds", "data", "checkpoints", "documents")}
+    return found | {name: value for name, value in given.items() if value is not None}
 
 
-def _named(value: Any) -> Any:
+def run(benchmark: Benchmark, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Measure; settings, versions and rows, again after every row."""
+    rows: list[dict[str, Any]] = []
+    for row in benchmark.measure(argparse.Namespace(**settings)):
+        rows.append({"device": benchmark.device, **row})
+        shown = ((k, round(v, 3) if isinstance(v, float) else v) for k, v in rows[-1].items())
+        print("  ".join(f"{key} {value}" for key, value in shown), flush=True)
+        public = {key: _public(it) for key, it in settings.items() if it is not None}
+        yield {"settings": public, "versions": versions(), "rows": rows}
+
+
+def _public(value: Any) -> Any:
     """A setting without the folders of this machine."""
     if isinstance(value, list):
-        return [_named(one) for one in value]
+        return [_public(one) for one in value]
     return value.name if isinstance(value, Path) else value
 
 
-def run(benchmark: report.Benchmark, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Measure on every device; settings, versions and rows, again after every row."""
-    settings = settings_of(args)
-    args.size = measuring.SIZES[args.size]
-    rows: report.Rows = []
-    for name in args.device:
-        device = measuring.DEVICES[name]
-        for row in benchmark.measure(args, device):
-            rows.append({"device": device.label, **row})
-            shown = ((k, round(v, 3) if isinstance(v, float) else v) for k, v in rows[-1].items())
-            print(
-                "  ".join(f"{key} {value}" for key, value in shown if not isinstance(value, dict)),
-                flush=True,
-            )
-            yield {"settings": settings, "versions": report.versions(), "rows": rows}
+def versions() -> dict[str, str]:
+    """What the numbers depend on besides the settings."""
+    found = provenance() | {"instructions": torch.backends.cpu.get_cpu_capability()}
+    if torch.cuda.is_available():
+        found |= {"GPU": torch.cuda.get_device_name(), "CUDA": str(torch.version.cuda)}
+    return found
+
+
+def page(results: Mapping[str, Any], json_name: str) -> str:
+    """The whole page: for each name of a benchmark its ``settings``, ``versions`` and ``rows``."""
+    parts = [_INTRODUCTION.format(json=json_name)]
+    for name, benchmark in BENCHMARKS.items():
+        if name in results:
+            parts += _section(benchmark, results[name])
+    return "\n".join(parts)
+
+
+def _section(benchmark: Benchmark, result: Mapping[str, Any]) -> Iterator[str]:
+    settings = result["settings"]
+    shown = {key: f"{v:,}" if isinstance(v, int) else v for key, v in settings.items()}
+    text = benchmark.text.format(**shown)
+    yield f"## {benchmark.title}\n\n{text} Models: {SIZES[settings['size']]}.\n"
+    if settings["size"] == "toy":
+        yield "**A try with a tiny model: these numbers say nothing.**\n"
+    yield f"### {benchmark.device}\n\n{benchmark.table(result['rows'])}"
+    known = [f"{it} instructions" if name == "instructions" else f"{name} {it}"
+             for name, it in result["versions"].items()]  # fmt: skip
+    rounds = settings.get("rounds")
+    known += [f"{rounds} round{'s' if rounds > 1 else ''}"] if rounds else []
+    yield f"Measured with {', '.join(known)}.\n"
+
+
+def write(folder: Path, results: Mapping[str, Any]) -> None:
+    """Write the JSON file and the page."""
+    folder.mkdir(parents=True, exist_ok=True)
+    data = folder / "benchmarks.json"
+    texts = {data: json.dumps(results, indent=1) + "\n",
+             folder / "benchmarks.md": page(results, data.name)}  # fmt: skip
+    for path, text in texts.items():
+        with atomic_writer(path) as file:
+            file.write(text)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one benchmark and write the page."""
     whole = parser()
     args = whole.parse_args(argv)
-    benchmark = BENCHMARKS.get(args.name)
-    if benchmark is not None:
-        if args.size != benchmark.size and args.out.resolve() == DOCS:
-            whole.error(
-                f"`--size {args.size}` needs `--out DIR`: docs/ has the results of "
-                f"`--size {benchmark.size}`."
-            )
-        missing = set(args.device) - set(measuring.available(args.device))
-        if missing:
-            whole.error(f"`--device {min(missing)}`: this machine has no CUDA device.")
-        if getattr(args, "rounds", 1) < 1:
-            whole.error(f"`--rounds` must be at least 1, but is {args.rounds}.")
-    out, results = args.out, report.read(args.out)
-    if benchmark is not None:
-        measuring.prepare_process()
-        for found in run(benchmark, args):
-            results[args.name] = found
-            report.write(out, results, list(BENCHMARKS.values()))
-    else:
-        report.write(out, results, list(BENCHMARKS.values()))
+    if args.toy and args.out.resolve() == DOCS:
+        whole.error("`--toy` needs `--out DIR`: docs/ has real results.")
+    if args.rounds is not None and args.rounds < 1:
+        whole.error(f"`--rounds` must be at least 1, but is {args.rounds}.")
+    if args.name == "test-set" and not (args.data and args.checkpoints):
+        whole.error("test-set needs `--data` and `--checkpoints`.")
+    if args.name == "gpu" and not args.toy and not torch.cuda.is_available():
+        whole.error("this machine has no CUDA device; `--toy` tries it on the CPU.")
+    logging.disable(logging.INFO)  # fairseq's messages
+    path = args.out / "benchmarks.json"
+    results = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    if args.name == "report":
+        write(args.out, results)
+        return
+    torch.set_num_threads(1)
+    import_plugin()
+    benchmark = BENCHMARKS[args.name]
+    for found in run(benchmark, settings_of(args, benchmark)):
+        results[args.name] = found
+        write(args.out, results)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,342 @@
+"""The benchmarks that run on a CPU: training, decoding, a whole test set, memory."""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import statistics
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import measuring
+import torch
+from fairseq import checkpoint_utils
+from fairseq.data import Dictionary, data_utils
+from fairseq.sequence_generator import SequenceGenerator
+from measuring import Benchmark, Row, Rows, grid, ratio, take_turns
+from models import (
+    BEAM,
+    GROUP_ONLY,
+    SIZES,
+    Size,
+    Trainer,
+    dictionary_of,
+    document_batches,
+    documents_in,
+    documents_of,
+    generated,
+    model_of,
+    padded_sentences,
+    sentence_batches,
+    words_of,
+    write_documents,
+    write_sequences,
+)
+from torch import Tensor
+
+from gtrans.decoding.loading import import_plugin, load_models
+from gtrans.decoding.options import MAX_TOKENS, DecodingOptions
+from gtrans.decoding.translator import make_batches
+from gtrans.lab.analyses.cost import peak
+from gtrans.text.prepared_folder import read_state
+
+# ---- training ------------------------------------------------------------------------------------
+
+# Name in the tables -> options of our model; None is stock fairseq.
+TRAINED: dict[str, dict[str, Any] | None] = {
+    "stock sentence Transformer": None,
+    "gtrans regroup": {"attention_backend": "regroup"},
+    "gtrans dense": {"attention_backend": "dense"},
+    "gtrans document Transformer": {"doc_mode": "full"},
+}
+
+
+def training(args: argparse.Namespace) -> Iterator[Row]:
+    """Words per second of updates, for every length of documents and every system."""
+    size = SIZES[args.size]
+    dictionary = dictionary_of(size)
+    trainers = {
+        name: Trainer(model_of(size, dictionary, options), dictionary)
+        for name, options in TRAINED.items()
+    }
+    for words in args.lengths:
+        text = documents_of(words, max(args.corpus_words // words, 1), dictionary)
+        # The yardstick's batches come from the whole text, as a corpus has them: sorted
+        # by length and hardly padded. As many as hold the words of the documents.
+        sample = max(round(args.words / args.batch_words), 1)
+        chosen = text[: max(args.words // words, 1)]
+        documents = document_batches(chosen, dictionary, args.batch_words)
+        batches = dict.fromkeys(TRAINED, documents)
+        sentences = sentence_batches(text, dictionary, args.batch_words, sample)
+        batches["stock sentence Transformer"] = sentences
+        # Its matrices are of a whole batch; one tells what a slow system costs.
+        batches["gtrans dense"] = documents[:1]
+        if words > args.quadratic_limit:
+            del batches["gtrans dense"]  # tens of gigabytes
+        for name, made in batches.items():
+            trainers[name].steps(made[:1])  # position tables, buffers, caches
+        works = {name: partial(trainers[name].steps, made) for name, made in batches.items()}
+        spent = take_turns(
+            {name: partial(measuring.seconds, work) for name, work in works.items()}, args.rounds
+        )
+        cost = {
+            name: [taken / words_of(batches[name], dictionary) for taken in of]
+            for name, of in spent.items()
+        }
+        for name, per_word in cost.items():
+            yield {
+                "words": words,
+                "system": name,
+                "words_per_second": 1 / statistics.median(per_word),
+                "of_stock": ratio(cost["stock sentence Transformer"], per_word),
+            }
+
+
+TRAINING = Benchmark(
+    title="Training",
+    text="Throughput of whole updates (forward, label-smoothed loss, backward, clipping, Adam) in "
+    "target words per second; padding and special tokens do not count. The yardstick is stock "
+    "fairseq's sentence Transformer on the same text of {corpus_words} words, in batches "
+    "sorted by length and filled up to {batch_words} words and padding, of which evenly "
+    "spaced ones are measured. A batch of documents holds {batch_words} words, or one longer "
+    "document. A round takes about {words} words of each system. `regroup` and `dense` are the "
+    "backends of group attention in G-Transformer; the document Transformer is "
+    "`--doc-mode full`. A cell is words per second, and in brackets the fraction of the "
+    "yardstick's.",
+    size="narrow",
+    settings={"lengths": [512, 1024, 2048, 4096], "rounds": 3, "words": 16384,
+              "corpus_words": 1 << 19, "batch_words": 2048, "quadratic_limit": 2048},
+    toy={"lengths": [30, 60], "words": 60, "corpus_words": 600, "batch_words": 60, "rounds": 2},
+    measure=training,
+    table=partial(grid, cell=lambda r: f"{r['words_per_second']:,.0f} ({r['of_stock']:.2f})"),
+)  # fmt: skip
+
+# ---- decoding ------------------------------------------------------------------------------------
+
+DECODED: dict[str, dict[str, Any] | None] = {
+    "stock document Transformer": None,
+    "gtrans": {},
+    "gtrans document Transformer": {"doc_mode": "full"},
+    "gtrans, group attention only": dict(GROUP_ONLY),
+}
+
+
+def decoding(args: argparse.Namespace) -> Iterator[Row]:
+    """Milliseconds per token of beam search over documents, one document at a time."""
+    size = SIZES[args.size]
+    dictionary = dictionary_of(size)
+    write: dict[str, Callable[[Tensor], int]] = {}
+    for name, options in DECODED.items():
+        model = model_of(size, dictionary, options).eval()
+        way = _as_one_sequence if options is None else _as_document
+        write[name] = partial(way, model, dictionary)
+    tasks = {}
+    for words in args.lengths:
+        # A few short documents, so that a round lasts long enough to be measured.
+        text = documents_of(words, max(args.words // words, 1), dictionary)
+        batches = document_batches(text, dictionary, 1)
+        sources = [batch["net_input"]["src_tokens"] for batch in batches]
+        for name in DECODED:
+            if DECODED[name] is not None or words <= args.stock_limit:
+                tasks[name, words] = partial(_per_token, write[name], sources)
+    shortest = {name: min(w for n, w in tasks if n == name) for name, _ in tasks}
+    for key in shortest.items():
+        tasks[key]()
+    cost = take_turns(tasks, args.rounds)
+    for (name, words), times in cost.items():
+        row: Row = {
+            "words": words,
+            "system": name,
+            "ms_per_token": statistics.median(times),
+            "of_shortest": ratio(times, cost[name, shortest[name]]),
+        }
+        if ("stock document Transformer", words) in cost:
+            row["times_stock"] = ratio(cost["stock document Transformer", words], times)
+        yield row
+
+
+def _as_one_sequence(model: Any, dictionary: Dictionary, source: Tensor) -> int:
+    """As long as the translations of our own search, marks included."""
+    return write_sequences(model, dictionary, source, source.size(1) - 1)
+
+
+def _as_document(model: Any, dictionary: Dictionary, source: Tensor) -> int:
+    ends = source[0].eq(dictionary.eos()).nonzero().flatten()
+    words = ends.diff(prepend=ends.new_tensor([-1])) - 2  # ``<s>`` and ``</s>`` are no words
+    return write_documents(model, dictionary, source, [words.tolist()])
+
+
+def _per_token(write: Callable[[Tensor], int], sources: list[Tensor]) -> float:
+    """Milliseconds per token of writing the translations of ``sources``, one after the other."""
+    written: list[int] = []
+    taken: float = measuring.seconds(lambda: written.extend(map(write, sources)))
+    return taken * 1000 / sum(written)
+
+
+def _cell(row: Row) -> str:
+    found = f" ({row['times_stock']:.2f})" if "times_stock" in row else ""
+    return f"{row['ms_per_token']:.2f}{found}"
+
+
+DECODING = Benchmark(
+    title="Decoding",
+    text="Beam search, beam 5, one document at a time, encoding included. The yardstick is stock "
+    "fairseq's generator with a sentence Transformer's architecture on the whole document as "
+    "one sequence. Untrained models never end, so all are made to write equally much: as "
+    "many words in every sentence as its source has, marks on top. A cell is milliseconds "
+    "per token, and in brackets how many times as fast as the yardstick that is.",
+    size="narrow",
+    settings={"lengths": [256, 512, 1024, 2048], "rounds": 3, "words": 512, "stock_limit": 1024},
+    toy={"lengths": [30, 60], "words": 30, "rounds": 1, "stock_limit": 30},
+    measure=decoding,
+    table=partial(grid, cell=_cell),
+)
+
+# ---- a whole test set ----------------------------------------------------------------------------
+
+
+def whole_set(args: argparse.Namespace) -> Iterator[Row]:
+    """CPU seconds of a test set, and the time per token, next to stock fairseq's."""
+    document, sentence, data = (str(path) for path in (*args.checkpoints, args.data))
+    stocks, _, task = checkpoint_utils.load_model_ensemble_and_task([sentence], {"data": data})
+    lines = _sentences_of(args.data, task.source_dictionary, args.sentences)
+    sentences = [line for line in lines if line is not None]
+    documents = documents_in(lines)
+    options = DecodingOptions(paths=(document,)).search
+
+    def by_sentences() -> int:
+        generator = SequenceGenerator(
+            stocks, task.target_dictionary, beam_size=BEAM, max_len_a=options.max_len_a,
+            max_len_b=int(options.max_len_b), min_len=options.min_len,
+        ).eval()  # fmt: skip
+        sources = padded_sentences(sentences, task.source_dictionary, 4000)
+        return sum(generated(generator, stocks, it, task.source_dictionary) for it in sources)
+
+    def by_documents(loaded: Any) -> int:
+        """As ``gtrans translate`` does."""
+        models, task = loaded
+        generator = task.generator_of(models, options, 1)
+        builder = generator.examples
+        examples = [
+            builder.example(span, [of[number] for number in span.source])
+            for of in documents
+            for span in builder.unit.cut_to_translate([len(line) - 1 for line in of])
+        ]
+        lengths, written = [example["source"].numel() for example in examples], 0
+        for batch in make_batches(lengths, args.max_tokens, generator.rows_at_once):
+            net_input = builder.collate([examples[number] for number in batch])["net_input"]
+            for found in generator.documents(net_input):
+                written += sum(len(sentence.tokens) for sentence in found[0].sentences)
+        return written
+
+    write: dict[str, Callable[[], int]] = {
+        "stock fairseq, sentences": by_sentences,
+        "gtrans, documents": partial(by_documents, load_models([document], data, cpu=True)),
+        "gtrans, documents, bf16": partial(
+            by_documents, load_models([document], data, cpu=True, bf16=True)
+        ),
+    }
+    tokens: dict[str, int] = {}
+
+    def timed(name: str) -> float:
+        return measuring.seconds(lambda: tokens.update({name: write[name]()}))
+
+    spent = take_turns({name: partial(timed, name) for name in write}, args.rounds)
+    stock = "stock fairseq, sentences"
+    for name, of in spent.items():
+        times = ratio(of, spent[stock])
+        yield {
+            "system": name,
+            "models": "trained",
+            "sentences": len(sentences),
+            "rows": len(sentences) if name == stock else len(documents),
+            "tokens": tokens[name],
+            "seconds": statistics.median(of),
+            "times_stock": times,
+            "times_per_token": times * tokens[stock] / tokens[name],
+        }
+
+
+def _sentences_of(data: Path, dictionary: Dictionary, most: int | None) -> list[Tensor | None]:
+    """The source sentences of the test set with their end symbol; None between documents."""
+    state = read_state(data)
+    prefix = f"test.{state['source_lang']}-{state['target_lang']}.{state['source_lang']}"
+    lines = data_utils.load_indexed_dataset(str(data / prefix), dictionary)
+    found: list[Tensor | None] = []
+    for number in range(len(lines)):
+        if most is not None and sum(line is not None for line in found) == most:
+            break
+        found.append(lines[number].long() if len(lines[number]) > 1 else None)
+    return found
+
+
+def _shown(rows: Rows) -> str:
+    heads = ["system", "models", "sentences", "rows", "tokens written", "seconds",
+             "seconds / stock's", "time per token / stock's"]  # fmt: skip
+    lines = [
+        [
+            row["system"], row["models"], f"{row['sentences']:,}", f"{row['rows']:,}",
+            f"{row['tokens']:,}", f"{row['seconds']:.1f}", f"{row['times_stock']:.2f}",
+            f"{row['times_per_token']:.2f}",
+        ]
+        for row in rows
+    ]  # fmt: skip
+    return measuring.table(heads, lines, texts=2)
+
+
+WHOLE_SET = Benchmark(
+    title="A whole test set",
+    text="The test set of {data} translated with beam 5 by trained models, a G-Transformer and a "
+    "sentence Transformer of fairseq: documents of 512 tokens in batches of {max_tokens} tokens, "
+    "and for comparison the same sentences by stock fairseq's generator in batches of 4,000 "
+    "tokens. Seconds are CPU seconds of the process for all sentences, encoding included, loading "
+    "not; *seconds / stock's* compares them, *time per token / stock's* divides them by the tokens "
+    "written first. The sizes of the models are their own.",
+    size="web",
+    settings={"rounds": 1, "max_tokens": MAX_TOKENS, "sentences": None},
+    toy={"sentences": 3},
+    measure=whole_set,
+    table=_shown,
+)
+
+# ---- memory --------------------------------------------------------------------------------------
+
+
+def memory(args: argparse.Namespace) -> Iterator[Row]:
+    """What an update on one document needs, each in a process whose memory has held nothing."""
+    spawn = multiprocessing.get_context("spawn")
+    for name, options in {"gtrans": {}, "gtrans, group attention only": GROUP_ONLY}.items():
+        for words in args.lengths:
+            with ProcessPoolExecutor(1, spawn, initializer=import_plugin) as pool:
+                step, process = pool.submit(_update, SIZES[args.size], options, words).result()
+            yield {"words": words, "system": name, "step_mb": step, "process_mb": process}
+
+
+def _update(size: Size, options: dict[str, Any], words: int) -> tuple[float, float]:
+    """Megabytes that an update on ``words`` words adds to this process, and all it needs."""
+    torch.set_num_threads(1)
+    dictionary = dictionary_of(size)
+    trainer = Trainer(model_of(size, dictionary, options), dictionary)
+    # The optimizer has its state, and libraries their buffers, after a first update.
+    trainer.steps(document_batches(documents_of(32, 1, dictionary), dictionary, 1))
+    batches = document_batches(documents_of(words, 1, dictionary), dictionary, 1)
+    before = peak()
+    trainer.steps(batches)
+    return (peak() - before) / 2**20, peak() / 2**20
+
+
+MEMORY = Benchmark(
+    title="Memory of training",
+    text="What one update on one document adds to the peak memory of a process that has made an "
+    "update before, so that parameters, gradients and Adam's state are not in it; in "
+    "brackets the peak of the whole process. Every cell is a process of its own. "
+    "A cell is in megabytes.",
+    size="narrow",
+    settings={"lengths": [1024, 4096, 16384]},
+    toy={"lengths": [60]},
+    measure=memory,
+    table=partial(grid, cell=lambda row: f"{row['step_mb']:,.0f} ({row['process_mb']:,.0f})"),
+)

@@ -1,0 +1,320 @@
+"""What is measured: a seeded text, its batches, untrained models, their updates and searches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from fairseq import models, utils
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.data import Dictionary, LanguagePairDataset, data_utils
+from fairseq.models.transformer import TransformerConfig, TransformerModelBase
+from fairseq.optim.adam import Adam
+from fairseq.sequence_generator import SequenceGenerator
+from omegaconf import OmegaConf
+from torch import Tensor, nn
+
+from gtrans.data.frame import Frame
+from gtrans.decoding.document_search import DocumentSearch, SearchVocabulary
+from gtrans.decoding.options import SearchOptions
+from gtrans.decoding.translator import make_batches
+
+Batch = dict[str, Any]
+# A document: its sentences on both sides, ids without marks.
+Document = list[tuple[Tensor, Tensor]]
+BEAM = 5
+LONGEST = 1 << 15
+GLOBAL_LAYERS = {f"{part}_global_layers": 2 for part in ("encoder", "decoder", "cross")}
+# Options of a G-Transformer without global attention.
+GROUP_ONLY = {f"{part}_top_attention": "group" for part in ("encoder", "decoder", "cross")}
+
+
+@dataclass(frozen=True)
+class Size:
+    """Sizes of a model; encoder and decoder are equal."""
+
+    layers: int
+    dim: int
+    ffn: int
+    heads: int
+    vocabulary: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.layers} + {self.layers} layers of width {self.dim:,} "
+            f"({self.heads} heads, feed-forward {self.ffn:,})"
+        )
+
+
+SIZES = {
+    "toy": Size(6, 16, 32, 2, 50),  # to try a benchmark
+    "narrow": Size(6, 256, 1024, 8, 8000),
+    "base": Size(6, 512, 2048, 8, 32_000),  # gtransformer_base
+    "web": Size(3, 256, 1024, 4, 8000),
+}
+
+
+# ---- text and batches ----------------------------------------------------------------------------
+
+
+def dictionary_of(size: Size) -> Dictionary:
+    """A dictionary of ``size.vocabulary`` symbols, marks included."""
+    symbols = Dictionary()
+    for word in range(size.vocabulary - len(symbols)):
+        symbols.add_symbol(f"w{word}")
+    return symbols
+
+
+def documents_of(words: int, count: int, dictionary: Dictionary) -> list[Document]:
+    """``count`` documents of exactly ``words`` source words in sentences of about 25.
+
+    Sentence lengths follow a gamma distribution of shape 3 between about 3 and 100, as
+    those of news and speeches do; a target sentence has the length of its source times
+    a factor around 1.
+    """
+    draw = np.random.default_rng(1)
+
+    def sentence(length: int) -> Tensor:
+        return torch.from_numpy(draw.integers(dictionary.nspecial, len(dictionary), length))
+
+    documents = []
+    for _ in range(count):
+        drawn = np.clip(draw.gamma(3.0, 1.0, max(round(words / 25), 1)), 0.36, 12.0)
+        lengths = (drawn * words / drawn.sum()).astype(int)
+        lengths[: words - lengths.sum()] += 1  # what rounding left out
+        factors = draw.lognormal(0.0, 0.15, len(lengths))
+        documents.append(
+            [
+                (sentence(length), sentence(max(round(length * factor), 1)))
+                for length, factor in zip(lengths, factors, strict=True)
+            ]
+        )
+    return documents
+
+
+def source_words(documents: list[Document]) -> int:
+    """Words on the source side, marks not counted."""
+    return sum(len(source) for document in documents for source, _ in document)
+
+
+def document_batches(documents: list[Document], dictionary: Dictionary, words: int) -> list[Batch]:
+    """Batches of documents ``<s> .. </s> <s> .. </s>`` of ``words`` words, at least one each."""
+    frame, _ = marks_of(dictionary)
+    end = torch.tensor([dictionary.eos()])
+    batches: list[Batch] = []
+    begin = 0
+    while begin < len(documents):
+        last, filled = begin + 1, source_words(documents[begin : begin + 1])
+        while last < len(documents) and filled < words:
+            filled += source_words(documents[last : last + 1])
+            last += filled <= words
+        sources, inputs, targets = [], [], []
+        for document in documents[begin:last]:
+            sources.append(frame.source([torch.cat([source, end]) for source, _ in document]))
+            given, wanted = frame.target([torch.cat([target, end]) for _, target in document])
+            inputs.append(given)
+            targets.append(wanted)
+        source, given, target = (frame.pad_rows(rows) for rows in (sources, inputs, targets))
+        lengths = torch.full((len(source),), source.size(1))
+        net_input = {"src_tokens": source, "src_lengths": lengths, "prev_output_tokens": given}
+        batches.append({"net_input": net_input, "target": target, "ntokens": target.numel()})
+        begin = last
+    return batches
+
+
+def sentence_batches(
+    documents: list[Document], dictionary: Dictionary, words: int, sample: int | None = None
+) -> list[Batch]:
+    """The same sentences as stock fairseq batches them: sorted by length, its own frame.
+
+    Args:
+        documents: a text; the larger it is, the less padding is in its batches.
+        dictionary: of both sides.
+        words: words and padding of a batch.
+        sample: so many batches, evenly spaced from the shortest sentences to the
+            longest (None: all).
+    """
+    end = torch.tensor([dictionary.eos()])
+    pairs = [pair for document in documents for pair in document]
+    sides = [[torch.cat([pair[i], end]) for pair in pairs] for i in (0, 1)]
+    sizes = [np.array([len(line) for line in side]) for side in sides]
+    dataset = LanguagePairDataset(
+        sides[0], sizes[0], dictionary, sides[1], sizes[1], dictionary, shuffle=False
+    )
+    lengths = np.maximum(*sizes) - 1  # words, as in batches of documents
+    order = dataset.ordered_indices()
+    batches = data_utils.batch_by_size(
+        order,
+        num_tokens_fn=lambda index: int(lengths[index]),
+        num_tokens_vec=lengths[order],
+        max_tokens=words,
+    )
+    if sample is not None and sample < len(batches):
+        middles = (np.arange(sample) + 0.5) * len(batches) / sample
+        batches = [batches[int(middle)] for middle in middles]
+    return [dataset.collater([dataset[index] for index in batch]) for batch in batches]
+
+
+def words_of(batches: list[Batch], dictionary: Dictionary) -> int:
+    """Target words of batches: neither padding nor marks."""
+    return sum(int(batch["target"].ge(dictionary.nspecial).sum()) for batch in batches)
+
+
+# ---- models --------------------------------------------------------------------------------------
+
+
+def model_of(size: Size, dictionary: Dictionary, options: dict[str, Any] | None) -> Any:
+    """An untrained G-Transformer with 2 global layers everywhere; None: fairseq's Transformer."""
+    torch.manual_seed(1)
+    task: Any = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    if options is None:
+        return _stock(size, task)
+    name = "gtransformer_tiny"
+    cfg = OmegaConf.structured(
+        models.MODEL_DATACLASS_REGISTRY[models.ARCH_MODEL_NAME_REGISTRY[name]]
+    )
+    cfg.encoder_embed_dim, cfg.share_all_embeddings = size.dim, True
+    cfg.dropout, cfg.attention_dropout, cfg._name = 0.1, 0.0, name
+    for side in ("encoder", "decoder"):
+        cfg[f"{side}_layers"], cfg[f"{side}_ffn_embed_dim"] = size.layers, size.ffn
+        cfg[f"{side}_attention_heads"] = size.heads
+    for key, value in {**GLOBAL_LAYERS, **options}.items():
+        cfg[key] = value
+    return models.build_model(cfg, task)
+
+
+def _stock(size: Size, task: Any) -> Any:
+    cfg = TransformerConfig()
+    for side in (cfg.encoder, cfg.decoder):
+        side.layers, side.embed_dim = size.layers, size.dim
+        side.ffn_embed_dim, side.attention_heads = size.ffn, size.heads
+    cfg.decoder.input_dim = cfg.decoder.output_dim = size.dim
+    cfg.share_all_embeddings = cfg.share_decoder_input_output_embed = True
+    cfg.dropout, cfg.attention_dropout, cfg.activation_dropout = 0.1, 0.0, 0.0
+    cfg.max_source_positions = cfg.max_target_positions = LONGEST
+    return TransformerModelBase.build_model(cfg, task)
+
+
+class Trainer:
+    """Steps of training as fairseq makes them: loss, gradients, clipping, Adam."""
+
+    def __init__(self, model: nn.Module, dictionary: Dictionary) -> None:
+        self.model = model.train()
+        task = SimpleNamespace(target_dictionary=dictionary)
+        self.criterion = LabelSmoothedCrossEntropyCriterion(task, False, 0.1)
+        self.parameters = list(model.parameters())
+        # A rate of almost nothing: the models are not to learn this text.
+        self.optimizer = Adam(self.parameters, lr=1e-7, betas=(0.9, 0.98))
+
+    def steps(self, batches: list[Batch]) -> None:
+        """One update on each of ``batches``."""
+        for batch in batches:
+            loss, sample_size, _ = self.criterion(self.model, batch)
+            loss.backward()
+            for parameter in self.parameters:
+                if parameter.grad is not None:
+                    parameter.grad /= sample_size
+            utils.clip_grad_norm_(self.parameters, 1.0)
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+
+
+# ---- searches ------------------------------------------------------------------------------------
+
+
+class Endless:
+    """A model that never ends a sentence by itself, so that all systems write equally much.
+
+    Attributes:
+        steps: of its searches.
+    """
+
+    def __init__(self, model: Any, dictionary: Dictionary) -> None:
+        self._model = model
+        self._eos = dictionary.eos()
+        self.steps = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def decode_step(self, *arguments: Any, **named: Any) -> Tensor:
+        """As the model does, the end symbol made improbable; ``(rows, symbols)``."""
+        self.steps += 1
+        logits: Tensor = self._model.decode_step(*arguments, **named)
+        logits[:, self._eos] = -1e4
+        return logits
+
+
+def marks_of(dictionary: Dictionary) -> tuple[Frame, SearchVocabulary]:
+    """The marks around sentences, for batches and for the search."""
+    bos, eos, pad = dictionary.bos(), dictionary.eos(), dictionary.pad()
+    vocabulary = SearchVocabulary(bos, eos, pad, dictionary.unk(), (bos, pad))
+    return Frame(bos, eos, pad), vocabulary
+
+
+def write_documents(model: Any, dictionary: Dictionary, source: Tensor, words: Any) -> int:
+    """Translate ``source (rows, length)``; ``words``: of each sentence of each row.
+
+    Returns:
+        the number of tokens of the translations.
+    """
+    options = SearchOptions(beam=BEAM, max_len_a=1, max_len_b=0)
+    search = DocumentSearch(marks_of(dictionary)[1], options)
+    found = search.search([Endless(model, dictionary)], {"src_tokens": source}, words)
+    return sum(len(row[0].tokens) for row in found)
+
+
+def write_sequences(model: Any, dictionary: Dictionary, source: Tensor, words: int) -> int:
+    """Translate ``source (rows, length)`` with fairseq's generator, each into ``words`` words.
+
+    Returns:
+        the number of tokens of all translations.
+    """
+    generator = SequenceGenerator(
+        [model], dictionary, beam_size=BEAM, max_len_a=0, max_len_b=words, min_len=words,
+        max_len=LONGEST,
+    )  # fmt: skip
+    return generated(generator, [model], source, dictionary)
+
+
+def generated(
+    generator: Any, ensemble: Sequence[Any], source: Tensor, dictionary: Dictionary
+) -> int:
+    """The number of tokens that fairseq's generator writes for ``source (rows, length)``."""
+    net_input = {"src_tokens": source, "src_lengths": source.ne(dictionary.pad()).sum(1)}
+    found = generator.generate(ensemble, {"net_input": net_input})
+    return sum(len(row[0]["tokens"]) for row in found)
+
+
+def padded_sentences(
+    sentences: Sequence[Tensor], dictionary: Dictionary, tokens: int, most: int | None = None
+) -> list[Tensor]:
+    """Batches of sentences as fairseq pads them, ``(rows, longest)``."""
+    pad = partial(data_utils.collate_tokens, pad_idx=dictionary.pad(), left_pad=True)
+    batches = make_batches([len(sentence) for sentence in sentences], tokens, most)
+    return [pad([sentences[number] for number in batch]) for batch in batches]
+
+
+def documents_in(sentences: Sequence[Tensor | None], most: int = 512) -> list[list[Tensor]]:
+    """Documents of at most 512 tokens with two marks a sentence, which are cut at sentences.
+
+    Args:
+        sentences: with their end symbol; None between documents.
+        most: tokens of a document.
+    """
+    documents: list[list[Tensor]] = [[]]
+    tokens = 0
+    for sentence in sentences:
+        size = 0 if sentence is None else len(sentence) + 1
+        if sentence is None or tokens + size > most:
+            documents.append([])
+            tokens = 0
+        if sentence is not None:
+            documents[-1].append(sentence)
+            tokens += size
+    return [document for document in documents if document]
