@@ -4,9 +4,7 @@
 publisher, or as others have split it. A form says where its archives are and of which files each
 split consists.
 
-Files are found in a folder as they are, gzipped, or inside archives. Nothing of an archive is
-unpacked by its own names: of each file that is wanted, the bytes are copied to a name that is given
-here. Links and devices in an archive count for nothing.
+Files are found in a folder, gzipped or not; archives are unpacked before.
 
 A pair that is dropped by cleaning leaves the boundaries between documents where they are; a
 document of which nothing is left disappears.
@@ -14,25 +12,18 @@ document of which nothing is left disappears.
 
 from __future__ import annotations
 
-import lzma
 import re
-import shutil
-import tarfile
-import zipfile
-import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from filecmp import cmp
 from itertools import product
-from pathlib import Path, PurePosixPath
-from typing import IO, Any, Literal, get_args
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 import yaml
 
 from gtrans.errors import GtransError
-from gtrans.files import binary_writer
 from gtrans.lab.corpus_readers import Pair, Pairs, Part
-from gtrans.messages import say
 from gtrans.shipped import shipped
 
 # --- cleaning -------------------------------------------------------------------------------------
@@ -225,11 +216,6 @@ class Form:
     copies: Mapping[str, Sequence[str]] = field(default_factory=dict)
     note: str = ""
 
-    @property
-    def archives(self) -> list[str]:
-        """The names of its archives as they are downloaded."""
-        return [home.file for home in self.homes]
-
 
 @dataclass(frozen=True)
 class Corpus:
@@ -404,147 +390,54 @@ def find_text(folder: Path, source: str, target: str) -> Text:
 
 # --- files ----------------------------------------------------------------------------------------
 
-_TAR = (".tgz", ".tar.gz", ".tar", ".tar.bz2", ".tar.xz")
-ARCHIVES = (*_TAR, ".zip")
-_DEPTH = 3  # of archives inside archives; WIT3's have one
-_DAMAGED = (
-    *(tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, OSError),
-    RuntimeError,  # a zip file with a password
-)
-
 
 class Finder:
-    """Looks for files in a folder and in the archives of it.
+    """Looks for files in a folder.
 
     A pattern is the end of a path, such as ``IWSLT2017/train.en``; one that begins with ``./`` is a
-    file of the folder itself. A folder can be meant as well, by a pattern that ends in ``/``.
+    file of the folder itself. A folder can be meant as well, by a pattern that ends in ``/``. Files
+    may be gzipped.
 
     Args:
         folder: where to look.
-        unpacked: a folder for what is found in archives.
 
     Raises:
         GtransError: there is no such folder.
     """
 
-    def __init__(self, folder: Path, unpacked: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
             raise GtransError(f"`--from` '{folder}': there is no such folder")
         self._folder = folder
-        self._unpacked = unpacked
         self._files = sorted(path for path in folder.rglob("*") if path.is_file())
-        self._taken: dict[str, Path] = {}
-        self._origins: dict[str, str] = {}  # the archive of a folder
 
-    def find(
-        self, wanted: Iterable[Sequence[str]], homes: Collection[str] = ()
-    ) -> dict[Sequence[str], Path]:
+    def find(self, wanted: Iterable[Sequence[str]]) -> dict[Sequence[str], Path]:
         """The files or folders that are wanted; those that are nowhere are left out.
-
-        What is not packed counts first, then the archives of ``homes``, then all others.
 
         Args:
             wanted: the alternatives for each, the best first.
-            homes: names of archives that are known to be those of the corpus.
 
         Raises:
-            GtransError: two different files fit a pattern, or an archive cannot be read.
+            GtransError: two different files fit a pattern.
         """
-        groups = list(dict.fromkeys(map(tuple, wanted)))
-        for pattern in (pattern for group in groups for pattern in group):
-            if pattern not in self._taken:
-                self._look(pattern)
-        archives = [path for path in self._files if path.name.lower().endswith(ARCHIVES)]
-        for path in sorted(archives, key=lambda path: path.name not in homes):
-            found = self._taken.keys()
-            missing = [name for group in groups if not found & {*group} for name in group]
-            if missing:
-                self._open(path, missing, str(path), _DEPTH)
-        taken = {
-            group: [self._taken[name] for name in group if name in self._taken] for group in groups
-        }
-        return {group: paths[0] for group, paths in taken.items() if paths}
+        found: dict[Sequence[str], Path] = {}
+        for group in map(tuple, wanted):
+            for path in filter(None, map(self._look, group)):
+                found.setdefault(group, path)
+        return found
 
-    def _look(self, pattern: str) -> None:
-        """Look for a file or folder that is not packed."""
+    def _look(self, pattern: str) -> Path | None:
         if pattern.startswith("./"):
             fits = [p for n in ("", ".gz") if (p := self._folder / f"{pattern}{n}").is_file()][:1]
         elif pattern.endswith("/"):
-            fits = sorted({p.parent for p in self._files if _fits(p.parent, pattern)})
+            folders = {path.parent for path in self._files}
+            fits = sorted(it for it in folders if f"{it.absolute()}/".endswith(f"/{pattern}"))
         else:
-            fits = [path for path in self._files if _fits(path, pattern)]
+            ends = (f"/{pattern}", f"/{pattern}.gz")
+            fits = [path for path in self._files if str(path.absolute()).endswith(ends)]
         if len(fits) > 1 and (pattern.endswith("/") or not cmp(fits[0], fits[1], shallow=False)):
             raise GtransError(
                 f"'{fits[0]}' and '{fits[1]}' differ, and both could be {pattern}; leave one in "
                 "`--from`"
             )
-        if fits:
-            self._taken[pattern] = fits[0]
-
-    def _open(self, path: Path, wanted: Sequence[str], shown: str, depth: int) -> None:
-        """Take what is wanted out of an archive, and out of archives inside it."""
-        try:
-            for name, stream in _members(path):
-                member = PurePosixPath(name)
-                fits = next((pattern for pattern in wanted if _inside(name, pattern)), None)
-                if member.name in ("", ".", ".."):
-                    continue
-                if fits is not None:
-                    self._take(fits, f"{shown}: {member.parent}", member.name, stream)
-                elif depth > 1 and member.name.lower().endswith(ARCHIVES):
-                    inner = self._unpacked / f"archive-{depth}" / member.name
-                    _copy(stream, inner)
-                    self._open(inner, wanted, f"{shown}: {name}", depth - 1)
-                    inner.unlink()
-        except _DAMAGED as error:
-            raise GtransError(
-                f"{shown}: not readable as an archive ({error}); fetch it anew"
-            ) from None
-
-    def _take(self, pattern: str, origin: str, name: str, stream: IO[bytes]) -> None:
-        """Copy a file that is wanted, or one of a folder that is wanted; the first counts."""
-        is_folder = pattern.endswith("/")
-        if pattern not in self._taken:
-            folder = self._unpacked / f"{len(self._taken)}"
-            self._taken[pattern] = folder if is_folder else folder / name
-            self._origins[pattern] = origin
-        elif not is_folder or origin != self._origins[pattern]:
-            say(f"{origin}/{name} is left out; {pattern} was found before")
-            return
-        target = self._taken[pattern]
-        _copy(stream, target / name if is_folder else target)
-
-
-def _copy(stream: IO[bytes], target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with binary_writer(target) as file:
-        shutil.copyfileobj(stream, file, 1 << 20)
-
-
-def _members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    """Name and contents of every file in an archive, once through."""
-    if path.name.lower().endswith(".zip"):
-        with zipfile.ZipFile(path) as packed:
-            for entry in packed.infolist():
-                if not entry.is_dir():
-                    with packed.open(entry) as stream:
-                        yield entry.filename, stream
-        return
-    with tarfile.open(path, "r|*") as archive:
-        for member in archive:
-            found = archive.extractfile(member) if member.isreg() else None
-            if found is not None:
-                yield member.name, found
-
-
-def _fits(path: Path | PurePosixPath, pattern: str) -> bool:
-    """Whether a path ends in a pattern, gzipped or not."""
-    text = f"{path.absolute() if isinstance(path, Path) else f'/{path}'}"
-    return f"{text}/".endswith(f"/{pattern}") or text.endswith((f"/{pattern}", f"/{pattern}.gz"))
-
-
-def _inside(name: str, pattern: str) -> bool:
-    """Whether a member of an archive is what a pattern asks for, or in the folder it asks for."""
-    if pattern.endswith("/"):
-        return _fits(PurePosixPath(name).parent, pattern)
-    return not pattern.startswith("./") and _fits(PurePosixPath(name), pattern)
+        return fits[0] if fits else None

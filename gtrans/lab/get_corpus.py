@@ -1,7 +1,7 @@
 """Make a corpus of the papers ready: OUT/NAME/{train,valid,test}.LANG, from its published files.
 
-The files or archives are read from a folder; nothing but the files that are needed is taken out of
-an archive. --list NAME says what is needed and where it is, for `wget -c` or a browser.
+The files are found anywhere below a folder. --list NAME says what is needed and where it is, for
+`wget -c` or a browser; unpack archives, and archives inside them, with tar or unzip.
 
 Text is as published: one sentence per line, an empty line between documents. OUT/NAME/corpus.json
 has the counts of what was kept and dropped, and the digests of the files that were read. The names
@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from textwrap import wrap
 from typing import TextIO
 
@@ -70,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="source",
         type=Path,
         metavar="DIR",
-        help="folder with the published files or archives (.tgz, .tar.*, .zip, files also .gz)",
+        help="folder with the published files, unpacked; single files may be gzipped",
     )
     add("--splits", metavar="S,S", help="only these splits (default: all)")
     add("--source-lang", metavar="LANG", help="of own and newstest")
@@ -189,18 +188,15 @@ class Assembly:
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
-            with (
-                locked(self.folder),
-                TemporaryDirectory(prefix=".unpacked-", dir=self.folder) as unpacked,
-            ):
-                finder = Finder(source, Path(unpacked))
+            with locked(self.folder):
+                finder = Finder(source)
                 self._choose(finder)
                 self._check_pairs()
                 for languages in self.pairs:
                     self._write_pair(languages)
                 self._record()
                 for name, files in self._form.copies.items():
-                    copied = finder.find([(file,) for file in files], self._form.archives)
+                    copied = finder.find([(file,) for file in files])
                     for path in copied.values():
                         (self.folder / name).mkdir(exist_ok=True)
                         copy_file(path, self.folder / name / path.name)
@@ -229,7 +225,7 @@ class Assembly:
         for form in self.corpus.forms:
             self._form = form
             groups = self._groups()
-            self._found = finder.find(groups, form.archives)
+            self._found = finder.find(groups)
             missing = [group for group in groups if group not in self._found]
             if not missing:
                 return
@@ -237,9 +233,9 @@ class Assembly:
                 more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
                 most = len(self._found)
                 complaint = (
-                    f"`--from` has no file {' or '.join(missing[0])}{more}, in no archive either; "
-                    f"{self.corpus.name} in the form {form.name} needs it (`--splits` leaves "
-                    "splits out, `gtrans get-corpus --list NAME` says what is needed)"
+                    f"`--from` has no file {' or '.join(missing[0])}{more}, which "
+                    f"{self.corpus.name} in the form {form.name} needs; unpack archives first "
+                    "(`--splits` leaves splits out, `--list NAME` says what is needed)"
                 )
         raise GtransError(complaint)
 

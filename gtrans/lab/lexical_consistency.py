@@ -27,16 +27,14 @@ their translations are found once, in the corpus as it is.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from gtrans.evaluation.characters import is_chinese, is_written_without_spaces
 from gtrans.evaluation.metrics import (
@@ -55,12 +53,10 @@ MIN_LETTERS_CHINESE = 2
 MAX_SHARE = 0.03
 MAX_SENTENCES = 10
 
-Numbers = NDArray[np.int64]
 Words = list[str]
-# The number of the word that translates a term, -1 for none; those of its sentence; those of the
-# reference of its sentence.
-_Occurrence = tuple[int, frozenset[int], frozenset[int]]
-_AT_ONCE = 20_000  # pairs of a word and a sentence whose words are compared at a time
+# The word that translates a term, empty for none; those of its sentence; those of the reference of
+# its sentence.
+_Occurrence = tuple[str, frozenset[str], frozenset[str]]
 
 
 @dataclass(frozen=True)
@@ -205,40 +201,35 @@ class ConsistencyJudge:
         self._tokenize = tokenize
         # Empty for what has no letter; most words are in all translations.
         self._stem = cache(lambda word: stem(word) if any(map(str.isalpha, word)) else "")
-        source = [
-            [_cores(segment(sentence.lower())) for sentence in document] for document in sources
+        self._document = [n for n, document in enumerate(sources) for _ in document]
+        self._shape = [len(document) for document in sources]
+        self._source = [
+            [core for word in segment(sentence.lower()) if (core := _core(word))]
+            for document in sources
+            for sentence in document
         ]
-        self._document = [n for n, document in enumerate(source) for _ in document]
-        self._shape = [len(document) for document in source]
-        flat = [words for document in source for words in document]
-        frequency = Counter(word for words in flat for word in set(words))
-        limit = max(MAX_SENTENCES, MAX_SHARE * len(flat))
-        terms = [
+        self._frequency = Counter(word for words in self._source for word in set(words))
+        limit = max(MAX_SENTENCES, MAX_SHARE * len(self._source))
+        self._terms = {
             word
-            for word, count in frequency.items()
+            for word, count in self._frequency.items()
             if 2 <= count <= limit and sum(map(str.isalpha, word)) >= letters
-        ]
-        self._alignment = Alignment(flat, self._target_words(references), terms)
+        }
+        self._reference = self._target_words(references)
+        self._expected = list(map(frozenset, self._reference))
 
     def judge(self, translations: Documents) -> Consistency:
         """Consistency of a translation."""
-        return self._judge(self._alignment.text(self._target_words(translations)))
+        return self._judge(self._target_words(translations))
 
     def judge_reference(self) -> Consistency:
         """Consistency of the reference."""
-        return self._judge(self._alignment.reference)
+        return self._judge(self._reference)
 
-    def _judge(self, text: Text) -> Consistency:
-        alignment = self._alignment
-        present, expected = text.sets(), alignment.reference.sets()
-        occurrences: defaultdict[tuple[int, int], list[_Occurrence]] = defaultdict(list)
-        for sentence, term, word in zip(
-            alignment.sentence.tolist(),
-            alignment.term.tolist(),
-            alignment.translations(text).tolist(),
-            strict=True,
-        ):
-            found = word, present[sentence], expected[sentence]
+    def _judge(self, target: Sequence[Words]) -> Consistency:
+        occurrences: defaultdict[tuple[int, str], list[_Occurrence]] = defaultdict(list)
+        for sentence, term, word in self._translations(target):
+            found = word, frozenset(target[sentence]), self._expected[sentence]
             occurrences[self._document[sentence], term].append(found)
         consistent, shared, pairs = ([0] * len(self._shape) for _ in range(3))
         terms = 0
@@ -249,6 +240,35 @@ class ConsistencyJudge:
             shared[document] += sum(both for _, both in agree)
             pairs[document] += len(agree)
         return Consistency(tuple(consistent), tuple(shared), tuple(pairs), terms)
+
+    def _translations(self, target: Sequence[Words]) -> Iterator[tuple[int, str, str]]:
+        """Sentence, term and its translation there, empty for none.
+
+        The word of the sentence with the highest Dice coefficient is taken, unless it has a higher
+        one with another word of the source; of words with the same coefficient the one with the
+        closest relative position. Coefficients are counted over the sentence pairs of source and
+        ``target`` and those of source and reference together.
+        """
+        both: Counter[tuple[str, str]] = Counter()
+        alone: Counter[str] = Counter()
+        for source, *texts in zip(self._source, target, self._reference, strict=True):
+            for different in map(set, texts):
+                alone.update(different)
+                both.update(product(set(source), different))
+
+        def dice(of_source: str, of_target: str) -> float:
+            every = 2 * self._frequency[of_source] + alone[of_target]
+            return 2 * both[of_source, of_target] / every
+
+        for number, (source, words) in enumerate(zip(self._source, target, strict=True)):
+            for term in dict.fromkeys(it for it in source if it in self._terms):
+                values = {word: dice(term, word) for word in words}
+                highest = max(values.values(), default=0.0)
+                place = source.index(term) / len(source)
+                likely = (n for n, word in enumerate(words) if values[word] == highest)
+                nearest = min(likely, key=lambda n: (abs(place - n / len(words)), n), default=None)
+                word = "" if nearest is None else words[nearest]
+                yield number, term, "" if any(dice(it, word) > highest for it in source) else word
 
     def _target_words(self, documents: Documents) -> list[Words]:
         """The stems of the words of every sentence."""
@@ -269,14 +289,10 @@ def _agreements(pairs: Iterable[tuple[_Occurrence, _Occurrence]]) -> list[tuple[
     """For the pairs that count whether they are consistent, and so with words of the reference."""
     found = []
     for (one, words, expected), (other, other_words, other_expected) in pairs:
-        if one >= 0 or other >= 0:
+        if one or other:
             same = {one} & other_words | {other} & words
             found.append((bool(same), bool(same & expected & other_expected)))
     return found
-
-
-def _cores(words: Iterable[str]) -> Words:
-    return [word for word in map(_core, words) if word]
 
 
 def _core(word: str) -> str:
@@ -287,145 +303,3 @@ def _core(word: str) -> str:
     while begin < end and not word[end - 1].isalnum():
         end -= 1
     return word[begin:end]
-
-
-# --- alignment of words by Dice coefficients ----------------------------------------------------
-
-
-class Vocabulary:
-    """The numbers of the words of a language, given in the order in which words are met."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def text(self, sentences: Sequence[Sequence[str]]) -> Text:
-        """Sentences of words as a text of numbers."""
-        known = self.numbers
-        words = [known.setdefault(word, len(known)) for words in sentences for word in words]
-        lengths = [len(words) for words in sentences]
-        return Text(np.array(words, np.int64), np.array(lengths, np.int64))
-
-
-class Text:
-    """Sentences whose words are numbers.
-
-    Attributes:
-        words: ``(words,)`` of all sentences, one after the other.
-        lengths: ``(sentences,)`` words of each.
-        starts: ``(sentences,)`` where each begins in ``words``.
-        sentence: ``(words,)`` the sentence of each word.
-        place: ``(words,)`` its number in the sentence, from 0.
-    """
-
-    def __init__(self, words: Numbers, lengths: Numbers) -> None:
-        self.words, self.lengths = words, lengths
-        self.starts = lengths.cumsum() - lengths
-        self.sentence = np.repeat(np.arange(len(lengths)), lengths)
-        self.place = np.arange(len(words)) - self.starts[self.sentence]
-
-    def sets(self) -> list[frozenset[int]]:
-        """The words of each sentence."""
-        pairs = zip(self.starts.tolist(), self.lengths.tolist(), strict=True)
-        return [frozenset(self.words[start : start + length].tolist()) for start, length in pairs]
-
-    def occurrences(self, symbols: int) -> csr_array:
-        """``(sentences, symbols)``: 1 where a word is in a sentence."""
-        ones = np.ones(len(self.words), np.int64)
-        found = csr_array((ones, (self.sentence, self.words)), (len(self.lengths), symbols))
-        found.sum_duplicates()
-        found.data[:] = 1
-        return found
-
-
-class Alignment:
-    """Finds the translations of some words of a source.
-
-    Args:
-        source: its sentences.
-        reference: a translation of each.
-        terms: the words whose translations are to be found.
-    """
-
-    def __init__(
-        self,
-        source: Sequence[Sequence[str]],
-        reference: Sequence[Sequence[str]],
-        terms: Collection[str],
-    ) -> None:
-        vocabulary, self._target = Vocabulary(), Vocabulary()
-        text = vocabulary.text(source)
-        self._source = text.occurrences(len(vocabulary))
-        self._frequency = self._source.sum(0)
-        first = np.unique(text.sentence * len(vocabulary) + text.words, return_index=True)[1]
-        wanted = np.zeros(len(vocabulary), bool)
-        wanted[[vocabulary.numbers[term] for term in terms]] = True
-        first = first[wanted[text.words[first]]]
-        self.sentence: Numbers = text.sentence[first]
-        self.term: Numbers = text.words[first]
-        self._position = text.place[first] / text.lengths[self.sentence]
-        self.reference = self._target.text(reference)
-        self._with_reference, self._in_reference = self._counts(self.reference)
-
-    def text(self, translation: Sequence[Sequence[str]]) -> Text:
-        """A translation of every sentence as numbers."""
-        return self._target.text(translation)
-
-    def _counts(self, text: Text) -> tuple[csr_array, Numbers]:
-        """In how many sentence pairs two words are, and in how many sentences of the target one."""
-        target = text.occurrences(len(self._target))
-        return (self._source.T @ target).tocsr(), target.sum(0)
-
-    def translations(self, text: Text) -> Numbers:
-        """The translation of every term in every sentence.
-
-        The word of the sentence with the highest Dice coefficient is taken, unless it has a higher
-        one with another word of the source; of words with the same coefficient the one with the
-        closest relative position. Coefficients are counted over the sentence pairs of source and
-        ``text`` and those of source and reference together.
-
-        Returns:
-            ``(terms in sentences,)`` numbers of words, -1 for none; :attr:`term` and
-            :attr:`sentence` say of what.
-        """
-        both, alone = self._counts(text)
-        with_reference, in_reference = self._with_reference.copy(), self._in_reference
-        with_reference.resize(both.shape)
-        both = (both + with_reference).tocsr()
-        both.sort_indices()
-        alone[: len(in_reference)] += in_reference
-        twice = np.repeat(2 * self._frequency, np.diff(both.indptr))
-        dice = csr_array(
-            (2 * both.data / (twice + alone[both.indices]), both.indices, both.indptr), both.shape
-        )
-        found = np.full(len(self.term), -1)
-        pairs = np.flatnonzero(text.lengths[self.sentence])
-        for begin in range(0, len(pairs), _AT_ONCE):
-            some = pairs[begin : begin + _AT_ONCE]
-            found[some] = self._best(text, dice, some)
-        return found
-
-    def _best(self, text: Text, dice: csr_array, pairs: Numbers) -> Numbers:
-        """:meth:`translations` of some terms, whose sentences have words."""
-        sentence, term = self.sentence[pairs], self.term[pairs]
-        sizes = text.lengths[sentence]
-        pair, index, begins = _spread(text.starts[sentence], sizes)
-        values = dice[term[pair], text.words[index]]
-        highest = np.maximum.reduceat(values, begins)
-        distance = np.abs(self._position[pairs][pair] - text.place[index] / sizes[pair])
-        distance[values != highest[pair]] = np.inf
-        closest = np.flatnonzero(distance == np.minimum.reduceat(distance, begins)[pair])
-        word: Numbers = text.words[index[closest[np.unique(pair[closest], return_index=True)[1]]]]
-        starts = self._source.indptr[sentence]
-        pair, index, begins = _spread(starts, self._source.indptr[sentence + 1] - starts)
-        of_others = dice[self._source.indices[index], word[pair]]
-        return np.where(np.maximum.reduceat(of_others, begins) > highest, -1, word)
-
-
-def _spread(starts: Numbers, sizes: Numbers) -> Iterator[Numbers]:
-    """For ranges their numbers, all that is in them, and where each begins in that."""
-    number = np.repeat(np.arange(len(sizes)), sizes)
-    begins = sizes.cumsum() - sizes
-    yield from (number, np.arange(len(number)) - begins[number] + starts[number], begins)
