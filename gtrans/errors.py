@@ -80,8 +80,9 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def with_suggestion(message: str) -> str:
-    """argparse's message about a value that is not among the choices, with the nearest of them."""
+    """argparse's message about a value that is not among the choices: with the nearest, or all."""
     found = _CHOICE.search(message)
-    if found is None:
+    hint = "" if found is None else did_you_mean(found[1], re.findall(r"'(.*?)'", found[2]))
+    if found is None or not hint:
         return message
-    return message + did_you_mean(found[1], re.findall(r"'(.*?)'", found[2]))
+    return f"{message[: found.start()]}invalid choice: '{found[1]}'{hint}"

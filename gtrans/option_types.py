@@ -89,8 +89,8 @@ def _check(
 # ---- the options of a training -------------------------------------------------------------------
 
 _SHARE = real(0, below=1)
-WITHOUT_LR = ("sgd", "nag", "adadelta")
-"""The optimizers for which fairseq's default of ``--lr``, 0.25, is meant."""
+# The optimizers for which fairseq's default of --lr, 0.25, is meant.
+_WITHOUT_LR = ("sgd", "nag", "adadelta")
 
 
 def _each(names: str, of: Callable[[str], Any]) -> dict[str, Callable[[str], Any]]:
@@ -122,9 +122,9 @@ LIMITS: Mapping[str, Callable[[str], Any]] = {
 
 
 # What a schedule of the learning rate cannot do without; fairseq's own error does not name it.
-NEEDED = {
+_NEEDED = {
     "inverse_sqrt": "warmup_updates", "polynomial_decay": "total_num_update",
-    "tri_stage": "max_update", "triangular": "max_lr",
+    "tri_stage": "max_update",
 }  # fmt: skip
 
 
@@ -143,14 +143,14 @@ def check_limits(cfg: Any) -> None:
     optimizer = str(groups.get("optimizer", {}).get("_name"))
     if optimizer == "None":
         raise GtransError("`--optimizer` is missing, such as `--optimizer adam`.")
-    if list(cfg.optimization.lr) == [0.25] and optimizer not in WITHOUT_LR:
+    if list(cfg.optimization.lr) == [0.25] and optimizer not in _WITHOUT_LR:
         raise GtransError(
             "`--lr` is missing: the highest learning rate, such as `--lr 5e-4` (0.25, fairseq's "
             f"default, is not for {optimizer})."
         )
     schedule = groups.get("lr_scheduler", {})
-    needed = NEEDED.get(str(schedule.get("_name")))
-    if needed not in (None, "max_lr") and not schedule[needed] >= 1:
+    needed = _NEEDED.get(str(schedule.get("_name")))
+    if needed is not None and not schedule[needed] >= 1:
         raise GtransError(
             f"`--lr-scheduler {schedule['_name']}` needs `--{needed.replace('_', '-')}` of at "
             f"least 1, but it is {schedule[needed]}."

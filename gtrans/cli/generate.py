@@ -10,8 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from gtrans.cli.shared.early_checks import check_generation
-from gtrans.cli.shared.train_help import HELP, HELP_ALL
+from gtrans.errors import GtransError
 from gtrans.libraries import ENGINE
 
 EXAMPLE = "gtrans generate data-bin --path checkpoints/checkpoint_best.pt --beam 5 --remove-bpe"
@@ -22,10 +21,8 @@ def hand_over(argv: Sequence[str]) -> None:
     """Translate with the options of ``fairseq-generate ARGV``.
 
     Raises:
-        GtransError: a mistake in the options, the data folder or a checkpoint that is missing.
+        GtransError: a mistake in the options, or a checkpoint that is missing.
     """
-    if not {*HELP, HELP_ALL} & set(argv):
-        check_generation(argv)
     # Imported on demand: torch and fairseq need seconds. fairseq's command is first, because it
     # sets the log up.
     from fairseq_cli.generate import main  # isort: skip
@@ -42,6 +39,8 @@ def hand_over(argv: Sequence[str]) -> None:
         argv,
         add=lambda parser: parser.add_argument("--arch", "-a", metavar="ARCH", default="wav2vec2"),
     )
+    if args.path is None:
+        raise GtransError("`--path` is missing: the checkpoint, or several: A.pt:B.pt.")
     for path in split_paths(args.path):
         check_whole(path)
     main(args)

@@ -8,18 +8,18 @@ stopped.
 
 from __future__ import annotations
 
+import argparse
 import logging
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
 from gtrans.cli.shared import VERBOSE
-from gtrans.cli.shared.config_file import take_config
-from gtrans.cli.shared.early_checks import check_training
-from gtrans.cli.shared.train_help import HELP, HELP_ALL, asks_for_first_help, first_help
+from gtrans.cli.shared.config_file import FLAG, take_config
+from gtrans.cli.shared.train_help import asks_for_first_help, first_help
+from gtrans.errors import GtransError
 from gtrans.known_warnings import hide_known_warnings
 from gtrans.libraries import ENGINE
 
@@ -38,11 +38,8 @@ def hand_over(argv: Sequence[str]) -> None:
         sys.exit(0)
     config, own = take_config(argv)
     words = own if config is None else config.words(own)
-    if not {*HELP, HELP_ALL} & set(argv):
-        check_training(words)
     _set_up_log()
     # Imported on demand: torch and fairseq need seconds.
-    import torch
     from fairseq import options
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
@@ -53,15 +50,21 @@ def hand_over(argv: Sequence[str]) -> None:
     words = [word for word in words if word != VERBOSE]
     of_file = words[: len(words) - len(own)] if config is not None else []
     args, unread = parse(
-        sys.modules[__name__], options.get_training_parser, words, trains=True, may_leave=of_file
+        sys.modules[__name__],
+        options.get_training_parser,
+        words,
+        add=lambda parser: parser.add_argument(FLAG, help=argparse.SUPPRESS),
+        trains=True,
+        may_leave=of_file,
     )
     if config is not None:
-        config.check_unread(unread, own)
+        config.check_unread(unread, own, vars(args))
         config.share_batch(args, own)
+    if args.lr_scheduler == "polynomial_decay" and args.total_num_update is None:
+        raise GtransError("`--lr-scheduler polynomial_decay` needs `--total-num-update`.")
     cfg = convert_namespace_to_omegaconf(args)
     check_limits(cfg)
-    with torch.cuda.profiler.profile() if args.profile else nullcontext():
-        launch(cfg, partial(work, verbose=VERBOSE in argv))
+    launch(cfg, partial(work, verbose=VERBOSE in argv))
 
 
 def work(cfg: Any, verbose: bool) -> None:

@@ -40,7 +40,7 @@ def parsed(*words: str) -> argparse.Namespace:
     read = config.words(own)
     of_file = read[: len(read) - len(own)]
     args, unread = parse(train, options.get_training_parser, read, trains=True, may_leave=of_file)
-    config.check_unread(unread, own)
+    config.check_unread(unread, own, vars(args))
     return args
 
 
@@ -73,7 +73,7 @@ def test_flags_win_and_what_another_choice_lacks_is_left_out(capsys) -> None:
     )  # fmt: skip
     assert args.encoder_embed_dim == 128 and args.lr == [0.002]
     (line,) = capsys.readouterr().err.splitlines()
-    assert "--adam-betas left out" in line
+    assert "adam_betas left out" in line
     assert args.no_epoch_checkpoints
     kept = parsed("data", "--config", "tiny", "--keep-last-epochs", "5")
     assert (kept.no_epoch_checkpoints, kept.keep_last_epochs) == (False, 5)
@@ -82,9 +82,9 @@ def test_flags_win_and_what_another_choice_lacks_is_left_out(capsys) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (f"{OWN}  dropuot: 0.1", "own.yaml: model.dropuot: there is no such option; did you"),
+        (f"{OWN}  dropuot: 0.1", "own.yaml: dropuot: there is no such option; did you mean d"),
         (f"modle: {{}}\n{OWN}", "own.yaml: there is no section 'modle'; did you mean m"),
-        (f"{OWN}dataset:\n  max_token: 4", "own.yaml: dataset.max_token: there is no such opt"),
+        (f"{OWN}dataset:\n  max_token: 4", "own.yaml: max_token: there is no such option; did"),
         (f"{OWN}dataset:\n  _name: x", "own.yaml: the section 'dataset' has no '_name'."),
         (f"{OWN}task:\n  init_from: ???", "`--init-from` is missing; own.yaml leaves it open."),
         (f"{OWN}dataset:\n  max_tokens: many", "--max-tokens"),

@@ -163,20 +163,6 @@ def test_commands_refuse_to_run_where_checkpoints_may_hold_code(value, monkeypat
     )
 
 
-@pytest.mark.long
-def test_so_do_commands_of_fairseq_with_the_plugin(repo):
-    done = subprocess.run(
-        [sys.executable, "-c", "import gtrans.tasks"],
-        cwd=repo,
-        env={**os.environ, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1"},
-        capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    line = done.stderr.splitlines()[-1]
-    assert line.startswith("gtrans: error: the environment has TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1")
-
-
 def parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
     """The parser of every command."""
     for command in all_commands():

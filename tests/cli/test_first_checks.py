@@ -1,6 +1,6 @@
-"""Mistakes that ``gtrans train`` and ``fairseq-train`` find before they load anything.
+"""Mistakes in the words of ``gtrans train``, and what it finds before it loads anything.
 
-And what both say of a training that is not as its user means.
+And what it and ``fairseq-train`` say of a training that is not as its user means.
 """
 
 from __future__ import annotations
@@ -20,6 +20,61 @@ from gtrans.cli import main
 BIN = Path(sys.executable).parent
 OPTIONS = ("--optimizer", "adam", "--lr", "0.003", "--max-tokens", "512", "--cpu")
 ARCH = ("--arch", "gtransformer_tiny")
+
+OPTIONS_OF_ALL = "--arch gtransformer_base --optimizer adam --lr 5e-4 --max-tokens 4096"
+WHOLE = f"DATA {OPTIONS_OF_ALL}"
+# Words, and what is said of them.
+CASES = {
+    OPTIONS_OF_ALL: "required: data",
+    f"nowhere {OPTIONS_OF_ALL}": "nowhere: there is no such data folder",
+    f"TEXT/train.en {OPTIONS_OF_ALL}": "TEXT/train.en: this is a file and no data folder; prepare",
+    f"TEXT/train {OPTIONS_OF_ALL}": "TEXT/train: this is text (train.de, train.en); prepare it",
+    f"TEXT {OPTIONS_OF_ALL}": "TEXT: this is no data folder (it has train.de, train.en); prepare",
+    "DATA": "`--arch` is missing, or `--config NAME`",
+    "DATA --arch gtransformer_bse": "did you mean gtransformer_base?",
+    "DATA --arch gtransformer_base": "`--optimizer` is missing, such as `--optimizer adam`",
+    "DATA --arch gtransformer_base --optimizer adam": "`--lr` is missing",
+    "DATA --arch gtransformer_base --optimizer adam --lr 1": "`--max-tokens` is missing",
+    f"{WHOLE} --optimizr adam": "arguments: --optimizr adam; did you mean --optimizer?",
+    f"{WHOLE} --unit documnt": "did you mean document?",
+    f"{WHOLE} --optimizer adm": "did you mean adam?",
+    f"{WHOLE} --criterion chunked_crossentropy": "did you mean chunked_cross_entropy?",
+    f"{WHOLE} --conf tiny": "did you mean --config?",
+    f"{WHOLE} --lr-scheduler polynomial_decay": "needs `--total-num-update`",
+    **{
+        f"{WHOLE} --{name} {value}": f"--{name}{says}"
+        for name, value, says in (
+            ("seed", "-1", ": must be at least 0, but is -1"),
+            ("update-freq", "0", ": must be at least 1, but is 0"),
+            ("warmup-updates", "-1", "`: must be at least 0, but is -1"),
+            ("lr", "-1", ": must be above 0, but is -1.0"),
+            ("lr", "exit()", ": must be numbers with commas between them"),
+            ("max-update", "many", ": 'many' is no whole number"),
+            ("max-update", str(10**20), ": must be at most 9223372036854775807"),
+            ("clip-norm", "nan", ": 'nan' is no finite number"),
+            ("dropout", "inf", "` must be a number, of at most 1e+06, but is inf"),
+            ("adam-betas", "print(1)", "`: must be 2 numbers, such as 0.9,0.98, but is print(1)"),
+            ("adam-betas", "0.9,1.5", "`: must be below 1, but is 1.5"),
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_mistake_is_one_line(case, tiny, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for lang in ("en", "de"):
+        (tmp_path / f"train.{lang}").write_text("A sentence.\n", encoding="utf-8")
+    places = {"DATA": str(tiny.data), "TEXT": str(tmp_path)}
+    words = [places.get(w, w).replace("TEXT/", f"{tmp_path}/") for w in case.split()]
+    try:
+        status = main(["train", *words])
+    except SystemExit as end:
+        status = int(end.code or 0)
+    assert status in (1, 2)
+    errors = capsys.readouterr().err.replace(str(tmp_path), "TEXT").splitlines()
+    (line,) = (line for line in errors if line.startswith("gtrans: error: "))
+    assert line == errors[-1] and CASES[case] in line
 
 
 @pytest.mark.parametrize(
@@ -70,6 +125,15 @@ def test_a_start_that_is_gone_does_not_keep_a_run_from_going_on(stock, tiny, tmp
     files = ["--input", str(tiny.text / "test.en"), "--output", str(tmp_path / "out.de")]
     lengths = ["--max-len-a", "0", "--max-len-b", "3"]
     assert main(["translate", "--path", str(moved), *files, *lengths, "--cpu"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [("--no-last-checkpoints", "the last 2 are in no"), ("--no-save --lr 1e30", "is not finite")],
+)
+def test_a_training_that_leaves_nothing_has_failed(options, message, stock, tiny, tmp_path):
+    done = train(stock, tiny.data, tmp_path, *options.split(), updates=2)
+    assert message in refusal(done)
 
 
 @pytest.mark.parametrize("removed", [("train", "valid"), ("valid",)])
@@ -149,9 +213,6 @@ def test_a_mistake_of_one_rank_ends_all(tiny, tmp_path):
 def test_a_training_shows_no_known_warning(stock, tiny, tmp_path):
     done = train(stock, tiny.data, tmp_path, updates=1)
     assert "Warning" not in log_of(done)
-
-
-# ---- documents that are typed --------------------------------------------------------------------
 
 
 # ---- hydra ---------------------------------------------------------------------------------------

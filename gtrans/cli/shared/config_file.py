@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,6 @@ import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from gtrans.cli.shared.declared import options
-from gtrans.cli.shared.early_checks import TASK
 from gtrans.errors import GtransError, did_you_mean
 from gtrans.messages import say
 from gtrans.shipped import shipped
@@ -56,14 +54,10 @@ class ConfigFile:
         """The options of the file as words of the command line, then those of ``argv``.
 
         Raises:
-            GtransError: a section or key that does not exist, or a value ``???`` that ``argv``
-                does not have.
+            GtransError: a section that does not exist, or a value ``???`` that ``argv`` does not
+                have.
         """
-        known = options()
         given = {word.partition("=")[0] for word in argv}
-        ours = (
-            self.sections.get("task", {}).get("_name", TASK) == TASK and "--user-dir" not in given
-        )
         ignored = {*_IGNORED, *([_NO_EPOCHS] if _KEEPS_EPOCHS in given else ())}
         words: list[str] = []
         for section, values in self.sections.items():
@@ -71,7 +65,7 @@ class ConfigFile:
                 hint = did_you_mean(section, _SECTIONS)
                 raise GtransError(f"{self.path}: there is no section '{section}'{hint}")
             for key, value in values.items():
-                flag = _flag(key)
+                flag = f"--{key.replace('_', '-')}"
                 if key == "_name":
                     if section not in _CHOICES:
                         raise GtransError(f"{self.path}: the section '{section}' has no '_name'.")
@@ -81,36 +75,34 @@ class ConfigFile:
                 elif key == "data":
                     if value != _MISSING and not (argv and not argv[0].startswith("-")):
                         words.append(str(value))
-                elif ours and flag not in known:
-                    close = did_you_mean(key, [option.name for option in known.values()])
-                    raise GtransError(
-                        f"{self.path}: {section}.{key}: there is no such option{close}"
-                    )
                 elif value == _MISSING:
                     if flag not in given and not {"-h", "--help"} & given:
                         raise GtransError(f"`{flag}` is missing; {self.path} leaves it open.")
                 elif isinstance(value, bool):
-                    # The flag of an option that is on by default turns it off.
-                    is_off = flag in known and known[flag].kind == "off"
-                    words += [flag] if value != is_off else []
+                    words += [flag] if value else []
                 else:
                     text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
                     # argparse takes a word with a space for DATA where it does not know the option
                     words.append(f"{flag}={text.replace(', ', ',')}")
         return [*words, *argv]
 
-    def check_unread(self, unread: Sequence[str], argv: Sequence[str]) -> None:
+    def check_unread(
+        self, unread: Sequence[str], argv: Sequence[str], known: Iterable[str]
+    ) -> None:
         """Say which keys the classes do not have that ``argv`` chooses in place of the file's.
+
+        ``known``: the names of all options that there are.
 
         Raises:
             GtransError: ``argv`` chooses no others, so that it is a mistake in the file.
         """
-        if not unread:
+        keys = [word.partition("=")[0].removeprefix("--").replace("-", "_") for word in unread]
+        if not keys:
             return
-        keys = ", ".join(word.partition("=")[0] for word in unread)
         if not {word.partition("=")[0] for word in argv} & {*_CHOICES.values(), "-a"}:
-            raise GtransError(f"{self.path}: {keys}: not an option of what the file chooses.")
-        say(f"{self.path}: {keys} left out: not an option of what is chosen instead")
+            hint = did_you_mean(keys[0], known)
+            raise GtransError(f"{self.path}: {keys[0]}: there is no such option{hint}")
+        say(f"{self.path}: {', '.join(keys)} left out: not an option of what is chosen instead")
 
     def share_batch(self, args: argparse.Namespace, argv: Sequence[str]) -> None:
         """Divide the batches of an update, which are those of one device, among all processes.
@@ -209,7 +201,3 @@ def _workers(args: argparse.Namespace) -> int:
     if found is not None:
         return found.size
     return 1 if args.cpu else int(args.distributed_world_size)
-
-
-def _flag(key: str) -> str:
-    return f"--{key.replace('_', '-')}"

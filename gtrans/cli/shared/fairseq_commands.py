@@ -31,6 +31,7 @@ from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.decoding.loading import TASK, import_plugin
 from gtrans.errors import GtransError
 from gtrans.models.base.model import DocumentModel
+from gtrans.option_types import LIMITS
 from gtrans.shipped import shipped
 from gtrans.tasks.options import DocumentTranslationConfig, adopt_unit
 
@@ -81,6 +82,8 @@ def parse(
     parser.prog = f"gtrans {command.__name__.rpartition('.')[2]}"
     parser.set_defaults(user_dir=gtrans.__path__[0])
     add(parser)
+    for action in parser._actions if trains else ():
+        action.type = LIMITS.get(action.dest, action.type)
     known, _ = parser.parse_known_args(words)
     if asks:
         print(_help(command, parser, known, trains, HELP_ALL in asks))
