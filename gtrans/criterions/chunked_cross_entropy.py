@@ -1,21 +1,18 @@
 """Criterions of fairseq that never hold the logits of a whole batch.
 
-``chunked_cross_entropy`` is fairseq's ``label_smoothed_cross_entropy``, for the models of this
-project and fairseq's own Transformers; ``multi_level_cross_entropy`` is its case of a decoder whose
-groups of layers all predict words (GTRANS, Eq 7).
+``chunked_cross_entropy`` is fairseq's ``label_smoothed_cross_entropy`` for the models of this
+project; ``multi_level_cross_entropy`` is its case of a decoder whose groups of layers all predict
+words (GTRANS, Eq 7).
 """
 
-import inspect
 import math
 from dataclasses import dataclass
 from typing import Any, Optional
 
-import torch
 from fairseq import utils
 from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
-from fairseq.models.transformer import TransformerDecoderBase
 from omegaconf import II
 from torch import Tensor, nn
 
@@ -32,7 +29,6 @@ class ChunkedCrossEntropyConfig(FairseqDataclass):
 
     label_smoothing: float = option(0.0, "epsilon of label smoothing, 0: none")
     report_accuracy: bool = option(False, "also log how many words are predicted right, in percent")
-    ignore_prefix_size: int = option(0, "the first words of every row that have no loss")
     softmax_rows: Optional[int] = option(
         None,
         "most rows of logits in memory at once; each word has one row per group of the decoder "
@@ -57,23 +53,18 @@ class ChunkedCrossEntropy(FairseqCriterion):
         label_smoothing: float = 0.0,
         softmax_rows: int | None = None,
         report_accuracy: bool = False,
-        ignore_prefix_size: int = 0,
     ) -> None:
         super().__init__(task)
         if not 0 <= label_smoothing < 1:
             raise GtransError(
                 f"`--label-smoothing` must be at least 0 and below 1, but is {label_smoothing}."
             )
-        for flag, value, least in (
-            ("--softmax-rows", softmax_rows, 1), ("--ignore-prefix-size", ignore_prefix_size, 0),
-        ):  # fmt: skip
-            if value is not None and value < least:
-                raise GtransError(f"`{flag}` must be at least {least}, but is {value}.")
+        if softmax_rows is not None and softmax_rows < 1:
+            raise GtransError(f"`--softmax-rows` must be at least 1, but is {softmax_rows}.")
         self.sentence_avg = sentence_avg
         self.smoothing = label_smoothing
         self.softmax_rows = softmax_rows
         self.report_accuracy = report_accuracy
-        self.ignore_prefix_size = ignore_prefix_size
 
     def forward(
         self, model: Any, sample: dict[str, Any], reduce: bool = True
@@ -81,7 +72,7 @@ class ChunkedCrossEntropy(FairseqCriterion):
         """The loss of a batch, the number to divide it by, and the values for the logs.
 
         Raises:
-            GtransError: the model does not give its states before the output projection.
+            GtransError: the model is not one of this project.
             ValueError: ``reduce`` is False; only the sum of the losses has a gradient.
         """
         if not reduce:
@@ -89,11 +80,16 @@ class ChunkedCrossEntropy(FairseqCriterion):
                 "chunked_cross_entropy has the sum of the losses only (reduce=True); for those of "
                 "each word take label_smoothed_cross_entropy"
             )
-        target = sample["target"]
-        if self.ignore_prefix_size:
-            target = target.clone()
-            target[:, : self.ignore_prefix_size] = self.padding_idx
-        states, target = self._states(model, sample["net_input"], target)
+        inner = _unwrapped(model)
+        if not isinstance(inner, DocumentModel):
+            raise GtransError(
+                "`--criterion chunked_cross_entropy` needs a model of this project, but got "
+                f"{type(inner).__name__}; take label_smoothed_cross_entropy."
+            )
+        states: DecoderStates = model(**sample["net_input"], states_only=True)[0]
+        self.check_groups(states.features.size(0))
+        assert states.layout is not None
+        target = states.layout.pack(sample["target"])
         real = target.ne(self.padding_idx)
         groups, words = states.features.shape[:2]
         weights = states.log_weights.exp()
@@ -119,23 +115,6 @@ class ChunkedCrossEntropy(FairseqCriterion):
             logged["n_correct"] = (last.eq(target) & real).sum()
             logged["total"] = real.sum()
         return losses.total, size, logged
-
-    def _states(
-        self, model: Any, net_input: dict[str, Any], target: Tensor
-    ) -> tuple[DecoderStates, Tensor]:
-        """The states that predict words, and for each of them the right one."""
-        inner = _unwrapped(model)
-        if isinstance(inner, DocumentModel):
-            states: DecoderStates = model(**net_input, states_only=True)[0]
-            self.check_groups(states.features.size(0))
-            assert states.layout is not None
-            return states, states.layout.pack(target)
-        projection = _output_matrix(inner)
-        if projection is not inner.decoder.embed_tokens.weight:
-            _refuse_unused_search(model)
-        features = model(**net_input, features_only=True)[0].flatten(0, 1)
-        single = features.new_zeros(1, dtype=torch.float32)
-        return DecoderStates(features[None], single, projection), target.flatten()
 
     @classmethod
     def check_groups(cls, groups: int) -> None:
@@ -217,50 +196,6 @@ def _unwrapped(model: Any) -> Any:
     ):
         model = model.module
     return model
-
-
-def _refuse_unused_search(model: Any) -> None:
-    """Raises GtransError if what distributes the model looks for parameters without gradient.
-
-    It would take a matrix that is multiplied outside the model's forward for one of them.
-    """
-    wrapper = model
-    while isinstance(getattr(wrapper, "module", None), nn.Module):
-        if getattr(wrapper, "find_unused_parameters", False) is True:
-            raise GtransError(
-                "`--find-unused-parameters` with `--criterion chunked_cross_entropy` needs a "
-                "Transformer whose output matrix is an embedding; leave the flag out, or give "
-                "`--share-decoder-input-output-embed` or label_smoothed_cross_entropy."
-            )
-        wrapper = wrapper.module
-
-
-def _output_matrix(model: Any) -> Tensor:
-    """``(vocabulary, dim)``: what multiplies the features of one of fairseq's own models.
-
-    Raises:
-        GtransError: they are not just multiplied by a matrix.
-    """
-    decoder: Any = getattr(model, "decoder", None)
-    if getattr(decoder, "adaptive_softmax", None) is not None:
-        raise GtransError(
-            "`--criterion chunked_cross_entropy` needs all words in one softmax, but the model has "
-            "`--adaptive-softmax-cutoff`; take fairseq's adaptive_loss."
-        )
-    projection: Any = getattr(decoder, "output_projection", None)
-    multiplied = isinstance(projection, nn.Linear) and projection.bias is None
-    layer = getattr(type(decoder), "output_layer", None)
-    if (
-        not multiplied
-        or layer is not TransformerDecoderBase.output_layer
-        or "features_only" not in inspect.signature(model.forward).parameters
-    ):
-        raise GtransError(
-            "`--criterion chunked_cross_entropy` needs a model of this project or a Transformer of "
-            f"fairseq's, but got {type(model).__name__}; take label_smoothed_cross_entropy."
-        )
-    matrix: Tensor = projection.weight
-    return matrix
 
 
 def _accuracy(meters: Any) -> float:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
-from fairseq.data import Dictionary
 from fairseq.distributed import ModuleProxyWrapper
 from fairseq.logging import metrics
-from fairseq.models.transformer import TransformerConfig, TransformerModelBase
-from support.contract import Case, batch_of, build, cases, with_the_others_long
-from support.fusion_models import fusion_model
+from support.contract import Built, Case, batch_of, build, cases, with_the_others_long
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
@@ -25,49 +21,16 @@ from gtrans.modules import chunked_loss as module
 
 # One prediction of every word.
 SINGLE = {"gtrans_fusion_tiny": {"decoder_group_size": 2}}
-
-
-def symbols() -> Dictionary:
-    made = Dictionary()
-    for number in range(30):
-        made.add_symbol(f"w{number}")
-    return made
-
-
-def stock_model(**options: Any) -> tuple[Any, Any]:
-    """A Transformer of fairseq's own, and its task."""
-    cfg = TransformerConfig()
-    for side in (cfg.encoder, cfg.decoder):
-        side.layers, side.embed_dim, side.ffn_embed_dim, side.attention_heads = 1, 16, 32, 2
-    cfg.decoder.input_dim = cfg.decoder.output_dim = 16
-    cfg.dropout = 0.0
-    for name, value in options.items():
-        setattr(cfg, name, value)
-    torch.manual_seed(1)
-    task = SimpleNamespace(source_dictionary=symbols(), target_dictionary=symbols())
-    return TransformerModelBase.build_model(cfg, task), task
-
-
-def stock_batch() -> dict[str, Any]:
-    target = torch.tensor([[5, 6, 7, 2], [8, 9, 2, 1]])
-    read = torch.tensor([[2, 5, 6, 7], [2, 8, 9, 1]])
-    source = torch.tensor([[10, 11, 12, 2], [1, 13, 14, 2]])
-    net_input = {
-        "src_tokens": source, "src_lengths": torch.tensor([4, 3]), "prev_output_tokens": read,
-    }  # fmt: skip
-    return {"net_input": net_input, "target": target, "ntokens": 7}
+CASE = next(case for case in cases() if str(case) == "gtransformer_tiny-document")
 
 
 def compare(
-    model: Any, task: Any, sample: dict[str, Any], smoothing: float, **options: Any
+    model: Any, task: Any, sample: dict[str, Any], smoothing: float, sentence_avg: bool = False
 ) -> dict[str, Any]:
     """Losses, gradients and logs are fairseq's; returns the shown logs."""
     found: list[Any] = []
     for kind in (ChunkedCrossEntropy, LabelSmoothedCrossEntropyCriterion):
-        criterion = kind(
-            task, options.get("sentence_avg", False), label_smoothing=smoothing,
-            report_accuracy=True, ignore_prefix_size=options.get("ignore_prefix_size", 0),
-        )  # fmt: skip
+        criterion = kind(task, sentence_avg, label_smoothing=smoothing, report_accuracy=True)
         model.zero_grad()
         torch.manual_seed(3)
         loss, size, logged = criterion(model, sample)
@@ -98,37 +61,39 @@ def test_every_model_of_the_project(
     compare(built.model.train(), built.task, sample, 0.1)
 
 
-@pytest.mark.parametrize(
-    "tied",
-    [
-        {"share_all_embeddings": True, "share_decoder_input_output_embed": True},
-        {"share_decoder_input_output_embed": True},
-        {},
-    ],
-)
-@pytest.mark.parametrize("options", [{}, {"sentence_avg": True}, {"ignore_prefix_size": 2}])
-def test_stock_transformers(tied: dict[str, Any], options: dict[str, Any]) -> None:
-    logs = compare(*stock_model(**tied), stock_batch(), 0.1 if tied else 0.0, **options)
+@pytest.fixture
+def gtransformer(prepared_with_bert: Path) -> Built:
+    return build(CASE, prepared_with_bert, dropout=0.0)
+
+
+@pytest.mark.parametrize("sentence_avg", [False, True])
+def test_the_logs_have_fairseqs_names(sentence_avg: bool, gtransformer: Built) -> None:
+    model, task = gtransformer.model.train(), gtransformer.task
+    logs = compare(model, task, batch_of(gtransformer), 0.0, sentence_avg)
     assert {"loss", "nll_loss", "ppl", "accuracy"} <= logs.keys()
 
 
-def test_autocast_computes_in_bf16_and_counts_in_fp32() -> None:
-    model, task = stock_model()
-    expected, _, _ = ChunkedCrossEntropy(task)(model, stock_batch())
+def test_autocast_computes_in_bf16_and_counts_in_fp32(gtransformer: Built) -> None:
+    model, sample = gtransformer.model, batch_of(gtransformer)
+    criterion = ChunkedCrossEntropy(gtransformer.task)
+    expected, _, _ = criterion(model, sample)
+    model.zero_grad()
     with torch.autocast("cpu", torch.bfloat16):
-        loss, _, _ = ChunkedCrossEntropy(task)(model, stock_batch())
+        loss, _, _ = criterion(model, sample)
     loss.backward()
     assert loss.dtype == torch.float32
     torch.testing.assert_close(loss, expected, rtol=0.02, atol=0.0)
     assert all(p.grad.dtype == torch.float32 for p in model.parameters() if p.grad is not None)
 
 
-def test_what_has_no_single_softmax_is_refused() -> None:
-    model, task = stock_model(adaptive_softmax_cutoff=[5, 10])
-    with pytest.raises(GtransError, match="`--adaptive-softmax-cutoff`; take .* adaptive_loss"):
-        ChunkedCrossEntropy(task)(model, stock_batch())
+def test_what_has_no_such_loss_is_refused(gtransformer: Built) -> None:
+    criterion = ChunkedCrossEntropy(gtransformer.task)
+    with pytest.raises(GtransError, match="but got Linear; take label_smoothed_cross_entropy"):
+        criterion(torch.nn.Linear(1, 1), batch_of(gtransformer))
+    with pytest.raises(ValueError, match="take label_smoothed_cross_entropy"):
+        criterion(gtransformer.model, batch_of(gtransformer), reduce=False)
     with pytest.raises(GtransError, match="3 groups; take multi_level_cross_entropy"):
-        ChunkedCrossEntropy(task)(fusion_model(), stock_batch())
+        criterion.check_groups(3)
 
 
 @pytest.fixture
@@ -149,20 +114,5 @@ def looking_for_unused(model: Any) -> Any:
 @pytest.mark.parametrize("tied", [False, True])
 def test_find_unused_parameters(tied: bool, alone: None, prepared_with_bert: Path) -> None:
     """DistributedDataParallel takes what forward does not use for done, once."""
-    case = next(case for case in cases() if str(case) == "gtransformer_tiny-document")
-    built = build(case, prepared_with_bert, dropout=0.0, share_decoder_input_output_embed=tied)
+    built = build(CASE, prepared_with_bert, dropout=0.0, share_decoder_input_output_embed=tied)
     compare(looking_for_unused(built.model.train()), built.task, batch_of(built), 0.1)
-
-
-def test_find_unused_parameters_of_a_stock_transformer(alone: None) -> None:
-    model, task = stock_model(share_decoder_input_output_embed=True)
-    compare(looking_for_unused(model), task, stock_batch(), 0.1)
-    model, task = stock_model()
-    with pytest.raises(GtransError, match="give `--share-decoder-input-output-embed`"):
-        ChunkedCrossEntropy(task)(looking_for_unused(model), stock_batch())
-
-
-def test_losses_of_single_words_are_refused() -> None:
-    model, task = stock_model()
-    with pytest.raises(ValueError, match="take label_smoothed_cross_entropy"):
-        ChunkedCrossEntropy(task)(model, stock_batch(), reduce=False)
