@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -116,15 +116,13 @@ class ContextText:
         fixed: ``(words + 1,)`` ids of the fixed sentence, end symbol included; None: neighbours
             become random words.
         words: what random words are drawn from.
-        seed: random words depend on the seed and on the text, never on the batch, the command
-            or the number of processes.
-        epoch: they also depend on the epoch; None: they do not.
+        seed: random words depend on the seed and on the text, never on the batch, the command,
+            the epoch or the number of processes.
     """
 
     fixed: Tensor | None = None
     words: Words | None = None
     seed: int = 1
-    epoch: int | None = None
 
     def instead(self, sentence: Tensor, current: Tensor) -> Tensor:
         """The replacement of ``sentence (words + 1,)``, a neighbour of the sentence ``current``."""
@@ -132,14 +130,9 @@ class ContextText:
             assert self.fixed is not None
             return self.fixed.to(sentence)
         key = [zlib.crc32(part.cpu().numpy().tobytes()) for part in (sentence, current)]
-        drawn_in = [] if self.epoch is None else [self.epoch]
-        generator = np.random.default_rng([self.seed, *key, *drawn_in])
+        generator = np.random.default_rng([self.seed, *key])
         words = self.words.draw(self.words.count(sentence[:-1].cpu().numpy()), generator)
         return torch.cat([torch.from_numpy(words).to(sentence), sentence[-1:]])
-
-    def in_epoch(self, epoch: int) -> ContextText:
-        """The same with other random words."""
-        return replace(self, epoch=epoch)
 
 
 def ids_of(lines: Any) -> Ints:

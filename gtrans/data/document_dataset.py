@@ -46,7 +46,6 @@ class DocumentDataset(FairseqDataset):
         examples: ExampleBuilder,
         shuffle: bool = True,
         word_pieces: Any | None = None,
-        redraw: bool = False,
         recut: Callable[[int], Units] | None = None,
     ) -> None:
         """A dataset of ``units``.
@@ -59,7 +58,6 @@ class DocumentDataset(FairseqDataset):
             shuffle: units of equal length come in random order.
             word_pieces: indexed dataset of the source lines in word pieces, if examples have
                 them.
-            redraw: every epoch has random words of its own in the place of neighbours.
             recut: the units of an epoch, if every epoch has its own.
         """
         self.source = source
@@ -67,7 +65,6 @@ class DocumentDataset(FairseqDataset):
         self.word_pieces = word_pieces
         self.examples = examples
         self.shuffle = shuffle
-        self.redraw = redraw
         self._recut = recut
         self._limits = (sys.maxsize, sys.maxsize), ""
         self.plan_batch: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None
@@ -85,8 +82,6 @@ class DocumentDataset(FairseqDataset):
     def set_epoch(self, epoch: int) -> None:
         """Make the examples of this epoch next."""
         super().set_epoch(epoch)
-        if self.redraw:
-            self.examples = self.examples.in_epoch(epoch)
         if self._recut is not None:
             self.set_units(self._recut(epoch))
             self.check_lengths(*self._limits)
@@ -257,4 +252,4 @@ class DocumentDataset(FairseqDataset):
 
         fairseq would keep the processes that load examples, and these know no later epoch.
         """
-        return not self.redraw and self._recut is None
+        return self._recut is None

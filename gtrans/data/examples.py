@@ -7,7 +7,7 @@ in all of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -129,14 +129,6 @@ class ExampleBuilder:
             if number != current:
                 replaced[number] = context.instead(sentence, sentences[current])
         return replaced
-
-    def in_epoch(self, epoch: int) -> ExampleBuilder:
-        """The same with the random words of an epoch, if neighbours become random words."""
-        pieces = self.word_pieces
-        if pieces is not None and pieces.context is not None:
-            pieces = replace(pieces, context=pieces.context.in_epoch(epoch))
-        context = None if self.context is None else self.context.in_epoch(epoch)
-        return replace(self, context=context, word_pieces=pieces)
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Any]:
         """Examples as a batch: ``net_input``, ``target``, ``ntokens``, ``nsentences``.

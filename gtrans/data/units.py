@@ -167,7 +167,7 @@ class Unit(ABC):
         """Refuse options of training that this unit does not read.
 
         Raises:
-            GtransError: ``--recut`` or ``--context-redraw`` for another unit.
+            GtransError: ``--recut`` for another unit.
         """
         if settings.recut and self.name != "document" and not self.has_instances:
             raise GtransError(
@@ -177,12 +177,7 @@ class Unit(ABC):
         if settings.recut and settings.sample_instances and not self.has_instances:
             raise GtransError(
                 "`--recut` makes other instances in every epoch, so `--sample-instances` cannot "
-                "choose among them; give `--sample-documents`."
-            )
-        if settings.context_redraw and self.neighbours != "random":
-            raise GtransError(
-                "`--context-redraw` needs `--context-kind random`, but the context is "
-                f"{self.neighbours}."
+                "choose among them; leave one of them out."
             )
 
 

@@ -25,7 +25,6 @@ from gtrans.models.base.presets import resolve_sizes
 from gtrans.models.base.warm_start import dictionaries_of, warm_start
 from gtrans.tasks.batches import Step, as_in_first_epoch, report_long_units, step_in_parts
 from gtrans.tasks.first_checks import check_first, check_splits
-from gtrans.tasks.hydra import resolve_paths
 from gtrans.tasks.identity import LANGUAGES, TaskIdentity
 from gtrans.tasks.interactive import InteractiveTask, LineBuffer, lines_of
 from gtrans.tasks.options import (
@@ -91,7 +90,6 @@ class DocumentTranslationTask(InteractiveTask):
             GtransError: options out of range or not supported, no data, nothing to start from.
         """
         root: Any = cfg._get_parent() if isinstance(cfg, DictConfig) else None
-        resolve_paths(cfg, root)
         check_options(cfg)
         # The options in a checkpoint are those of its training, which is over.
         command = None if kwargs.get("from_checkpoint") else root

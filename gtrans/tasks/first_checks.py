@@ -14,14 +14,13 @@ from omegaconf import DictConfig
 from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy
 from gtrans.decoding.generator import refuse_unsupported
 from gtrans.errors import GtransError, did_you_mean
-from gtrans.evaluation.metrics import DOCUMENT_METRICS
 from gtrans.libraries import require
 from gtrans.models.base.fusion import used_groups
 from gtrans.models.base.model import DocumentModel
 from gtrans.models.base.presets import resolve_sizes
 from gtrans.option_types import check_limits
 from gtrans.tasks.options import data_folders, mix_weights, model_class
-from gtrans.tasks.parts.eval_bleu import SCORES, how_to_translate, logged_scores, reference_files
+from gtrans.tasks.parts.eval_bleu import SCORES, logged_scores, reference_files
 from gtrans.tasks.split_files import split_pair
 from gtrans.text.reader import read_documents
 from gtrans.train.begin import check_training
@@ -122,23 +121,13 @@ def _check_validation(task: Any, root: Any) -> None:
     Raises:
         GtransError: naming the option.
     """
-    for name in ("eval_bleu_documents", "eval_bleu_reference", "eval_bleu_print_samples"):
-        if task[name] and not task.eval_bleu:
-            raise GtransError(f"`--{name.replace('_', '-')}` needs `--eval-bleu`.")
-    if how_to_translate(task.eval_bleu_args) != how_to_translate("{}") and not task.eval_bleu:
-        raise GtransError(f"`--eval-bleu-args {task.eval_bleu_args}` needs `--eval-bleu`.")
-    if task.eval_bleu_documents < 0:
-        raise GtransError(
-            f"`--eval-bleu-documents` must be at least 0, but is {task.eval_bleu_documents}."
-        )
     if task.eval_bleu and root.dataset.disable_validation:
         raise GtransError("`--eval-bleu` needs validation; leave out `--disable-validation`.")
     logged = logged_scores(task)
     metric = str(root.checkpoint.best_checkpoint_metric)
     named = f"`--best-checkpoint-metric {metric}`"
-    if metric in {*SCORES, *DOCUMENT_METRICS} and metric not in logged:
-        has = f"logs {' and '.join(logged)} only" if logged else "is missing"
-        raise GtransError(f"{named} is a score of `--eval-bleu`, which {has}.")
+    if metric in SCORES and not logged:
+        raise GtransError(f"{named} is a score of `--eval-bleu`, which is missing.")
     if metric in logged and not root.checkpoint.maximize_best_checkpoint_metric:
         raise GtransError(
             f"{named} needs `--maximize-best-checkpoint-metric`: the highest score is the best."

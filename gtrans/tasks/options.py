@@ -20,14 +20,13 @@ from gtrans.data.units import UNITS, Unit, unit_of
 from gtrans.errors import GtransError
 from gtrans.models.base.model import DocumentModel, reads_plain_documents
 from gtrans.modules import STEPS
-from gtrans.tasks.run_options import SampleConfig, ValidationConfig, selection_of
+from gtrans.tasks.run_options import SampleConfig, ValidationConfig
 from gtrans.text.prepared_folder import check_data_folder, check_recorded
 
 # Headings of the help.
 _DATA = "data folders"
 _STREAMS = "windows of streams"
 _INSTANCES = "instances"
-_CONTEXT = "contexts"
 _BERT = "output of a frozen BERT"
 _DROPOUT = "word dropout"
 _START = "starting from a sentence model"
@@ -83,12 +82,6 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
         "with --unit document or streams of instances: cut documents at other places in every "
         "epoch of training, so that a model meets every sentence at every place of an instance",
         _INSTANCES,
-    )
-    context_redraw: bool = option(
-        False,
-        "with --context-kind random: draw other words in every epoch of training; otherwise a "
-        "neighbour is replaced by the same words in all of them",
-        _CONTEXT,
     )
     bert_cache: Optional[str] = option(
         None,
@@ -233,7 +226,6 @@ def check_options(cfg: Any) -> None:
     for unit in UNITS.values():
         unit.from_settings(cfg)
     stream_options(cfg)
-    selection_of(cfg)
     check_ranges(cfg, DocumentTranslationConfig)
     if cfg.init_dict and not cfg.init_from:
         raise GtransError(

@@ -6,7 +6,6 @@ from typing import Any, Optional
 from fairseq.dataclass import ChoiceEnum
 from omegaconf import open_dict
 
-from gtrans.data.document_units import Selection
 from gtrans.data.unit_options import option
 
 VALIDATION, EPOCH = "validation", "epoch"
@@ -20,21 +19,14 @@ class SampleConfig:
         0,
         "train only on documents of at least this number of tokens, counted as --max-doc-tokens "
         "counts them (longer side, two marks for each sentence); 0: on all",
-    )
-    sample_documents: int = option(
-        0,
-        "train only on this number of documents, drawn by --sample-seed from those that "
-        "--min-doc-tokens leaves; 0: on all",
+        least=0,
     )
     sample_instances: int = option(
         0,
-        "train only on this number of instances, drawn by --sample-seed; an instance is what the "
-        "model reads at once (--unit; with stream a document); 0: on all",
-    )
-    sample_seed: int = option(
-        1,
-        "seed of the sample, which does not depend on --seed; a smaller sample is part of a larger "
-        "one of the same seed",
+        "train only on this number of instances, drawn at random, the same whatever --seed is; a "
+        "smaller sample is part of a larger one; an instance is what the model reads at once "
+        "(--unit; with stream a document); 0: on all",
+        least=0,
     )
 
 
@@ -51,19 +43,17 @@ class ValidationConfig:
     eval_bleu_args: str = option(
         "{}",
         "with --eval-bleu: flags of `gtrans translate` for the search as JSON, such as "
-        "'{\"beam\": 1}'; with '{\"free\": true}' (document Transformer) d_bleu and d_chrf_pp are "
-        "logged only",
+        "'{\"beam\": 1}'",
     )
     eval_bleu_documents: int = option(
-        0, "with --eval-bleu: translate only this number of documents, the first ones; 0: all"
+        0,
+        "with --eval-bleu: translate only this number of documents, the first ones; 0: all",
+        least=0,
     )
     eval_bleu_reference: Optional[str] = option(
         None,
         "with --eval-bleu: plain text of the reference; of several --valid-subset, joined by ':' "
         "(default: the text that `gtrans prepare` keeps in the data folder)",
-    )
-    eval_bleu_print_samples: bool = option(
-        False, "with --eval-bleu: log the translation of the first document, and its reference"
     )
     patience_unit: ChoiceEnum([VALIDATION, EPOCH]) = option(  # type: ignore[valid-type]
         VALIDATION,
@@ -73,20 +63,6 @@ class ValidationConfig:
     )
     save_without_validation: bool = option(
         False, "do not validate for the checkpoints of --save-interval-updates"
-    )
-
-
-def selection_of(cfg: Any) -> Selection:
-    """The part of the training set that the options of a task name.
-
-    Raises:
-        GtransError: an option out of range.
-    """
-    return Selection(
-        int(cfg.min_doc_tokens),
-        int(cfg.sample_documents),
-        int(cfg.sample_instances),
-        int(cfg.sample_seed),
     )
 
 

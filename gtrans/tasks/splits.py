@@ -26,7 +26,6 @@ from gtrans.errors import GtransError
 from gtrans.models.base.model import BERT_PIECES
 from gtrans.tasks.options import data_folders, mix_weights, stream_options
 from gtrans.tasks.parts.bert import BertPart
-from gtrans.tasks.run_options import selection_of
 from gtrans.tasks.split_files import has_side, split_pair, training_words
 from gtrans.text.moses import LOWER_MARK
 from gtrans.text.prepared_folder import check_recorded
@@ -216,10 +215,7 @@ class SplitReader:
             units = in_epoch(1)
         elif training and cfg.recut:
             in_epoch = partial(_cut_anew, parts[0], int(cfg.seed))
-        redraw = training and bool(cfg.context_redraw)
-        dataset = DocumentDataset(
-            source, target, units, examples, training, word_pieces, redraw, in_epoch
-        )
+        dataset = DocumentDataset(source, target, units, examples, training, word_pieces, in_epoch)
         dataset.check_lengths(longest, name)
         return dataset
 
@@ -232,7 +228,9 @@ class SplitReader:
         target = None
         if training or has_side(folder, split, pair, target_lang):
             target = self._lines(f"{name}.{target_lang}", self._target)
-        selection = selection_of(self._cfg) if training else WHOLE
+        selection = WHOLE
+        if training:
+            selection = Selection(self._cfg.min_doc_tokens, self._cfg.sample_instances)
         part = Part(name, source, target, word_pieces, unit, selection)
         if self._bert is not None and word_pieces is not None:
             check_sides(source.sizes == 1, word_pieces.sizes == 1, f"{name}.{source_lang}.bert")

@@ -39,7 +39,7 @@ _TRANSLATED = (
 )  # which translations are scored in validation, and against what
 _FREE = {
     "task": "data bert_cache bert_cache_gb init_from init_dict restart dataset_impl update_freq "
-    "num_batch_buckets load_alignments valid_subset eval_bleu eval_bleu_print_samples "
+    "num_batch_buckets load_alignments valid_subset eval_bleu "
     f"patience_unit save_without_validation source_lang target_lang {_TRANSLATED} "
     f"{' '.join(UNIT_FIELDS)}",
     "model": "init_xlmr",

@@ -213,36 +213,3 @@ def test_a_mistake_of_one_rank_ends_all(tiny, tmp_path):
 def test_a_training_shows_no_known_warning(stock, tiny, tmp_path):
     done = train(stock, tiny.data, tmp_path, updates=1)
     assert "Warning" not in log_of(done)
-
-
-# ---- hydra ---------------------------------------------------------------------------------------
-
-
-def hydra(tiny, folder, *overrides, config="gtransformer_finetune"):
-    """``fairseq-hydra-train``, started in the folder of the project."""
-    return tiny.run(
-        "hydra_train", "--config-dir", "configs", "--config-name", config,
-        f"common.user_dir={REPO / 'gtrans'}", f"hydra.run.dir={folder}/hydra", *overrides,
-    )  # fmt: skip
-
-
-@pytest.mark.long
-def test_paths_are_those_of_the_folder_in_which_hydra_is_started(tiny, tmp_path):
-    data = os.path.relpath(tiny.data, REPO)
-    done = hydra(tiny, tmp_path, f"task.data={data}", "task.init_from=no.pt")
-    assert f"--init-from {REPO / 'no.pt'}: there is no such checkpoint." in refusal(done)
-    done = hydra(tiny, tmp_path, "task.data=nowhere")
-    assert refusal(done) == f"{REPO / 'nowhere'}: there is no such data folder."
-    start = os.path.relpath(tiny.checkpoints["sentence"], REPO)
-    done = hydra(
-        tiny, tmp_path, f"task.data={data}", f"task.init_from={start}", "common.cpu=true",
-        "model._name=gtransformer_tiny", "dataset.disable_validation=true",
-        "optimization.max_update=1", "checkpoint.save_dir=saved", "++model.encoder_layers=2",
-        "++model.decoder_layers=2", "++model.encoder_embed_dim=32",
-        "++model.encoder_ffn_embed_dim=64",
-        "++model.decoder_ffn_embed_dim=64", "++model.encoder_attention_heads=2",
-        "++model.decoder_attention_heads=2", "++model.encoder_global_layers=1",
-        "++model.decoder_global_layers=1", "++model.cross_global_layers=1", "dataset.num_workers=0",
-    )  # fmt: skip
-    assert done.status == 0, done.stderr
-    assert updates(tmp_path / "hydra" / "saved") == 1

@@ -112,7 +112,7 @@ def test_mistakes_are_told_in_one_line(
     for name, options, message in (
         ("train", training, "is for decoding"),
         ("train", (*recut, "--unit", "sentence"), "`--recut` is for the unit document"),
-        ("train", (*recut, "--sample-instances", "4"), "give `--sample-documents`"),
+        ("train", (*recut, "--sample-instances", "4"), "leave one of them out"),
         ("validate", ("--path", tiny.checkpoints["document"]), "is for translation"),
     ):
         done = tiny.run(

@@ -163,7 +163,6 @@ def test_contexts_that_cannot_be(
         (("--unit", "sentence", "--context-kind", "random"), "is for the unit window, but this"),
         (("--flat-bottom-layers", "3"), "`--flat-bottom-layers` must be between 0 and the 2"),
         (("--context-before", "-1"), "`--context-before` must be at least 0, but is -1."),
-        (("--context-redraw",), "`--context-redraw` needs `--context-kind random`, but"),
     ],
 )
 def test_options_that_cannot_be(
@@ -208,12 +207,19 @@ def test_command_line_and_configuration_give_the_same_model(
 def test_random_context_in_training_validation_and_after_a_stop(
     tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The words of an epoch are the same in every run: in a resumed one, and where a process
-    of its own (``--num-workers 1``) makes the examples of all epochs."""
+    """The words are the same in every run: in a resumed one, and where a process of its own
+    (``--num-workers 1``) makes the examples."""
     import torch
 
-    random = ("--context-kind", "random", "--context-redraw")
-    options = (*MODELS["flat"], *random, "--log-format", "json", "--max-tokens", "8000")
+    options = (
+        *MODELS["flat"],
+        "--context-kind",
+        "random",
+        "--log-format",
+        "json",
+        "--max-tokens",
+        "8000",
+    )
     found = []
     for name, parts, workers in (("whole", (6,), 0), ("parts", (3, 6), 0), ("worker", (6,), 1)):
         for updates in parts:

@@ -34,18 +34,14 @@ def test_documents_of_a_least_length():
     assert units.first_sentence.tolist() == [2, 6, 7]  # among all sentences of the corpus
 
 
-@pytest.mark.parametrize("what", ["documents", "instances"])
-def test_a_smaller_sample_is_part_of_a_larger_one(what):
-    drawn = [starts(Selection(**{what: number})) for number in range(1, 6)]
+def test_a_smaller_sample_is_part_of_a_larger_one():
+    drawn = [starts(Selection(instances=number)) for number in range(1, 6)]
     assert [len(one) for one in drawn] == [1, 2, 3, 4, 5]
     assert all(set(small) < set(large) for small, large in pairwise(drawn))
     assert all(one == sorted(one) for one in drawn) and drawn[-1] == STARTS
-    others = {tuple(starts(Selection(**{what: 2}, seed=seed))) for seed in range(20)}
-    assert len(others) > 5
 
 
 def test_units_are_drawn_from_the_documents_that_are_left():
-    assert starts(Selection(min_tokens=10, documents=3)) == [0, 3, 10]
     assert starts(Selection(min_tokens=10, instances=4), SentenceUnit()) == [0, 1, 3, 10]
 
 
@@ -54,12 +50,7 @@ def test_units_are_drawn_from_the_documents_that_are_left():
     [
         ({"min_tokens": 31}, "`--min-doc-tokens` 31: no document of x is so long, the longest has"
                              " 30 tokens"),
-        ({"documents": 6}, "`--sample-documents` 6: x has only 5 documents; give a smaller number"),
-        ({"documents": 4, "min_tokens": 10}, "x has only 3 documents of at least 10 tokens;"),
         ({"instances": 6}, "`--sample-instances` 6: x has only 5 instances;"),
-        ({"instances": 1, "documents": 1}, "are two samples; give one of them."),
-        ({"instances": -1}, "`--sample-instances` must be at least 0, but is -1."),
-        ({"seed": 2**32}, "`--sample-seed` must be at most 4294967295, but is 4294967296."),
     ],
 )  # fmt: skip
 def test_what_there_is_not_is_refused(wrong, message):

@@ -31,9 +31,7 @@ DOCUMENTS = 6
 # The same search as FAST.
 SEARCH = {"beam": 2, "max_len_a": 0.0, "max-len-b": 8}
 CHRF = ("--best-checkpoint-metric", "chrf", "--maximize-best-checkpoint-metric")
-FULL = ("--arch", "gtransformer_tiny", "--doc-mode", "full")
 STARTED = ("--init-from", "{sentence}", "--lr-scale-pretrained", "1")
-FREE = "d_bleu", "d_chrf_pp"
 
 
 def scored(search: dict[str, Any] = SEARCH, documents: int = DOCUMENTS) -> tuple[str, ...]:
@@ -86,7 +84,7 @@ def by_commands(tiny: TinyWorld, tmp_path: Path, capsys) -> Callable[..., dict[s
                 ("--arch", "flat_transformer_tiny", "--context-kind", "random"),
                 ("--arch", "han_transformer_tiny"),
                 ("--arch", "memory_transformer_tiny", "--max-tokens", "200"),
-                (*FULL, *STARTED),
+                ("--arch", "gtransformer_tiny", "--doc-mode", "full", *STARTED),
             )
         ),
     ],
@@ -101,28 +99,15 @@ def test_the_scores_of_the_commands(options, tiny, tmp_path, by_commands):
     assert f"valid: {DOCUMENTS} documents with " in log
 
 
-def test_free_decoding_has_scores_of_documents_only(tiny, tmp_path, by_commands):
-    free = (*FULL, *scored({**SEARCH, "free": True}))
-    log = log_of(train(tiny.run, tiny.data, tmp_path, *free, updates=3))
-    found = by_commands(tmp_path / "checkpoint_last.pt", "--free", keys=FREE)
-    assert logged(log) == {key: float(f"{score:g}") for key, score in found.items()}
-    line = refusal(train(tiny.run, tiny.data, tmp_path, *free, *CHRF))
-    assert line == (
-        "`--best-checkpoint-metric chrf` is a score of `--eval-bleu`, which logs d_bleu and "
-        "d_chrf_pp only."
-    )
-
-
 @pytest.mark.long
 def test_stopping_by_a_score_is_exact_when_it_goes_on(tiny, tmp_path):
     """The translations change nothing of the training, either."""
     options = (
         *("--validate-interval-updates", "1", "--save-interval-updates", "1", *CHRF),
-        *("--keep-interval-updates", "1", "--patience", "2", "--eval-bleu-print-samples"),
+        *("--keep-interval-updates", "1", "--patience", "2"),
     )
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    log = log_of(train(tiny.run, tiny.data, whole, *scored(documents=1), *options, updates=4))
-    assert "translation of the first document of valid: " in log
+    log_of(train(tiny.run, tiny.data, whole, *scored(documents=1), *options, updates=4))
     for goal in (2, 4):
         log_of(train(tiny.run, tiny.data, parts, *scored(documents=1), *options, updates=goal))
     assert differing(outcome(whole), outcome(parts)) == []
@@ -183,11 +168,6 @@ def test_two_processes_have_the_scores_of_one(tiny, tmp_path, by_commands):
             "`--best-checkpoint-metric chrf` needs `--maximize-best-checkpoint-metric`: the "
             "highest score is the best.",
         ),
-        (("--eval-bleu-documents", "3"), "`--eval-bleu-documents` needs `--eval-bleu`."),
-        (
-            ("--eval-bleu", "--eval-bleu-args", '{"free": true}'),
-            "`--eval-bleu-args {\"free\": true}` is for the document Transformer",
-        ),
         (
             ("--eval-bleu", "--eval-bleu-args", "beam 3"),
             "`--eval-bleu-args` must be JSON such as '{\"beam\": 1}', but is beam 3.",
@@ -195,7 +175,7 @@ def test_two_processes_have_the_scores_of_one(tiny, tmp_path, by_commands):
         (
             ("--eval-bleu", "--eval-bleu-args", '{"beams": 3}'),
             "`--eval-bleu-args`: there is no 'beams', only beam, max_len_a, max_len_b, min_len, "
-            "lenpen, unkpen, no_repeat_ngram_size, free, max_tokens.",
+            "lenpen, unkpen, no_repeat_ngram_size, max_tokens.",
         ),
         (
             ("--eval-bleu", "--eval-bleu-args", '{"beam": 0}'),

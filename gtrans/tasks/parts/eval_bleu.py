@@ -25,7 +25,7 @@ from gtrans.decoding.options import DecodingOptions
 from gtrans.decoding.translator import Translator, lines_of_dataset
 from gtrans.errors import GtransError
 from gtrans.evaluation.characters import is_written_without_spaces
-from gtrans.evaluation.metrics import DOCUMENT_METRICS, Corpus, Options, measure
+from gtrans.evaluation.metrics import Corpus, Options, measure
 from gtrans.languages import WITHOUT_SPACES, language_code
 from gtrans.tasks.parts import Batch, TaskPart
 from gtrans.text.prepared_folder import load_pipeline, plain_text
@@ -47,7 +47,7 @@ def how_to_translate(arguments: str) -> DecodingOptions:
     """
     options = DecodingOptions(paths=())
     flags = (option for option in fields(options.search) if option.metadata["help"])
-    known = {option.name: option.default for option in flags}
+    known = {option.name: option.default for option in flags if option.name != "free"}
     try:
         given = json.loads(arguments)
     except ValueError:
@@ -72,9 +72,7 @@ def how_to_translate(arguments: str) -> DecodingOptions:
 
 def logged_scores(cfg: Any) -> tuple[str, ...]:
     """The scores that validation logs; ``cfg``: options of the task."""
-    if not cfg.eval_bleu:
-        return ()
-    return DOCUMENT_METRICS if how_to_translate(cfg.eval_bleu_args).search.free else SCORES
+    return SCORES if cfg.eval_bleu else ()
 
 
 def reference_files(cfg: Any, subsets: Sequence[str]) -> dict[str, Path]:
@@ -132,18 +130,11 @@ class EvalBleu(TaskPart):
         """``task``: that this is a part of; ``model``: that is trained.
 
         Raises:
-            GtransError: the data folder does not say how pieces become text, or the model cannot
-                decode freely.
+            GtransError: the data folder does not say how pieces become text.
         """
         self._task, self._model = task, model
         self._pipeline = load_pipeline(task.data_folder, str(task.cfg.target_lang))
         self._options = how_to_translate(task.cfg.eval_bleu_args)
-        if self._options.search.free and task.frame.document_mark is None:
-            raise GtransError(
-                f"`{_FLAG} {task.cfg.eval_bleu_args}` is for the document Transformer (--unit "
-                "document --doc-mode full) with `--sentence-marks document` or `mbart-document`, "
-                f"but this model has the special tokens '{task.frame.marks}': leave 'free' out."
-            )
         self._translator: Translator | None = None
         self._sets: list[_ValidationSet] = []
         self._due: _ValidationSet | None = None
@@ -185,26 +176,22 @@ class EvalBleu(TaskPart):
     def _scores(self, of: _ValidationSet) -> dict[str, float]:
         began = time.monotonic()
         documents = self._translate(of)
-        keys = logged_scores(self._task.cfg)
         lang = language_code(str(self._task.cfg.target_lang)) or ""
         options = Options(
             target_lang=lang,
             without_spaces=lang in WITHOUT_SPACES or is_written_without_spaces(of.references),
         )
         corpus = Corpus(of.references, [[range(len(one))] for one in of.references])
-        found = measure(corpus, {"": documents}, keys, options)
+        found = measure(corpus, {"": documents}, SCORES, options)
         logger.info(
             "%s: %d documents with %d sentences translated and scored in %.1f seconds",
             *(of.name, len(of.references), sum(map(len, of.references))),
             time.monotonic() - began,
         )
-        if self._task.cfg.eval_bleu_print_samples:
-            for what, text in (("translation", documents), ("reference", of.references)):
-                logger.info("%s of the first document of %s: %s", what, of.name, " ".join(text[0]))
         return {key: measurement.score("") for key, measurement in found.items()}
 
     def _translate(self, of: _ValidationSet) -> list[list[str]]:
-        """The translated sentences of each document, or its translation in free search."""
+        """The translated sentences of each document."""
         if self._translator is None:  # the model is on its device only now
             of_pieces, search = self._pipeline.decode, self._options.search
             self._translator = Translator([self._model], self._task, of_pieces, search)
@@ -212,8 +199,7 @@ class EvalBleu(TaskPart):
         cut = translator.cut(lines_of_dataset(of.dataset))
         documents = [rows for rows in cut if rows][: len(of.references)]
         rows = iter(self._decode(translator, list(chain.from_iterable(documents))))
-        texts = [list(chain.from_iterable(islice(rows, len(one)))) for one in documents]
-        return [[" ".join(one)] for one in texts] if translator.free else texts
+        return [list(chain.from_iterable(islice(rows, len(one)))) for one in documents]
 
     def _decode(self, translator: Translator, examples: list[Example]) -> list[list[str]]:
         """The translations of each row, by all processes of the run together."""
