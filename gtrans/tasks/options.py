@@ -89,12 +89,6 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
         "several runs may share it (default: bert-features in the data folder)",
         _BERT,
     )
-    bert_cache_gb: float = option(
-        20.0,
-        "largest size of the --bert-cache folder in gigabytes (0: keep nothing)",
-        _BERT,
-        least=0,
-    )
     word_dropout: float = option(
         0.0,
         "share of the words of both inputs that become <mask> in training",

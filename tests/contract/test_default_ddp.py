@@ -13,7 +13,7 @@ from support.tiny_models import StockCommands
 TRAINING = (
     *("--optimizer", "adam", "--lr", "0.003", "--max-tokens", "300", "--max-update", "3"),
     *("--disable-validation", "--no-save", "--label-smoothing", "0.1"),
-    *("--num-workers", "0", "--cpu", "--bert-cache-gb", "0.1", "--log-format", "json"),
+    *("--num-workers", "0", "--cpu", "--log-format", "json"),
     *("--log-interval", "1"),
 )
 

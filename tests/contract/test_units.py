@@ -29,7 +29,7 @@ from gtrans.errors import GtransError
 TRAINING = (
     *("--optimizer", "adam", "--lr", "0.003", "--max-tokens", "400", "--max-update", "2"),
     *("--criterion", "label_smoothed_cross_entropy", "--max-valid-steps", "2"),
-    *("--no-epoch-checkpoints", "--num-workers", "0", "--cpu", "--bert-cache-gb", "0.1"),
+    *("--no-epoch-checkpoints", "--num-workers", "0", "--cpu"),
 )
 
 

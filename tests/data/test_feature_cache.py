@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -19,12 +18,8 @@ def entry(number: int) -> tuple[str, Tensor]:
     return FeatureCache.key(torch.tensor([number])), torch.full((4, 8), number).half()
 
 
-def cache(folder: Path) -> FeatureCache:
-    return FeatureCache(folder, "a" * 64, 1 << 20)
-
-
 def test_what_is_kept_is_found_by_another_process(tmp_path: Path) -> None:
-    first, second = (FeatureCache(tmp_path, "a" * 64, 1 << 20) for _ in range(2))
+    first, second = (FeatureCache(tmp_path, "a" * 64) for _ in range(2))
     key, features = entry(1)
     assert second.get([key]) == [None]
     first.put({key: features})
@@ -33,56 +28,25 @@ def test_what_is_kept_is_found_by_another_process(tmp_path: Path) -> None:
     first.flush()
     assert torch.equal(second.get([key])[0], features)  # type: ignore[arg-type]
     # Another model has other features.
-    assert FeatureCache(tmp_path, "b" * 64, 1 << 20).get([key]) == [None]
+    assert FeatureCache(tmp_path, "b" * 64).get([key]) == [None]
 
 
 def test_nothing_half_written_is_read(tmp_path: Path) -> None:
-    cache = FeatureCache(tmp_path, "a" * 64, 1 << 20)
+    cache = FeatureCache(tmp_path, "a" * 64)
     key, features = entry(1)
     cache.put({key: features})
     cache.flush()
     (shard,) = (tmp_path / ("a" * 32)).glob("*.safetensors")
     # An interruption leaves a temporary file, which is never looked at.
     (shard.parent / f".{shard.name}.tmp").write_bytes(b"half")
-    assert FeatureCache(tmp_path, "a" * 64, 1 << 20).get([key])[0] is not None
+    assert FeatureCache(tmp_path, "a" * 64).get([key])[0] is not None
     # A damaged disk is worse: the shard is left out and its entries are computed anew.
     shard.write_bytes(shard.read_bytes()[:-5])
-    again = FeatureCache(tmp_path, "a" * 64, 1 << 20)
+    again = FeatureCache(tmp_path, "a" * 64)
     assert again.get([key]) == [None]
     again.put({key: features})
     again.flush()
     assert again.get([key])[0] is not None
-
-
-def test_the_size_is_bounded_and_what_is_in_use_stays(tmp_path: Path) -> None:
-    limit = 3000
-    cache = FeatureCache(tmp_path, "a" * 64, limit)
-    for number in range(40):
-        cache.put(dict([entry(number)]))
-    cache.flush()
-
-    def used() -> int:
-        return sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file())
-
-    assert 0 < used() <= 1.5 * limit
-    kept = [number for number in range(40) if cache.get([entry(number)[0]])[0] is not None]
-    assert kept[:3] == [0, 1, 2] and len(kept) < 40
-    # A later run may replace what nobody has used for long.
-    for file in tmp_path.rglob("*.safetensors"):
-        os.utime(file, (time.time() - 9999,) * 2)
-    other = FeatureCache(tmp_path, "b" * 64, limit)
-    other.put(dict([entry(1)]))
-    other.flush()
-    assert other.get([entry(1)[0]])[0] is not None
-    assert used() <= 1.5 * limit
-
-
-def test_no_cache(tmp_path: Path) -> None:
-    cache = FeatureCache(tmp_path, "a" * 64, 0)
-    cache.put(dict([entry(1)]))
-    cache.flush()
-    assert cache.get([entry(1)[0]]) == [None]
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
@@ -97,7 +61,7 @@ def test_what_cannot_be_written_is_one_warning(
     def fail(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    kept = cache(tmp_path)
+    kept = FeatureCache(tmp_path, "a" * 64)
     with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
         patch.setattr(os, call, fail)
         for one in range(3):

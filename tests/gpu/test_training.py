@@ -25,7 +25,7 @@ PRECISIONS = {
 TRAINING = (
     *("--optimizer", "adam", "--lr", "0.005", "--max-tokens", "400", "--seed", "1"),
     *("--criterion", "label_smoothed_cross_entropy", "--disable-validation", "--no-save"),
-    *("--num-workers", "0", "--bert-cache-gb", "0.1", "--log-format", "json"),
+    *("--num-workers", "0", "--log-format", "json"),
     *("--log-interval", "1", "--fp16-init-scale", "4"),
 )
 

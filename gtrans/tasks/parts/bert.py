@@ -73,8 +73,7 @@ class BertPart(TaskPart):
     @cached_property
     def _cache(self) -> FeatureCache:
         folder = Path(self._cfg.bert_cache or Path(self.data) / _CACHE_FOLDER)
-        limit = int(self._cfg.bert_cache_gb * 2**30)
-        cache = FeatureCache(folder, self.frozen.fingerprint, limit)
+        cache = FeatureCache(folder, self.frozen.fingerprint)
         atexit.register(cache.flush)
         return cache
 
