@@ -160,7 +160,7 @@ def used_symbols(
             if not Path(f"{path}.idx").is_file():
                 raise GtransError(f"{path}.idx: there is no such binarised file (`--splits`).")
             lines = load_lines(str(path), dictionary, len(dictionary))
-            counts += count_symbols(str(path), lines, len(dictionary))
+            counts += count_symbols(lines, len(dictionary))
     return set(np.flatnonzero(counts).tolist())
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -133,13 +132,3 @@ class ContextText:
         generator = np.random.default_rng([self.seed, *key])
         words = self.words.draw(self.words.count(sentence[:-1].cpu().numpy()), generator)
         return torch.cat([torch.from_numpy(words).to(sentence), sentence[-1:]])
-
-
-def ids_of(lines: Any) -> Ints:
-    """``(n,)`` all ids of an indexed dataset, line after line."""
-    buffer = getattr(lines, "_bin_buffer", None)
-    if buffer is not None:
-        return np.frombuffer(buffer, dtype=lines._index.dtype).astype(np.int64)
-    if getattr(lines, "supports_prefetch", False):
-        lines.prefetch(range(len(lines)))
-    return np.concatenate([np.asarray(lines[number], np.int64) for number in range(len(lines))])

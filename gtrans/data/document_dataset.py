@@ -231,22 +231,6 @@ class DocumentDataset(FairseqDataset):
         return [*batches, rest] if len(rest) else batches
 
     @property
-    def supports_prefetch(self) -> bool:
-        """Whether the indexed datasets can be read ahead."""
-        parts = (self.source, self.target, self.word_pieces)
-        return all(getattr(part, "supports_prefetch", False) for part in parts if part is not None)
-
-    def prefetch(self, indices: Sequence[int]) -> None:
-        """Read the lines of these units ahead."""
-        for part, lines in (
-            (self.source, self.units.source),
-            (self.target, self.units.target),
-            (self.word_pieces, self.units.source),
-        ):
-            if part is not None:
-                part.prefetch(sorted({line for unit in indices for line in lines[unit]}))
-
-    @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
         """Whether no example depends on the epoch (word dropout is part of the task).
 

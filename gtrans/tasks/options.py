@@ -137,7 +137,6 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
         "subfolder before-restart-1 (-2, ..)",
         _RUN,
     )
-    dataset_impl: Any = II("dataset.dataset_impl")
     train_subset: str = II("dataset.train_subset")
     valid_subset: str = II("dataset.valid_subset")
     seed: int = II("common.seed")

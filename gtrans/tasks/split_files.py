@@ -4,10 +4,11 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from fairseq.data import Dictionary
 
-from gtrans.data.binarised import load_lines
-from gtrans.data.context_text import Boundaries, Words, ids_of
+from gtrans.data.binarised import ids_of, load_lines
+from gtrans.data.context_text import Boundaries, Words
 from gtrans.errors import GtransError
 from gtrans.tasks.options import data_folders
 
@@ -60,5 +61,5 @@ def training_words(
         ) from None
     path = str(Path(folder) / f"{cfg.train_subset}.{pair}.{source}{kind}")
     # The marks of sentences have the same ids in every dictionary.
-    lines = load_lines(path, Dictionary(), len(symbols), cfg.dataset_impl)
-    return Words.of(ids_of(lines), end, Boundaries.of(symbols), left_out)
+    lines = load_lines(path, Dictionary(), len(symbols))
+    return Words.of(ids_of(lines).astype(np.int64), end, Boundaries.of(symbols), left_out)

@@ -259,7 +259,7 @@ class SplitReader:
     def _lines(self, path: str, symbols: tuple[Dictionary, int]) -> Any:
         folder, name = os.path.split(path)
         check_recorded(Path(folder), [f"{name}.bin", f"{name}.idx"], whole=False)
-        return load_lines(path, *symbols, self._cfg.dataset_impl, self._combine)
+        return load_lines(path, *symbols, self._combine)
 
 
 def _cut_anew(part: Part, seed: int, epoch: int) -> Units:

@@ -586,7 +586,7 @@ def count_split(folder: Path, split: str, languages: tuple[str, str]) -> list[Si
         dictionary = load_dictionary(folder / f"dict.{lang}.txt")
         path = str(folder / f"{split}.{'-'.join(languages)}.{lang}")
         lines = load_lines(path, dictionary, len(dictionary))
-        counts, is_sentence = count_symbols(path, lines, len(dictionary)), lines.sizes > 1
+        counts, is_sentence = count_symbols(lines, len(dictionary)), lines.sizes > 1
         counts[dictionary.eos()] = 0
         first = is_sentence & np.append(True, ~is_sentence[:-1])
         unknown = int(counts[dictionary.unk()])

@@ -38,7 +38,7 @@ _TRANSLATED = (
     "eval_bleu_detok_args eval_tokenized_bleu"
 )  # which translations are scored in validation, and against what
 _FREE = {
-    "task": "data bert_cache init_from init_dict restart dataset_impl update_freq "
+    "task": "data bert_cache init_from init_dict restart update_freq "
     "num_batch_buckets load_alignments valid_subset eval_bleu "
     f"patience_unit save_without_validation source_lang target_lang {_TRANSLATED} "
     f"{' '.join(UNIT_FIELDS)}",
