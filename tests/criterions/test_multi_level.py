@@ -182,5 +182,3 @@ def test_mistakes() -> None:
         criterion(rows=0)
     with pytest.raises(GtransError, match="`--label-smoothing` must be at least 0 and below 1"):
         criterion(smoothing=1.0)
-    with pytest.raises(GtransError, match="needs a model of this project or a Transformer"):
-        criterion()(torch.nn.Linear(1, 1), SAMPLE)
