@@ -39,7 +39,7 @@ from gtrans.tasks.options import (
 )
 from gtrans.tasks.parts import Batch, Sample, TaskPart
 from gtrans.tasks.parts.bert import BertPart
-from gtrans.tasks.parts.eval_bleu import EvalBleu, logged_scores
+from gtrans.tasks.parts.eval_bleu import EvalBleu
 from gtrans.tasks.parts.plans import Plans
 from gtrans.tasks.parts.streams import Streams
 from gtrans.tasks.parts.word_dropout import WordDropout
@@ -58,7 +58,6 @@ class DocumentTranslationTask(InteractiveTask):
         bert: the part that reads a BERT; None if the model reads none.
         made_from: what the run is made from, for its checkpoints
             (:data:`gtrans.train.compare.MadeFrom`).
-        scores: the scores of translations that validation logs.
         reported: splits of which the user has been told that units exceed ``--max-tokens``.
     """
 
@@ -77,7 +76,6 @@ class DocumentTranslationTask(InteractiveTask):
         self._lines = LineBuffer(flush=True)
         self._two_rates = False
         self.made_from: dict[str, Any] = {}
-        self.scores = logged_scores(cfg)
         self.reported: set[str] = set()
         self._longest = (sys.maxsize, sys.maxsize)
         self._declare_symbols()

@@ -269,17 +269,12 @@ class _Run:
         now = self.made_from()
         restored = self.cfg.restore_file if self.cfg.restore_file != LAST else None
         if group_of(self.root, "task").get("restart"):
-            return self._anew(now, "as --restart says", restored)
+            return self._anew(now, True, restored)
         if restored:
-            return self._anew(now, None, restored)
+            return self._anew(now, False, restored)
         found, remark = self.folder.newest()
         if found is None:
-            return self._anew(now, None, None)
-        start = now["start"].get(flag := "--finetune-from-model")
-        begun = ((found.made_from or {}).get("start") or {}).get(flag)
-        if start is not None and not compare.same_file(begun, start):
-            why = f"to start from --finetune-from-model {self.cfg.finetune_from_model}"
-            return self._anew(now, why, None)
+            return self._anew(now, False, None)
         return self._further(found, now, [remark] if remark else [])
 
     def _further(self, found: RunCheckpoint, now: MadeFrom, remarks: list[str]) -> Plan:
@@ -293,18 +288,15 @@ class _Run:
         meant = self._meant()
         with reading(found.path, "the record of its run"):
             different = self._differences(found, now)
-            scores = self.task.scores if self.ours else ("bleu",)
-            judged = compare.judged_by(self.root, scores)
-            anew = bool(compare.judged_otherwise(found.run_state.get("judged_by", judged), judged))
-            finished = found.why_finished(self.root, anew)
+            finished = found.why_finished(self.root)
         if different and not meant:
             # fairseq's own tasks have no such option.
             restart = "restart" in group_of(self.root, "task")
             way_out = ", or --restart to start anew (the checkpoints are kept)" if restart else ""
             raise GtransError(
                 f"--save-dir {self.cfg.save_dir} holds a run with other settings: "
-                f"{', '.join(different)}; give another --save-dir{way_out}, or "
-                "--reset-optimizer, --restore-file or --finetune-from-model if the change is meant."
+                f"{', '.join(different)}; give another --save-dir{way_out}, or --reset-meters, "
+                "--reset-optimizer or --restore-file if the change is meant."
             )
         if different:
             remarks.append(
@@ -321,10 +313,10 @@ class _Run:
     def _differences(self, found: RunCheckpoint, now: MadeFrom) -> list[str]:
         options: Any = OmegaConf.to_container(self.root, resolve=True, enum_to_str=True)
         old, new = (str(group_of(side, "task").get("data")) for side in (found.options, options))
-        presets, alike = getattr(self.model, "presets", {}), _own_main.get()
+        presets = getattr(self.model, "presets", {})
         return [
             *compare.different_start(found.made_from or {}, now, (old, new)),
-            *compare.different_options(found.options, options, presets, alike),
+            *compare.different_options(found.options, options, presets),
         ]
 
     def _check_optimizer(self, found: RunCheckpoint) -> None:
@@ -344,12 +336,12 @@ class _Run:
                 return f"--{name.replace('_', '-')}"
         return "--optimizer-overrides" if self.cfg.optimizer_overrides not in ("", "{}") else None
 
-    def _anew(self, now: MadeFrom, clear: str | None, restored: str | None) -> Plan:
+    def _anew(self, now: MadeFrom, clear: bool, restored: str | None) -> Plan:
         """The plan of a run that begins; everything is checked before anything is moved.
 
         Args:
             now: what the run is made from.
-            clear: why the checkpoints of an earlier run are moved away; None: they are not.
+            clear: the checkpoints of an earlier run are moved away.
             restored: ``--restore-file``, if it is given.
         """
         remarks: list[str] = []
@@ -363,14 +355,14 @@ class _Run:
             raise GtransError(f"give either {' or '.join(given)}.")
         for flag, path in given.items():
             remarks += self._same_model(flag, path)
-        if clear is not None:
+        if clear:
             if "--init-from" in now["start"]:
                 given["--init-from"] = now["start"]["--init-from"]["path"]
             self._check_outside(given)
             if aside := self.folder.clear():
                 remarks.append(
-                    f"{self.folder.path}: the run starts anew, {clear}; the checkpoints of the "
-                    f"earlier one are in {aside}"
+                    f"{self.folder.path}: the run starts anew, as --restart says; the checkpoints "
+                    f"of the earlier one are in {aside}"
                 )
         if restored:
             remarks.append(f"--restore-file {restored}: settings are not compared")

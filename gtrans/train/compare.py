@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from argparse import Namespace
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,38 +22,33 @@ flag names; the digest is None if there is no such file any more."""
 
 # Options of schedules that are --max-update unless they are given.
 _FOLLOW_MAX_UPDATE = ("max_update", "total_num_update")
-# The options that are compared: of three groups these, of the others all but those below.
+# The options that are compared: of these groups some, of the others all but those below.
 _COMPARED = {
     "common": "seed fp16 bf16 amp memory_efficient_fp16 memory_efficient_bf16 fp16_init_scale "
     "fp16_scale_window fp16_scale_tolerance fp16_no_flatten_grads on_cpu_convert_precision "
     "min_loss_scale amp_init_scale amp_scale_window amp_batch_retries",
     "dataset": "max_tokens batch_size required_batch_size_multiple train_subset curriculum "
     "grouped_shuffling update_epoch_batch_itr update_ordered_indices_seed "
-    "skip_invalid_size_inputs_valid_test",
+    "skip_invalid_size_inputs_valid_test valid_subset combine_valid_subsets max_valid_steps",
     "optimization": "lr clip_norm sentence_avg use_bmuf skip_remainder_batch",
+    "checkpoint": "best_checkpoint_metric maximize_best_checkpoint_metric",
 }
-# Units and languages are those of the model, which has them as they were understood.
+# Which translations validation scores, and against what; free unless their scores choose the best.
 _TRANSLATED = (
     "eval_bleu_args eval_bleu_documents eval_bleu_reference eval_bleu_remove_bpe eval_bleu_detok "
     "eval_bleu_detok_args eval_tokenized_bleu"
-)  # which translations are scored in validation, and against what
+)
+_LOSSES = ("loss", "nll_loss", "ppl", "accuracy")
+# Units and languages are those of the model, which has them as they were understood.
 _FREE = {
     "task": "data bert_cache init_from init_dict restart update_freq "
-    "num_batch_buckets load_alignments valid_subset eval_bleu "
-    f"patience_unit save_without_validation source_lang target_lang {_TRANSLATED} "
-    f"{' '.join(UNIT_FIELDS)}",
+    "num_batch_buckets load_alignments valid_subset eval_bleu patience_unit "
+    f"save_without_validation source_lang target_lang {' '.join(UNIT_FIELDS)}",
     "model": "init_xlmr",
     "criterion": "softmax_rows report_accuracy",  # neither changes what is learned
     "optimizer": "tpu",
     "lr_scheduler": "",
 }
-# What the validation scores are of, besides the translations.
-_JUDGED = {
-    "checkpoint": "best_checkpoint_metric maximize_best_checkpoint_metric",
-    "dataset": "valid_subset combine_valid_subsets max_valid_steps",
-}
-# The criterions with the same options, losses and gradients.
-_ALIKE = ("chunked_cross_entropy", "label_smoothed_cross_entropy", "multi_level_cross_entropy")
 # Of a folder in the format of transformers, what its model consists of.
 _MODEL_FILES = ("config.json", "*.safetensors", "*.bin", "*.index.json")
 _DIGEST = 64  # characters
@@ -68,9 +63,7 @@ def group_of(options: Any, group: str) -> Settings:
 # ---- options -------------------------------------------------------------------------------------
 
 
-def different_options(
-    recorded: Options, now: Options, presets: Mapping[str, Options], alike: bool
-) -> list[str]:
+def different_options(recorded: Options, now: Options, presets: Mapping[str, Options]) -> list[str]:
     """The options in which two runs differ, as ``--flag old -> new``.
 
     Options that one of them does not have are left out.
@@ -79,11 +72,10 @@ def different_options(
         recorded: those in the checkpoint of a run, by group.
         now: those of this run.
         presets: the sizes of the model's architectures, which stand for None.
-        alike: a run may go on with another criterion that has the same losses.
     """
     found: dict[str, str] = {}
     for group in (*_COMPARED, *_FREE):
-        old, new = (_compared(group, options, presets, alike) for options in (recorded, now))
+        old, new = (_compared(group, options, presets) for options in (recorded, now))
         names = ["_name"] if old.get("_name") != new.get("_name") else list(new)
         for name in names:
             # What is interpolated stands in several groups and is named once.
@@ -100,10 +92,8 @@ def different_options(
     return list(found.values())
 
 
-def _compared(
-    group: str, options: Options, presets: Mapping[str, Options], alike: bool
-) -> Settings:
-    """The options of a group that are compared; of criterions with the same losses one name."""
+def _compared(group: str, options: Options, presets: Mapping[str, Options]) -> Settings:
+    """The options of a group that are compared."""
     settings = group_of(options, group)
     others: set[str] = set()
     if isinstance(options.get(group), Namespace):
@@ -113,15 +103,12 @@ def _compared(
     if group in _COMPARED:
         return {name: settings[name] for name in _COMPARED[group].split() if name in settings}
     free = {*_FREE[group].split(), *others} - {"_name"}
+    if group_of(options, "checkpoint").get("best_checkpoint_metric") in _LOSSES:
+        free |= {*_TRANSLATED.split()}
     settings = {name: value for name, value in settings.items() if name not in free}
     if group == "model":
         preset = presets.get(str(settings.get("_name")), {})
         settings |= {k: preset.get(k) for k, value in settings.items() if value is None}
-    if alike and group == "criterion" and settings.get("_name") in _ALIKE:
-        # Where the layers of the decoder are in groups, each of them has a loss.
-        grouped = group_of(options, "model").get("decoder_group_size")
-        if not grouped or settings["_name"] != _ALIKE[-1]:
-            settings["_name"] = _ALIKE[0]
     return settings
 
 
@@ -133,38 +120,6 @@ def _batches_of_updates(options: Options) -> list[int]:
     while len(batches) > 1 and batches[-1] == batches[-2]:
         batches.pop()
     return batches
-
-
-def judged_by(options: Options, scores: Collection[str]) -> Settings:
-    """What the validation scores of a run are of: two runs' are comparable if this is the same.
-
-    Args:
-        options: of the run, by group.
-        scores: the metrics that are scores of translations.
-
-    Returns:
-        the values by flag: the metric, its direction, the set whose scores count (the first of
-        several), and for scores of translations the search and its reference.
-    """
-    found = {
-        _flag(group, name): group_of(options, group).get(name)
-        for group, names in _JUDGED.items()
-        for name in names.split()
-    }
-    found["--valid-subset"] = str(found["--valid-subset"]).split(",")[0]
-    if found["--best-checkpoint-metric"] in scores:
-        task = group_of(options, "task")
-        found |= {_flag("task", name): task.get(name) for name in _TRANSLATED.split()}
-    return found
-
-
-def judged_otherwise(recorded: Settings, now: Settings) -> list[str]:
-    """In what two results of :func:`judged_by` differ, as ``--flag old -> new``."""
-    return [
-        f"{flag} {_shown(recorded[flag])} -> {_shown(value)}"
-        for flag, value in now.items()
-        if flag in recorded and not _equal(recorded[flag], value)
-    ]
 
 
 def _flag(group: str, name: str) -> str:

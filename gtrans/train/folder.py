@@ -54,13 +54,8 @@ class RunCheckpoint:
         """See :func:`gtrans.train.compare.recorded_in`."""
         return recorded_in(self.state, self.path)
 
-    def why_finished(self, cfg: Any, judged_anew: bool = False) -> str | None:
-        """Why the run is at its end; None if it is not.
-
-        Args:
-            cfg: all options of a training that goes on.
-            judged_anew: the validations that ``--patience`` has counted do not end it.
-        """
+    def why_finished(self, cfg: Any) -> str | None:
+        """Why the run is at its end, with all options of a training that goes on; None: not yet."""
         extra = self.state["extra_state"]
         goal, epochs = cfg.optimization.max_update, cfg.optimization.max_epoch
         if 0 < goal <= self.updates:
@@ -73,7 +68,7 @@ class RunCheckpoint:
             return f"{hours:.2f} hours, --stop-time-hours {cfg.optimization.stop_time_hours}"
         waited = (self.run_state.get("early_stop") or {}).get("num_runs", 0)
         patience = cfg.checkpoint.patience
-        if 0 < patience <= waited and not judged_anew:
+        if 0 < patience <= waited and not cfg.checkpoint.reset_meters:
             return f"{waited} validations without a gain, --patience {patience}"
         return None
 

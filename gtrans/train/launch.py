@@ -21,7 +21,6 @@ _SRUN = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_JOB_ID"
          "SLURM_STEP_ID", "SLURM_STEP_NODELIST")  # fmt: skip
 # What SLURM jobs of one machine must not share; as fairseq's own ports.
 _PORTS = range(10000, 60000)
-_SHARDED = (("ddp_backend", "fully_sharded"), ("ddp_backend", "slowmo"), ("zero_sharding", "os"))
 
 
 @dataclass(frozen=True)
@@ -151,21 +150,10 @@ def _check_gpus(options: Any) -> None:
 
 
 def check_launch(options: Any) -> None:
-    """Reject processes that would not train together, and what shares the work in another way.
+    """Raises GtransError for processes that would not train together.
 
-    Args:
-        options: those of distributed training.
-
-    Raises:
-        GtransError: naming the option.
+    ``options``: those of distributed training.
     """
-    for name, value in _SHARDED:
-        if str(options.get(name)) == value:
-            way_out = "give --ddp-backend pytorch_ddp" if name == "ddp_backend" else "leave it out"
-            raise GtransError(
-                f"`--{name.replace('_', '-')} {value}` needs fairscale, which is no longer "
-                f"developed and with which this project has not been run; {way_out}."
-            )
     found = launched()
     alone = options.distributed_world_size == 1 and options.distributed_init_method is None
     if found is not None and alone:

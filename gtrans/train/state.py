@@ -9,8 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gtrans.train.compare import judged_by, judged_otherwise
-
 logger = logging.getLogger(__name__)
 
 
@@ -20,9 +18,8 @@ class RunState:
     * The fp32 parameters: under ``--fp16`` and ``--bf16`` a checkpoint has the parameters in half
       precision only, from which fairseq makes the fp32 copies of a resumed run.
     * The counters of loss scaling (``--fp16``), and of repeated batches (``--amp``).
-    * The best validation scores and the validations since then (``--patience``), the state of
-      ``--lr-scheduler reduce_lr_on_plateau``, and what the scores are of: when a run goes on with
-      another validation metric, set or search, they are not compared with later ones.
+    * The best validation scores and the validations since then (``--patience``), and the state of
+      ``--lr-scheduler reduce_lr_on_plateau``.
     * What the parts of a task keep from update to update, such as memories, of all processes.
 
     Random numbers need no state: every update seeds them anew, by its own number.
@@ -56,11 +53,6 @@ class RunState:
             self.early_stop["num_runs"] += 1
         return int(self.early_stop["num_runs"])
 
-    @property
-    def _scores(self) -> Collection[str]:
-        """The metrics that are scores of translations."""
-        return getattr(self.trainer.task, "scores", ("bleu",))
-
     # ---- to a checkpoint -----------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
@@ -69,7 +61,6 @@ class RunState:
         return {
             "workers": trainer.data_parallel_world_size,
             "early_stop": dict(self.early_stop),
-            "judged_by": judged_by(trainer.cfg, self._scores),
             "optimizer": self._optimizer_state(),
             "parts": {type(part).__name__: self._gathered(part) for part in self._parts()},
         }
@@ -120,8 +111,6 @@ class RunState:
         """
         state = extra.get("run_state") or {}
         trainer = self.trainer
-        now = judged_by(trainer.cfg, self._scores)
-        otherwise = judged_otherwise(state.get("judged_by", now), now)
         if state and "dataloader" not in reset:
             position = extra["train_iterator"]
             batches = position["iterations_in_epoch"] * state["workers"]
@@ -132,15 +121,8 @@ class RunState:
             return
         self._restore_optimizer(state.get("optimizer", {}))
         if "lr_scheduler" not in reset:
-            self._restore_schedule(state.get("optimizer", {}), extra, forget=bool(otherwise))
-        if "meters" in reset:
-            return
-        if otherwise:
-            logger.info(
-                f"validation is another one: {', '.join(otherwise)}; the best score so far and the "
-                "validations that --patience has counted are forgotten"
-            )
-        else:
+            self._restore_schedule(state.get("optimizer", {}), extra)
+        if "meters" not in reset:
             self.best = extra.get("best")
             self.early_stop = dict(state.get("early_stop", {}))
 
@@ -159,17 +141,15 @@ class RunState:
         elif scaler is not None:
             vars(scaler).update(state.get("scaler", {}))
 
-    def _restore_schedule(self, state: dict[str, Any], extra: dict[str, Any], forget: bool) -> None:
-        """Restore what the schedule knows of validations; ``forget``: it is to know none."""
+    def _restore_schedule(self, state: dict[str, Any], extra: dict[str, Any]) -> None:
+        """Restore what the schedule knows of validations."""
         plateau = getattr(self.trainer.lr_scheduler, "lr_scheduler", None)
-        if plateau is not None and forget:
-            plateau._reset()
-        elif plateau is not None and "plateau" in state:
+        if plateau is not None and "plateau" in state:
             plateau.load_state_dict(state["plateau"])
         position = extra["train_iterator"]
         if position["iterations_in_epoch"] == 0 and position["epoch"] > 1:
             # The checkpoint of an epoch is written before the schedule is told its loss.
-            self.trainer.lr_step(position["epoch"] - 1, None if forget else extra["val_loss"])
+            self.trainer.lr_step(position["epoch"] - 1, extra["val_loss"])
 
 
 def _fp32_parameters(optimizer: Any) -> list[Tensor]:

@@ -118,31 +118,6 @@ def test_stopping_by_a_score_is_exact_when_it_goes_on(tiny, tmp_path):
 
 
 @pytest.mark.long
-def test_scores_of_another_validation_are_not_compared(tiny, tmp_path):
-    """A loss of 6 is no better than a chrF of 3, and --patience counts anew."""
-    often = ("--validate-interval-updates", "1", "--validate-interval", "99", "--patience", "1")
-    search = (*scored(documents=1), *often)
-    other = (*scored({**SEARCH, "beam": 1}, documents=2), *often)
-    log_of(train(tiny.run, tiny.data, tmp_path, *search, updates=1))
-    for goal, options, changed in (
-        (
-            2, (*search, *CHRF),
-            "--best-checkpoint-metric loss -> chrf, --maximize-best-checkpoint-metric off -> on",
-        ),
-        (3, (*other, *CHRF), "--eval-bleu-documents 1 -> 2"),
-        (4, (*other, "--best-checkpoint-metric", "nll_loss"), "chrf -> nll_loss"),
-    ):  # fmt: skip
-        log = log_of(train(tiny.run, tiny.data, tmp_path, *options, updates=goal))
-        (line,) = re.findall("validation is another one: .*", log)
-        assert changed in line and "the best score so far" in line
-        extra = last(tmp_path)["extra_state"]
-        assert updates(tmp_path) == goal and extra["best"] == extra["val_loss"]
-        assert extra["run_state"]["early_stop"]["num_runs"] == 0
-    log = log_of(train(tiny.run, tiny.data, tmp_path, *options, updates=5))
-    assert "is another one" not in log
-
-
-@pytest.mark.long
 def test_two_processes_have_the_scores_of_one(tiny, tmp_path, by_commands):
     # Batches so small that there are several, as in `gtrans translate`.
     small = scored({**SEARCH, "max_tokens": 60})

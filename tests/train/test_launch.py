@@ -117,23 +117,6 @@ def test_processes_on_cpus_exchange_gradients_with_gloo(environment):
     assert (told.distributed_backend, told.ddp_backend) == ("gloo", "legacy_ddp")
 
 
-@pytest.mark.parametrize(
-    ("backend", "task"), [("slowmo", "document_translation"), ("fully_sharded", "translation")]
-)
-def test_what_needs_fairscale_is_refused(backend, task, tiny, stock, tmp_path):
-    more = ("--task", task, "--arch", "gtrans_fusion_tiny", "--ddp-backend", backend)
-    line = refusal(train(stock, tiny.data, tmp_path, *more))
-    assert line.startswith(f"`--ddp-backend {backend}` needs fairscale, which is no longer")
-    assert line.endswith("give --ddp-backend pytorch_ddp.")
-    assert list(tmp_path.glob("*.pt")) == []
-
-
-def test_sharded_optimizers_are_refused():
-    cfg = options(zero_sharding="os")
-    with pytest.raises(GtransError, match="`--zero-sharding os` needs fairscale.*; leave it out.$"):
-        check_launch(cfg.distributed_training)
-
-
 @pytest.mark.parametrize("address", [(), ("--distributed-init-method", "tcp://127.0.0.1:29777")])
 def test_more_processes_than_gpus_are_refused(address, tiny, stock, tmp_path):
     """Of which fairseq would start none, and end as if it had trained."""

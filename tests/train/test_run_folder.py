@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.folders import binarised_again
-from support.runs import GROUPS, log_of, refusal, train, updates
+from support.runs import GROUPS, last, log_of, refusal, train, updates
 from support.suites import one_in
 from support.tiny_models import StockCommands, TinyWorld
 
@@ -37,7 +37,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 WAYS_OUT = (
     "; give another --save-dir, or --restart to start anew (the checkpoints are kept), or "
-    "--reset-optimizer, --restore-file or --finetune-from-model if the change is meant."
+    "--reset-meters, --reset-optimizer or --restore-file if the change is meant."
 )
 
 
@@ -53,6 +53,10 @@ WAYS_OUT = (
         (("--bf16",), "--bf16 off -> on"),
         (("--adam-betas", "(0.9, 0.9)"), "--adam-betas 0.9,0.999 -> 0.9,0.9"),
         (("--lr-scheduler", "inverse_sqrt"), "--lr-scheduler fixed -> inverse_sqrt"),
+        (
+            ("--best-checkpoint-metric", "nll_loss", "--valid-subset", "test"),
+            "--valid-subset valid -> test, --best-checkpoint-metric loss -> nll_loss",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -71,17 +75,6 @@ def test_what_is_free_may_change(folder, tiny, stock):
     )
     assert "(epoch 1 @ 2 updates)" in log_of(train(stock, tiny.data, folder, *free, updates=3))
     assert updates(folder) == 3
-
-
-def test_a_criterion_with_the_same_losses_is_free(folder, tiny, stock):
-    chunked = ("--criterion", "chunked_cross_entropy")
-    log = log_of(train(stock, tiny.data, folder, *chunked, updates=3))
-    assert "(epoch 1 @ 2 updates)" in log
-    assert updates(folder) == 3
-    log_of(train(stock, tiny.data, folder, updates=4))
-    assert updates(folder) == 4
-    line = refusal(train(stock, tiny.data, folder, *chunked, "--label-smoothing", "0.1", updates=5))
-    assert "other settings: --label-smoothing 0.0 -> 0.1;" in line
 
 
 def test_other_training_data_is_refused(run, tiny, stock, tmp_path):
@@ -171,23 +164,17 @@ def test_a_restored_file_says_that_a_change_is_meant(folder, run, tiny, stock):
 
 
 @pytest.mark.long
-def test_another_model_to_finetune_is_another_start(folder, tiny, stock):
-    """fairseq itself goes on with the run in the folder and says nothing."""
-    start = tiny.checkpoints["document"]
-    options = ("--finetune-from-model", start, "--lr", "0.002")
-    log = log_of(train(stock, tiny.data, folder, *options, updates=1))
-    assert f"Loaded checkpoint {start}" in log
-    assert f"to start from --finetune-from-model {start}; the checkpoints of the earlier" in log
-    assert updates(folder) == 1
-    log = log_of(train(stock, tiny.data, folder, *options, updates=2))
-    assert f"Loaded checkpoint {folder / 'checkpoint_last.pt'}" in log
-    assert updates(folder) == 2
-    other = ("--finetune-from-model", start, "--lr", "0.001")
-    assert "other settings: --lr 0.002 -> 0.001;" in refusal(
-        train(stock, tiny.data, folder, *other, updates=3)
-    )
-    inside = ("--finetune-from-model", folder / "checkpoint_last.pt")
-    assert "lies in --save-dir" in refusal(train(stock, tiny.data, folder, *inside, updates=3))
+def test_another_validation_that_is_meant_counts_anew(tiny, stock, tmp_path):
+    """A loss of 6 is no worse than one of another set."""
+    often = ("--validate-interval-updates", "1", "--patience", "9", "--lr", "9")
+    log_of(train(stock, tiny.data, tmp_path, *often, updates=2))
+    other = (*often, "--valid-subset", "test")
+    line = refusal(train(stock, tiny.data, tmp_path, *other, updates=3))
+    assert "other settings: --valid-subset valid -> test;" in line
+    log_of(train(stock, tiny.data, tmp_path, *other, "--reset-meters", updates=3))
+    extra = last(tmp_path)["extra_state"]
+    assert extra["best"] == extra["val_loss"] == extra["run_state"]["early_stop"]["best"]
+    assert extra["run_state"]["early_stop"]["num_runs"] == 0
 
 
 # ---- the start -----------------------------------------------------------------------------------
@@ -289,11 +276,11 @@ def test_a_restart_that_cannot_begin_moves_nothing(flag, folder, tiny, stock, tm
 
 def test_a_run_does_not_go_on_from_an_average(folder, tiny, stock):
     """It has no optimizer state; what is resumed would be another run."""
-    last = folder / "checkpoint_last.pt"
-    assert main(["average", str(last), "--output", str(folder / "mean.pt")]) == 0
-    shutil.move(folder / "mean.pt", last)
+    path = folder / "checkpoint_last.pt"
+    assert main(["average", str(path), "--output", str(folder / "mean.pt")]) == 0
+    shutil.move(folder / "mean.pt", path)
     line = refusal(train(stock, tiny.data, folder, updates=4))
-    assert line.startswith(f"{last}: it has no state of the optimizer")
+    assert line.startswith(f"{path}: it has no state of the optimizer")
 
 
 @pytest.mark.long
