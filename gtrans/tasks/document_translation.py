@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq.data import Dictionary
-from fairseq.tasks import register_task
+from fairseq.tasks import FairseqTask, register_task
 from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
@@ -26,7 +26,13 @@ from gtrans.models.base.warm_start import dictionaries_of, warm_start
 from gtrans.tasks.batches import Step, as_in_first_epoch, report_long_units, step_in_parts
 from gtrans.tasks.first_checks import check_first, check_splits
 from gtrans.tasks.identity import LANGUAGES, TaskIdentity
-from gtrans.tasks.interactive import InteractiveTask, LineBuffer, lines_of
+from gtrans.tasks.interactive import (
+    InteractiveDocuments,
+    LineBuffer,
+    NumberedSentence,
+    encode_documents,
+    lines_of,
+)
 from gtrans.tasks.options import (
     DocumentTranslationConfig,
     adopt_unit,
@@ -49,7 +55,7 @@ from gtrans.text.prepared_folder import load_pipeline
 
 
 @register_task("document_translation", dataclass=DocumentTranslationConfig)
-class DocumentTranslationTask(InteractiveTask):
+class DocumentTranslationTask(FairseqTask):
     """Translation of documents or sentences from one binarised corpus.
 
     Attributes:
@@ -316,7 +322,7 @@ class DocumentTranslationTask(InteractiveTask):
 
         def step(part: Sample) -> Step:
             batch = self._before(Batch(part, model, "train", update_num, ignore_grad))
-            result: Step = InteractiveTask.train_step(
+            result: Step = FairseqTask.train_step(
                 self, batch.sample, model, criterion, optimizer, update_num, ignore_grad
             )
             self._after(batch)
@@ -368,6 +374,30 @@ class DocumentTranslationTask(InteractiveTask):
         if self.bert is None or self.bert.use == BERT_PIECES:
             return None
         return self.bert.pieces.encode(sentences)
+
+    def get_interactive_tokens_and_lengths(
+        self, lines: list[str], encode_fn: Any
+    ) -> tuple[list[list[NumberedSentence]], list[int]]:
+        """The documents that ``lines`` of ``fairseq-interactive`` complete, and their tokens.
+
+        A document ends with an empty line or with the end of the input.
+
+        Raises:
+            GtransError: the model reads BERT's word pieces, which need plain text.
+        """
+        if self.bert is not None:
+            raise GtransError(
+                "fairseq-interactive reads prepared text, but this model needs plain text for "
+                "BERT; use `gtrans translate --input -`."
+            )
+        documents = encode_documents(self._lines.add(lines), encode_fn, self._source)
+        return documents, [sum(len(ids) for _, ids in document) for document in documents]
+
+    def build_dataset_for_inference(
+        self, src_tokens: Any, src_lengths: Any, **kwargs: Any
+    ) -> InteractiveDocuments:
+        """The dataset of ``fairseq-interactive``: one document a batch."""
+        return InteractiveDocuments(src_tokens, self.frame.pad)
 
     def build_generator(
         self,

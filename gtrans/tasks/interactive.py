@@ -1,19 +1,14 @@
 """What ``fairseq-interactive`` asks of the document task."""
 
 import sys
-from abc import abstractmethod
-from typing import Any, Optional
+from collections.abc import Callable
+from typing import Any
 
-import numpy as np
 import torch
 from fairseq.data import Dictionary, FairseqDataset
-from fairseq.tasks import FairseqTask
 from torch import Tensor
 
-from gtrans.data.frame import Frame
-from gtrans.errors import GtransError
 from gtrans.messages import say
-from gtrans.tasks.parts.bert import BertPart
 from gtrans.text.pipeline import input_warnings
 
 _MOST_UNKNOWN = 0.1  # of prepared text, in which hardly any token is unknown
@@ -78,24 +73,6 @@ class InteractiveDocuments(FairseqDataset):
             },
         }
 
-    @property
-    def sizes(self) -> np.ndarray[Any, Any]:
-        """``(documents,)`` tokens of every document."""
-        lengths = [[len(ids) for _, ids in document] for document in self.documents]
-        return np.array([sum(of_document) for of_document in lengths], np.int64)
-
-    def num_tokens(self, index: int) -> int:
-        """Tokens of a document."""
-        return int(self.sizes[index])
-
-    def size(self, index: int) -> int:
-        """Tokens of a document."""
-        return self.num_tokens(index)
-
-    def ordered_indices(self) -> np.ndarray[Any, Any]:
-        """The documents in the order of the input."""
-        return np.arange(len(self))
-
     def filter_indices_by_size(self, indices: Any, max_sizes: Any) -> tuple[Any, list[int]]:
         """All documents: none is too long."""
         return indices, []
@@ -122,64 +99,25 @@ def lines_of(root: Any) -> LineBuffer:
     return LineBuffer(flush=True)
 
 
-class InteractiveTask(FairseqTask):
-    """A task that reads documents line by line.
-
-    Attributes:
-        bert: the part that reads a BERT; None if the model reads none.
-    """
-
-    bert: Optional[BertPart]
-    _lines: LineBuffer
-
-    @property
-    @abstractmethod
-    def source_dictionary(self) -> Dictionary:
-        """Dictionary of the source."""
-
-    @property
-    @abstractmethod
-    def frame(self) -> Frame:
-        """How sentences are marked."""
-
-    def get_interactive_tokens_and_lengths(
-        self, lines: list[str], encode_fn: Any
-    ) -> tuple[list[list[tuple[int, Tensor]]], list[int]]:
-        """The documents that ``lines`` complete, and the tokens of each.
-
-        A document ends with an empty line or with the end of the input.
-
-        Raises:
-            GtransError: the model reads BERT's word pieces, which need plain text.
-        """
-        if self.bert is not None:
-            raise GtransError(
-                "fairseq-interactive reads prepared text, but this model needs plain text for "
-                "BERT; use `gtrans translate --input -`."
-            )
-
-        def encode(line: str) -> Tensor:
-            ids: Tensor = self.source_dictionary.encode_line(
-                encode_fn(line), add_if_not_exist=False
-            )
-            return ids.long()
-
-        documents = [
-            [(number, encode(line)) for number, line in document]
-            for document in self._lines.add(lines)
-        ]
-        ids = [sentence for document in documents for _, sentence in document]
-        unknown = sum(int((of == self.source_dictionary.unk()).sum()) for of in ids)
-        tokens = sum(len(of) - 1 for of in ids)
-        for warning in input_warnings("input", (), unknown, tokens, _MOST_UNKNOWN):
-            say(
-                f"warning: {warning} fairseq-interactive reads text that is prepared as the data "
-                "were; `gtrans translate --stream` prepares plain text"
-            )
-        return documents, [sum(len(ids) for _, ids in document) for document in documents]
-
-    def build_dataset_for_inference(
-        self, src_tokens: Any, src_lengths: Any, **kwargs: Any
-    ) -> InteractiveDocuments:
-        """The dataset of ``fairseq-interactive``: one document a batch."""
-        return InteractiveDocuments(src_tokens, self.frame.pad)
+def encode_documents(
+    documents: list[list[tuple[int, str]]], encode: Callable[[str], str], dictionary: Dictionary
+) -> list[list[NumberedSentence]]:
+    """The lines of documents as ids; warns of text that is not prepared as the data were."""
+    encoded = []
+    for document in documents:
+        lines = ((number, encode(line)) for number, line in document)
+        encoded.append(
+            [
+                (number, dictionary.encode_line(line, add_if_not_exist=False).long())
+                for number, line in lines
+            ]
+        )
+    ids = [sentence for document in encoded for _, sentence in document]
+    unknown = sum(int((sentence == dictionary.unk()).sum()) for sentence in ids)
+    tokens = sum(len(sentence) - 1 for sentence in ids)
+    for warning in input_warnings("input", (), unknown, tokens, _MOST_UNKNOWN):
+        say(
+            f"warning: {warning} fairseq-interactive reads text that is prepared as the data "
+            "were; `gtrans translate --stream` prepares plain text"
+        )
+    return encoded
