@@ -12,6 +12,7 @@ from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
 from gtrans.checkpoints.identity import STATE, ModelIdentity, same_data
+from gtrans.data.document_dataset import DocumentDataset
 from gtrans.data.examples import ExampleBuilder
 from gtrans.data.frame import Frame
 from gtrans.data.stream import StreamDataset
@@ -46,7 +47,6 @@ from gtrans.tasks.options import (
 from gtrans.tasks.parts import Batch, Sample, TaskPart
 from gtrans.tasks.parts.bert import BertPart
 from gtrans.tasks.parts.eval_bleu import EvalBleu
-from gtrans.tasks.parts.plans import Plans
 from gtrans.tasks.parts.streams import Streams
 from gtrans.tasks.parts.word_dropout import WordDropout
 from gtrans.tasks.run_options import read_everything
@@ -79,6 +79,7 @@ class DocumentTranslationTask(FairseqTask):
         self._contexts = SourceContexts(cfg, source)
         self.bert: BertPart | None = None
         self.parts: list[TaskPart] = []
+        self._model: Any = None
         self._lines = LineBuffer(flush=True)
         self._two_rates = False
         self.made_from: dict[str, Any] = {}
@@ -206,6 +207,7 @@ class DocumentTranslationTask(FairseqTask):
         self._identity.check(self.bert)
         model = super().build_model(cfg, from_checkpoint)
         self._longest = model.max_positions()
+        self._model = None if from_checkpoint else model
         if not from_checkpoint:
             self._made_from = self._identity.here(self.bert)
             if self.bert is not None:
@@ -216,7 +218,6 @@ class DocumentTranslationTask(FairseqTask):
             WordDropout(self.cfg, self._source, self._target, self.frame.symbols),
             *([] if self.bert is None else [self.bert]),
             Streams(self.cfg),
-            *([] if from_checkpoint else [Plans(model)]),
         ]
         if self.cfg.eval_bleu and not from_checkpoint:
             self.parts.append(EvalBleu(self, model))
@@ -292,6 +293,9 @@ class DocumentTranslationTask(FairseqTask):
         workers, epoch = int(kwargs.get("num_shards", 1)), int(kwargs.get("epoch", 1))
         for part in self.parts:
             part.begin_batches(dataset, workers, epoch)
+        if self._model is not None and isinstance(dataset, DocumentDataset):
+            # The processes that load data plan batches for the model where it is now.
+            dataset.plan_batch = self._model.planner
         report_long_units(self, dataset, kwargs)
         named = as_in_first_epoch(self, dataset, kwargs, int(self.cfg.seed))
         iterator = super().get_batch_iterator(dataset, *args, **named)

@@ -35,7 +35,7 @@ class TaskIdentity:
         self.words = words
         self._recorded: Any = None
         self._units: Optional[dict[str, Any]] = None
-        self._first: Optional[ModelIdentity] = None
+        self._ensemble = False  # a model has been compared
 
     def here(self, bert: Optional[BertPart]) -> ModelIdentity:
         """The identity of a model that is made now; ``bert`` is what the task reads of a BERT.
@@ -96,15 +96,13 @@ class TaskIdentity:
         if recorded is None:
             say_unknown("the checkpoint")
             return
-        first = self._first or recorded
-        self._first = first
-        together = recorded.differences(first)
-        if together:
+        differences = recorded.differences(self.here(bert))
+        if differences and self._ensemble:
             raise GtransError(
-                f"the model has other {'; '.join(together)} as the first one of `--path`; they "
+                f"the model has other {'; '.join(differences)} as the first one of `--path`; they "
                 "cannot decode together."
             )
-        differences = recorded.differences(self.here(bert))
+        self._ensemble = True
         if differences:
             raise GtransError(
                 f"the checkpoint was not made with '{folder}', it has other "

@@ -68,27 +68,16 @@ class LinearTemperatureTask(TranslationMultiSimpleEpochTask):
         """As fairseq's task.
 
         Raises:
-            GtransError: temperatures or epochs out of range, or weights given besides.
+            GtransError: temperatures or epochs out of range.
         """
         super().__init__(args, langs, dicts, training)
         least, most = args.min_sampling_temperature, args.sampling_temperature
-        if not 0 < least <= most:
+        if not 0 < least <= most or args.sampling_warmup_epochs < 1:
             raise GtransError(
-                "`--min-sampling-temperature` must be above 0 and at most `--sampling-temperature` "
-                f"{most}, but is {least}."
+                f"`--min-sampling-temperature` {least} must be above 0 and at most "
+                f"`--sampling-temperature` {most}, `--sampling-warmup-epochs` "
+                f"{args.sampling_warmup_epochs} at least 1."
             )
-        if args.sampling_warmup_epochs < 1:
-            raise GtransError(
-                f"`--sampling-warmup-epochs` must be at least 1, but is "
-                f"{args.sampling_warmup_epochs}."
-            )
-        for flag in ("--sampling-weights", "--sampling-weights-from-file"):
-            if getattr(args, flag[2:].replace("-", "_"), None):
-                raise GtransError(
-                    f"`{flag}` cannot be combined with `--task translation_multi_linear`, whose "
-                    "temperature decides how languages are drawn; with "
-                    "`--task translation_multi_simple_epoch` the weights do."
-                )
         self.sampling_method = self.data_manager.sampling_method = LinearTemperature(args, self)
 
     def load_dataset(self, split: str, epoch: int = 1, **named: Any) -> None:

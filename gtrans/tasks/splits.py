@@ -234,7 +234,6 @@ class SplitReader:
         part = Part(name, source, target, word_pieces, unit, selection)
         if self._bert is not None and word_pieces is not None:
             check_sides(source.sizes == 1, word_pieces.sizes == 1, f"{name}.{source_lang}.bert")
-            self._bert.report_cut(word_pieces.sizes, part.units, name)
         logger.info("%s %s: %d units, %d sentences", split, pair, len(part.units), part.sentences)
         if selection != WHOLE:
             current = part.units.current

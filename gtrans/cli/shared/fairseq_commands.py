@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import inspect
 import logging
-import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import fields
@@ -64,7 +63,7 @@ def parse(
     Raises:
         GtransError: ``--user-dir`` cannot be imported, or ``--arch`` is missing in training.
     """
-    _end_with_the_reader_of_the_log()
+    logging.raiseExceptions = False  # nobody may read the log any more, as after `| head`
     # fairseq composes options with hydra, which logs what it does in between.
     logging.getLogger("hydra").setLevel(logging.INFO)
     import_plugin()
@@ -226,26 +225,13 @@ def _title(model: type) -> str:
 
 
 def _show_values(parser: argparse.ArgumentParser) -> None:
-    """Show the default of every option, and hide copies of other options."""
+    """Show the default of every option, flags included, and hide copies of other options."""
     for action in parser._get_optional_actions():
         if str(parser.get_default(action.dest)).startswith("${"):
             action.help = argparse.SUPPRESS
         elif action.help is None:
             action.help = ""
+        if action.nargs == 0 and action.help != argparse.SUPPRESS and action.dest != "help":
+            state = "on" if parser.get_default(action.dest) else "off"
+            action.help = f"{action.help} (default: {state})"
     show_defaults(parser)
-
-
-def _end_with_the_reader_of_the_log() -> None:
-    """Let a command end when nobody reads its log any more, as other programs do.
-
-    Python's own handlers would print a stack trace for every line instead.
-    """
-    for handler in logging.getLogger().handlers:
-        handler.handleError = _raise_broken_pipe  # type: ignore[method-assign]
-
-
-def _raise_broken_pipe(record: logging.LogRecord) -> None:
-    error = sys.exc_info()[1]
-    if isinstance(error, BrokenPipeError):
-        raise error
-    logging.Handler().handleError(record)

@@ -1,7 +1,7 @@
 """Parts of a task, which it calls at a few named moments.
 
-The task calls its parts in this order: word dropout, BERT's output, memory, plans,
-translations of validation documents.
+The task calls its parts in this order: word dropout, BERT's output, memory, translations of
+validation documents.
 """
 
 from __future__ import annotations

@@ -25,7 +25,6 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from gtrans.data.context_text import ContextText, Words
-from gtrans.data.document_units import LineRanges, Units
 from gtrans.data.examples import WordPieceExamples
 from gtrans.data.feature_cache import FeatureCache
 from gtrans.errors import GtransError
@@ -157,28 +156,6 @@ class BertPart(TaskPart):
         """The words of the training text, in word pieces."""
         no_text = range(self.pieces.first_word)
         return training_words(self._cfg, self.pieces.symbols, SEP, no_text, ".bert")
-
-    def report_cut(self, sizes: Any, units: Units, name: str) -> None:
-        """Log how many windows lose part of their context.
-
-        Args:
-            sizes: ``(lines,)`` word pieces of every line, with ``[SEP]``.
-            units: the lines of each window.
-            name: name of the corpus in the message.
-        """
-        totals = np.concatenate([[0], np.cumsum(np.asarray(sizes, np.int64) - 1)])
-        # [CLS] and two [SEP] are added.
-        read = units.source
-        if str(self._cfg.unit) == "document":  # the sentences before an instance, and not itself
-            read = LineRanges(read.begin, units.current.begin)
-        lengths = read.sums(totals) + 3
-        cut = int((lengths > self.pieces.longest).sum())
-        if cut:
-            logger.info(
-                "%s: %d of %d windows have more than the %d word pieces that BERT reads at once; "
-                "they lose the oldest part of their context",
-                name, cut, len(units), self.pieces.longest,
-            )  # fmt: skip
 
     def complete(self, net_input: Mapping[str, Any]) -> dict[str, Any]:
         """``net_input`` as models take it.

@@ -11,7 +11,7 @@ import json
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -105,21 +105,6 @@ def reference_files(cfg: Any, subsets: Sequence[str]) -> dict[str, Path]:
     return found
 
 
-@dataclass(frozen=True)
-class _ValidationSet:
-    """A validation set.
-
-    Attributes:
-        name: of the split.
-        dataset: the data set.
-        references: the documents that are translated.
-    """
-
-    name: str
-    dataset: Any
-    references: list[list[str]]
-
-
 class EvalBleu(TaskPart):
     """The scores of translated validation documents, in the log of every validation.
 
@@ -136,8 +121,9 @@ class EvalBleu(TaskPart):
         self._pipeline = load_pipeline(task.data_folder, str(task.cfg.target_lang))
         self._options = how_to_translate(task.cfg.eval_bleu_args)
         self._translator: Translator | None = None
-        self._sets: list[_ValidationSet] = []
-        self._due: _ValidationSet | None = None
+        # By name of a validation set: its data set, and the documents that are translated.
+        self._sets: dict[str, tuple[Any, list[list[str]]]] = {}
+        self._due = ""
 
     def loaded(self, split: str, dataset: Any) -> None:
         """Read the reference, if this is a validation set.
@@ -157,47 +143,47 @@ class EvalBleu(TaskPart):
                 f"{sum(wanted)} in {len(wanted)}; give the plain text that '{split}' was made from "
                 "(`--eval-bleu-reference`)."
             )
-        chosen = references[: int(cfg.eval_bleu_documents) or None]
-        self._sets = [one for one in self._sets if one.name != split]
-        self._sets.append(_ValidationSet(split, dataset, chosen))
+        self._sets[split] = dataset, references[: int(cfg.eval_bleu_documents) or None]
 
     def begin_batches(self, dataset: Any, workers: int, epoch: int) -> None:
         """Remember which set is validated next."""
-        self._due = next((one for one in self._sets if one.dataset is dataset), self._due)
+        due = (name for name, (known, _) in self._sets.items() if known is dataset)
+        self._due = next(due, self._due)
 
     def after_batch(self, batch: Batch) -> None:
         """With the first batch of a validation, translate the documents and log their scores."""
-        if batch.phase != "valid" or self._due is None:
+        if batch.phase != "valid" or not self._due:
             return
         for key, score in self._scores(self._due).items():
             metrics.log_scalar(key, score)
-        self._due = None
+        self._due = ""
 
-    def _scores(self, of: _ValidationSet) -> dict[str, float]:
+    def _scores(self, name: str) -> dict[str, float]:
         began = time.monotonic()
-        documents = self._translate(of)
+        dataset, references = self._sets[name]
+        documents = self._translate(dataset, len(references))
         lang = language_code(str(self._task.cfg.target_lang)) or ""
         options = Options(
             target_lang=lang,
-            without_spaces=lang in WITHOUT_SPACES or is_written_without_spaces(of.references),
+            without_spaces=lang in WITHOUT_SPACES or is_written_without_spaces(references),
         )
-        corpus = Corpus(of.references, [[range(len(one))] for one in of.references])
+        corpus = Corpus(references, [[range(len(document))] for document in references])
         found = measure(corpus, {"": documents}, SCORES, options)
         logger.info(
             "%s: %d documents with %d sentences translated and scored in %.1f seconds",
-            *(of.name, len(of.references), sum(map(len, of.references))),
+            *(name, len(references), sum(map(len, references))),
             time.monotonic() - began,
         )
         return {key: measurement.score("") for key, measurement in found.items()}
 
-    def _translate(self, of: _ValidationSet) -> list[list[str]]:
-        """The translated sentences of each document."""
+    def _translate(self, dataset: Any, count: int) -> list[list[str]]:
+        """The translated sentences of the first ``count`` documents."""
         if self._translator is None:  # the model is on its device only now
             of_pieces, search = self._pipeline.decode, self._options.search
             self._translator = Translator([self._model], self._task, of_pieces, search)
         translator = self._translator
-        cut = translator.cut(lines_of_dataset(of.dataset))
-        documents = [rows for rows in cut if rows][: len(of.references)]
+        cut = translator.cut(lines_of_dataset(dataset))
+        documents = [rows for rows in cut if rows][:count]
         rows = iter(self._decode(translator, list(chain.from_iterable(documents))))
         return [list(chain.from_iterable(islice(rows, len(one)))) for one in documents]
 
