@@ -15,7 +15,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from gtrans.errors import GtransError
 from gtrans.modules import STEPS
@@ -52,19 +52,6 @@ class UnitSpan:
         return cls(sentences, sentences, sentences, sentences)
 
 
-class UnitSettings(Protocol):
-    """The options that units are made from (:class:`gtrans.data.unit_options.UnitConfig`)."""
-
-    max_doc_tokens: int
-    stream_of: Any
-    overlap: int
-    context_before: int | None
-    context_after: int | None
-    context_kind: Any
-    context_sentence: str | None
-    context_sides: Any
-
-
 @dataclass(frozen=True)
 class Unit(ABC):
     """What a model reads at once.
@@ -89,8 +76,8 @@ class Unit(ABC):
 
     @classmethod
     @abstractmethod
-    def from_settings(cls, settings: UnitSettings) -> Unit:
-        """The unit that the options describe.
+    def from_settings(cls, settings: Any) -> Unit:
+        """The unit that options describe, those of :class:`gtrans.data.unit_options.UnitConfig`.
 
         Raises:
             GtransError: an option out of range.
@@ -188,7 +175,7 @@ class SentenceUnit(Unit):
     name = "sentence"
 
     @classmethod
-    def from_settings(cls, settings: UnitSettings) -> SentenceUnit:
+    def from_settings(cls, settings: Any) -> SentenceUnit:
         """This unit has no options."""
         return cls()
 
@@ -237,7 +224,7 @@ class WindowUnit(Unit):
             )
 
     @classmethod
-    def from_settings(cls, settings: UnitSettings) -> WindowUnit:
+    def from_settings(cls, settings: Any) -> WindowUnit:
         """As the options say; by default one neighbour before and none after."""
         kind, before = str(settings.context_kind or "true"), settings.context_before
         if kind == "fixed" and not settings.context_sentence:
@@ -302,7 +289,7 @@ class DocumentUnit(Unit):
                 raise GtransError(f"`--{flag}` must be at least {least}, but is {value}.")
 
     @classmethod
-    def from_settings(cls, settings: UnitSettings) -> DocumentUnit:
+    def from_settings(cls, settings: Any) -> DocumentUnit:
         """The limit is ``max_doc_tokens``."""
         return cls(int(settings.max_doc_tokens), int(settings.overlap))
 
@@ -354,7 +341,7 @@ class StreamUnit(Unit):
     trained_in_runs = True
 
     @classmethod
-    def from_settings(cls, settings: UnitSettings) -> StreamUnit:
+    def from_settings(cls, settings: Any) -> StreamUnit:
         """With ``stream_of`` a stream of instances of ``max_doc_tokens``."""
         if settings.stream_of is not None and str(settings.stream_of) == STEPS[1]:
             return InstanceStreamUnit(int(settings.max_doc_tokens), int(settings.overlap))
@@ -450,7 +437,7 @@ UNITS: dict[str, type[Unit]] = {
 }
 
 
-def unit_of(name: str | None, settings: UnitSettings) -> Unit:
+def unit_of(name: str | None, settings: Any) -> Unit:
     """The unit ``name`` (None: documents) with the options of ``settings``.
 
     Raises:

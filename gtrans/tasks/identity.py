@@ -35,7 +35,7 @@ class TaskIdentity:
         self.words = words
         self._recorded: Any = None
         self._units: Optional[dict[str, Any]] = None
-        self._ensemble = False  # a model has been compared
+        self._first: Optional[ModelIdentity] = None
 
     def here(self, bert: Optional[BertPart]) -> ModelIdentity:
         """The identity of a model that is made now; ``bert`` is what the task reads of a BERT.
@@ -96,13 +96,14 @@ class TaskIdentity:
         if recorded is None:
             say_unknown("the checkpoint")
             return
-        differences = recorded.differences(self.here(bert))
-        if differences and self._ensemble:
+        self._first = self._first or recorded
+        together = recorded.differences(self._first)
+        if together:
             raise GtransError(
-                f"the model has other {'; '.join(differences)} as the first one of `--path`; they "
+                f"the model has other {'; '.join(together)} as the first one of `--path`; they "
                 "cannot decode together."
             )
-        self._ensemble = True
+        differences = recorded.differences(self.here(bert))
         if differences:
             raise GtransError(
                 f"the checkpoint was not made with '{folder}', it has other "

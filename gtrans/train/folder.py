@@ -101,38 +101,34 @@ class RunFolder:
     def newest(self) -> tuple[RunCheckpoint | None, str | None]:
         """The checkpoint to go on from, and what there is to say about it.
 
-        It is ``checkpoint_last.pt``. If that is missing or not whole, or older and with fewer
-        updates than others (``--no-last-checkpoints``), it is the one of them with the most.
+        It is ``checkpoint_last.pt``, or if that is missing or not whole the one with most updates.
 
         Raises:
             GtransError: there are checkpoints, but none is whole, or one could run code.
         """
         files = self.checkpoints()
-        others = [path for path in files if path != self.last]
-        last, problem = None, f"{LAST} is missing"
+        problem = "is missing"
         if self.last in files:
             try:
-                last, problem = _read(self.last), f"{LAST} is older"
-                written = _time(self.last)
-                others = [path for path in others if _time(path) > written]
+                return _read(self.last), None
             except UnreadableCheckpoint:
-                problem = f"{LAST} is not whole"
+                problem = "is not whole"
         whole: list[RunCheckpoint] = []
-        for path in others:
+        for path in files:
             with suppress(UnreadableCheckpoint):
                 whole.append(_read(path))
-        newest = max(whole, key=lambda found: (found.updates, _time(found.path)), default=None)
-        if newest is not None and (last is None or newest.updates > last.updates):
+        if whole:
+            newest = max(whole, key=lambda found: (found.updates, found.path.stat().st_mtime_ns))
             return newest, (
-                f"{self.path}: {problem}; the run goes on from {newest.path.name} "
+                f"{self.path}: {LAST} {problem}; the run goes on from {newest.path.name} "
                 f"({newest.updates} updates)"
             )
-        if last is None and files:
+        if files:
             raise GtransError(
                 f"--save-dir {self.path}: none of its checkpoints is whole "
                 f"({', '.join(path.name for path in files)}); --restart starts anew and keeps them."
             )
-        return last, None
+        return None, None
 
     def clear(self) -> Path | None:
         """Move all checkpoints into a new subfolder; returns it, or None if there are none."""
@@ -175,10 +171,6 @@ class RunFolder:
 def _delete(found: list[tuple[float, Path]]) -> None:
     for _, path in found:
         path.unlink(missing_ok=True)
-
-
-def _time(path: Path) -> int:
-    return path.stat().st_mtime_ns
 
 
 def _read(path: Path) -> RunCheckpoint:

@@ -296,33 +296,3 @@ def test_a_bert_of_another_size_than_the_model(world: BertWorld) -> None:
     assert done.status != 0
     last = done.stderr.splitlines()[-1]
     assert "GtransError: `--encoder-embed-dim` is 128, but that of the BERT" in last
-
-
-@pytest.mark.parametrize(
-    ("config", "changes"),
-    [("bert_context_transformer", {"encoder_embed_dim": 32, "encoder_ffn_embed_dim": 64}),
-     pytest.param(
-         "gtransformer_bert",
-         {"encoder_embed_dim": 16, "encoder_ffn_embed_dim": 64,
-          **{f"{side}_global_layers": 1 for side in ("encoder", "decoder", "cross")}},
-         marks=pytest.mark.long)],
-)  # fmt: skip
-def test_configurations_train(
-    world: BertWorld, repo: Path, tmp_path: Path, config: str, changes: dict[str, int]
-) -> None:
-    sizes = {
-        "encoder_layers": 2, "decoder_layers": 2, "decoder_ffn_embed_dim": 64,
-        "encoder_attention_heads": 2, "decoder_attention_heads": 2, **changes,
-    }  # fmt: skip
-    start = ()
-    if config == "bert_context_transformer":
-        start = (f"task.init_from={world.tiny.checkpoints['sentence']}",)
-    world.tiny.run.succeed(
-        "hydra_train", "--config-dir", repo / "configs", "--config-name", config,
-        f"common.user_dir={repo / 'gtrans'}", f"task.data={world.data}", *start,
-        f"checkpoint.save_dir={tmp_path / 'file'}", f"hydra.run.dir={tmp_path / 'hydra'}",
-        *(f"++model.{name}={size}" for name, size in sizes.items()), "common.cpu=true",
-        "dataset.max_tokens=512", "dataset.num_workers=0", "dataset.disable_validation=true",
-        "optimization.max_update=2", *(["optimizer._name=two_rate_adam"] if not start else []),
-    )  # fmt: skip
-    assert (tmp_path / "file" / "checkpoint_last.pt").is_file()

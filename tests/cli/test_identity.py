@@ -262,9 +262,3 @@ def test_what_a_model_is_made_from_is_what_was_there_when_it_was_made(
     assert ModelIdentity.of_state(built.task.state_dict(), "x.pt") == before
     shutil.rmtree(folder)
     assert ModelIdentity.of_state(built.task.state_dict(), "x.pt") == before
-
-
-def test_a_checkpoint_to_restore_has_to_be_there(tiny: TinyWorld, tmp_path: Path) -> None:
-    none = tmp_path / "none.pt"
-    done = start_from(tiny, tiny.data, none, tmp_path / "saved", "--restore-file")
-    assert done.status != 0 and f"{none}: there is no such checkpoint" in done.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -89,32 +88,6 @@ def test_every_sentence_is_translated_once(trained, tiny, tmp_path):
         "--cpu", stdin=text,
     )  # fmt: skip
     assert [text for _, text in interactive.lines("H")] == hypotheses
-
-
-def test_validation_and_contrastive_scores(trained, tiny, capsys):
-    done = tiny.run.succeed(
-        "validate", tiny.data, *PLUGIN, "--path", trained[0], "--valid-subset", "test",
-        "--max-tokens", "512", "--cpu",
-    )  # fmt: skip
-    assert "loss" in done.stdout + done.stderr
-    sets = sorted((tiny.text / "contrastive").glob("*.jsonl"))
-    command = ["contrast", "--path", trained[0], "--data", tiny.data, "--cpu", "--json",
-               "--set", *sets]  # fmt: skip
-    assert main([str(word) for word in command]) == 0
-    table = json.loads(capsys.readouterr().out)["contrastive"]
-    assert set(table) == {"ellipsis", "formality", "lexical", "pronoun"}
-
-
-@pytest.mark.long
-def test_a_resumed_run_reads_what_an_undisturbed_one_reads(tiny, tmp_path):
-    """In the middle of an epoch, by losses of parameters that do not move."""
-    options = ("--dropout", "0", "--lr", "1e-30", "--update-freq", "2", "--max-window", "5",
-               "--min-window", "2", "--max-tokens", "256")  # fmt: skip
-    whole = losses(train(tiny, tmp_path / "whole", *options, updates=7))
-    first = losses(train(tiny, tmp_path / "parts", *options, updates=3))
-    rest = losses(train(tiny, tmp_path / "parts", *options, updates=7))
-    assert [*first, *rest] == whole
-    assert len(set(whole)) > 3
 
 
 @pytest.mark.parametrize(

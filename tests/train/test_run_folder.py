@@ -283,16 +283,6 @@ def test_a_run_does_not_go_on_from_an_average(folder, tiny, stock):
     assert line.startswith(f"{path}: it has no state of the optimizer")
 
 
-@pytest.mark.long
-def test_a_newer_checkpoint_is_not_passed_over(tiny, stock, tmp_path):
-    log_of(train(stock, tiny.data, tmp_path, *SAVED, updates=1))
-    none = (*SAVED, "--no-last-checkpoints")
-    log_of(train(stock, tiny.data, tmp_path, *none, updates=3))
-    log = log_of(train(stock, tiny.data, tmp_path, *SAVED, updates=3))
-    assert "checkpoint_last.pt is older; the run goes on from checkpoint_1_3.pt" in log
-    assert "nothing is left to do" in log
-
-
 def test_a_finished_run_with_a_reset_is_finished(folder, tiny, stock):
     before = contents(folder)
     log = log_of(train(stock, tiny.data, folder, "--reset-meters", updates=2))
