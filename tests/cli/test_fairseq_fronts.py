@@ -126,8 +126,7 @@ def test_a_worker_that_fairseq_starts_has_the_plugin(
         (("train", "no-data", *TRAINING), "no-data: there is no such data folder."),
         (("train", "no-data", "--user-dir", "/no-plugin"), "`--user-dir` cannot be imported: /no-"),
         (("generate", "no-data"), "`--path` is missing: the checkpoint, or several: A.pt:B.pt."),
-        (("generate", "no-data", "--path", "no.pt"), "no-data: there is no such data folder."),
-        (("generate", ".", "--path", "no.pt"), ".: this is no data folder (it has no files); "),
+        (("generate", "no-data", "--path", "no.pt"), "no.pt: there is no such checkpoint."),
     ],
 )
 def test_a_mistake_is_one_line(command, message, tmp_path, monkeypatch, capsys):

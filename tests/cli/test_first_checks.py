@@ -52,7 +52,7 @@ CASES = {
             ("max-update", "many", ": 'many' is no whole number"),
             ("max-update", str(10**20), ": must be at most 9223372036854775807"),
             ("clip-norm", "nan", ": 'nan' is no finite number"),
-            ("dropout", "inf", "` must be a number, of at most 1e+06, but is inf"),
+            ("dropout", "inf", "` must be at least 0 and below 1, but is inf"),
             ("adam-betas", "print(1)", "`: must be 2 numbers, such as 0.9,0.98, but is print(1)"),
             ("adam-betas", "0.9,1.5", "`: must be below 1, but is 1.5"),
         )
