@@ -63,6 +63,7 @@ class FlatTransformerConfig(UnitTransformerConfig):
         1.0,
         "size with which the segment embeddings begin, as a share of that of a word (BERT's are as "
         "large as words; not used with a BERT, which brings its own)",
+        least=0,
     )
 
 
@@ -183,8 +184,6 @@ class FlatTransformer(DocumentModel):
     def check(cls, cfg: Any, task: Any) -> None:
         """Raises GtransError for more bottom layers than there are layers."""
         super().check(cfg, task)
-        if cfg.segment_size < 0:
-            raise GtransError(f"`--segment-size` must be at least 0, but is {cfg.segment_size}.")
         if not 0 <= cfg.flat_bottom_layers <= cfg.encoder_layers:
             raise GtransError(
                 f"`--flat-bottom-layers` must be between 0 and the {cfg.encoder_layers} encoder "

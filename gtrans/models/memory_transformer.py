@@ -21,7 +21,7 @@ from typing import Any
 
 from fairseq.dataclass import ChoiceEnum
 
-from gtrans.data.unit_options import at_least, option
+from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
 from gtrans.models.base.model import DocumentModel, SentenceTransformer
 from gtrans.models.base.options import TransformerConfig, sizes
@@ -35,7 +35,7 @@ _SIDES = ("encoder", "decoder")
 class MemoryConfig:
     """Recurrent memory."""
 
-    memory_size: int = option(16, "memory vectors of a document (0: no memory)")
+    memory_size: int = option(16, "memory vectors of a document (0: no memory)", least=0)
     memory_side: ChoiceEnum(["both", *_SIDES]) = option(  # type: ignore[valid-type]
         "both", "which side's layers have a memory (table 3)"
     )
@@ -58,7 +58,6 @@ class MemoryConfig:
 
 def check_memory(cfg: Any) -> None:
     """Raises GtransError for options out of range."""
-    at_least(0, memory_size=cfg.memory_size)
     if cfg.memory_bptt != -1 and cfg.memory_bptt < 1:
         raise GtransError(
             "`--memory-bptt` must be at least 1, or -1 for all steps of the window, but is "

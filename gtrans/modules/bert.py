@@ -203,42 +203,35 @@ class FrozenBert:
         """
         self._model.to(device)
         longest = self._pieces.longest
-        parts: list[tuple[Tensor, Tensor]] = []
-        row_of_part: list[int] = []
-        for number, row in enumerate(rows):
-            bert_ids, types = self._pieces.order[row], token_types(row)
-            for begin in range(0, len(row), longest):
-                end = begin + longest
-                parts.append((bert_ids[begin:end], types[begin:end]))
-                row_of_part.append(number)
-        outputs: dict[int, Tensor] = {}
+        places = [(n, at) for n, row in enumerate(rows) for at in range(0, len(row), longest)]
+        parts = [
+            (
+                self._pieces.order[rows[n]][at : at + longest],
+                token_types(rows[n])[at : at + longest],
+            )
+            for n, at in places
+        ]
+        features: dict[int, Tensor] = {}
         by_length = sorted(range(len(parts)), key=lambda index: -len(parts[index][0]))
         while by_length:
-            width = len(parts[by_length[0]][0])
-            batch = by_length[: max(_TOKENS_AT_ONCE // width, 1)]
-            by_length = by_length[len(batch) :]
-            states = self._read([parts[index] for index in batch], device)
-            outputs.update(zip(batch, states, strict=True))
-        features: list[list[Tensor]] = [[] for _ in rows]
-        for index, number in enumerate(row_of_part):
-            features[number].append(outputs[index])
-        return [states[0] if len(states) == 1 else torch.cat(states) for states in features]
-
-    def _read(self, rows: Sequence[tuple[Tensor, Tensor]], device: torch.device) -> list[Tensor]:
-        """States ``(length, dim)`` of rows of BERT's ids and token types, ``(length,)`` each."""
-        ids, types = (
-            nn.utils.rnn.pad_sequence(list(part), batch_first=True)
-            for part in zip(*rows, strict=True)
-        )
-        lengths = torch.tensor([len(row) for row, _ in rows])
-        real = torch.arange(ids.size(1)) < lengths[:, None]
-        states = self._model(
-            input_ids=ids.to(device),
-            attention_mask=real.long().to(device),
-            token_type_ids=types.to(device),
-        ).last_hidden_state
-        halves = states.half().cpu()
-        return [row[:length].clone() for row, length in zip(halves, lengths.tolist(), strict=True)]
+            most = max(_TOKENS_AT_ONCE // len(parts[by_length[0]][0]), 1)
+            batch, by_length = by_length[:most], by_length[most:]
+            columns = zip(*(parts[index] for index in batch), strict=True)
+            ids, types = (nn.utils.rnn.pad_sequence(list(column), True) for column in columns)
+            lengths = torch.tensor([len(parts[index][0]) for index in batch])
+            real = torch.arange(ids.size(1)) < lengths[:, None]
+            states = self._model(
+                input_ids=ids.to(device),
+                attention_mask=real.long().to(device),
+                token_type_ids=types.to(device),
+            )
+            halves = states.last_hidden_state.half().cpu()
+            for index, state, length in zip(batch, halves, lengths.tolist(), strict=True):
+                features[index] = state[:length].clone()
+        of_row: list[list[Tensor]] = [[] for _ in rows]
+        for index, (number, _) in enumerate(places):
+            of_row[number].append(features[index])
+        return [states[0] if len(states) == 1 else torch.cat(states) for states in of_row]
 
 
 SHRINKAGE = 0.01

@@ -11,7 +11,7 @@ from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum
 
-from gtrans.data.unit_options import at_least, option, refuse_given
+from gtrans.data.unit_options import option, refuse_given
 from gtrans.errors import GtransError
 from gtrans.modules.layer_fusion import (
     GROUP_FUSIONS,
@@ -31,11 +31,13 @@ class FusionConfig:
         0,
         "layers in a group of the encoder (0: no fusion; 1: dense fusion; the number of its "
         "layers: one group, whose last layer has a gate)",
+        least=0,
     )
     decoder_group_size: int = option(
         0,
         "layers in a group of the decoder, each of which predicts the words (0: no fusion); then "
         "with --criterion multi_level_cross_entropy",
+        least=0,
     )
     decoder_group_fusion: ChoiceEnum(list(GROUP_FUSIONS)) = option(  # type: ignore[valid-type]
         "sum",
@@ -83,8 +85,6 @@ _OF_GROUPS = {
 def check_fusion(cfg: Any) -> None:
     """Raises GtransError for options that are out of range, or of groups that there are not."""
     for side, names in _OF_GROUPS.items():
-        for least, name in ((1, f"{side}_layers"), (0, f"{side}_group_size")):
-            at_least(least, **{name: getattr(cfg, name)})
         if not getattr(cfg, f"{side}_group_size"):
             size = f"--{side}-group-size"
             refuse_given(cfg, FusionConfig, names, f"is for groups of layers; give `{size} N`")
