@@ -200,7 +200,7 @@ def distances() -> Figure:
     """Accuracy of pronouns by distance of the antecedent, on the corpus of `make demo`."""
     with (FOLDER / "demo.csv").open(encoding="utf-8", newline="") as file:
         lines = [line for line in csv.DictReader(file) if line["phenomenon"] == "pronoun"]
-    figure = Figure(figsize=(8, 3.6), layout="constrained")
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()
     styles = {
         "sentence": ("sentence Transformer", GREY, "o"),
@@ -225,7 +225,7 @@ def distances() -> Figure:
     axes.set_ylabel("right pronoun, %", fontsize=11)
     axes.set_ylim(45, 102)
     axes.grid(alpha=0.3)
-    figure.legend(loc="outside right upper", fontsize=10, frameon=False)
+    figure.legend(loc="outside lower center", ncols=2, fontsize=10, frameon=False)
     return figure
 
 

@@ -133,11 +133,13 @@ def last_checkpoints(
         if (match := names.fullmatch(path.name)) and (upto is None or int(match[1]) <= upto)
     )
     if len(found) < count:
-        kind = "epochs" if names is BY_EPOCH else "updates"
+        flag, pattern = "--keep-last-epochs", "checkpointE.pt"
+        if names is not BY_EPOCH:
+            flag, pattern = "--keep-interval-updates", "checkpoint_E_U.pt"
         raise GtransError(
-            f"{folder}: {count} checkpoints are needed, but it has {len(found)} of {kind}"
+            f"{folder}: {count} checkpoints {pattern} are needed"
             + ("" if upto is None else f" up to {upto}")
-            + "; train with --keep-last-epochs or --keep-interval-updates large enough."
+            + f", but there are {len(found)}; train with {flag} {count}."
         )
     return [path for _, path in found[-count:]]
 

@@ -158,7 +158,12 @@ def _of_identity(identity: ModelIdentity | None, task: Mapping[str, Any]) -> dic
     if identity is None:
         pair = [task.get("source_lang"), task.get("target_lang")]
         return {"languages": "-".join(map(str, pair)) if all(pair) else None, "identity": None}
-    unit = {name.replace("_", " "): value for name, value in identity.unit.items() if value}
+    kind = identity.unit.get("unit")
+    unit = {
+        name.replace("_", " "): value
+        for name, value in identity.unit.items()
+        if value and _matters(name, value, kind)
+    }
     return {
         "languages": "-".join(identity.languages),
         **_of_data(identity),
@@ -167,6 +172,15 @@ def _of_identity(identity: ModelIdentity | None, task: Mapping[str, Any]) -> dic
         "written by": f"gtrans {identity.version}",
         "identity": identity.digest,
     }
+
+
+def _matters(name: str, value: Any, unit: Any) -> bool:
+    """Whether models of a unit depend on an option."""
+    if name == "context_kind":
+        return value != "true"
+    if name.startswith("context_"):
+        return unit == "window"
+    return name != "max_doc_tokens" or unit in ("document", "stream")
 
 
 def _of_data(identity: ModelIdentity) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="checkpoints; with --last-epochs or --last-updates: the folder of the run",
     )  # fmt: skip
     parser.add_argument(
-        "--output", type=Path, metavar="CKPT", help="file to write; there is no default"
+        "--output", type=Path, metavar="CKPT", help="file to write"
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument(

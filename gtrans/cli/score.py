@@ -1,5 +1,8 @@
 """Score translated documents: BLEU over sentences and documents, chrF, TER, METEOR.
 
+    gtrans score --hyp out.de --ref test.de --target-lang de
+    gtrans score --hyp sentence=out1.de document=out2.de --ref test.de --target-lang de
+
 Every score has its full signature and a 95% confidence interval. If there are several
 systems, each is compared with the first by approximate randomisation of whole documents; p is
 adjusted for their number (Holm), and the least difference that would be detected is printed.
@@ -169,6 +172,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "moses: Moses' tokens of translation and reference, as in papers with tokenised BLEU",
     )
     what.add_argument("--lowercase", action="store_true", help="ignore case")
+    output = parser.add_argument_group("output")
+    output.add_argument(
+        "--details", action="store_true", help="also print scores of parts of the corpus"
+    )
+    output.add_argument(
+        "--json",
+        nargs="?",
+        const=STANDARD_STREAM,
+        metavar="FILE",
+        help="write JSON to standard output; with FILE, to that file beside the usual lines",
+    )
+    output.add_argument(
+        "--segments",
+        type=Path,
+        metavar="FILE",
+        help="also write the scores of every segment, one a line: JSON if FILE ends in .jsonl, "
+        "otherwise tabs between the columns",
+    )
+    output.add_argument(
+        "--latex",
+        type=Path,
+        metavar="FILE",
+        help="also write a table for a paper: a row for each system, a column for each score",
+    )
+    output.add_argument(
+        "--csv",
+        type=Path,
+        metavar="FILE",
+        help="also write all scores, intervals and tests, a line for each system and score",
+    )
     unit = parser.add_argument_group("instances")
     unit.add_argument(
         "--max-doc-tokens",
@@ -209,35 +242,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME",
         help="which NAMEs of --segment-scores are error rates",
-    )
-    parser.add_argument(
-        "--details", action="store_true", help="also print scores of parts of the corpus"
-    )
-    parser.add_argument(
-        "--json",
-        nargs="?",
-        const=STANDARD_STREAM,
-        metavar="FILE",
-        help="write JSON to standard output; with FILE, to that file beside the usual lines",
-    )
-    parser.add_argument(
-        "--segments",
-        type=Path,
-        metavar="FILE",
-        help="also write the scores of every segment, one a line: JSON if FILE ends in .jsonl, "
-        "otherwise tabs between the columns",
-    )
-    parser.add_argument(
-        "--latex",
-        type=Path,
-        metavar="FILE",
-        help="also write a table for a paper: a row for each system, a column for each score",
-    )
-    parser.add_argument(
-        "--csv",
-        type=Path,
-        metavar="FILE",
-        help="also write all scores, intervals and tests, a line for each system and score",
     )
 
 

@@ -91,7 +91,7 @@ class UnitConfig:
         None,
         "what the model reads at once: sentence: one sentence; window: a sentence and its "
         "neighbours; document: consecutive sentences of one document; stream: whole documents, "
-        "sentence after sentence or instance after instance (default: what the model is made for; "
+        "sentence after sentence or instance after instance (default: by --arch; "
         "in decoding the checkpoint's)",
     )
     max_doc_tokens: int = option(
@@ -102,13 +102,13 @@ class UnitConfig:
     stream_of: Optional[ChoiceEnum(list(STEPS))] = option(  # type: ignore[valid-type]
         None,
         "with --unit stream: what a model reads, and updates its memory with, at once: sentences, "
-        "or instances of --max-doc-tokens (default: what the model is made for)",
+        "or instances of --max-doc-tokens (default: by --arch)",
     )
     context_before: Optional[int] = option(
-        None, "sentences before the current one in a window (default: the model's)"
+        None, "sentences before the current one in a window (default: by --arch)"
     )
     context_after: Optional[int] = option(
-        None, "sentences after the current one in a window (default: the model's)"
+        None, "sentences after the current one in a window (default: by --arch)"
     )
     context_kind: ChoiceEnum(list(CONTEXT_KINDS)) = option(  # type: ignore[valid-type]
         "true",
@@ -124,15 +124,15 @@ class UnitConfig:
         None,
         "where a window has its other sentences: source: on the source side only; both: on both "
         "sides, and the model translates all of them (concatenation); history: on both sides, "
-        "and the model reads its earlier translations (default: what the model is made for)",
+        "and the model reads its earlier translations (default: by --arch)",
     )
     sentence_marks: Optional[ChoiceEnum(list(SENTENCE_MARKS))] = option(  # type: ignore[valid-type]
         None,
         "marks of every sentence: both: '<s> .. </s>' around it (paper); end: '</s>' after it, as "
         "in fairseq's sentence models; bart, mbart, mbart50: as in these pretrained models; "
         "document, mbart-document: '</s>' after it, '<s>' or the language once in a unit, whose "
-        "end the model predicts (only with --doc-mode full, whose default they are) (default: what "
-        "the architecture is made for)",
+        "end the model predicts (only with --doc-mode full, whose default they are) (default: "
+        "by --arch)",
     )
     # Any: fairseq's multilingual task has an option of this name, whose value is a list.
     langs: Any = option(

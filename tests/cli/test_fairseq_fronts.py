@@ -156,4 +156,4 @@ def test_help_shows_the_options_of_this_project_first(capsys):
     assert "gtransformer_base, " in texts["train"] and " tiny\n" in texts["train"]
     one = texts["train --arch han_transformer_tiny"]
     assert "\n  --han-side" in one and "\n  --gate-bias" not in one
-    assert "both sides (default: 256, the preset's)" in " ".join(one.split())
+    assert "both sides (default: 256)" in " ".join(one.split())

@@ -34,6 +34,7 @@ COMMANDS = {
     "convert": "convert a checkpoint of another program",
     "trim-vocab": "reduce a pretrained model to the subwords that a corpus uses",
 }
+BY_ARCH = "by --arch"  # the default of an option that follows from the architecture
 _MISTYPED = 2  # as argparse ends
 
 
@@ -144,19 +145,21 @@ def declare(parser: argparse.ArgumentParser, module: ModuleType) -> None:
 
 
 def show_defaults(parser: argparse.ArgumentParser) -> None:
-    """Add to the help of options that take a value their default, where it is not there yet."""
+    """Add to the help of options their default, if it has a value and is not there yet."""
     for action in parser._get_optional_actions():
-        value, text = parser.get_default(action.dest), action.help
-        if action.required or action.nargs == 0 or text in (None, argparse.SUPPRESS):
+        value, text = parser.get_default(action.dest), str(action.help)
+        if action.required or text in ("None", argparse.SUPPRESS):
             continue
-        missing = value is None or value in ("", argparse.SUPPRESS) or value == []
-        if missing and "(default" in str(text):
+        if action.nargs == 0 and BY_ARCH not in text:
+            continue
+        if value is None or value in ("", argparse.SUPPRESS) or value == []:
             continue
         shown = " ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-        shown = "none" if missing else shown
         shown = shown.replace("%", "%%")
-        before, told, after = str(text).rpartition("(default: ")
-        if not told:
+        before, told, after = text.rpartition("(default: ")
+        if after.startswith(BY_ARCH):
+            action.help = f"{before}{told}{shown}{after.removeprefix(BY_ARCH)}"
+        elif not told:
             action.help = f"{text} (default: {shown})"
         elif "%(default)s" not in after and shown not in re.split(r"[ ,)]", after):
             action.help = f"{before}{told}{shown}, {after}"

@@ -24,7 +24,7 @@ from omegaconf import OmegaConf
 
 import gtrans
 from gtrans.cli.shared.config_file import FOLDER, config_names
-from gtrans.cli.shared.dispatch import show_defaults, with_short_errors
+from gtrans.cli.shared.dispatch import BY_ARCH, show_defaults, with_short_errors
 from gtrans.cli.shared.train_help import HELP, HELP_ALL, first_help
 from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.decoding.loading import TASK, import_plugin
@@ -209,7 +209,7 @@ def _name_values(parser: argparse.ArgumentParser) -> None:
         values = dict.fromkeys(str(values.get(action.dest)) for values in found)
         if action.dest in UNIT_FIELDS and action.default is None and list(values) != ["None"]:
             told = " or ".join(value for value in values if value != "None")
-            action.help = str(action.help).replace("(default: ", f"(default by --arch: {told}, ")
+            action.help = str(action.help).replace(BY_ARCH, f"by --arch: {told}")
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -27,8 +27,8 @@ Model = TypeVar("Model", bound=type)
 
 
 def size_option(help_text: str, least: int | None = None) -> Any:
-    """A field for a size whose default is the preset's (:func:`resolve_sizes`)."""
-    return option(None, f"{help_text} (default: the preset's)", least=least)
+    """A field for a size whose default the preset has (:func:`resolve_sizes`)."""
+    return option(None, f"{help_text} (default: by --arch)", least=least)
 
 
 @dataclass
