@@ -41,6 +41,7 @@ from gtrans.decoding.resuming import (
 )
 from gtrans.decoding.translator import (
     LEAST_ROW_TOKENS,
+    WARNED_OF,
     Line,
     Sentence,
     Translator,
@@ -536,6 +537,8 @@ def _run(
             for note in file.notes:
                 say(str(note))
                 notes[note.kind] += note.count
+    if (more := len(translator.warned) - WARNED_OF) > 0:
+        say(f"warning: the same holds for {more} more files")
     told = "".join(f"; {kind}: {count}" for kind, count in notes.items())
     count = "1 file" if written == 1 else f"{written} files"
     say(f"{sentences} sentences in {count} written to {output_dir}{told}")

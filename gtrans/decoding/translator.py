@@ -92,7 +92,7 @@ class Translator:
         self.max_tokens = max_tokens
         self.nbest = nbest
         self.longest: tuple[int, str] | None = None
-        self._warned: set[str] = set()
+        self.warned: set[str] = set()
         self.checkpoints: list[str] = []
 
     @classmethod
@@ -203,11 +203,14 @@ class Translator:
         return Progress(sum(not isinstance(line, str) for lines in texts for line in lines))
 
     def warn_of_text(self, name: str, sentences: Sequence[str], lines: Sequence[Line]) -> None:
-        """Say, once for a name, that a text is unknown words or is tokenised already."""
+        """Say, once for a name, that a text is unknown words or is tokenised already.
+
+        From the third text on, :attr:`warned` counts only.
+        """
         warnings = warnings_of_text(self.task, name, sentences, lines)
-        if warnings and name not in self._warned:
-            self._warned.add(name)
-            for warning in warnings:
+        if warnings and name not in self.warned:
+            self.warned.add(name)
+            for warning in warnings if len(self.warned) <= WARNED_OF else ():
                 say(f"warning: {warning}")
 
     def warn_of_long(self, lines: Sequence[Line], places: Sequence[str]) -> None:
@@ -346,6 +349,9 @@ def _longest_seen(path: str, model: Any, unit: Unit) -> tuple[int, str]:
     limits.append((int(dataset.get("max_tokens") or sys.maxsize), "--max-tokens"))
     return min(limits)
 
+
+WARNED_OF = 2
+"""Of how many texts warnings are printed; a folder may have hundreds that are alike."""
 
 # A short row costs the work of a step, too.
 LEAST_ROW_TOKENS = 16
