@@ -130,21 +130,3 @@ def test_nothing_outside_the_lab_imports_it(repo: Path) -> None:
         if other.startswith("gtrans.lab")
     ]
     assert wrong == []
-
-
-def test_a_circle_is_found(tmp_path: Path) -> None:
-    """Also one of a function's imports, in any form."""
-    folder = tmp_path / PACKAGE / "part"
-    folder.mkdir(parents=True)
-    (folder / "__init__.py").touch()
-    (folder / "a.py").write_text("from gtrans.part.b import name\n")
-    (folder / "b.py").write_text("import gtrans.part.c\n\nname = 1\n")
-    (folder / "c.py").write_text("def work():\n    from gtrans.part import a\n")
-    assert sorted(set(circle(graph(modules(tmp_path), types=False)))) == [
-        "gtrans.part.a",
-        "gtrans.part.b",
-        "gtrans.part.c",
-    ]
-    (folder / "c.py").write_text("if TYPE_CHECKING:\n    from gtrans.part import a\n")
-    assert circle(graph(modules(tmp_path), types=False)) == []
-    assert circle(graph(modules(tmp_path), types=True))

@@ -46,22 +46,6 @@ def test_docstrings_come_as_markdown(site: Path) -> None:
     assert ":class:" not in text and ":func:" not in text and "====" not in text
 
 
-def test_tables_and_references_of_docstrings(repo: Path) -> None:
-    text = """A thing.
-
-====  ==================================
-Eq 1  :class:`gtrans.data.units.Unit` is
-      ``x | y``
-Eq 2  :mod:`gtrans.errors`
-====  ==================================
-"""
-    as_markdown = runpy.run_path(str(repo / "scripts" / "site_docstrings.py"))["as_markdown"]
-    assert as_markdown(text).splitlines()[3:7] == [
-        *("| | |", "| --- | --- |", "| Eq 1 | `Unit` in `gtrans/data/units.py` is `x \\| y` |"),
-        "| Eq 2 | `gtrans/errors.py` |",
-    ]
-
-
 def test_figures_are_those_of_the_code(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["figures", "--check"])
     monkeypatch.syspath_prepend(str(repo / "scripts"))
@@ -75,15 +59,6 @@ def test_pages_and_tables_are_those_of_the_data(
     monkeypatch.setattr(sys, "argv", [name, "--check"])
     monkeypatch.syspath_prepend(str(repo / "scripts"))
     runpy.run_path(str(repo / "scripts" / f"{name}.py"), run_name="__main__")
-
-
-def test_hooks_call_what_make_check_calls(repo: Path) -> None:
-    config = yaml.safe_load((repo / ".pre-commit-config.yaml").read_text("utf-8"))
-    entries = [hook["entry"].split()[0] for one in config["repos"] for hook in one["hooks"]]
-    assert [one["repo"] for one in config["repos"]] == ["local"]
-    assert entries == [".venv/bin/ruff", ".venv/bin/mypy"]
-    check = re.search(r"^check:.*\n((?:\t.*\n)+)", (repo / "Makefile").read_text(), re.MULTILINE)
-    assert check and re.findall(r"\(BIN\)/(\w+)", check[1]) == ["ruff", "mypy"]
 
 
 def test_the_citation_names_this_version_and_the_papers(repo: Path) -> None:

@@ -45,10 +45,3 @@ def test_only_support_and_conftests_stand_beside_tests(repo: Path) -> None:
     # The frozen checkpoints lie next to the script that made them.
     assert {Path(name).parts[0] for name in beside} == {"frozen", "support"}
     assert not list(tests.glob("test_*.py")), "a test stands in the folder of its subject"
-
-
-def test_what_counts_as_a_test() -> None:
-    for module in ("test_layout.batch_of", "tests.support.x", ".x.y", "conftest.REPO"):
-        assert imports_a_test(module), module
-    for module in ("support.tiny_models.tiny", "torch.testing", "gtrans.cli.main"):
-        assert not imports_a_test(module), module

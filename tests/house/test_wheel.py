@@ -97,8 +97,5 @@ def test_configurations_and_scripts_are_in_it(repo, site):
         there = site / "gtrans" / "shipped"
         found = (path for path in (there / name).rglob("*") if path.is_file())
         assert here == {path.relative_to(there) for path in found}
-
-
-def test_the_page_of_reports_is_in_it(site: Path, repo: Path) -> None:
     page = Path("gtrans", "lab", "report.html")
     assert (site / page).read_bytes() == (repo / page).read_bytes()

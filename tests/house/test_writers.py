@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 WRITERS = {"replacing", "atomic_writer", "binary_writer", "copy_file"}
 # Calls that write, rename or copy files, as they are written in the code.
 WRITING = {
@@ -54,17 +52,3 @@ def test_all_files_go_through_the_writer(repo: Path) -> None:
         if lines:
             found[str(path.relative_to(repo / "gtrans"))] = lines
     assert found.keys() == EXCEPTIONS.keys(), found
-
-
-@pytest.mark.parametrize(
-    ("code", "wrong"),
-    [
-        ("def f(path):\n    path.write_text('x')", True),
-        ("def f(path):\n    with open(path, 'w') as file: file.write('x')", True),
-        ("def f(path):\n    with path.open(mode='ab') as file: file.write('x')", True),
-        ("def f(path):\n    with open(path) as file: return file.read()", False),
-        ("def f(path):\n    with replacing(path) as (new,): new.write_text('x')", False),
-    ],
-)
-def test_a_writer_of_its_own_is_found(code: str, wrong: bool) -> None:
-    assert bool(list(writes(ast.parse(code)))) == wrong
