@@ -546,7 +546,7 @@ def _made_from(sides: Sides) -> list[Any]:
 # ---- what a folder holds -------------------------------------------------------------------------
 
 COLUMNS = (
-    "longest: pieces of the longest sentence; types: different pieces; unknown: pieces that are "
+    "longest: subwords of the longest sentence; types: different subwords; unknown: those that are "
     "not in the dictionary"
 )
 
