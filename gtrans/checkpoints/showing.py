@@ -174,10 +174,10 @@ def _of_identity(identity: ModelIdentity | None, task: Mapping[str, Any]) -> dic
     }
 
 
-def _matters(name: str, value: Any, unit: Any) -> bool:
+def _matters(name: str, value: Any, unit: str | None) -> bool:
     """Whether models of a unit depend on an option."""
     if name == "context_kind":
-        return value != "true"
+        return str(value) != "true"
     if name.startswith("context_"):
         return unit == "window"
     return name != "max_doc_tokens" or unit in ("document", "stream")
