@@ -100,8 +100,14 @@ def test_mistakes_are_one_line(run_folder: Path, capsys: pytest.CaptureFixture[s
         ((one, more), "more.pt: has a tensor extra that"),
         ((one, steps), "steps.pt: steps differs from that of"),
         ((one, run_folder / "no.pt"), "no.pt: there is no such checkpoint."),
-        (("--last-epochs", "13", run_folder), "13 checkpoints checkpointE.pt are needed, but there are 12;"),
-        (("--last-updates", "2", "--upto", "900", run_folder), "needed up to 900, but there are 1; train"),
+        (
+            ("--last-epochs", "13", run_folder),
+            "13 checkpoints checkpointE.pt are needed, but there are 12;",
+        ),
+        (
+            ("--last-updates", "2", "--upto", "900", run_folder),
+            "needed up to 900, but there are 1; train",
+        ),
         (("--last-epochs", "0", run_folder), "`--last-epochs` must be at least 1, but is 0."),
         (("--last-epochs", "2", one, one), "`--last-epochs` takes one folder, but 2 paths"),
         (("--last-epochs", "2", run_folder / "none"), "none: there is no such folder."),
