@@ -153,6 +153,8 @@ def test_json_with_documents(tmp_path: Path) -> None:
     assert (beginning.source, beginning.distance) == (("The dog!",), 0)
     deep = read_items(path, "contrapro", ReadOptions(options.documents, 5))[0]
     assert deep.source == ("The dog!", "A cat.", "It sleeps.")
+    with pytest.raises(GtransError, match=r"`--documents`\), or `--context 0`"):
+        read_items(path, "contrapro")
     bare = read_items(path, "contrapro", ReadOptions(None, 0))[0]
     assert (bare.source, bare.target) == (("It sleeps .",), ("Sie schläft .",))
 
@@ -256,7 +258,6 @@ def test_the_separated_text_without_groups(tmp_path: Path) -> None:
         ({"errors": []}, "'errors' must be a list of at least one wrong translation."),
         ({"errors": [{"contrastive": ""}]}, "'contrastive' must be a text that is not empty"),
         ({"ante distance": "1"}, "'ante distance' must be a whole number, but is \"1\"."),
-        ({"intrasegmental": "no"}, "'intrasegmental' must be true, false or null."),
         ({"ref segment": "Ganz andere Worte"}, "is 'Sie schläft.', not 'Ganz andere Worte'; give"),
     ],
 )
@@ -268,26 +269,13 @@ def test_a_bad_example_is_named(changes: dict[str, Any], message: str, tmp_path:
     assert message in str(error.value)
 
 
-def test_an_example_that_occurs_twice(tmp_path: Path) -> None:
-    path, options = pronoun_set(tmp_path)
-    first, second = json.loads(path.read_text())
-    path.write_text(json.dumps([first, second, {**first, "ante distance": 2}]), encoding="utf-8")
-    with pytest.raises(GtransError, match="instance 3: is the same example as instance 1; remove"):
-        read_items(path, "contrapro", options)
-    other = {**first, "errors": first["errors"][:1]}
-    path.write_text(json.dumps([first, second, other]), encoding="utf-8")
-    assert len(read_items(path, "contrapro", options)) == 3
-    with pytest.raises(GtransError, match=r"`--documents`\), or `--context 0`"):
-        read_items(path, "contrapro")
-
-
 @pytest.mark.parametrize(
     ("lines", "groups", "message"),
     [
         ({"en": "a. b.\n" * 5}, None, "en.txt:1: has no <SEP> between context and sentence."),
         ({"en": "a. <SEP> b.\n"}, None, "en.txt.gz has 1 lines, but de.txt.gz has 5."),
-        ({}, "2\t3\tsie\t1\n", "groups.tsv:2: an example must begin at line 1"),
-        ({}, "1\tx\tsie\t1\n", "groups.tsv:2: line, variants and distance must be numbers."),
+        ({}, "2\t3\tsie\t1\n", "an example must begin at line 1 and have a number"),
+        ({}, "1\tx\tsie\t1\n", "groups.tsv:2: after the heading first_line, "),
         ({}, "1\t3\tsie\t1\n", "groups.tsv: ends at line 3 of the texts, which have 5."),
         ({}, "1\t2\tsie\t1\n3\t3\ter\t\n", "de.txt:3: the lines of an example must have"),
         # Examples that cannot be told apart.

@@ -54,34 +54,16 @@ GENDERS = {"er": "m", "sie": "f", "es": "n"}
 """Pronouns of the third person singular, and their genders."""
 
 
-@dataclass(frozen=True)
-class _Group:
-    """The lines of an example, its pronoun (empty: unknown) and its antecedent distance."""
-
-    begin: int
-    end: int
-    pronoun: str = ""
-    distance: int | None = None
-
-
-@dataclass(frozen=True)
-class _Lines:
-    """The lines of a text form, each with its context.
-
-    Attributes:
-        file: the file of the translations.
-    """
-
-    sources: Sequence[Sentences]
-    targets: Sequence[Sentences]
-    file: Path
+# The lines of an example from the first to the one behind its last, its pronoun (empty: unknown)
+# and its antecedent distance.
+_Group = tuple[int, int, str, int | None]
 
 
 def read_contrapro(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]:
     """All examples of ``contrapro.json``, or of the text form: its folder or its source.
 
     Phenomena are pairs of pronouns, ``it:er``. In the text form the pronoun is the one in which
-    all candidates differ, and examples are told apart by it (:func:`._examples`) if there
+    all candidates differ, and examples are told apart by it (:func:`_found_groups`) if there
     is no ``groups.tsv``; the distance is then unknown.
 
     Raises:
@@ -106,80 +88,97 @@ def read_contrapro(path: str | os.PathLike[str], options: ReadOptions) -> list[I
     sides = two_sides(*(resolve(str(folder / lang), "txt") for lang in ("en", "de")))
     files = [folder / f"{lang}.txt" for lang in ("en", "de")]
     sources, targets = map(separated, sides, files)
-    lines = _Lines(sources, targets, files[1])
     table = folder / "groups.tsv"
-    groups = list(_groups(table, len(lines.sources))) if table.is_file() else _found_groups(lines)
-    return [_item(group, lines, options.context) for group in groups]
-
-
-def _found_groups(lines: _Lines) -> list[_Group]:
-    texts = [" ".join(sentences) for sentences in lines.targets]
-    groups: list[_Group] = []
-    for begin, end in _examples(lines.sources, texts):
-        right, *wrong = texts[begin:end]
-        if len(wrong) not in _WRONG or not _is_example(right, wrong):
+    if table.is_file():
+        groups = list(_groups(table, len(sources)))
+    else:
+        groups = list(_found_groups(sources, targets, files[1]))
+    items = []
+    for begin, end, pronoun, distance in groups:
+        # The context of an example at the beginning of a film is empty.
+        lines = [sources[begin], *targets[begin:end]]
+        columns = list(zip(*lines, strict=False))
+        full = [column for column in columns if all(column)][-(options.context + 1) :]
+        alike = {*sources[begin:end]} == {sources[begin]} and len({*map(len, lines)}) == 1
+        if not alike or not all(columns[-1]):
             raise GtransError(
-                f"{lines.file}:{begin + 1}: lines {begin + 1} to {end} are no example of ContraPro "
-                "(a right line and 2 or 3 with the other pronouns), so where examples begin is "
-                "unclear; say it in a file groups.tsv in the same folder, or give contrapro.json."
+                f"{files[1]}:{begin + 1}: the lines of an example must have equal sources, as many "
+                "sentences as these, and none that is empty but in the context."
             )
-        groups.append(_Group(begin, end))
-    return groups
+        source, target, *contrastive = (tuple(of) for of in zip(*full, strict=True))
+        pronoun = pronoun_of(target[-1], [wrong[-1] for wrong in contrastive]) or pronoun
+        items.append(
+            Item(
+                id=str(begin + 1),
+                phenomenon=f"it:{pronoun}" if pronoun else "it",
+                distance=distance,
+                cue="target",
+                source=source,
+                target=target,
+                contrastive=tuple(contrastive),
+                form="truecased",
+                groups=antecedent(distance),
+            )
+        )
+    return items
 
 
 def _groups(table: Path, lines: int) -> Iterator[_Group]:
+    """The examples of a table.
+
+    Raises:
+        GtransError: it has other columns, or its examples do not follow each other.
+    """
     end = 0
     for number, row in enumerate(iterate_raw_lines(table), start=1):
-        cells = row.split("\t")
-        if number == 1:
-            if cells != _COLUMNS:
-                raise GtransError(f"{table}:1: must name the columns {', '.join(_COLUMNS)}.")
-            continue
         # Lines are stripped, so an empty last column is missing.
-        first, variants, pronoun, distance = (*cells, "", "", "", "")[:4]
-        if not (first.isdecimal() and variants.isdecimal() and (distance or "0").isdecimal()):
-            raise GtransError(f"{table}:{number}: line, variants and distance must be numbers.")
-        begin = int(first) - 1
-        if begin != end or int(variants) < 2:
+        first, variants, pronoun, distance = (*row.split("\t"), "", "", "", "")[:4]
+        if number == 1 and row.split("\t") == _COLUMNS:
+            continue
+        if first != str(end + 1) or not variants.isdecimal() or not (distance or "0").isdecimal():
             raise GtransError(
-                f"{table}:{number}: an example must begin at line {end + 1} and have at least "
-                f"2 lines, but begins at line {first} and has {variants}."
+                f"{table}:{number}: after the heading {', '.join(_COLUMNS)}, an example must begin "
+                f"at line {end + 1} and have a number of lines."
             )
-        end = begin + int(variants)
-        yield _Group(begin, end, pronoun, int(distance) if distance else None)
+        begin, end = end, end + int(variants)
+        yield begin, end, pronoun, int(distance) if distance else None
     if end != lines:
         raise GtransError(f"{table}: ends at line {end} of the texts, which have {lines}.")
 
 
-def _item(group: _Group, lines: _Lines, context: int) -> Item:
-    begin, place = group.begin, f"{lines.file}:{group.begin + 1}"
-    source, candidates = lines.sources[begin], lines.targets[begin : group.end]
-    if any(other != source for other in lines.sources[begin : group.end]):
-        raise GtransError(f"{place}: the lines of an example must have equal sources.")
-    if any(len(candidate) != len(source) for candidate in candidates):
-        raise GtransError(f"{place}: must have as many sentences as its source.")
-    # An example at the beginning of a film has an empty context.
-    real = [
-        number
-        for number in range(len(source))
-        if source[number] and all(candidate[number] for candidate in candidates)
-    ][-(context + 1) :]
-    if not real or real[-1] != len(source) - 1:
-        raise GtransError(f"{place}: the sentence itself is empty, here or in its source.")
-    target, *contrastive = (tuple(c[number] for number in real) for c in candidates)
-    pronoun = pronoun_of(target[-1], [wrong[-1] for wrong in contrastive])
-    pronoun = pronoun or group.pronoun
-    return Item(
-        id=str(begin + 1),
-        phenomenon=f"it:{pronoun}" if pronoun else "it",
-        distance=group.distance,
-        cue="target",
-        source=tuple(source[number] for number in real),
-        target=target,
-        contrastive=tuple(contrastive),
-        form="truecased",
-        groups=antecedent(group.distance),
-    )
+def _found_groups(
+    sources: Sequence[Sentences], targets: Sequence[Sentences], file: Path
+) -> Iterator[_Group]:
+    """The examples without a table, each of which begins with its right translation.
+
+    The lines of an example have equal sources and contexts, differ in nothing but pronouns, and are
+    all different. So the next example begins where one of these ends, also if it has the same
+    source and context: two pronouns of a sentence make two examples with the same right
+    translation.
+
+    Raises:
+        GtransError: they cannot be told apart.
+    """
+    texts = [" ".join(sentences) for sentences in targets]
+    begin = 0
+    while begin < len(texts):
+        right, end = texts[begin], begin + 1
+        while (
+            end < len(texts)
+            and sources[end] == sources[begin]
+            and texts[end] not in texts[begin:end]
+            and _differ_in_pronouns(right, texts[end])
+        ):
+            end += 1
+        wrong = texts[begin + 1 : end]
+        if len(wrong) not in _WRONG or not _is_example(right, wrong):
+            raise GtransError(
+                f"{file}:{begin + 1}: lines {begin + 1} to {end} are no example of ContraPro (a "
+                "right line and 2 or 3 with the other pronouns), so where examples begin is "
+                "unclear; say it in a file groups.tsv in the same folder, or give contrapro.json."
+            )
+        yield begin, end, "", None
+        begin = end
 
 
 # --- JSON with documents --------------------------------------------------------------------------
@@ -267,25 +266,14 @@ def read_pronoun_json(
 
     Raises:
         GtransError: context is wanted without a folder of documents, a file cannot be read,
-            or an example has another form, is not in its document, or occurs twice.
+            or an example has another form or is not in its document.
     """
     if options.context and options.documents is None:
         raise GtransError(
             f"{path}: its contexts are in separate documents; give their folder "
             "(`--documents`), or `--context 0`."
         )
-    items: list[Item] = []
-    known: dict[str, str] = {}
-    for entry in read_entries(path):
-        items.append(_json_item(entry, kind, options))
-        names = [entry.value.get(key) for key in ("document id", "segment id")]
-        if None not in names:
-            # Twice in a segment is right only if other words are wrong: it has two pronouns.
-            key = json.dumps([*names, items[-1].candidates])
-            if key in known:
-                raise entry.error(f"is the same example as instance {known[key]}; remove one.")
-            known[key] = entry.name
-    return items
+    return [_json_item(entry, kind, options) for entry in read_entries(path)]
 
 
 def _json_item(entry: Entry, kind: PronounSet, options: ReadOptions) -> Item:
@@ -295,9 +283,10 @@ def _json_item(entry: Entry, kind: PronounSet, options: ReadOptions) -> Item:
     if not isinstance(errors, list) or not errors:
         raise entry.error("'errors' must be a list of at least one wrong translation.")
     wrong = [Entry(entry.place, entry.name, error).text("contrastive") for error in errors]
-    distance, within = _distance(entry), entry.value.get("intrasegmental")
-    if not isinstance(within, bool | None):
-        raise entry.error("'intrasegmental' must be true, false or null.")
+    # Null and numbers below 0 mean that it is not known.
+    unknown = "ante distance" in entry.value and entry.value["ante distance"] is None
+    given = -1 if unknown else entry.number("ante distance")
+    distance = given if given >= 0 else None
     before: tuple[list[str], list[str]] = ([], [])
     if options.context and options.documents is not None:
         sides = _document(entry, kind, options.documents)
@@ -329,7 +318,7 @@ def _json_item(entry: Entry, kind: PronounSet, options: ReadOptions) -> Item:
         source=(*before[0], *source),
         target=(*before[1], *target),
         contrastive=tuple((*before[1], sentence) for sentence in wrong),
-        groups=antecedent(distance, within),
+        groups=antecedent(distance, entry.value.get("intrasegmental")),
         document=str(entry.value.get("document id") or ""),
     )
 
@@ -352,14 +341,6 @@ def antecedent(distance: int | None, within: bool | None = None) -> dict[str, st
     if distance is not None:
         groups["antecedent distance"] = str(distance) if distance <= 3 else ">3"
     return groups
-
-
-def _distance(entry: Entry) -> int | None:
-    """That of the antecedent; null and numbers below 0 mean that it is not known."""
-    if "ante distance" in entry.value and entry.value["ante distance"] is None:
-        return None
-    distance = entry.number("ante distance")
-    return distance if distance >= 0 else None
 
 
 def _document(entry: Entry, kind: PronounSet, folder: Path) -> tuple[list[str], list[str]]:
@@ -462,30 +443,3 @@ def _differ_in_pronouns(text: str, changed: str) -> bool:
         one == other or {one, other} <= _PRONOUN_OF.keys()
         for one, other in zip(words, others, strict=True)
     )
-
-
-def _examples(keys: Sequence[object], texts: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """The lines of each example, which begins with its right translation: ``(begin, end)``.
-
-    The lines of an example have equal keys, differ in nothing but pronouns, and are all
-    different. So the next example begins where one of these ends, also if it has the same source
-    and context: two pronouns of a sentence make two examples with the same right translation.
-
-    Args:
-        keys: the source of each line with its context.
-        texts: the translation of each line.
-    """
-    begin = 0
-    while begin < len(texts):
-        seen = {texts[begin]}
-        end = begin + 1
-        while (
-            end < len(texts)
-            and keys[end] == keys[begin]
-            and texts[end] not in seen
-            and _differ_in_pronouns(texts[begin], texts[end])
-        ):
-            seen.add(texts[end])
-            end += 1
-        yield begin, end
-        begin = end
