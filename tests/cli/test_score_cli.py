@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -165,30 +164,6 @@ def test_a_single_document_has_scores_and_no_interval(
     assert entry["confidence"]["units"] == 3
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda data: b"\xef\xbb\xbf" + data.rstrip(b"\n").replace(b"\n", b"\r\n"),
-        lambda data: data.replace(b"\n\n", b"\n<d>\n"),
-        lambda data: b"\n\n" + data.replace(b"\n\n", b"\n\n\n") + b"\n",
-    ],
-    ids=["byte order mark, CRLF, no final newline", "<d>", "boundaries in a row"],
-)
-def test_the_way_lines_end_makes_no_difference(
-    change: Callable[[bytes], bytes],
-    tmp_path: Path,
-    hyp: str,
-    ref: str,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    expected = run(capsys, "--hyp", f"x={hyp}", "--ref", ref, "--src", ref)
-    changed = tmp_path / "hyp", tmp_path / "ref"
-    for path, original in zip(changed, (hyp, ref), strict=True):
-        path.write_bytes(change(Path(original).read_bytes()))
-    found = run(capsys, "--hyp", f"x={changed[0]}", "--ref", str(changed[1]), "--src", ref)
-    assert found == expected
-
-
 @pytest.mark.parametrize("line", ["It is so .", "It &apos;s so.", "It i@@ s so.", "▁It ▁i s"])
 def test_tokenised_text_is_told(
     line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -196,21 +171,6 @@ def test_tokenised_text_is_told(
     ref, hyp = write(tmp_path / "ref", "It is so.\n" * 9), write(tmp_path / "hyp", f"{line}\n" * 9)
     report = run(capsys, "--hyp", hyp, "--ref", ref, "--metrics", "s_bleu")
     assert re.search(r"^hyp: it is tokenised.* already \(9 of 9 sent", report["notes"][0])
-
-
-def test_the_longer_side_decides_about_instances(
-    tmp_path: Path, hyp: str, ref: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    long_source = [[f"{sentence} {'word ' * 20}" for sentence in doc] for doc in REFERENCES]
-    src = write(tmp_path / "src", text(long_source))
-    arguments = ["score", "--hyp", hyp, "--ref", ref, "--json", "--max-doc-tokens", "25"]
-    assert main(arguments) == 0
-    assert json.loads(capsys.readouterr().out)["instances"] == 2
-    assert main([*arguments, "--src", src]) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert report["instances"] == 5
-    entry = of_one(report)
-    assert entry["d_bleu_instance"]["score"] == entry["s_bleu"]["score"]
 
 
 def test_bpe_lengths_of_a_prepared_folder(

@@ -128,9 +128,3 @@ def test_a_document_given_twice_among_whole_documents_is_refused(
     for option in ("--resegment", "--documents-only"):
         message = refusal(capsys, "--hyp", hyp, "--ref", ref, option)
         assert "has the same text of document 'd1' several times" in message
-
-
-def test_text_may_begin_with_a_brace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    braces = write(tmp_path / "braces", "{so it begins.\n{ and goes on}\n")
-    found = score(capsys, "--hyp", braces, "--ref", braces)["systems"]["braces"]
-    assert found["s_bleu"]["score"] == pytest.approx(100)

@@ -181,23 +181,6 @@ def test_wmt25_files_are_read_as_they_are(
     assert run(capsys, "--hyp", plain, "--ref", blind, "--resegment")["s_bleu"] == again["s_bleu"]
 
 
-def test_tables_with_ids_are_matched_whatever_their_order(
-    tmp_path: Path, hyp: str, ref: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def table(name: str, documents: list[list[str]], order: list[int]) -> str:
-        lines = ["docid\tsegid\ttext"]
-        lines += [f"d{d}\t{k}\t{s}" for d in order for k, s in enumerate(documents[d], start=1)]
-        return write(tmp_path / name, "\n".join(lines) + "\n")
-
-    reference = table("ref.tsv", REFERENCES, [0, 1, 2])
-    system = table("hyp.tsv", TRANSLATIONS, [2, 0, 1])
-    expected = run(capsys, "--hyp", hyp, "--ref", ref)
-    assert run(capsys, "--hyp", system, "--ref", reference)["s_bleu"] == expected["s_bleu"]
-    assert run(capsys, "--hyp", hyp, "--ref", reference)["s_bleu"] == expected["s_bleu"]
-    assert "has document ids, but" in refusal(capsys, "--hyp", system, "--ref", ref)
-    assert "but " + ref in refusal(capsys, "--hyp", hyp, "--ref", reference, ref)
-
-
 @pytest.mark.parametrize(
     ("rows", "message"),
     [

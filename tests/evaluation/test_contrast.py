@@ -26,7 +26,6 @@ from support.contrast_items import (
 from support.untrained import task_for, untrained
 
 from gtrans.cli import main
-from gtrans.decoding import force_decode
 from gtrans.decoding.contrast import score_items
 from gtrans.decoding.force_decode import score_documents
 from gtrans.evaluation.contrastive.accuracy import wilson_interval
@@ -198,21 +197,6 @@ def test_mistakes_are_one_line(
     assert (status, out) == (1, "")
     assert err.splitlines()[-1].startswith("gtrans: error: ")
     assert message in err.splitlines()[-1]
-
-
-def test_an_unknown_format_is_status_2(
-    contrast: Callable[..., tuple[int, str, str]], capsys: pytest.CaptureFixture[str]
-):
-    with pytest.raises(SystemExit) as end:
-        contrast("sentence", "--format", "xml")
-    assert end.value.code == 2
-    assert "jsonl" in capsys.readouterr().err
-
-
-def test_help_tells_the_default_batch(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit):
-        main(["contrast", "--help"])
-    assert f"(default: {force_decode.MAX_TOKENS})" in capsys.readouterr().out
 
 
 def test_sets_and_accuracy_need_no_torch(repo: Path):

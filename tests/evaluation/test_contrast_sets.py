@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.contrast_items import as_line, small_item, table_of
+from support.contrast_items import as_line, small_item
 
 from gtrans.cli import main
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import Item, ReadOptions, read_items
 from gtrans.evaluation.contrastive.accuracy import by_group
-from gtrans.evaluation.contrastive.report import Result, lines_of
 
 # --- JSON lines -----------------------------------------------------------------------------------
 
@@ -303,50 +302,6 @@ def test_a_file_of_another_kind_is_named(tmp_path: Path) -> None:
     for path in (folder, folder / "en.txt.gz"):
         with pytest.raises(GtransError, match="is a template of ContraCAT.*`--format contracat`"):
             read_items(path, "contrapro")
-
-
-# --- hostile files --------------------------------------------------------------------------------
-
-
-def refusal(kind: str, path: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """The one line of ``gtrans contrast``, which reads the set before everything else."""
-    options = ("--format", kind, "--context", "0") if kind != "jsonl" else ()
-    assert main(["contrast", "--path", "none.pt", "--set", str(path), *options]) == 1
-    out, err = capsys.readouterr()
-    assert out == "" and err.removeprefix("gtrans: error: ").lstrip("'").startswith(str(path))
-    assert err.count("\n") == 1 and err[:-1].isprintable() and len(err) < 500
-    return err
-
-
-@pytest.mark.parametrize("kind", ["jsonl", "contrapro"])
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"a": "a', '{"id": 7}', "7", "[[null]]", "{} {}"])
-def test_a_set_that_is_refused(
-    kind: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "set.json"
-    path.write_text(f"{text}\n", encoding="utf-8")
-    refusal(kind, path, capsys)
-
-
-def test_labels_do_not_reach_the_terminal_raw(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    label = "\x1b[2J\x9b31m\u202egnp.\n\u2028x"
-    path = tmp_path / "set.jsonl"
-    path.write_text(json.dumps({**ITEM, "phenomenon": label, "cue": label}), encoding="utf-8")
-    (item,) = read_items(path)
-    assert isinstance(item, Item) and item.phenomenon == label
-    heading, row = lines_of(Result([], table_of([item], [[1.0, 0.0]]), {}))
-    escaped = r"\u001b[2J\u009b31m\u202egnp.\u000a\u2028x"
-    assert row.startswith(f"{escaped}  ") and row.endswith(escaped)
-    assert heading.index("distance") > row.index("x")
-    path.write_text(json.dumps({**ITEM, "form": label}), encoding="utf-8")
-    assert "'form' must be one of" in refusal("jsonl", path, capsys)
-    path.write_text(json.dumps({**ITEM, "id": label}) + "\n" + json.dumps({**ITEM, "id": label}))
-    refusal("jsonl", path, capsys)
-    hostile = tmp_path / "\x1b[31m\udcff.jsonl"
-    assert main(["contrast", "--path", "none.pt", "--set", str(hostile)]) == 1
-    assert r"\u001b[31m\udcff.jsonl" in capsys.readouterr().err
 
 
 def test_an_item_that_is_given_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

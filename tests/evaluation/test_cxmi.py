@@ -146,21 +146,6 @@ def test_a_random_context_says_nothing_to_a_sentence_model(
     assert len({alone for alone, _ in each}) > 1
 
 
-def test_the_true_context_and_a_random_one_by_sentence(
-    cxmi: Callable[..., tuple[int, str, str]], tmp_path: Path
-) -> None:
-    status, out, _ = cxmi("document", "--random-context", "--output", str(tmp_path / "x.jsonl"))
-    assert status == 0
-    each = [json.loads(line) for line in (tmp_path / "x.jsonl").read_text().splitlines()]
-    assert any(it["random_context"] != pytest.approx(it["with_context"]) for it in each)
-    (true, random), count = out.splitlines()[:2], len(each)
-    gain = sum(it["with_context"] - it["random_context"] for it in each) / count
-    use = sum(it["random_context"] - it["without_context"] for it in each) / count
-    assert float(true.split()[1]) == pytest.approx(gain + use, abs=2e-4)
-    assert random.startswith(f"in a random context {use:.4f} nats")
-    assert f"the true one has {gain:.4f} more" in random
-
-
 def test_sentences_are_written_and_add_up(
     cxmi: Callable[..., tuple[int, str, str]], tmp_path: Path
 ) -> None:

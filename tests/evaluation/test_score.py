@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,22 +20,6 @@ from gtrans.evaluation.texts import read_hypotheses
 # --- instances ---------------------------------------------------------------------------
 
 lengths = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=40)
-
-
-@given(lengths, st.integers(1, 100))
-def test_instances_partition_the_document_greedily_within_the_limit(
-    pairs: list[tuple[int, int]], limit: int
-) -> None:
-    source, target = [a for a, _ in pairs], [b for _, b in pairs]
-    cost = [max(pair) + 2 for pair in pairs]
-    instances = split_instances(source, target, limit)
-
-    assert [index for span in instances for index in span] == list(range(len(pairs)))
-    assert all(len(span) > 0 for span in instances)
-    for span in instances:
-        assert sum(cost[i] for i in span) <= limit or len(span) == 1
-    for span, following in pairwise(instances):
-        assert sum(cost[i] for i in span) + cost[following.start] > limit
 
 
 def test_instances_by_hand() -> None:
@@ -76,18 +59,6 @@ def test_perfect_match_and_nothing_translated() -> None:
     assert scores(empty) == dict.fromkeys(METRICS, 0.0) | {"ter": 100.0}
 
 
-def test_order_inside_a_document_matters_to_sentences_more_than_to_documents() -> None:
-    reordered = [document[::-1] for document in REFERENCES]
-    got = scores(reordered)
-    assert got["s_bleu"] < 20
-    assert 80 < got["d_bleu"] < 100
-    joined = sacrebleu.corpus_bleu(
-        [" ".join(d) for d in reordered], [[" ".join(d) for d in REFERENCES]]
-    )
-    assert joined.score == got["d_bleu"]
-    assert joined.precisions[0] == 100.0
-
-
 def test_case_is_ignored_only_on_request() -> None:
     shouted = [[sentence.upper() for sentence in document] for document in REFERENCES]
     assert scores(shouted)["s_bleu"] < 20
@@ -124,21 +95,6 @@ def test_signatures_name_case_tokeniser_and_unit() -> None:
     assert "|tok:13a|" in german["d_bleu"]
     assert "|modules:exact+stem[snowball-german]|" in german["meteor"]
     assert "|tok:char|" in signatures(Options(tokenize="char", target_lang="zh"))["d_bleu"]
-
-
-@pytest.mark.parametrize(
-    ("hypotheses", "references", "instances"),
-    [
-        ([["a", "b"]], [["a"], ["b"]], [[range(1)], [range(1)]]),
-        ([["a", "b"]], [["a", "b"]], [[range(1)]]),
-        ([], [], []),
-    ],
-)
-def test_arguments_of_different_shapes_are_refused(
-    hypotheses: list[list[str]], references: list[list[str]], instances: list[list[range]]
-) -> None:
-    with pytest.raises(ValueError):
-        measure(Corpus(references, instances), {"x": hypotheses})
 
 
 def test_many_processes_count_as_one_does() -> None:

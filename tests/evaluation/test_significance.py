@@ -9,8 +9,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sacrebleu.metrics import BLEU
 
@@ -144,53 +142,6 @@ def test_a_document_is_given_back_as_much_as_it_has_of_the_sentences() -> None:
     # is above 0, so of the sums 0.175, 0.875, -0.875 and -0.175 two are at least 0.175.
     assert found.non_inferiority is not None
     assert found.non_inferiority.p == pytest.approx(0.5, abs=0.03)
-
-
-@pytest.mark.parametrize("margin", [0.3, 1.0, 50.0])
-@pytest.mark.parametrize("documents", [2, 3, 5])
-def test_no_margin_makes_few_documents_prove_anything(documents: int, margin: float) -> None:
-    """With a threshold beyond all swaps, two documents would do."""
-    values = [float(it) for it in range(documents)]
-    found = resample(
-        mean({"a": values, "b": [it - 0.1 for it in values]}), randomisation_trials=4000,
-        margin=margin,
-    ).comparisons["b"]  # fmt: skip
-    assert found.non_inferiority is not None
-    assert found.non_inferiority.p == pytest.approx(0.5**documents, abs=0.03)
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    st.lists(st.tuples(*[st.integers(0, 9).map(float)] * 2), min_size=2, max_size=12),
-    st.floats(0, 5),
-    st.floats(0, 5),
-)
-def test_a_wider_margin_is_never_harder(
-    pairs: list[tuple[float, float]], one: float, two: float
-) -> None:
-    """Without a margin it is the one-sided test, so below the two-sided if there is a gain."""
-    a, b = ([pair[side] for pair in pairs] for side in (0, 1))
-
-    def p(margin: float) -> float:
-        found = resample(
-            mean({"a": a, "b": b}), bootstrap_trials=40, randomisation_trials=200, margin=margin
-        ).comparisons["b"]
-        assert found.non_inferiority is not None
-        return found.non_inferiority.p
-
-    low, high = sorted((one, two))
-    assert p(high) <= p(low) <= p(0.0) <= 1
-    found = resample(mean({"a": a, "b": b}), bootstrap_trials=40, randomisation_trials=200)
-    comparison = found.comparisons["b"]
-    assert comparison.non_inferiority is None and comparison.paired_randomisation is not None
-    if comparison.difference >= 0:
-        assert p(0.0) <= comparison.paired_randomisation.p
-
-
-def test_nothing_is_resampled_on_request() -> None:
-    found = compare(mean({"a": [1.0, 2.0], "b": [2.0, 3.0]}), "none")
-    assert found.confidence == {}
-    assert found.comparisons["b"].paired_bootstrap is None
 
 
 def test_sign_test_by_hand() -> None:
