@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file, save_file
 
 from gtrans.cli import main as gtrans
 from gtrans.cli.shared.fairseq_commands import architectures
@@ -42,8 +43,10 @@ TRAINING = (
     *("--user-dir", "gtrans", "--optimizer", "adam", "--lr", "0.01", "--clip-norm", "1"),
     *("--lr-scheduler", "inverse_sqrt", "--warmup-updates", "40", "--dropout", "0"),
     *("--max-tokens", "512", "--max-update", "250", "--seed", "1", "--num-workers", "0"),
-    *("--no-epoch-checkpoints", "--no-save-optimizer-state", "--disable-validation", "--cpu"),
+    *("--no-epoch-checkpoints", "--disable-validation", "--cpu"),
 )
+# The one whose optimizer is frozen, too: it is what takes most room.
+WITH_OPTIMIZER = "concat_transformer"
 SHARED = "--share-all-embeddings"
 TWO_LAYERS = ("--encoder-layers", "2", "--decoder-layers", "2")
 # The lower layers have group attention only, the upper ones both kinds.
@@ -92,6 +95,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     ),
     "gtrans_fusion": (
         *("--arch", "gtrans_fusion_tiny", *SIZES, SHARED, *MULTI_LEVEL, "--sentence-marks", "end"),
+        *("--max-update", "600"),
         *("--encoder-layers", "4", "--decoder-layers", "2"),
         *("--encoder-group-size", "2", "--decoder-group-size", "1"),
     ),
@@ -185,6 +189,9 @@ def make_bert(text: Path, folder: Path) -> None:
     lines = (text / "train.en").read_text(encoding="utf-8").strip().split("\n\n")
     sizes = {"vocabulary": 150, "layers": 2, "dim": int(WIDTH), "heads": 2}
     script.make_bert(folder, [document.split("\n") for document in lines], **sizes)
+    weights = folder / "model.safetensors"
+    halves = {name: tensor.bfloat16() for name, tensor in load_file(weights).items()}
+    save_file(halves, weights, {"format": "pt"})
 
 
 def prepare(work: Path, archive: Path) -> Path:
@@ -230,17 +237,27 @@ def train(commands: list[list[str]], cwd: Path) -> None:
 def command_of(system: str) -> list[str]:
     """The training of a system; relative, so that no checkpoint names a place of this machine."""
     options = (*TRAINING, "--task", "document_translation", *systems()[system])
+    if system != WITH_OPTIMIZER:
+        options = (*options, "--no-save-optimizer-state")
     return ["fairseq-train", "data", *options, "--save-dir", f"checkpoints/{system}"]
+
+
+def in_halves(value: Any) -> Any:
+    """The same with all floating-point tensors in bfloat16."""
+    if isinstance(value, torch.Tensor):
+        return value.bfloat16() if value.is_floating_point() else value
+    if isinstance(value, dict):
+        return {name: in_halves(inner) for name, inner in value.items()}
+    return [in_halves(inner) for inner in value] if isinstance(value, list) else value
 
 
 def freeze(generation: Path, system: str, work: Path) -> dict[str, Any]:
     """Keep the checkpoint of a trained system in bfloat16, and return its answers."""
     path = work / "checkpoints" / system / "checkpoint_last.pt"
     state = torch.load(path, weights_only=True)
-    state["model"] = {
-        name: tensor.bfloat16() if tensor.is_floating_point() else tensor
-        for name, tensor in state["model"].items()
-    }
+    for part in ("model", "last_optimizer_state"):
+        if part in state:
+            state[part] = in_halves(state[part])
     # The record of the run says where its BERT was.
     state["task_state"].get("run", {}).get("start", {}).pop("the BERT", None)
     torch.save(state, generation / f"{system}.pt")
