@@ -302,6 +302,7 @@ def test_the_command(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixt
     paths = [str(tiny.checkpoints[name]) for name in ("document", "other")]
     plot = tmp_path / "plot.png"
     command = ["analyse", "--path", *paths, *files, "--gradients", "--farthest", "2"]
+    command += ["--layer-gradients"]
     assert main([*command, "--plot", str(plot)]) == 0
     text = capsys.readouterr().out
     assert plot.read_bytes().startswith(b"\x89PNG")
@@ -317,6 +318,9 @@ def test_the_command(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixt
     for one in first["attention"]:
         assert 0 <= one["entropy"] <= one["most"] + 1e-4
     assert all(0 < one["open"] < 1 for one in first["gates"])
+    layers = [(one["side"], one["layer"]) for one in first["layer_gradients"]]
+    assert layers == sorted(layers, key=lambda it: it[0] == "decoder")
+    assert len(layers) == 4 and all(one["norm"] > 0 for one in first["layer_gradients"])
     # A batch is as good as units by themselves.
     assert main(["analyse", "--path", paths[0], *files, "--max-tokens", "1", "--json"]) == 0
     (alone,) = json.loads(capsys.readouterr().out)

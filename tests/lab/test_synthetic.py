@@ -254,21 +254,3 @@ def test_files_of_others_stay(tmp_path: Path) -> None:
     write_corpus(tmp_path, seed=1, docs=200, items=2)
     assert contents(tmp_path) == made
     write_corpus(tmp_path, seed=2, docs=200, items=2)
-
-
-def test_a_failure_leaves_the_old_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_corpus(tmp_path, seed=1, docs=200, items=2)
-    (tmp_path / "notes.txt").write_text("mine")
-    before = contents(tmp_path)
-    write_bytes = Path.write_bytes
-
-    def full_disk(path: Path, data: bytes) -> int:
-        if "lexical" in path.name:
-            write_bytes(path, data[:10])
-            raise OSError(28, "No space left on device")
-        return write_bytes(path, data)
-
-    monkeypatch.setattr(Path, "write_bytes", full_disk)
-    with pytest.raises(GtransError, match="the disk is full"):
-        write_corpus(tmp_path, seed=2, docs=200, items=2)
-    assert contents(tmp_path) == before
