@@ -112,6 +112,8 @@ class Unit(ABC):
 
     def parts(self, source_lengths: Lengths) -> list[UnitSpan]:
         """The parts of a row to translate that are translated one after the other."""
+        if self.sentence_by_sentence:
+            return SentenceUnit().cut(source_lengths)
         return self.cut(source_lengths)
 
     @property

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -86,16 +86,6 @@ class DocumentHypothesis:
     scores: list[float]
 
 
-class FinishedParts(Protocol):
-    """Keeps the translations of parts, so that an interrupted search can go on behind them."""
-
-    def get(self, document: int, part: int) -> list[list[SentenceHypothesis]] | None:
-        """The hypotheses of a part, the best first, as sentences; None: it is not translated."""
-
-    def add(self, document: int, part: int, hypotheses: list[list[SentenceHypothesis]]) -> None:
-        """Keep a part; ``document`` is its row in the batch."""
-
-
 class DocumentSearch:
     """Beam search for one or several models (probabilities averaged) over documents."""
 
@@ -109,31 +99,47 @@ class DocumentSearch:
         models: Sequence[SearchableModel],
         source: Mapping[str, Tensor],
         source_lengths: Sequence[Sequence[int]],
-        finished: FinishedParts | None = None,
+        finished: Any = None,
     ) -> list[list[DocumentHypothesis]]:
         """Translate a batch of documents.
 
         Args:
             models: one, or an ensemble.
             source: ``net_input`` without the decoder's input, for the models'
-                ``begin_decoding``. With ``prefix (documents, longest)`` the first sentences of
-                every document are translated already, and these are their translations
-                (:meth:`gtrans.data.frame.Frame.read_before`).
+                ``begin_decoding``.
             source_lengths: for each document the words of every source sentence that is to
                 be translated, without marks.
-            finished: keeps the parts of documents, in searches that translate part by part.
+            finished: keeps the parts of documents, in searches that translate part by part
+                (:class:`gtrans.decoding.part_search.FinishedParts`).
 
         Returns:
-            for each document its hypotheses, the best first, ``beam`` at most, without the
-            prefix.
+            for each document its hypotheses, the best first, ``beam`` at most.
         """
-        read = None
+        return self.run(models, [source] * len(models), source_lengths)
+
+    def run(
+        self,
+        models: Sequence[SearchableModel],
+        sources: Sequence[Mapping[str, Any]],
+        source_lengths: Sequence[Sequence[int]],
+    ) -> list[list[DocumentHypothesis]]:
+        """As :meth:`search`, with a source for each model.
+
+        With ``prefix (documents, longest)`` in the sources, the first sentences of every document
+        are translated already, and these are their translations
+        (:meth:`gtrans.data.frame.Frame.read_before`); hypotheses are without them. ``memory`` is
+        the model's own.
+        """
+        source, read = sources[0], None
         if "prefix" in source:
             read = source["prefix"].ne(self.vocabulary.pad).sum(1)
         device = source["src_tokens"].device
         kind = _FreeRun if self.options.free else Run
         run = kind(self.vocabulary, self.options, source_lengths, device, read)
-        states = [model.begin_decoding(source, self.options.beam) for model in models]
+        states = [
+            model.begin_decoding(own, self.options.beam)
+            for model, own in zip(models, sources, strict=True)
+        ]
         while run.numbers:
             tokens, opens = run.newest()
             log_probs = self._log_probs(models, states, tokens, opens)

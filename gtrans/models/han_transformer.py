@@ -88,6 +88,15 @@ class History:
         source = [sentence.chosen(documents) for sentence in self.source]
         return History(source, [sentence.chosen(documents) for sentence in self.target])
 
+    @classmethod
+    def joined(cls, histories: Sequence["History"]) -> "History":
+        """Those of documents that have as many sentences before the current one."""
+        source, target = (
+            [PackedContext.joined(places) for places in zip(*sides, strict=True)]
+            for sides in ([one.source for one in histories], [one.target for one in histories])
+        )
+        return cls(source, target)
+
 
 class HanPlanner(Planner):
     """Plans with the sentences before the last one of every row."""

@@ -23,6 +23,7 @@ self-attention as queries. The gate stands where other sublayers have the residu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -54,6 +55,12 @@ class PackedContext:
         shift = torch.repeat_interleave(starts[rows] - begins, lengths)
         index = torch.arange(shift.numel(), device=shift.device) + shift
         return PackedContext(self.states[index], lengths)
+
+    @classmethod
+    def joined(cls, contexts: Sequence[PackedContext]) -> PackedContext:
+        """The rows of several batches, one batch after the other."""
+        states = torch.cat([context.states for context in contexts])
+        return cls(states, torch.cat([context.lengths for context in contexts]))
 
     def align(self, packed: Tensor) -> Tensor:
         """``(context tokens, ..) -> (batch, longest, ..)``, zeros after a row's end."""

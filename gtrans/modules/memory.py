@@ -131,10 +131,6 @@ class MemoryFlow:
         left = self.left[documents]
         return MemoryFlow(left, torch.zeros(len(left), dtype=torch.bool, device=left.device))
 
-    def by_document(self, documents: int) -> list[MemoryFlow]:
-        """Of each of so many documents alone the memory with which its next step begins."""
-        return [self.following(torch.tensor([number])) for number in range(documents)]
-
     def at_start(self, number: int, initial: Tensor, documents: int) -> Tensor:
         """``(documents, size, dim)``: memory ``number`` before the first step."""
         initials = initial.expand(documents, -1, -1)

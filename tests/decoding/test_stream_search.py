@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from support.untrained import task_for, untrained
 
 from gtrans.data.frame import Frame
+from gtrans.data.units import StreamUnit
 from gtrans.decoding.document_search import DocumentHypothesis, SearchVocabulary
 from gtrans.decoding.options import SearchOptions
-from gtrans.decoding.part_search import StreamSearch
+from gtrans.decoding.part_search import PartSearch
 from gtrans.models.memory_transformer import MemoryTransformer
 
 BOS, PAD, EOS, UNK = 0, 1, 2, 3
@@ -25,15 +26,15 @@ def model_of(marks: str = "both", seed: int = 1, **options: object) -> MemoryTra
     return untrained(task, seed, MemoryTransformer, **options).eval()
 
 
-def search_of(marks: str = "both", **options: object) -> StreamSearch:
+def search_of(marks: str = "both", **options: object) -> PartSearch:
     opening = BOS if marks == "both" else EOS
     vocabulary = SearchVocabulary(opening, EOS, PAD, UNK, (BOS, PAD))
     chosen = SearchOptions(**{"beam": 3, "max_len_a": 0, "max_len_b": 6, **options})  # type: ignore[arg-type]
-    return StreamSearch(vocabulary, chosen, Frame(BOS, EOS, PAD, marks))
+    return PartSearch(vocabulary, chosen, Frame(BOS, EOS, PAD, marks), StreamUnit(), chosen.beam)
 
 
 def translate(
-    search: StreamSearch, models: Sequence[MemoryTransformer], documents: list[list[list[int]]]
+    search: PartSearch, models: Sequence[MemoryTransformer], documents: list[list[list[int]]]
 ) -> list[list[DocumentHypothesis]]:
     frame = search.frame
     rows = [frame.source([torch.tensor([*s, EOS]) for s in document]) for document in documents]

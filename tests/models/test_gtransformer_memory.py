@@ -76,7 +76,7 @@ def test_a_row_of_instances_is_instance_by_instance(side, output):
         at, flow = 0, MemoryFlow()
         for place, instance in enumerate(document):
             alone = logits_of(model, [[instance]], memory=flow)[0]
-            flow = flow.by_document(1)[0]
+            flow = flow.following(torch.tensor([0]))
             torch.testing.assert_close(whole[row, at : at + len(alone)], alone)
             at += len(alone) + 1  # the end mark is input, too, where another one follows
             assert torch.allclose(without[number, : len(alone)], alone, atol=1e-4) == (place == 0)

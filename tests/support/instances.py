@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from gtrans.data.examples import ExampleBuilder
@@ -37,7 +38,7 @@ def read_in_turn(
         )
         batch = builder.collate([row])
         logits = model(**batch["net_input"], memory=memory)[0].float()
-        memory = memory.by_document(1)[0]
+        memory = memory.following(torch.tensor([0]))
         log_probs = model.search_scores(logits).gather(2, batch["target"][:, :, None])
         words = batch["target"].ne(builder.frame.pad)
         found.append((span.current, float((log_probs.squeeze(2) * words).sum())))

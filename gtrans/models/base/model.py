@@ -6,7 +6,7 @@ on nothing that is not here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
@@ -65,13 +65,6 @@ class SearchState(Protocol):
 
     def keep(self, documents: Tensor) -> None:
         """Drop all other documents; ``documents (n,)`` are indices."""
-
-
-class CarriedState(Protocol):
-    """What a model carries from one step to the next in the documents of a batch."""
-
-    def following(self, documents: Tensor) -> CarriedState:
-        """The state with which the next steps of ``documents (n,)`` begin."""
 
 
 class SearchableModel(Protocol):
@@ -487,21 +480,12 @@ class DocumentModel(FairseqEncoderDecoderModel):
         return MemoryFlow() if memory is None else memory
 
     def new_memory(self) -> Any:
-        """The state with which the first steps of documents begin."""
-        return MemoryFlow()
+        """The state with which the first steps of documents begin.
 
-    def joined_memory(self, memories: Sequence[Any]) -> Any:
-        """The state of some documents together, one after the other, from their own states.
-
-        Args:
-            memories: of each document what :meth:`new_memory` or
-                :meth:`separate_memories` has returned for it.
+        Its ``following(documents)`` is that with which the next steps of ``documents (n,)`` begin;
+        the class method ``joined(states)`` puts the states of some documents together.
         """
-        return MemoryFlow.joined(memories)
-
-    def separate_memories(self, memory: Any, documents: int) -> list[Any]:
-        """Of each of so many documents alone the state with which its next step begins."""
-        return list(memory.by_document(documents))
+        return MemoryFlow()
 
     @torch.no_grad()
     def read(self, net_input: Mapping[str, Any], memory: Any) -> None:
@@ -509,7 +493,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
         Args:
             net_input: arguments of :meth:`forward`, with the decoder's input.
-            memory: the model's own :class:`CarriedState`; updated in place.
+            memory: as made by :meth:`new_memory`; updated in place.
         """
         read = net_input["src_tokens"], net_input["prev_output_tokens"]
         self._read(*read, memory, self.encoder.planned(net_input))
