@@ -352,7 +352,7 @@ def _of_model(args: argparse.Namespace, variants: Sequence[Sequence[Item]]) -> R
     require(ENGINE, "gtrans contrast --path")
     # Imported on demand: torch and fairseq need seconds, which --help and a mistake in a
     # set should not.
-    from gtrans.decoding.contrast import score_items, translate_items, with_places
+    from gtrans.decoding.force_decode import score_items, translate_items, with_places
     from gtrans.decoding.loading import load_models, set_instances
     from gtrans.decoding.options import DecodingOptions, SearchOptions, split_paths
     from gtrans.text.prepared_folder import load_pipeline

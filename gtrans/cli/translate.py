@@ -13,8 +13,7 @@ line for every line of the input; its empty lines are the document boundaries of
 such text from the standard input and writes each document as soon as it is translated.
 
 After an interruption, run the same command again: it continues where it stopped. Finished
-translations are kept in OUTPUT.partial; OUTPUT appears when everything is translated. With
-other options the old part is kept as OUTPUT.partial.1 and its command can go on with it later.
+translations are kept in OUTPUT.*.partial; OUTPUT appears when everything is translated.
 OUTPUT.made.json says what the finished translation was made from: run the same command again,
 and it does nothing. An output that is a device or a FIFO has no such files; it gets the
 translation when everything is translated.

@@ -1,4 +1,4 @@
-"""Translates a text or a binarised split into a text with the same lines and documents.
+"""Translates texts, binarised splits, and files of documents.
 
 Sentences form rows as the checkpoint's unit says. In document units a row ends with the document
 or before its source tokens would exceed ``max_doc_tokens``. Targets play no part, so a split with
@@ -14,41 +14,38 @@ standard output, a device or a FIFO, which get the translation when it is comple
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from gtrans.data.documents import STANDARD_STREAM, check_length, iterate_raw_lines
 from gtrans.decoding.loading import decoding_device, refuse_folders
 from gtrans.decoding.options import DecodingOptions
 from gtrans.decoding.resuming import (
     SUFFIX,
-    FinishedBatches,
+    FinishedWork,
     Progress,
     TranslationRecord,
-    outputs_of_partial,
     partial_path,
     read_record,
-    record_path,
-    run_of_partial,
     write_record,
 )
 from gtrans.decoding.translator import (
     LEAST_ROW_TOKENS,
     WARNED_OF,
-    Line,
+    Alternative,
     Sentence,
+    Translations,
     Translator,
-    json_lines,
-    lines_of_dataset,
-    lines_of_documents,
-    lines_of_text,
+    best_of,
+    documents_of_dataset,
 )
 from gtrans.errors import GtransError
 from gtrans.files import (
@@ -71,7 +68,7 @@ from gtrans.formats.catalogue import (
     packer,
     require_libraries,
 )
-from gtrans.formats.document_file import DocumentFile
+from gtrans.formats.document_file import DocumentFile, Note
 from gtrans.languages import WITHOUT_SPACES, language_code
 from gtrans.messages import say
 from gtrans.text.pipeline import PLACEHOLDER
@@ -88,69 +85,214 @@ from gtrans.text.reader import (
 from gtrans.version import __version__
 
 
+class _Source(Protocol):
+    """What is translated: a :class:`DocumentFile`, or a text or a split."""
+
+    notes: list[Note]
+
+    @property
+    def sentences(self) -> Sequence[Sequence[str]]:
+        """The sentences of each document; none of a split."""
+
+    def names(self) -> list[tuple[str, list[str]]]:
+        """The id of each document and those of its sentences."""
+
+    def where(self) -> list[str]:
+        """Where each sentence of all documents stands, for messages."""
+
+    def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
+        """The contents of the output."""
+
+
+@dataclass
+class _Text:
+    """A text or a split, of which the output has a line for each line.
+
+    Attributes:
+        path: the file, for messages.
+        sentences: those of each document; of a split none.
+        ids: the id of each document and those of its sentences.
+        layout: the lines of the output, None in place of each translation.
+        lines: the lines of all sentences in their file, from 1.
+        notes: none.
+    """
+
+    path: str
+    sentences: list[list[str]]
+    ids: list[tuple[str, list[str]]]
+    layout: list[str | None]
+    lines: list[int]
+    notes: list[Note] = field(default_factory=list)
+
+    @classmethod
+    def of_lines(cls, path: str, lines: Sequence[str]) -> _Text:
+        """Plain text, whose boundaries stay as they are; documents are counted from 1."""
+        documents: list[list[str]] = [[]]
+        for line in lines:
+            if is_boundary(line):
+                documents.append([])
+            else:
+                documents[-1].append(line)
+        numbers = [n for n, line in enumerate(lines, start=1) if not is_boundary(line)]
+        layout = [line if is_boundary(line) else None for line in lines]
+        documents = [document for document in documents if document]
+        return cls(path, documents, _counted(documents), layout, numbers)
+
+    @classmethod
+    def of_documents(cls, path: str, documents: Sequence[Document]) -> _Text:
+        """A text with ids, which gets an empty line between documents."""
+        layout: list[str | None] = []
+        for document in documents:
+            layout += ["", *(None if one.text() else PLACEHOLDER for one in document.segments)]
+        used = [[one for one in document.segments if one.text()] for document in documents]
+        ids = [
+            (document.name or str(number), [one.name or str(n) for n, one in enumerate(parts, 1)])
+            for number, (document, parts) in enumerate(zip(documents, used, strict=True), start=1)
+        ]
+        sentences = [[one.text() for one in parts] for parts in used]
+        return cls(path, sentences, ids, layout[1:], [one.line for parts in used for one in parts])
+
+    @classmethod
+    def of_split(cls, name: str, documents: Sequence[Sequence[Sentence]]) -> _Text:
+        """A split, which gets an empty line between documents."""
+        layout: list[str | None] = []
+        for document in documents:
+            layout += ["", *(None for _ in document)]
+        return cls(name, [], _counted([one for one in documents if one]), layout[1:], [])
+
+    def names(self) -> list[tuple[str, list[str]]]:
+        """See :class:`_Source`."""
+        return self.ids
+
+    def where(self) -> list[str]:
+        """See :class:`_Source`."""
+        return [f"{self.path}:{line}" for line in self.lines]
+
+    def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
+        """See :class:`_Source`."""
+        following = chain.from_iterable(translations)
+        return _lines(next(following) if line is None else line for line in self.layout)
+
+
+def _counted(documents: Sequence[Sequence[object]]) -> list[tuple[str, list[str]]]:
+    """Documents and their sentences by numbers from 1."""
+    return [
+        (str(number), [str(place) for place in range(1, len(document) + 1)])
+        for number, document in enumerate(documents, start=1)
+    ]
+
+
+def _lines(lines: Iterator[str] | Sequence[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+class _NotWritten(GtransError):
+    """A file that cannot be put together of its translations."""
+
+
 @dataclass(frozen=True)
 class Job:
     """A text, and the file that its translation is written to.
 
     Attributes:
+        source: the text.
+        documents: its sentences as tokens.
         output: file to write, or ``-``.
-        lines: sentences, and boundaries between documents.
         made_from: everything that the translation depends on.
         names: the files that were read, for the record.
-        compose: makes the contents of the output of the translations of each document.
     """
 
+    source: _Source
+    documents: Sequence[Sequence[Sentence]]
     output: str
-    lines: Sequence[Line]
     made_from: Mapping[str, Any]
     names: Mapping[str, Any]
-    compose: Callable[[list[list[str]]], bytes]
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether the output is a file, which can have a partial translation and a record."""
-        return _is_kept(self.output)
 
     @property
     def sentences(self) -> int:
         """The number of sentences."""
-        return sum(not isinstance(line, str) for line in self.lines)
+        return sum(map(len, self.documents))
+
+    @property
+    def partial(self) -> Path | None:
+        """The file of its finished part; None if there is none."""
+        return partial_path(self.output, self._run) if _is_kept(self.output) else None
+
+    @property
+    def _run(self) -> str:
+        return fingerprint(self.made_from)
 
     def is_finished(self) -> bool:
         """Whether the output is this translation already."""
-        record = read_record(self.output) if self.is_kept else None
-        run = fingerprint(self.made_from)
-        if not record or record.run != run or not record.describes(self.output):
+        record = read_record(self.output) if _is_kept(self.output) else None
+        if record is None or record.run != self._run or not record.describes(self.output):
             return False
-        if run_of_partial(partial_path(self.output)) == run:  # killed at its very end
-            partial_path(self.output).unlink()
+        partial_path(self.output, self._run).unlink(missing_ok=True)  # killed at its very end
         return True
 
-    def run(self, translator: Translator, force: bool, progress: Progress) -> None:
-        """Translate and write.
-
-        ``force``: forget what an earlier run of this job has translated.
-        """
-        kept = partial_path(self.output) if self.is_kept else None
-        with FinishedBatches(kept, fingerprint(self.made_from), force) as finished:
-            translations = translator.translate_lines(self.lines, finished, progress)
-            contents = packer(Path(self.output))(self.compose(translations))
-            finished.add_output(digest_of_bytes(contents))
+    def run(self, translator: Translator, options: DecodingOptions, progress: Progress) -> None:
+        """Translate and write."""
+        with FinishedWork(self.partial, options.force) as kept:
+            found = translator.translate_encoded(self.documents, kept, progress)
+        contents = packer(Path(self.output))(self._contents(found, translator, options))
         if self.output == STANDARD_STREAM:
             write_out(contents)
             return
+        if self.partial is not None:
+            before = digest(Path(self.output)) if Path(self.output).is_file() else ""
+            made = self._run, self.made_from, self.names, self.sentences
+            record = TranslationRecord(*made, digest_of_bytes(contents), before)
+            write_record(self.output, record)
         with binary_writer(self.output) as file:
             file.write(contents)
-        if self.is_kept:
-            record = TranslationRecord(
-                fingerprint(self.made_from),
-                self.made_from,
-                self.names,
-                self.sentences,
-                digest(Path(self.output)),
-            )
-            write_record(self.output, record)
-            partial_path(self.output).unlink(missing_ok=True)
+        if self.partial is not None:
+            self.partial.unlink(missing_ok=True)
+
+    def _contents(
+        self, found: list[Translations], translator: Translator, options: DecodingOptions
+    ) -> bytes:
+        if options.nbest:
+            found = [document for document in found if document]
+            return _lines(json_lines(self.source.names(), self.source.sentences, found))
+        if options.search.free:
+            return _lines([" ".join(document) for document in best_of(found) if document])
+        lang = language_code(str(translator.task.cfg.target_lang))
+        try:
+            return self.source.translated(best_of(found), "" if lang in WITHOUT_SPACES else " ")
+        except Exception as error:
+            raise _NotWritten(
+                f"'{self.names['input']}': its translation cannot be written in its format "
+                f"({type(error).__name__}: {error})"
+            ) from error
+
+
+def json_lines(
+    names: Sequence[tuple[str, Sequence[str]]],
+    sources: Sequence[Sequence[str]],
+    translations: Sequence[Translations],
+) -> list[str]:
+    """A JSON object for each sentence, with the names that ``gtrans score`` knows.
+
+    Args:
+        names: the id of each document and those of its sentences.
+        sources: for each document its sentences; none if they are not known.
+        translations: for each document of each sentence the translations.
+    """
+
+    def entry(one: Alternative) -> dict[str, object]:
+        return {"hypothesis": one.text, "score": round(one.score, 6)}
+
+    lines = []
+    for number, ((document, ids), of_document) in enumerate(zip(names, translations, strict=True)):
+        for place, (name, alternatives) in enumerate(zip(ids, of_document, strict=True)):
+            found: dict[str, object] = {"doc_id": document, "seg_id": name}
+            if sources:
+                found["source"] = sources[number][place]
+            found |= entry(alternatives[0])
+            if len(alternatives) > 1:
+                found["nbest"] = [entry(one) for one in alternatives]
+            lines.append(json.dumps(found, ensure_ascii=False))
+    return lines
 
 
 def refuse_foreign(output: StrPath, force: bool) -> None:
@@ -160,15 +302,19 @@ def refuse_foreign(output: StrPath, force: bool) -> None:
         GtransError: it is such a file, and there is no ``force`` to replace it.
     """
     path = Path(output)
-    if force or not is_file(path) or not path.is_file() or not path.stat().st_size:
-        return
     record = read_record(path)
-    own = {record.output} if record else set()
-    if digest(path) not in own | outputs_of_partial(partial_path(str(path))):
+    if force or not path.is_file() or not path.stat().st_size:
+        return
+    if record is None or digest(path) not in (record.output, record.before):
         changed = "was changed since it was written" if record else "was not written by gtrans"
         raise GtransError(
             f"'{path}' {changed} and is kept; name another output, or replace it with `--force`."
         )
+
+
+def _is_kept(output: str) -> bool:
+    """Whether an output is a file, which can have a partial translation and a record."""
+    return output != STANDARD_STREAM and is_file(output)
 
 
 def translate(
@@ -201,81 +347,54 @@ def translate(
     _check_output(options, output, input)
     decoding_device(options.cpu, options.fp16)
     with locked(output) if _is_kept(output) else nullcontext():
-        return _translate(options, output, input, split)
+        job, translator = _text_job(options, output, input, split)
+        if not options.force and job.is_finished():
+            say(f"'{output}' is already this translation; `--force` translates anew")
+            return job.sentences
+        with Progress(job.sentences) as progress:
+            job.run(translator, options, progress)
+    if output != STANDARD_STREAM:
+        say(f"{job.sentences} sentences written to {output}")
+    return job.sentences
 
 
-def _is_kept(output: str) -> bool:
-    """Whether an output is a file, which can have a partial translation and a record."""
-    return output != STANDARD_STREAM and is_file(output)
-
-
-def _translate(options: DecodingOptions, output: str, input: str | None, split: str | None) -> int:
-    text, rows = None, None
+def _text_job(
+    options: DecodingOptions, output: str, input: str | None, split: str | None
+) -> tuple[Job, Translator]:
+    rows, text = None, None
     if input is not None:
         rows = open_text(input, "source", options.choice, once=True)
         if isinstance(rows, Plain):
-            text, rows = list(rows.raw_lines()), None
-            for number, line in enumerate(text, start=1):
+            lines = list(rows.raw_lines())
+            for number, line in enumerate(lines, start=1):
                 check_length(input, number, line)
-            notice_running_text(input, text)
+            notice_running_text(input, lines)
+            text = _Text.of_lines(input, lines)
         if options.data is not None:
             read_state(Path(options.data))
     translator = Translator.of(options, of_split=split is not None)
-    documents: list[Document] = []
-    numbers: list[int] = []
-    sentences: list[str] = []
-    if rows is not None:
-        rows.choice = with_direction(options.choice, translator)
-        documents = list(rows)
-        found = [one for document in documents for one in document.segments if one.text()]
-        numbers, sentences = [one.line for one in found], [one.text() for one in found]
-        texts = [[one.text() for one in document.segments] for document in documents]
-        lines = lines_of_documents(translator.task, [[*filter(None, one)] for one in texts])
-    elif text is not None:
-        lines = lines_of_text(translator.task, text)
-        numbers = [n for n, line in enumerate(lines, start=1) if not isinstance(line, str)]
-        sentences = [text[number - 1] for number in numbers]
-    else:
+    if input is None or rows is None:
         translator.task.load_dataset(str(split))
-        lines = lines_of_dataset(translator.task.dataset(str(split)))
-    if input is not None:
-        translator.warn_of_text(input, sentences, lines)
-        translator.warn_of_long(lines, [f"{input}:{number}" for number in numbers])
-    names = {
+        documents = documents_of_dataset(translator.task.dataset(str(split)))
+        text = _Text.of_split(str(split), documents)
+    else:
+        if text is None:
+            rows.choice = with_direction(options.choice, translator)
+            text = _Text.of_documents(input, list(rows))
+        documents = translator.encoded(text.sentences)
+        translator.warn_of(input, text.sentences, documents, text.where())
+    further = {"text": fingerprint([text.sentences, text.ids, text.layout])}
+    made = made_from(documents, options, translator, **further)
+    return Job(text, documents, output, made, _names(options, input, split)), translator
+
+
+def _names(options: DecodingOptions, input: str | None, split: str | None) -> dict[str, Any]:
+    return {
         "checkpoints": list(options.paths),
         "data": options.data,
         "input": input,
         "split": split,
     }
-
-    def compose(translations: list[list[str]]) -> bytes:
-        if options.nbest and documents:
-            written = _json_lines_of(documents, translations)
-        elif options.nbest:
-            written = _json_lines(lines, text, translations)
-        elif documents and not options.search.free:
-            written = _lines_of_segments(documents, translations)
-        elif options.search.free:
-            written = [" ".join(of_document) for of_document in translations if of_document]
-        else:
-            following = chain.from_iterable(translations)
-            written = [line if isinstance(line, str) else next(following) for line in lines]
-        return "".join(f"{line}\n" for line in written).encode()
-
-    # JSON lines have the text itself, not only what the model reads of it.
-    further = {"text": fingerprint(text)} if options.nbest else {}
-    if documents:
-        further["text"] = fingerprint([[part[1:3] for part in one.segments] for one in documents])
-    made = made_from(lines, options, translator, **further)
-    job = Job(output, lines, made, names, compose)
-    if not options.force and job.is_finished():
-        say(f"'{output}' is already this translation; `--force` translates anew")
-        return job.sentences
-    with translator.progress(lines) as progress:
-        job.run(translator, options.force, progress)
-    if output != STANDARD_STREAM:
-        say(f"{job.sentences} sentences written to {output}")
-    return job.sentences
 
 
 def with_direction(choice: Choice, translator: Translator) -> Choice:
@@ -284,57 +403,19 @@ def with_direction(choice: Choice, translator: Translator) -> Choice:
     return replace(choice, direction=choice.direction or f"{cfg.source_lang}-{cfg.target_lang}")
 
 
-def _lines_of_segments(documents: Sequence[Document], translations: list[list[str]]) -> list[str]:
-    """A line for each segment, also without a text, and an empty line between documents."""
-    written: list[str] = []
-    for document, of_document in zip(documents, translations, strict=True):
-        following = iter(of_document)
-        written += [
-            "",
-            *(next(following) if one.text() else PLACEHOLDER for one in document.segments),
-        ]
-    return written[1:]
-
-
-def _json_lines_of(documents: Sequence[Document], translations: list[list[str]]) -> list[str]:
-    """The output with ``nbest`` of a text with ids."""
-    used = [[one for one in document.segments if one.text()] for document in documents]
-    names = [
-        (document.name or str(number), [one.name or str(n) for n, one in enumerate(parts, start=1)])
-        for number, (document, parts) in enumerate(zip(documents, used, strict=True), start=1)
-    ]
-    return json_lines(names, [[one.text() for one in parts] for parts in used], translations)
-
-
-def _json_lines(
-    lines: Sequence[Line], text: Sequence[str] | None, translations: list[list[str]]
-) -> list[str]:
-    """The output with ``nbest``; documents and their sentences are counted from 1."""
-    sources: list[list[str]] = [[]]
-    for number, line in enumerate(lines):
-        if isinstance(line, str):
-            sources.append([])
-        else:
-            sources[-1].append("" if text is None else text[number])
-    both = [(of, found) for of, found in zip(sources, translations, strict=True) if of]
-    names = [
-        (str(number), [str(place) for place in range(1, len(of) + 1)])
-        for number, (of, _) in enumerate(both, start=1)
-    ]
-    known = None if text is None else [of for of, _ in both]
-    return json_lines(names, known, [found for _, found in both])
-
-
 def made_from(
-    lines: Sequence[Line], options: DecodingOptions, translator: Translator, **further: Any
+    documents: Sequence[Sequence[Sentence]],
+    options: DecodingOptions,
+    translator: Translator,
+    **further: Any,
 ) -> dict[str, Any]:
     """Everything that the translations depend on, and ``further`` what the output does."""
     rows = translator.generator.rows_at_once
     text = hashlib.sha256()
-    for line in lines:
-        text.update(b"\n")
-        for part in [line.encode()] if isinstance(line, str) else _bytes_of(line):
-            text.update(part)
+    for document in documents:
+        text.update(b"\n\n")
+        for part in chain.from_iterable(document):
+            text.update(b"\n" if part is None else part.numpy().tobytes())
     return {
         "gtrans": __version__,
         "input": text.hexdigest(),
@@ -343,22 +424,15 @@ def made_from(
         "search": asdict(options.search),
         "unit": translator.examples.unit.as_dict(),
         "context": dict(options.context),
-        "max_tokens": options.max_tokens,
-        "max_doc_tokens": options.max_doc_tokens,
-        **({"overlap": options.overlap} if options.overlap else {}),
         "device": decoding_device(options.cpu).type,
-        "fp16": options.fp16,
         # The limit on rows is named where it makes other batches, of which a part is kept.
-        **({"max_rows": rows} if rows < options.max_tokens // LEAST_ROW_TOKENS else {}),
-        **({"bf16": True} if options.bf16 else {}),
-        **({"tokens": True} if options.tokens else {}),
-        **({"nbest": options.nbest} if options.nbest else {}),
+        "max_rows": min(rows, options.max_tokens // LEAST_ROW_TOKENS),
+        **{name: getattr(options, name) for name in _ALSO_MADE_FROM},
         **further,
     }
 
 
-def _bytes_of(sentence: Sentence) -> list[bytes]:
-    return [part.numpy().tobytes() for part in sentence if part is not None]
+_ALSO_MADE_FROM = ("max_tokens", "max_doc_tokens", "overlap", "fp16", "bf16", "tokens", "nbest")
 
 
 def _check_output(options: DecodingOptions, output: str, input: str | None) -> None:
@@ -371,9 +445,6 @@ def _check_output(options: DecodingOptions, output: str, input: str | None) -> N
         inputs.append("/dev/stdin" if input == STANDARD_STREAM else input)
     check_output("--output", output, inputs)
     if _is_kept(output):
-        for beside in (partial_path(output), record_path(output)):
-            check_output("--output", beside, inputs)
-        run_of_partial(partial_path(output))
         refuse_foreign(output, options.force)
 
 
@@ -394,8 +465,7 @@ def write_out(contents: bytes) -> None:
         raise unwritable("the standard output", error) from None
 
 
-class _NotWritten(GtransError):
-    """A file that cannot be put together of its translations."""
+# ---- files of documents --------------------------------------------------------------------------
 
 
 class _Failures:
@@ -430,15 +500,6 @@ class _Failures:
 
 
 @dataclass(frozen=True)
-class _Source:
-    """A file to translate, its place below the output folder, and its format."""
-
-    path: Path
-    place: Path
-    format: str
-
-
-@dataclass(frozen=True)
 class Files:
     """Files and folders of documents to translate.
 
@@ -455,6 +516,15 @@ class Files:
     split_sentences: bool = False
 
 
+@dataclass(frozen=True)
+class _Place:
+    """A file to translate, its format, and where its translation goes."""
+
+    path: Path
+    format: str
+    target: Path
+
+
 def translate_files(options: DecodingOptions, files: Files) -> int:
     """Translate and write all files; returns the number of sentences.
 
@@ -468,23 +538,19 @@ def translate_files(options: DecodingOptions, files: Files) -> int:
             output that cannot be written or is an input; at the end, a file that is damaged, or
             whose output has been changed since it was written.
     """
-    output = Path(files.output_dir)
-    check_output_folder("--output-dir", output, files.sources)
-    sources = list(_sources(files, output))
+    check_output_folder("--output-dir", files.output_dir, files.sources)
+    places = list(_places(files, ".jsonl" if options.nbest else ""))
     refuse_folders(options.paths)
-    targets = [output / source.place for source in sources]
-    if options.nbest:
-        targets = [target.with_name(f"{target.name}.jsonl") for target in targets]
-    _check_targets(sources, targets, options)
-    for source in sources:
-        require_libraries(source.path, source.format, files.split_sentences)
-    failures, wanted = _Failures(len(sources)), []
-    for source, target in zip(sources, targets, strict=True):
+    _check_targets(places, options)
+    for place in places:
+        require_libraries(place.path, place.format, files.split_sentences)
+    failures, wanted = _Failures(len(places)), []
+    for place in places:
         try:
-            refuse_foreign(target, options.force)
-            wanted.append((source, target))
+            refuse_foreign(place.target, options.force)
+            wanted.append(place)
         except GtransError as error:
-            failures.add(source.path, error)
+            failures.add(place.path, error)
     if not wanted:
         failures.end()
     translator = Translator.of(options)
@@ -492,109 +558,87 @@ def translate_files(options: DecodingOptions, files: Files) -> int:
     choice = with_direction(options.choice, translator)
     reader = Reader(str(cfg.source_lang), files.split_sentences, str(cfg.target_lang), choice)
     jobs = []
-    for source, target in wanted:
+    for place in wanted:
         try:
-            file = reader.read(source.path, source.format)
-            jobs.append((source, file, _job(source, file, str(target), translator, options, files)))
+            file = reader.read(place.path, place.format)
+            jobs.append((place, _job(place, file, translator, options, files)))
         except Exception as error:
-            failures.add(source.path, error)
-    for folder in {target.parent for _, target in wanted}:
+            failures.add(place.path, error)
+    for folder in {place.target.parent for place in wanted}:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise unwritable(f"`--output-dir` '{folder}'", error) from None
     _run(jobs, translator, options, files.output_dir, failures)
     failures.end()
-    return sum(job.sentences for _, _, job in jobs)
+    return sum(job.sentences for _, job in jobs)
 
 
 def _run(
-    jobs: Sequence[tuple[_Source, DocumentFile, Job]],
+    jobs: Sequence[tuple[_Place, Job]],
     translator: Translator,
     options: DecodingOptions,
     output_dir: str,
     failures: _Failures,
 ) -> None:
-    left = [one for one in jobs if options.force or not one[2].is_finished()]
+    left = [one for one in jobs if options.force or not one[1].is_finished()]
     if len(left) < len(jobs):
         done = len(jobs) - len(left)
         say(f"{done} of {len(jobs)} files are translated already; `--force` translates them anew")
-    for _, file, job in left:
-        translator.warn_of_long(job.lines, file.where())
-    sentences = written = 0
+    written: list[Job] = []
     notes: Counter[str] = Counter()
-    with translator.progress(*(job.lines for _, _, job in left)) as progress:
-        for source, file, job in left:
+    with Progress(sum(job.sentences for _, job in left)) as progress:
+        for place, job in left:
             try:
-                with ExitStack() as stack:
-                    if job.is_kept:
-                        stack.enter_context(locked(job.output))
-                    job.run(translator, options.force, progress)
+                with locked(job.output) if _is_kept(job.output) else nullcontext():
+                    job.run(translator, options, progress)
             except _NotWritten as error:
-                failures.add(source.path, error)
+                failures.add(place.path, error)
                 continue
-            sentences, written = sentences + job.sentences, written + 1
-            for note in file.notes:
+            written.append(job)
+            for note in job.source.notes:
                 say(str(note))
                 notes[note.kind] += note.count
     if (more := len(translator.warned) - WARNED_OF) > 0:
         say(f"warning: the same holds for {more} more files")
     told = "".join(f"; {kind}: {count}" for kind, count in notes.items())
-    count = "1 file" if written == 1 else f"{written} files"
+    sentences = sum(job.sentences for job in written)
+    count = "1 file" if len(written) == 1 else f"{len(written)} files"
     say(f"{sentences} sentences in {count} written to {output_dir}{told}")
 
 
 def _job(
-    source: _Source,
+    place: _Place,
     file: DocumentFile,
-    target: str,
     translator: Translator,
     options: DecodingOptions,
     files: Files,
 ) -> Job:
-    sentences = file.sentences
-    lines = lines_of_documents(translator.task, sentences)
-    translator.warn_of_text(str(source.path), [*chain.from_iterable(sentences)], lines)
-    lang = str(translator.task.cfg.target_lang)
-    joint = "" if language_code(lang) in WITHOUT_SPACES else " "
-
-    def compose(translations: list[list[str]]) -> bytes:
-        found = translations[: len(sentences)]
-        if options.nbest:
-            written = json_lines(file.names(), sentences, found)
-            return "".join(f"{line}\n" for line in written).encode()
-        try:
-            return file.translated(found, joint)
-        except Exception as error:
-            raise _NotWritten(
-                f"'{source.path}': its translation cannot be written in its format "
-                f"({type(error).__name__}: {error})"
-            ) from error
-
+    documents = translator.encoded(file.sentences)
+    translator.warn_of(str(place.path), file.sentences, documents, file.where())
     further = {
-        "file": digest(source.path),
-        "format": source.format,
+        "file": digest(place.path),
+        "format": place.format,
         "split_sentences": files.split_sentences,
     }
-    names = {
-        "checkpoints": list(options.paths), "data": options.data, "input": str(source.path),
-        "split": None,
-    }  # fmt: skip
-    made = made_from(lines, options, translator, **further)
-    return Job(target, lines, made, names, compose)
+    made = made_from(documents, options, translator, **further)
+    names = _names(options, str(place.path), None)
+    return Job(file, documents, str(place.target), made, names)
 
 
-def _sources(files: Files, output: Path) -> Iterator[_Source]:
+def _places(files: Files, suffix: str) -> Iterator[_Place]:
     """The files, those in folders with their relative paths.
 
     Raises:
         GtransError: there is no such file, its format is not known, or a folder has none.
     """
+    output = Path(files.output_dir)
     for given in map(Path, files.sources):
         if not given.exists():
             raise GtransError(f"there is no file or folder '{given}'; check the path.")
         if not given.is_dir():
-            yield _Source(given, Path(given.name), check_format(given, files.format))
+            target = output / f"{given.name}{suffix}"
+            yield _Place(given, check_format(given, files.format), target)
             continue
         found, others = [], []
         for path in _files_in(given, output):
@@ -602,7 +646,7 @@ def _sources(files: Files, output: Path) -> Iterator[_Source]:
             if kind is None:
                 others.append(path)
             else:
-                found.append(_Source(path, path.relative_to(given), kind))
+                found.append(_Place(path, kind, output / f"{path.relative_to(given)}{suffix}"))
         if not found:
             raise GtransError(
                 f"'{given}' has no files of a known format; known are {known_formats()}; "
@@ -631,37 +675,23 @@ def _files_in(folder: Path, output: Path) -> Iterator[Path]:
                 yield Path(place, name)
 
 
-def _check_targets(
-    sources: Sequence[_Source], targets: Sequence[Path], options: DecodingOptions
-) -> None:
-    inputs: list[str | Path] = [*options.paths, *(source.path for source in sources)]
-    known: dict[Path, Path] = {}
-    above: dict[Path, Path] = {}
-    for source, target in zip(sources, targets, strict=True):
-        for path in (target, partial_path(str(target)), record_path(target)):
-            other = known.setdefault(Path(os.path.realpath(path)), source.path)
-            if other != source.path:
-                raise GtransError(
-                    f"'{other}' and '{source.path}' would both become '{path}'; translate them "
-                    "into two folders."
-                )
-        above |= dict.fromkeys(Path(os.path.realpath(target)).parents, source.path)
-    for target in targets:
-        path = Path(os.path.realpath(target))
-        if path in above:
+def _check_targets(places: Sequence[_Place], options: DecodingOptions) -> None:
+    inputs: list[str | Path] = [*options.paths, *(place.path for place in places)]
+    known: dict[str, Path] = {}
+    for place in places:
+        other = known.setdefault(os.path.realpath(place.target), place.path)
+        if other != place.path:
             raise GtransError(
-                f"'{target}' would be the translation of '{known[path]}' and the folder of that of "
-                f"'{above[path]}'; translate them into two folders."
+                f"'{other}' and '{place.path}' would both become '{place.target}'; translate them "
+                "into two folders."
             )
-    for target in targets:
-        check_output_folder("--output-dir", target.parent)
-        if not target.parent.is_dir():
-            continue
-        check_output("--output-dir", target, inputs)
-        for beside in (partial_path(str(target)), record_path(target)):
-            check_output("--output-dir", beside, inputs)
-        run_of_partial(partial_path(str(target)))
-        read_record(target)
+        check_output_folder("--output-dir", place.target.parent)
+        if place.target.parent.is_dir():
+            check_output("--output-dir", place.target, inputs)
+            read_record(place.target)
+
+
+# ---- streams -------------------------------------------------------------------------------------
 
 
 def translate_stream(options: DecodingOptions) -> int:
@@ -687,12 +717,12 @@ def translate_stream(options: DecodingOptions) -> int:
         if not documents:
             check_plain("standard input", first)
         documents += 1
-        (translations,) = translator.translated([document], places)
-        written = translations
+        found = translator.alternatives([document], places)
         if options.nbest:
             ids = [str(number) for number in range(1, len(document) + 1)]
-            written = json_lines([(str(documents), ids)], [document], [translations])
-        write_out("".join(f"{line}\n" for line in written).encode())
+            write_out(_lines(json_lines([(str(documents), ids)], [document], found)))
+        else:
+            write_out(_lines(best_of(found)[0]))
         sentences += len(document)
         document.clear()
         places.clear()

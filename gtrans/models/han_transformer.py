@@ -16,7 +16,7 @@ read once and then kept (:class:`History`). With the decoder's side a document i
 sentence after sentence. Fused groups of the decoder attend to their own states, each to its own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 

@@ -18,8 +18,8 @@ from gtrans.data.frame import Frame
 from gtrans.data.stream import StreamDataset
 from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.data.vocabulary import MASK, add_symbols, language_symbol, split_languages
-from gtrans.decoding.generator import DocumentGenerator, refuse_unsupported
 from gtrans.decoding.options import SearchOptions
+from gtrans.decoding.translator import DocumentGenerator, refuse_unsupported
 from gtrans.errors import GtransError, working_on
 from gtrans.models.base.model import BERT_FEATURES, BERT_PIECES, DocumentModel
 from gtrans.models.base.presets import resolve_sizes
@@ -435,7 +435,7 @@ class DocumentTranslationTask(FairseqTask):
     ) -> list[list[dict[str, Any]]]:
         """The hypotheses of every sentence of a batch.
 
-        See :meth:`~gtrans.decoding.generator.DocumentGenerator.batch`. A batch of
+        See :meth:`~gtrans.decoding.translator.DocumentGenerator.batch`. A batch of
         ``fairseq-interactive``, which has no ``id``, holds the sentences of one document.
         """
         if "id" not in sample:

@@ -55,12 +55,12 @@ def test_an_interrupted_document_goes_on(
     argv = command(tiny, *options, "--output", output)
     with pytest.raises(Interrupted):
         translated_parts(argv, monkeypatch, most=total - 1)
-    with open(f"{output}.partial", "ab") as file:  # an interrupted write
-        file.write(b'{"batch": 0, "docu')
+    (partial,) = tmp_path.glob("out.*.partial")
+    with open(partial, "ab") as file:  # an interrupted write
+        file.write(b"[[0, 1, 2], [[[")
     capsys.readouterr()
     assert 1 <= translated_parts(argv, monkeypatch) < total / 2
-    said = f"0 batches are finished, and {total - 1} instances of others"
-    assert said in capsys.readouterr().err
+    assert "0 batches are finished" in capsys.readouterr().err
     assert output.read_bytes() == whole.read_bytes()
 
 

@@ -21,6 +21,7 @@ import gtrans
 from gtrans.cli import main
 from gtrans.decoding.options import SearchOptions
 from gtrans.decoding.resuming import EVERY, Progress
+from gtrans.decoding.translator import Alternative
 from gtrans.errors import GtransError
 
 if TYPE_CHECKING:
@@ -206,7 +207,7 @@ def test_what_others_wrote_is_kept(
     source, out = tmp_path / "in", tmp_path / "out"
     source.mkdir()
     out.mkdir()
-    monkeypatch.setattr("gtrans.decoding.translator.Translator.translate_lines", sums_of_ids)
+    monkeypatch.setattr("gtrans.decoding.translator.Translator.translate_encoded", sums_of_ids)
     for name in ("a.md", "b.md", "c.md"):
         (source / name).write_text("The old man.\n")
     (out / "b.md").write_text("My own page.\n")
@@ -227,14 +228,15 @@ def test_what_others_wrote_is_kept(
     assert (out / "c.md").read_text() != translated  # its own translation of before is replaced
     assert main([*argv, "--force"]) == 0
     assert (out / "a.md").read_text() == (out / "b.md").read_text() == translated
-    # A run that is killed after the output and before its record has written it all the same.
+    # A run that is killed after its record and before its output goes on.
     (source / "a.md").write_text("You are late.\n")
     with monkeypatch.context() as patch:
-        patch.setattr("gtrans.decoding.translation.write_record", killed)
+        patch.setattr("gtrans.decoding.translation.binary_writer", killed)
         with pytest.raises(Interrupted):
             main(argv)
-    assert (out / "a.md").read_text() != translated
+    assert (out / "a.md").read_text() == translated
     assert main(argv) == 0
+    assert (out / "a.md").read_text() != translated
     # A text is kept in the same way.
     text, output = tmp_path / "text", tmp_path / "output"
     text.write_text("It sang.\n")
@@ -272,9 +274,9 @@ def test_sentences_of_a_segment_have_ids_of_their_own(tiny: TinyWorld, tmp_path:
     assert main(["score", *map(str, scored)]) == 0
 
 
-def sums_of_ids(translator: object, lines: Sequence[Any], *arguments: object) -> list[list[str]]:
+def sums_of_ids(translator: object, documents: Sequence[Any], *arguments: object) -> list[Any]:
     """Translations of a document, different for different sentences."""
-    return [[f"Text {int(line.ids.sum())}" for line in lines]]
+    return [[[Alternative(f"Text {int(one.ids.sum())}", 0.0)] for one in of] for of in documents]
 
 
 def test_a_stream_is_answered_document_by_document(tiny: TinyWorld, tmp_path: Path):
@@ -315,8 +317,7 @@ def test_from_python(
         with pytest.raises(GtransError, match=message):
             translator.translate(wrong)
     # Far longer than anything in training: told before it is translated.
-    translator.nbest = 0
-    monkeypatch.setattr(translator, "translate_all", lambda lines: [["x", "y"]])
+    monkeypatch.setattr(translator, "translate_encoded", lambda encoded: [])
     capsys.readouterr()
     translator.translate([["It sang.", "late " * 600]])
     told = capsys.readouterr().err
@@ -345,14 +346,6 @@ def test_progress_in_a_log(capsys: pytest.CaptureFixture[str]):
         (["none.md", "--output-dir", "o"], "there is no file or folder 'none.md'"),
         (["empty", "--output-dir", "o"], "'empty' has no files of a known format"),
         (["a.md", "sub/a.md", "--output-dir", "o"], "would both become 'o/a.md'"),
-        (
-            ["--format", "text", "a.md", "a.md.made.json", "--output-dir", "o"],
-            "would both become 'o/a.md.made.json'",
-        ),
-        (
-            ["--format", "text", "a.md", "deep", "--output-dir", "o"],
-            "'o/a.md' would be the translation of 'a.md' and the folder of that of",
-        ),
         (["sub", "--output-dir", "sub"], "is the input 'sub'"),
         (["sub", "--output-dir", "way"], "must be a folder, but 'way/x' is a file"),
         (["a.md"], "`--output-dir` is missing"),
@@ -379,7 +372,7 @@ def test_mistakes_are_told_in_one_line(
 ):
     monkeypatch.chdir(tmp_path)
     for name in (
-        *("a.odt", "a.md", "a.md.made.json", "sub/a.md", "sub/x/a.md", "way/x", "deep/a.md/z.txt"),
+        *("a.odt", "a.md", "sub/a.md", "sub/x/a.md", "way/x"),
         *("run/checkpoint_best.pt", "run/z.pt"),
     ):
         Path(name).parent.mkdir(exist_ok=True, parents=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import shutil
 import signal
 import subprocess
@@ -19,7 +18,7 @@ from support.writing import names
 from gtrans import __version__
 from gtrans.cli import main
 from gtrans.decoding import translation
-from gtrans.decoding.resuming import FinishedBatches, TranslationRecord, read_record, write_record
+from gtrans.decoding.resuming import FinishedWork, read_record
 from gtrans.errors import GtransError
 from gtrans.files import digest
 
@@ -79,48 +78,28 @@ def test_two_translations_into_one_output_are_never_mixed(
     total = decoded(elsewhere(other, tmp_path / "other"), monkeypatch)
     decoded(argv, monkeypatch, killed_after=2)
     decoded(other, monkeypatch, killed_after=3)
-    assert f"is kept as '{tmp_path / 'out.partial.1'}'" in capsys.readouterr().err
     assert decoded(argv, monkeypatch) == total - 2
     assert (tmp_path / "out").read_text() == whole
-    kept = {"out", "out.made.json", "out.partial.2", "other", "other.made.json", "whole"}
-    assert set(names(tmp_path)) == kept
     # The other one goes on from what it had.
     assert decoded(other, monkeypatch) == total - 3
     assert (tmp_path / "out").read_text() == (tmp_path / "other").read_text()
     assert not list(tmp_path.glob("*.partial*"))
 
 
-def test_records_of_another_run_are_not_used(
-    argv: list[str], whole: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    decoded(argv, monkeypatch, killed_after=2)
-    partial = tmp_path / "out.partial"
-    lines = partial.read_text().splitlines()
-    mixed = {**json.loads(lines[-1]), "run": "another", "batch": 3, "text": [["wrong"]]}
-    partial.write_text("\n".join([*lines, json.dumps(mixed), '{"run": "ha']))
-    decoded(argv, monkeypatch)
-    assert (tmp_path / "out").read_text() == whole
-
-
-@pytest.mark.parametrize("step", ["before its record", "after its record"])
+@pytest.mark.parametrize("step", ["write_record", "binary_writer"])
 def test_killed_after_the_last_batch(
     argv: list[str], whole: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ):
-    """Before the record is written, or before the partial translation is removed."""
+    """Before the record is written, or before the output."""
 
     def kill(*_: object) -> None:
         raise Interrupted
 
-    def record_and_kill(output: str, record: TranslationRecord) -> None:
-        write_record(output, record)
-        raise Interrupted
-
     with monkeypatch.context() as patch:
-        stub = kill if step == "before its record" else record_and_kill
-        patch.setattr(translation, "write_record", stub)
+        patch.setattr(translation, step, kill)
         with pytest.raises(Interrupted):
             main(argv)
-    assert (tmp_path / "out.partial").exists()
+    assert list(tmp_path.glob("out.*.partial"))
     assert decoded(argv, monkeypatch) == 0
     assert (tmp_path / "out").read_text() == whole
     assert names(tmp_path) == ["out", "out.made.json", "whole"]
@@ -129,13 +108,13 @@ def test_killed_after_the_last_batch(
 def test_a_disk_that_is_full_in_between(tmp_path: Path):
     """One line; what was finished is kept."""
     path = tmp_path / "out.partial"
-    with FinishedBatches(path, "run") as finished:
-        finished.add(0, [["eins"]])
-    with FinishedBatches(path, "run") as finished:
+    with FinishedWork(path) as finished:
+        finished.add([["eins"]], 0)
+    with FinishedWork(path) as finished:
         finished._file = io.BufferedWriter(io.FileIO("/dev/full", "a"))
         with pytest.raises(GtransError, match="out.partial: cannot be written .the disk is full"):
-            finished.add(1, [["zwei"]])
-    with FinishedBatches(path, "run") as finished:
+            finished.add([["zwei"]], 1)
+    with FinishedWork(path) as finished:
         assert finished.get(0) == [["eins"]] and finished.get(1) is None
 
 
@@ -232,25 +211,12 @@ def test_what_the_command_reads_is_never_overwritten(
     assert main(elsewhere(own, data / "test.hyp.de")) == 0
 
 
-def test_the_input_may_have_the_name_of_the_partial_translation(
-    tiny: TinyWorld, argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    for name in ("out.partial", "out.made.json"):
-        source = tmp_path / name
-        shutil.copy(tiny.text / "test.en", source)
-        changed = [str(source) if word == str(tiny.text / "test.en") else word for word in argv]
-        assert "is the input" in error(changed, capsys)
-        assert source.read_bytes() == (tiny.text / "test.en").read_bytes()
-        source.unlink()
-
-
-def test_a_strangers_file_is_not_taken_for_a_partial_translation(
+def test_a_strangers_file_is_not_taken_for_a_record(
     argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    for name in ("out.partial", "out.made.json"):
-        for text in ("my notes\n", "{}\n", "[1]\n", ""):
-            (tmp_path / name).write_text(text)
-            assert f"'{tmp_path / name}' is in the way" in error(argv, capsys)
-            assert (tmp_path / name).read_text() == text
-        (tmp_path / name).unlink()
-    assert names(tmp_path) == []
+    path = tmp_path / "out.made.json"
+    for text in ("my notes\n", "{}\n", "[1]\n", ""):
+        path.write_text(text)
+        assert f"'{path}' is in the way" in error(argv, capsys)
+        assert path.read_text() == text
+    assert names(tmp_path) == ["out.made.json"]

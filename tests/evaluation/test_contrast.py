@@ -26,8 +26,7 @@ from support.contrast_items import (
 from support.untrained import task_for, untrained
 
 from gtrans.cli import main
-from gtrans.decoding.contrast import score_items
-from gtrans.decoding.force_decode import score_documents
+from gtrans.decoding.force_decode import score_documents, score_items
 from gtrans.evaluation.contrastive.accuracy import wilson_interval
 
 if TYPE_CHECKING:

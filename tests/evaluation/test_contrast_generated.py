@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from gtrans.decoding import contrast
+from gtrans.decoding import force_decode
+from gtrans.decoding.translator import Alternative
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import Item
 from gtrans.evaluation.contrastive.generated import (
@@ -95,13 +96,12 @@ def test_a_rival_without_a_missing_word_cannot_be_told(rival: str) -> None:
 
 def test_a_translation_for_each_item(monkeypatch: pytest.MonkeyPatch) -> None:
     """A document without any would shift those of all later items."""
-    documents: list[list[str]] = [["A", "B"], []]
-    stub = SimpleNamespace(translate_all=lambda _lines: documents)
-    monkeypatch.setattr(contrast, "lines_of_text", lambda *_args: [])
-    monkeypatch.setattr(contrast, "Translator", lambda *_args: stub)
+    documents = [[[Alternative("A", 0.0)], [Alternative("B", 0.0)]], []]
+    stub = SimpleNamespace(encoded=list, translate_encoded=lambda _: documents)
+    monkeypatch.setattr(force_decode, "Translator", lambda *_args: stub)
     anything = SimpleNamespace(decode=None, search=None, max_tokens=1)
     arguments: Any = ([], None, anything, [HE, SHE], anything)
     with pytest.raises(GtransError, match="2 items gave 1 translated documents"):
-        contrast.translate_items(*arguments)
-    documents[1] = ["C"]
-    assert contrast.translate_items(*arguments) == ["B", "C"]
+        force_decode.translate_items(*arguments)
+    documents[1] = [[Alternative("C", 0.0)]]
+    assert force_decode.translate_items(*arguments) == ["B", "C"]

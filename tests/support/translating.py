@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gtrans.cli import main
-from gtrans.decoding import resuming, translation
+from gtrans.decoding import translator
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
@@ -37,7 +37,7 @@ class Interrupted(BaseException):
 
 def interrupt_after(batches: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Let decoding fail after some batches; the list grows with every batch decoded."""
-    decode = translation.Translator.decode
+    decode = translator.Translator.decode
     decoded: list[int] = []
 
     def stub(self: Any, batch: Any, finished: Any) -> Any:
@@ -46,7 +46,7 @@ def interrupt_after(batches: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         decoded.append(len(batch))
         return decode(self, batch, finished)
 
-    monkeypatch.setattr(translation.Translator, "decode", stub)
+    monkeypatch.setattr(translator.Translator, "decode", stub)
     return decoded
 
 
@@ -54,7 +54,7 @@ def translated_parts(
     argv: list[str], monkeypatch: pytest.MonkeyPatch, most: int | None = None
 ) -> int:
     """How many parts of documents a command translates; behind ``most`` of them it is ended."""
-    add = resuming.FinishedBatches.add_part
+    add = translator.BatchedDocuments.add_part
     parts = 0
 
     def counted(self: Any, *arguments: Any) -> None:
@@ -65,6 +65,6 @@ def translated_parts(
         add(self, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(resuming.FinishedBatches, "add_part", counted)
+        patch.setattr(translator.BatchedDocuments, "add_part", counted)
         assert main(argv) == 0
     return parts

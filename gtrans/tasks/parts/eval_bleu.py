@@ -22,7 +22,7 @@ from fairseq.logging import metrics
 
 from gtrans.data.examples import Example
 from gtrans.decoding.options import DecodingOptions
-from gtrans.decoding.translator import Translator, lines_of_dataset
+from gtrans.decoding.translator import Translator, best_of, documents_of_dataset
 from gtrans.errors import GtransError
 from gtrans.evaluation.characters import is_written_without_spaces
 from gtrans.evaluation.metrics import Corpus, Options, measure
@@ -182,7 +182,7 @@ class EvalBleu(TaskPart):
             of_pieces, search = self._pipeline.decode, self._options.search
             self._translator = Translator([self._model], self._task, of_pieces, search)
         translator = self._translator
-        cut = translator.cut(lines_of_dataset(dataset))
+        cut = translator.cut(documents_of_dataset(dataset))
         documents = [rows for rows in cut if rows][:count]
         rows = iter(self._decode(translator, list(chain.from_iterable(documents))))
         return [list(chain.from_iterable(islice(rows, len(one)))) for one in documents]
@@ -196,7 +196,7 @@ class EvalBleu(TaskPart):
         own: dict[int, list[str]] = {}
         for batch in batches[first::processes]:
             try:
-                texts = translator.decode([examples[index] for index in batch])
+                texts = best_of(translator.decode([examples[index] for index in batch]))
             except torch.cuda.OutOfMemoryError:
                 raise GtransError(
                     f"`--eval-bleu`: out of memory on the GPU, with {len(batch)} rows at once; "
