@@ -27,9 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "inputs", type=Path, nargs="+", metavar="CKPT|DIR",
         help="checkpoints; with --last-epochs or --last-updates: the folder of the run",
     )  # fmt: skip
-    parser.add_argument(
-        "--output", type=Path, metavar="CKPT", help="file to write"
-    )
+    parser.add_argument("--output", type=Path, metavar="CKPT", help="file to write")
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--last-epochs", type=int, metavar="N", help="average the checkpoints of the last N epochs"

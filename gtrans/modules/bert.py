@@ -336,6 +336,13 @@ _RENAMES = (
 _WORDS = "embeddings.word_embeddings.weight"
 
 
+def name_in_encoder(name: str) -> str:
+    """The name that a parameter of a BERT or an XLM-R has in an encoder of this project."""
+    for old, new in _RENAMES:
+        name = name.replace(old, new)
+    return name
+
+
 class BertWeights:
     """The parameters of a BERT, to initialise an encoder of this project.
 
@@ -364,8 +371,6 @@ class BertWeights:
             if name == _WORDS:
                 self.words: Tensor = tensor.detach()[pieces.order]
                 continue
-            for old, new in _RENAMES:
-                name = name.replace(old, new)
-            self.parameters[name] = tensor.detach()
+            self.parameters[name_in_encoder(name)] = tensor.detach()
         mask = pieces.symbols.index(pieces.mask) if pieces.mask in pieces.symbols else None
         self.mask: Tensor | None = None if mask is None else self.words[mask]

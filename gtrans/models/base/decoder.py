@@ -147,7 +147,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         if return_all_layers:
             extra.update(layers=layers, layout=layout)
         if predict_at is not None:
-            features = _choose(features, layout, predict_at)
+            features = layout.choose(features.transpose(0, 1), predict_at).transpose(0, 1)
         if states_only:
             # A view, so that DistributedDataParallel finds the matrix among what the output needs.
             projection = self.output_projection.weight
@@ -379,8 +379,3 @@ class Decoder(Stack, FairseqIncrementalDecoder):
             return [encoder_out.states] * len(self.layers)
         sources: list[Tensor] = self.transparent(encoder_out.layers)
         return sources
-
-
-def _choose(features: Tensor, layout: DocumentLayout, chosen: Tensor) -> Tensor:
-    """``(groups, tokens, dim) -> (groups, chosen, dim)``."""
-    return layout.choose(features.transpose(0, 1), chosen).transpose(0, 1)

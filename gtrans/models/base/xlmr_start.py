@@ -19,29 +19,19 @@ from torch import Tensor, nn
 from gtrans.checkpoints.reading import check_values
 from gtrans.errors import GtransError
 from gtrans.models.base.warm_start import WarmStartReport, grown
+from gtrans.modules.bert import name_in_encoder
 from gtrans.modules.embedding import OFFSET
 from gtrans.modules.pretrained_files import loading, transformers
 
 logger = logging.getLogger(__name__)
 
 
-def _parts(attention: str, inner: str, outer: str, norm: str) -> dict[str, str]:
-    """Parts of a layer: name in transformers -> name here."""
-    return {
-        "attention.self.query": f"{attention}.q_proj",
-        "attention.self.key": f"{attention}.k_proj",
-        "attention.self.value": f"{attention}.v_proj",
-        "attention.output.dense": f"{attention}.out_proj",
-        "attention.output.LayerNorm": f"{attention}_layer_norm",
-        "intermediate.dense": inner,
-        "output.dense": outer,
-        "output.LayerNorm": norm,
-    }
-
-
-_WHOLE = _parts("self_attn", "fc1", "fc2", "final_layer_norm")
-_FIRST_HALF = _parts("self_attn", "fc3", "fc4", "ffn_layer_norm")
-_SECOND_HALF = _parts("encoder_attn", "fc1", "fc2", "final_layer_norm")
+# Parts of an encoder's layer -> those of a decoder's layer with two feed-forward networks that come
+# from the first and from the second of its layers of XLM-R.
+_HALVES = (
+    {"fc1": "fc3", "fc2": "fc4", "final_layer_norm": "ffn_layer_norm"},
+    {"self_attn": "encoder_attn", "self_attn_layer_norm": "encoder_attn_layer_norm"},
+)
 
 
 def start_from_xlmr(
@@ -67,10 +57,18 @@ def start_from_xlmr(
     own = model.state_dict()
     renamed: dict[str, Tensor] = {}
     for side in ("encoder", "decoder"):
-        renamed.update(_layers(state, side, getattr(model, side).layers))
-        norm = f"{side}.layernorm_embedding"
-        for kind in ("weight", "bias"):
-            renamed[f"{norm}.{kind}"] = state[f"embeddings.LayerNorm.{kind}"]
+        layers = getattr(model, side).layers
+        halves = _HALVES if layers[0].spec.two_feed_forwards else ({},)
+        for there, tensor in state.items():
+            group, _, rest = name_in_encoder(there).partition(".")
+            if group == "layernorm_embedding":
+                renamed[f"{side}.{group}.{rest}"] = tensor
+            elif group == "layers":
+                number, part, kind = rest.split(".", 2)
+                layer, half = divmod(int(number), len(halves))
+                if layer < len(layers):
+                    part = halves[half].get(part, part)
+                    renamed[f"{side}.layers.{layer}.{part}.{kind}"] = tensor
     report = WarmStartReport(renamed=[name for name in renamed if name in own])
     position_tables = [f"{side}.embed_positions.weight" for side in ("encoder", "decoder")]
     missing = sorted({*renamed, *position_tables} - set(own))
@@ -139,7 +137,7 @@ def _check_sizes(model: nn.Module, config: Any, folder: str) -> None:
     ]
     for side in ("encoder", "decoder"):
         layers = getattr(model, side).layers
-        most = config.num_hidden_layers // len(_sources(layers[0]))
+        most = config.num_hidden_layers // (2 if layers[0].spec.two_feed_forwards else 1)
         if len(layers) > most:
             wanted.append((f"--{side}-layers", len(layers), f"at most {most}"))
     for flag, here, there in wanted:
@@ -147,21 +145,3 @@ def _check_sizes(model: nn.Module, config: Any, folder: str) -> None:
             raise GtransError(
                 f"--init-xlmr {folder}: `{flag}` must be {there}, as in this XLM-R, but is {here}."
             )
-
-
-def _sources(layer: Any) -> tuple[dict[str, str], ...]:
-    """For each layer of XLM-R that becomes a part of ``layer``, the names of its parts."""
-    return (_FIRST_HALF, _SECOND_HALF) if layer.spec.two_feed_forwards else (_WHOLE,)
-
-
-def _layers(state: dict[str, Tensor], side: str, layers: nn.ModuleList) -> dict[str, Tensor]:
-    sources = [parts for layer in layers for parts in _sources(layer)]
-    each = len(sources) // len(layers)
-    return {
-        f"{side}.layers.{number // each}.{here}.{kind}": state[
-            f"encoder.layer.{number}.{there}.{kind}"
-        ]
-        for number, parts in enumerate(sources)
-        for there, here in parts.items()
-        for kind in ("weight", "bias")
-    }
