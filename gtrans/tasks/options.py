@@ -126,8 +126,9 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
     )
     lr_scale_pretrained: float = option(
         0.2,
-        "with --init-from: learning rate of what was loaded (of embeddings: the rows that were) as "
-        "a share of --lr (0: it stays as it is, as in the document-aware Transformer)",
+        "with --init-from: learning rate of pretrained parameters (of embeddings: the pretrained "
+        "rows) as a share of --lr (1: of a sentence model whose training was cut short; 0: they "
+        "stay as they are, as in the document-aware Transformer)",
         _START,
         least=0,
     )
