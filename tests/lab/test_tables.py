@@ -221,7 +221,7 @@ def test_a_figure_has_a_curve_for_each_series(
 
 def test_committed_results_are_written_so(repo: Path) -> None:
     files = [it for it in (repo / "results" / "reproduced").glob("*.json")
-             if "experiment" in it.read_text()[:40]]  # fmt: skip
+             if '"experiment"' in it.read_text()[:100]]  # fmt: skip
     assert len(files) == 11
     for file in files:
         table = json.loads(file.read_text(encoding="utf-8"))
