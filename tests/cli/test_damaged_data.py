@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,6 @@ from gtrans.cli import main
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
 
-Damage = Callable[[Path], None]
 SIDE = "valid.en-de.de"
 
 
@@ -25,56 +23,13 @@ def data(tiny: TinyWorld, tmp_path: Path) -> Path:
     return shutil.copytree(tiny.data, tmp_path / "data")
 
 
-def of_another_program(data: Path) -> None:
-    """No record says what the files must be."""
-    (data / "prepare.json").unlink()
-
-
-def cut_off(data: Path) -> None:
-    file = data / f"{SIDE}.bin"
-    file.write_bytes(file.read_bytes()[:-3])
-
-
-def unknown_id(data: Path) -> None:
+def test_every_command_refuses(
+    tiny: TinyWorld, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     ids = np.fromfile(data / f"{SIDE}.bin", np.uint16)
     ids[0] = 65_000
     ids.tofile(data / f"{SIDE}.bin")
-
-
-def no_boundaries(data: Path) -> None:
-    of_another_program(data)
-    for kind in ("bin", "idx"):
-        shutil.copy(data / f"test.en-de.de.{kind}", data / f"{SIDE}.{kind}")
-
-
-def no_count(data: Path) -> None:
-    of_another_program(data)
-    file = data / "dict.de.txt"
-    file.write_bytes(file.read_bytes().replace(b" ", b"", 1))
-
-
-DAMAGES: dict[str, tuple[Damage, str]] = {
-    "cut off": (cut_off, f"{SIDE}.bin: it is not the file that `gtrans prepare` wrote"),
-    "an unknown id": (unknown_id, f"{SIDE}: line 1 has the symbol 65000"),
-    "other documents": (no_boundaries, "valid.en-de: "),
-    "no count": (no_count, "dict.de.txt: not a dictionary (ValueError: "),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_validation_refuses(damage: str, tiny: TinyWorld, data: Path) -> None:
-    damaged, message = DAMAGES[damage]
-    damaged(data)
-    model = ("--path", tiny.checkpoints["document"], "--cpu", "--num-workers", "0")
-    done = tiny.run("validate", data, *PLUGIN, *model, "--batch-size", "2")
-    assert message in refusal(done)
-
-
-def test_other_commands_refuse(
-    tiny: TinyWorld, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    damaged, message = DAMAGES["an unknown id"]
-    damaged(data)
+    message = f"{SIDE}: line 1 has the symbol 65000"
     model = ("--path", str(tiny.checkpoints["document"]), "--data", str(data))
     output = tmp_path / "out"
     assert main(["translate", *model, "--split", "valid", "--output", str(output), "--cpu"]) == 1

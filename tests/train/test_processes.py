@@ -1,4 +1,4 @@
-"""Runs in processes of their own: killed, on a full disk, of several processes, from a file."""
+"""Runs in processes of their own: killed, on a full disk, of several processes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from support.running import command, environment, two_ranks
 from support.runs import (
     G_TRANSFORMER,
     PLUGIN,
-    SIZES,
     TRAINING,
     differing,
     log_of,
     outcome,
     train,
-    updates,
 )
 from support.tiny_models import StockCommands
 
@@ -133,35 +131,3 @@ def test_an_epoch_counts_every_word_once(tiny, stock, tmp_path):
     ]
     # At the end one process reads in one update what two read in several.
     assert words[0][:4] == words[1][:4] and sum(words[0]) == sum(words[1])
-
-
-@pytest.mark.long
-def test_a_configuration_file_goes_on_with_the_run_of_a_command_line(tiny, stock, repo, tmp_path):
-    folder = tmp_path / "run"
-    recipe = (
-        *("--word-dropout", "0.3", "--word-dropout-epochs", "30", "--dropout", "0.3"),
-        *("--label-smoothing", "0.1"),
-        *("--adam-betas", "(0.9, 0.98)", "--lr-scheduler", "inverse_sqrt"),
-    )
-    log_of(train(stock, tiny.data, folder, *recipe, updates=2))
-    sizes = {
-        name.removeprefix("--").replace("-", "_"): value
-        for name, value in zip(SIZES[::2], SIZES[1::2], strict=True)
-    }
-    override = [
-        "--config-dir", repo / "configs", "--config-name", "gtransformer_randinit",
-        f"common.user_dir={repo / 'gtrans'}", f"task.data={tiny.data}", "common.cpu=true",
-        f"checkpoint.save_dir={folder}", f"hydra.run.dir={tmp_path / 'hydra'}",
-        "model._name=gtransformer_tiny", *(f"++model.{key}={size}" for key, size in sizes.items()),
-        "++model.encoder_global_layers=1", "++model.decoder_global_layers=1",
-        "++model.cross_global_layers=1", "dataset.max_tokens=512", "optimization.lr=[0.003]",
-        "optimization.update_freq=[1]", "dataset.disable_validation=true",
-        "criterion._name=label_smoothed_cross_entropy",
-    ]  # fmt: skip
-    done = stock("hydra_train", *override, "optimization.max_update=3", "common.seed=7")
-    assert done.status != 0
-    assert "--seed 1 -> 7" in done.stderr
-    assert updates(folder) == 2
-    done = stock("hydra_train", *override, "optimization.max_update=3")
-    assert done.status == 0, done.stderr
-    assert updates(folder) == 3

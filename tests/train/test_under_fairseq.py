@@ -71,14 +71,9 @@ def test_several_processes_with_several_batches_are_rejected(tiny, stock, tmp_pa
         assert refusal(done).startswith("`--update-freq`: in several processes fairseq miscounts")
 
 
-@pytest.mark.parametrize(
-    ("options", "found"),
-    [(("--seed", "2"), "--seed 1 -> 2"), (("--dropout", "0.5"), "--dropout 0.1 -> 0.5")],
-    ids=["seed", "dropout"],
-)
-def test_a_folder_with_other_settings_is_rejected(options, found, run, tiny, stock):
-    line = refusal(stock_train(stock, tiny.data, run, *options, updates=4))
-    assert line.startswith(f"--save-dir {run} holds a run with other settings: {found};")
+def test_a_folder_with_other_settings_is_rejected(run, tiny, stock):
+    line = refusal(stock_train(stock, tiny.data, run, "--seed", "2", updates=4))
+    assert line.startswith(f"--save-dir {run} holds a run with other settings: --seed 1 -> 2;")
     assert updates(run) == 2
 
 
@@ -100,13 +95,6 @@ def test_a_run_goes_on_ends_and_goes_on_under_gtrans_train(run, tiny, stock, tmp
     log_of(train(stock, tiny.data, parts, updates=4))
     for name in ("model", "last_optimizer_state"):
         assert differing(last(whole)[name], last(parts)[name]) == []
-
-
-def test_a_restart_keeps_what_there_was(run, tiny, stock, tmp_path):
-    folder = Path(shutil.copytree(run, tmp_path / "run"))
-    log_of(stock_train(stock, tiny.data, folder, "--seed", "2", "--restart", updates=1))
-    assert updates(folder) == 1
-    assert (folder / "before-restart-1" / "checkpoint_last.pt").is_file()
 
 
 def test_a_checkpoint_that_fairseq_would_pass_over_is_named(run, tiny, stock, tmp_path):
