@@ -52,8 +52,8 @@ class ValidationConfig:
     )
     eval_bleu_reference: Optional[str] = option(
         None,
-        "with --eval-bleu: plain text of the reference; of several --valid-subset, joined by ':' "
-        "(default: the text that `gtrans prepare` keeps in the data folder)",
+        "with --eval-bleu: plain text of the reference, of the first --valid-subset (default: the "
+        "text that `gtrans prepare` keeps in the data folder)",
     )
     patience_unit: ChoiceEnum([VALIDATION, EPOCH]) = option(  # type: ignore[valid-type]
         VALIDATION,

@@ -156,10 +156,6 @@ def test_two_processes_have_the_scores_of_one(tiny, tmp_path, by_commands):
             ("--eval-bleu", "--eval-bleu-args", '{"beam": 0}'),
             "`--eval-bleu-args` {\"beam\": 0}: `--beam` must be from 1 to 1000, but is 0.",
         ),
-        (
-            ("--eval-bleu", "--eval-bleu-reference", "a:b"),
-            "`--eval-bleu-reference` has 2 files, but `--valid-subset` valid needs 1.",
-        ),
         (("--eval-bleu", "--eval-bleu-reference", "none.de"), "there is no file 'none.de'; check"),
         (
             ("--eval-bleu", "--eval-bleu-reference", "{text}/test.de"),

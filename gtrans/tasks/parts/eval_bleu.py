@@ -76,23 +76,17 @@ def logged_scores(cfg: Any) -> tuple[str, ...]:
 
 
 def reference_files(cfg: Any, subsets: Sequence[str]) -> dict[str, Path]:
-    """The plain reference of each validation set.
+    """The plain reference of each validation set; only of the first if a file is given.
 
     Args:
         cfg: options of the task, with its languages.
         subsets: the validation sets.
 
     Raises:
-        GtransError: there is no such file, or not one for each.
+        GtransError: there is no such file.
     """
     if cfg.eval_bleu_reference:
-        given = [part for part in str(cfg.eval_bleu_reference).split(":") if part]
-        if len(given) != len(subsets):
-            raise GtransError(
-                f"`--eval-bleu-reference` has {len(given)} files, but `--valid-subset` "
-                f"{','.join(subsets)} needs {len(subsets)}."
-            )
-        return dict(zip(subsets, map(Path, given), strict=True))
+        return {subsets[0]: Path(str(cfg.eval_bleu_reference))}
     folder = str(cfg.data).split(":")[0]
     lang = str(cfg.target_lang)
     found = {name: Path(folder) / plain_text(name, lang) for name in subsets}
