@@ -101,6 +101,7 @@ class ChunkedCrossEntropy(FairseqCriterion):
             self.smoothing,
             self.softmax_rows,
             self.report_accuracy,
+            states.bias,
         )
         size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
         logged = {

@@ -15,7 +15,9 @@ from gtrans.data.vocabulary import split_languages, symbol_of
 # The symbol that such marks have once a unit opens the decoder's input, and ends the document.
 ONCE_A_UNIT = ("document", "mbart-document")
 _LANGUAGES_OF_MBART25 = 25
-SENTENCE_MARKS = ("both", "end", "bart", "mbart", "mbart50", "document", "mbart-document")
+SENTENCE_MARKS = (
+    *("both", "end", "marian", "bart", "mbart", "mbart50"), "document", "mbart-document"
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -31,14 +33,16 @@ class Frame:
     ===========  ===================  ==========================  ===========================
     ``both``     ``<s> x </s>``       ``<s> x``                   ``<s> x </s> <s> x``
     ``end``      ``x </s>``           ``</s> x``                  ``</s> x </s> x``
+    ``marian``   ``[tgt] x </s>``     ``</s> x``                  ``</s> x </s> x``
     ``bart``     ``<s> x </s>``       ``</s> <s> x``              ``</s> <s> x </s> <s> x``
     ``mbart``    ``x </s> [src]``     ``[tgt] x``                 ``[tgt] x </s> [tgt] x``
     ``mbart50``  ``[src] x </s>``     ``</s> [tgt] x``            ``</s> [tgt] x </s> [tgt] x``
     ===========  ===================  ==========================  ===========================
 
     ``both`` is the frame of the G-Transformer paper, ``end`` that of fairseq's translation
-    models; the others are those of the models with these names. If ``</s>`` opens sentences, the
-    end of a sentence also opens the next one.
+    models and of OPUS-MT's for one pair of languages; the others are those of the models with
+    these names, ``marian`` that of OPUS-MT's for several languages. If ``</s>`` opens
+    sentences, the end of a sentence also opens the next one.
 
     Two more are for plain attention over whole documents. Their symbol stands once in a unit, as
     in mBART's pretraining, and the decoder predicts it after the last ``</s>``: so the model
@@ -80,10 +84,9 @@ class Frame:
         marks = str(cfg.sentence_marks or "both")
         languages: list[int | None] = [None, None]
         if marks.startswith("mbart"):
-            languages = [
-                dictionary.index(symbol_of(lang, cfg.langs))
-                for dictionary, lang in ((source, cfg.source_lang), (target, cfg.target_lang))
-            ]
+            languages[0] = source.index(symbol_of(cfg.source_lang, cfg.langs))
+        if marks.startswith(("mbart", "marian")):
+            languages[1] = target.index(symbol_of(cfg.target_lang, cfg.langs))
         return cls(target.bos(), target.eos(), target.pad(), marks, *languages)
 
     @property
@@ -130,7 +133,10 @@ class Frame:
 
     def source(self, sentences: Sequence[Tensor]) -> Tensor:
         """``(length,)`` the source of a unit, from its sentences, each ending with ``</s>``."""
-        before = {"both": self.bos, "bart": self.bos, "mbart50": self.source_language}
+        before = {
+            "both": self.bos, "bart": self.bos, "mbart50": self.source_language,
+            "marian": self.target_language,
+        }  # fmt: skip
         opening = _symbols(sentences[0], before.get(self.marks))
         closing = _symbols(sentences[0], self.source_language if self.marks == "mbart" else None)
         if self.marks == "document":

@@ -9,6 +9,7 @@ from fairseq.data import Dictionary
 
 from gtrans.errors import GtransError
 from gtrans.files import fingerprint
+from gtrans.languages import language_code
 
 MASK = "<mask>"
 
@@ -75,7 +76,9 @@ def split_languages(langs: object) -> list[str]:
 
 
 def symbol_of(lang: object, langs: object) -> str:
-    """The symbol of ``lang`` among those of ``langs``; that of ``de`` may also be ``[de_DE]``.
+    """The symbol of ``lang`` among those of ``langs``.
+
+    That of ``de`` may also be ``[de_DE]``, ``[deu]`` or ``[deu_Latn]``.
 
     Raises:
         GtransError: there is none, or there are several.
@@ -83,7 +86,8 @@ def symbol_of(lang: object, langs: object) -> str:
     known = split_languages(langs)
     matches = [name for name in known if name == lang]
     if not matches:
-        matches = [name for name in known if name.split("_")[0] == str(lang)]
+        code = language_code(str(lang))
+        matches = [name for name in known if code is not None and language_code(name) == code]
     if len(matches) != 1:
         raise GtransError(
             f"`--langs` {','.join(known) or 'is empty and'} has "

@@ -44,6 +44,7 @@ class DecoderStates:
         layout: layout of the decoder's input, of all whose tokens these are unless some were
             chosen; None where ``features`` has the padded tokens.
         fusion: how a search fuses them (:func:`gtrans.modules.layer_fusion.fuse_log_probs`).
+        bias: ``(vocabulary,)`` of the output, or None.
     """
 
     features: Tensor
@@ -51,6 +52,7 @@ class DecoderStates:
     projection: Tensor
     layout: DocumentLayout | None = None
     fusion: str = "arithmetic"
+    bias: Tensor | None = None
 
 
 @dataclass
@@ -89,6 +91,7 @@ def chunked_loss(
     smoothing: float,
     rows: int | None = None,
     predict: bool = False,
+    bias: Tensor | None = None,
 ) -> Losses:
     """Label-smoothed cross-entropy of tokens, in pieces.
 
@@ -101,14 +104,16 @@ def chunked_loss(
             fairseq's label-smoothed cross-entropy.
         rows: tokens of a piece; None: as :func:`rows_of` says.
         predict: also find the most probable words.
+        bias: ``(vocabulary,)`` of the logits, or None.
 
     Returns:
-        The losses; the gradient of their sum goes to ``features``, ``projection`` and ``weights``.
+        The losses; the gradient of their sum goes to ``features``, ``projection``, ``bias`` and
+        ``weights``.
     """
     rows = rows_of(projection.size(0), rows, projection.is_cuda)
     dtype = autocast_dtype(features.device) or features.dtype
     total, smoothed, plain, *predicted = _ChunkedLoss.apply(  # type: ignore[no-untyped-call]
-        *(features, projection, weights, target, smoothing, rows),
+        *(features, projection, bias, weights, target, smoothing, rows),
         *(predict, torch.is_grad_enabled(), dtype),
     )
     return Losses(total, smoothed, plain, predicted[0] if predict else None)
@@ -117,20 +122,21 @@ def chunked_loss(
 def _in_pieces(
     features: Tensor,
     projection: Tensor,
+    bias: Tensor | None,
     weights: Tensor,
     target: Tensor,
     smoothing: float,
     rows: int,
     predict: bool = False,
-    wanted: Sequence[bool] = (False, False),
+    wanted: Sequence[bool] = (False, False, False),
 ) -> tuple[list[Tensor], list[Tensor | None]]:
     """The losses of all tokens, and gradients of their weighted sum.
 
-    Arguments as in :func:`chunked_loss`; ``wanted``: whether the gradients of ``features`` and of
-    ``projection`` are.
+    Arguments as in :func:`chunked_loss`; ``wanted``: whether the gradients of ``features``,
+    ``projection`` and ``bias`` are.
 
     Returns:
-        the smoothed and plain losses and, with ``predict``, the words; both gradients or None.
+        the smoothed and plain losses and, with ``predict``, the words; the gradients or None.
     """
     share = smoothing / max(projection.size(0) - 1, 1)
     # What is left for the right word when every word has its share.
@@ -139,11 +145,12 @@ def _in_pieces(
     # In half precision a sum would lose what the last pieces add to it.
     single = torch.promote_types(projection.dtype, torch.float32)
     of_projection = torch.zeros_like(projection, dtype=single) if wanted[1] else None
+    of_bias = torch.zeros_like(projection[:, 0], dtype=single) if wanted[2] else None
     columns: tuple[list[Tensor], ...] = ([], [], [])
     for at in range(0, features.size(0), rows):
         part = slice(at, at + rows)
         x, words = features[part], target[part, None]
-        log_probs = F.linear(x, projection)
+        log_probs = F.linear(x, projection, bias)
         log_probs = log_probs.to(torch.promote_types(x.dtype, torch.float32)).log_softmax(1)
         plain = -log_probs.gather(1, words).squeeze(1)
         columns[0].append(plain if share == 0 else right * plain - share * log_probs.sum(1))
@@ -164,9 +171,12 @@ def _in_pieces(
                 of_projection.addmm_(gradient.t(), x)
             elif of_projection is not None:
                 of_projection += gradient.t() @ x
+            if of_bias is not None:
+                of_bias += gradient.sum(0, dtype=single)
             del gradient
         del log_probs  # before the next piece has its own
-    return [torch.cat(column) for column in columns if column], [of_features, of_projection]
+    losses = [torch.cat(column) for column in columns if column]
+    return losses, [of_features, of_projection, of_bias]
 
 
 class _ChunkedLoss(torch.autograd.Function):
@@ -175,6 +185,7 @@ class _ChunkedLoss(torch.autograd.Function):
         ctx: Any,
         features: Tensor,
         projection: Tensor,
+        bias: Tensor | None,
         weights: Tensor,
         target: Tensor,
         smoothing: float,
@@ -183,15 +194,16 @@ class _ChunkedLoss(torch.autograd.Function):
         with_gradient: bool,
         dtype: torch.dtype,
     ) -> tuple[Tensor, ...]:
-        ctx.dtypes = features.dtype, projection.dtype
+        ctx.dtypes = features.dtype, projection.dtype, projection.dtype
         ctx.settings = smoothing, rows
-        wanted = [with_gradient and needed for needed in ctx.needs_input_grad[:2]]
+        wanted = [with_gradient and needed for needed in ctx.needs_input_grad[:3]]
         ctx.later = any(wanted) and dtype == torch.float16
-        inputs = features.to(dtype), projection.to(dtype)
+        lowered = None if bias is None else bias.to(dtype)
+        inputs = features.to(dtype), projection.to(dtype), lowered
         with without_autocast(features.device):
             (smoothed, plain, *predicted), gradients = _in_pieces(
                 *inputs, weights, target, smoothing, rows, predict,
-                (False, False) if ctx.later else wanted,
+                [False] * 3 if ctx.later else wanted,
             )  # fmt: skip
         ctx.gradients = _cast(gradients, ctx.dtypes)
         ctx.save_for_backward(weights, smoothed, *((*inputs, target) if ctx.later else ()))
@@ -207,20 +219,20 @@ class _ChunkedLoss(torch.autograd.Function):
         if gradients is None:
             raise RuntimeError("the gradient of a chunked loss can be asked for only once")
         if ctx.later:
-            features, projection, target = inputs
-            scaled, wanted = weights * grad, ctx.needs_input_grad[:2]
+            features, projection, bias, target = inputs
+            scaled, wanted = weights * grad, ctx.needs_input_grad[:3]
             smoothing, rows = ctx.settings
             with without_autocast(grad.device):
                 computed = _in_pieces(
-                    features, projection, scaled, target, smoothing, rows, wanted=wanted
+                    features, projection, bias, scaled, target, smoothing, rows, wanted=wanted
                 )[1]
             gradients = _cast(computed, ctx.dtypes)
         else:
             gradients = [x if x is None else x.mul_(grad.to(x.dtype)) for x in gradients]
-        weights_gradient = grad * smoothed if ctx.needs_input_grad[2] else None
+        weights_gradient = grad * smoothed if ctx.needs_input_grad[3] else None
         return (*gradients, weights_gradient, *[None] * 6)
 
 
 def _cast(gradients: Sequence[Tensor | None], dtypes: Sequence[torch.dtype]) -> list[Tensor | None]:
-    """Both gradients in the precisions of what they belong to."""
+    """The gradients in the precisions of what they belong to."""
     return [x if x is None else x.to(dtype) for x, dtype in zip(gradients, dtypes, strict=True)]

@@ -18,20 +18,26 @@ from gtrans.modules.linear import dropout
 
 # fairseq's padding_idx + 1.
 OFFSET = 2
+SINUSOIDS = ("fairseq", "marian")
+"""Arrangements of sinusoidal positions (:class:`SinusoidalPositions`)."""
 
 
 class SinusoidalPositions(nn.Module):
-    """Sinusoidal embeddings (Vaswani et al. 2017) in fairseq's arrangement.
+    """Sinusoidal embeddings (Vaswani et al. 2017) in the arrangement of fairseq or of Marian.
 
-    The first half of a vector holds the sines, the second the cosines. The table is not part
+    The first half of a vector holds the sines, the second the cosines. Rates fall from 1 to 1/10000
+    in fairseq, whose first position is 2; in Marian they end one step before 1/10000, as in the
+    paper, and the first position is 0. The table is not part
     of the state dict, and it grows when a longer text comes, so no document is too long. It is no
     buffer: ``--broadcast-buffers`` sends those to all processes, whose tables have grown
     differently.
     """
 
-    def __init__(self, dim: int, size: int = 1024) -> None:
+    def __init__(self, dim: int, size: int = 1024, kind: str = "fairseq") -> None:
+        """``kind``: one of :data:`SINUSOIDS`; ``size`` of the table at first."""
         super().__init__()
         self.dim = dim
+        self.offset, self.steps = (OFFSET, dim // 2 - 1) if kind == "fairseq" else (0, dim // 2)
         self.table = self._build(size)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> SinusoidalPositions:
@@ -42,7 +48,7 @@ class SinusoidalPositions(nn.Module):
 
     def _build(self, size: int) -> Tensor:
         half = self.dim // 2
-        rates = torch.exp(torch.arange(half) * -(math.log(10000) / max(half - 1, 1)))
+        rates = torch.exp(torch.arange(half) * -(math.log(10000) / max(self.steps, 1)))
         angles = torch.arange(size)[:, None] * rates[None, :]
         table = torch.cat([angles.sin(), angles.cos()], 1)
         return nn.functional.pad(table, (0, self.dim % 2))
@@ -53,11 +59,11 @@ class SinusoidalPositions(nn.Module):
         ``end`` is more than any of them, perhaps by far; None: it is read from them, for which
         the host waits.
         """
-        longest = (_end(positions) if end is None else end) + OFFSET
+        longest = (_end(positions) if end is None else end) + self.offset
         if longest > self.table.size(0):
             size = max(longest, 2 * self.table.size(0))
             self.table = to_device(self._build(size).to(self.table.dtype), self.table.device)
-        return self.table.index_select(0, positions + OFFSET)
+        return self.table.index_select(0, positions + self.offset)
 
 
 class LearnedPositions(nn.Embedding):
@@ -122,15 +128,30 @@ class Embedder(nn.Module):
     """
 
     def __init__(
-        self, dim: int, scale: float, dropout: float, by_sentence: bool, has_groups: bool = False
+        self,
+        dim: int,
+        scale: float,
+        dropout: float,
+        by_sentence: bool,
+        has_groups: bool = False,
+        sinusoid: str = "fairseq",
     ) -> None:
-        """``has_groups``: global attention stands beside group attention, in some layer."""
+        """A new embedder.
+
+        Args:
+            dim: width of the model.
+            scale: by which words are multiplied.
+            dropout: its probability.
+            by_sentence: positions restart in every sentence.
+            has_groups: global attention stands beside group attention, in some layer.
+            sinusoid: one of :data:`SINUSOIDS`.
+        """
         super().__init__()
         self.scale = scale
         self.dropout = dropout
         self.by_sentence = by_sentence
         self.has_groups = has_groups
-        self.sinusoid = SinusoidalPositions(dim)
+        self.sinusoid = SinusoidalPositions(dim, kind=sinusoid)
 
     def order(self, sentence: Tensor, end: int, several: Tensor) -> Tensor:
         """``(tokens, dim)`` embedded sentence numbers, for where positions restart.

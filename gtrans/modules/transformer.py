@@ -26,7 +26,9 @@ from gtrans.modules.linear import Linear, dropout
 
 # Context attention of queries ``(tokens, dim)``.
 _Reading = Callable[[Tensor], Tensor]
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu, "gelu": F.gelu, "swish": F.silu
+}  # fmt: skip
 ACTIVATIONS = tuple(_ACTIVATIONS)
 FFN_INITS = ("xavier", "linear")
 

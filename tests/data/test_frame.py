@@ -24,6 +24,7 @@ BOS, PAD, EOS, SRC, TGT = 0, 1, 2, 90, 91
 EXPECTED = {
     "both": ([BOS, 5, 6, EOS, BOS, 7, EOS], [BOS, 5, 6, EOS, BOS, 7], [5, 6, EOS, PAD, 7, EOS]),
     "end": ([5, 6, EOS, 7, EOS], [EOS, 5, 6, EOS, 7], [5, 6, EOS, 7, EOS]),
+    "marian": ([TGT, 5, 6, EOS, TGT, 7, EOS], [EOS, 5, 6, EOS, 7], [5, 6, EOS, 7, EOS]),
     "bart": (
         [BOS, 5, 6, EOS, BOS, 7, EOS],
         [EOS, BOS, 5, 6, EOS, BOS, 7],
@@ -65,7 +66,7 @@ def test_two_sentences(marks: str) -> None:
     # Two tokens and two end marks a side, and as many marks as `extra` says for a sentence.
     length = 5 + 2 * frame(marks).extra + frame(marks).extra_of_unit
     assert len(source) == length
-    assert len(previous) == length - (marks in ("both", "mbart"))
+    assert len(previous) == length - (marks in ("both", "mbart")) - 2 * (marks == "marian")
 
 
 @pytest.mark.parametrize("marks", sorted({*SENTENCE_MARKS} - {*ONCE_A_UNIT}))
@@ -79,7 +80,7 @@ def test_the_layout_finds_the_sentences(marks: str) -> None:
     opening = BOS if one.opening == EOS else one.opening
     layout = DocumentLayout.of_target(torch.tensor([previous]), PAD, opening, EOS)
     # Where an end mark opens the next sentence it is in that one's group.
-    first = 3 + one.extra if marks != "end" else 3
+    first = 3 + one.extra if marks not in ("end", "marian") else 3
     assert layout.sentence_lengths.tolist() == [first, len(previous) - first]
 
 
@@ -109,6 +110,7 @@ def test_language_symbols_are_looked_up() -> None:
     with pytest.raises(GtransError, match="several symbols for the language 'zh'"):
         symbol_of("zh", "zh_CN,zh_TW")
     assert symbol_of("zh_TW", "zh_CN,zh_TW") == "[zh_TW]"
+    assert symbol_of("de", "eng_Latn,deu_Latn") == "[deu_Latn]"
 
 
 FULL = {"doc_mode": "full"}

@@ -47,6 +47,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
 
     Attributes:
         cross_kinds: kind of cross-attention of every layer.
+        start: id of the symbol that is read in place of ``</s>``; None: ``</s>`` itself.
         groups: the groups of its layers that predict words.
     """
 
@@ -74,11 +75,22 @@ class Decoder(Stack, FairseqIncrementalDecoder):
             first, last = design.groups or (1, groups)
             self.groups = slice(first - 1, last)
             self.used_layers = self.fusion.use(first, last)
-        self.output_projection = Linear(spec.dim, len(dictionary), bias=False)
+        self.start = dictionary.bos() if cfg.start_by_bos else None
+        self.output_projection = Linear(spec.dim, len(dictionary), bias=bool(cfg.output_bias))
+        if cfg.output_bias:
+            nn.init.zeros_(self.output_projection.bias)
         if cfg.share_all_embeddings or cfg.share_decoder_input_output_embed:
             self.output_projection.weight = embed_tokens.weight
         else:
             nn.init.normal_(self.output_projection.weight, std=spec.dim**-0.5)
+
+    def embedding(
+        self, tokens: Tensor, positions: tuple[Tensor, int], segments: Tensor | None = None
+    ) -> Tensor:
+        """As in the base class; ``</s>`` is read as :attr:`start`."""
+        if self.start is not None:
+            tokens = tokens.masked_fill(tokens.eq(self.frame.eos), self.start)
+        return super().embedding(tokens, positions, segments)
 
     def forward(
         self,
@@ -152,8 +164,10 @@ class Decoder(Stack, FairseqIncrementalDecoder):
             # A view, so that DistributedDataParallel finds the matrix among what the output needs.
             projection = self.output_projection.weight
             projection = projection.view_as(projection)
+            bias: Tensor | None = self.output_projection.bias
+            bias = None if bias is None else bias.view_as(bias)
             weights, fusion = self.log_weights(), self.probability_fusion
-            return DecoderStates(features, weights, projection, layout, fusion), extra
+            return DecoderStates(features, weights, projection, layout, fusion, bias), extra
         if predict_at is not None:
             return self.logits(features), extra
         if features.size(0) == 1:

@@ -124,7 +124,8 @@ class Stack(nn.Module):
         self.layernorm_embedding = nn.LayerNorm(dim) if cfg.layernorm_embedding else None
         scale = 1.0 if cfg.no_scale_embedding else math.sqrt(dim)
         dropout = float(cfg.dropout)
-        self.embed = Embedder(dim, scale, dropout, design.by_sentence, design.has_groups)
+        positions = design.by_sentence, design.has_groups, str(cfg.sinusoid)
+        self.embed = Embedder(dim, scale, dropout, *positions)
         self.self_kinds = tuple(design.self_kinds)
         self.layers = nn.ModuleList(layers)
         self.used_layers = design.used_layers or len(self.layers)

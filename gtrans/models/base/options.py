@@ -10,6 +10,7 @@ from gtrans.data.unit_options import check_ranges, option
 from gtrans.errors import GtransError
 from gtrans.models.base.fusion import FusionConfig
 from gtrans.models.base.presets import DocumentModelConfig, size_option
+from gtrans.modules.embedding import SINUSOIDS
 from gtrans.modules.group_attention import BACKENDS
 from gtrans.modules.transformer import ACTIVATIONS, LayerSpec
 
@@ -44,6 +45,9 @@ class StackConfig(DocumentModelConfig):
         "learned positions; otherwise sinusoidal ones, which have no longest text"
     )
     max_positions: Optional[int] = size_option("how many positions --learned-positions learns", 1)
+    sinusoid: ChoiceEnum(list(SINUSOIDS)) = option(  # type: ignore[valid-type]
+        "fairseq", "arrangement of sinusoidal positions; those of OPUS-MT models are Marian's"
+    )
     share_decoder_input_output_embed: bool = option(
         False, "one table of embeddings for the decoder's input and output"
     )
@@ -51,6 +55,12 @@ class StackConfig(DocumentModelConfig):
         "one table of embeddings for encoder, decoder and output (needs a joint dictionary)"
     )
     no_scale_embedding: Optional[bool] = size_option("do not scale embeddings by sqrt(dim)")
+    output_bias: bool = option(False, "a bias for every word of the output, as OPUS-MT models have")
+    start_by_bos: bool = option(
+        False,
+        "the decoder reads '<s>' in place of a '</s>' that opens a sentence, as OPUS-MT models, "
+        "whose first symbol is no word, do",
+    )
     attention_backend: ChoiceEnum(list(BACKENDS)) = option(  # type: ignore[valid-type]
         "auto",
         "how attention is computed: auto: FlashAttention on CUDA in half precision, where it can "

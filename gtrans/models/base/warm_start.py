@@ -27,14 +27,14 @@ from gtrans.optim.two_rate_adam import mark_pretrained
 logger = logging.getLogger(__name__)
 
 # Parameters with one row for each symbol.
-_BY_SYMBOL = re.compile(r"(embed_tokens|output_projection)\.weight$")
+_BY_SYMBOL = re.compile(r"(embed_tokens|output_projection)\.(weight|bias)$")
 # Below this share of known symbols, embeddings would begin mostly at random.
 _LEAST_SHARE = 0.5
 # Options that change what pretrained parameters compute, but not their names or shapes.
 _COMPUTED = (
     *(f"{side}_{what}" for what in ("attention_heads", "normalize_before")
       for side in ("encoder", "decoder")),
-    "activation_fn", "no_scale_embedding",
+    "activation_fn", "no_scale_embedding", "sinusoid", "start_by_bos",
 )  # fmt: skip
 # Those of parts: an option, and the option that is above 0 where a model has the part.
 _OF_PARTS = {"memory_output": "memory_size", "decoder_group_fusion": "decoder_group_size"}
@@ -148,14 +148,14 @@ def warm_start(
             report.new.append(name)
             continue
         source = state[name if name in state else local]
-        if _BY_SYMBOL.search(name) and source.dim() == 2:
+        if _BY_SYMBOL.search(name) and source.dim() == tensor.dim():
             side = name.split(".")[0]
             symbols, new = vocabulary.symbols(side, source.size(0)), dictionaries[side]
             rows = {symbol: row for row, symbol in enumerate(symbols)}
             known = torch.tensor([symbol in rows for symbol in new.symbols])
             words = known[new.nspecial :]
             report.symbols[side] = int(words.sum()), len(words)
-            if symbols != new.symbols and source.size(1) == tensor.size(1):
+            if symbols != new.symbols and source.shape[1:] == tensor.shape[1:]:
                 result[name] = grown(tensor, source, rows, new)
                 report.grown[name] = known
                 continue
