@@ -65,8 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     subwords.add_argument(
         "--reuse",
         type=Path,
-        metavar="DIR",
-        help="use the text options, truecasers, BPE and dictionary of this data folder",
+        metavar="DIR|CKPT",
+        help="use the text options, truecasers, subwords and dictionary of this data folder, or "
+        "those in this checkpoint",
     )
     subwords.add_argument(
         "--bpe-merges",
@@ -145,6 +146,11 @@ def run(args: argparse.Namespace) -> None:
     given = {field.name for field in fields(PreparationOptions)} & vars(args).keys()
     choice = choice_of(args, f"{args.source_lang}-{args.target_lang}")
     options = {name: getattr(args, name) for name in given}
+    if args.reuse is not None and args.reuse.is_file():
+        # Imported on demand: torch and fairseq need seconds, which --help should not.
+        from gtrans.decoding.loading import carried_data
+
+        options["reuse"] = Path(carried_data(str(args.reuse))["data"])
     counts = prepare(PreparationOptions(**options, choice=choice))
     print_lines(*aligned(table(counts), {0, 1}), COLUMNS)
     for warning in warnings(counts):

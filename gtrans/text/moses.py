@@ -90,15 +90,18 @@ class Steps:
 
     Attributes:
         segmenter: what finds the words of Chinese: ``jieba``; None: every character is a token.
+        plain: tokens as Moses itself writes them, without joint and space marks, as models that
+            were trained elsewhere know them.
     """
 
     normalise: bool = True
     tokenise: bool = True
     truecase: bool = True
     segmenter: str | None = None
+    plain: bool | None = None
 
     def record(self) -> dict[str, Any]:
-        """The entry of ``prepare.json``, without a segmenter if there is none."""
+        """The entry of ``prepare.json``, without what is None."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
@@ -150,6 +153,11 @@ class MosesPipeline(TextPipeline):
         if not self.steps.tokenise:
             return escape(text)
         text = text or PLACEHOLDER
+        if self.steps.plain:
+            whole: str = self._tokeniser.tokenize(
+                text, aggressive_dash_splits=True, return_str=True
+            )
+            return whole
         if not self._spaced:
             text = _FULL_WIDTH_SPACE.sub(_SPACE, text)
         # Moses would split words at joiners; while it runs, rare letters stand for them.
@@ -169,6 +177,8 @@ class MosesPipeline(TextPipeline):
         """Plain text of what ``tokenise`` returned."""
         if not self.steps.tokenise:
             return unescape(tokens)
+        if self.steps.plain:
+            return str(self._detokeniser.detokenize(tokens.split()))
         words = [self._read(word) for word in tokens.split()]
         return _plain(self._join(words)).strip()
 

@@ -240,7 +240,7 @@ class _Preparation:
         from gtrans.data.binarised import load_dictionary
 
         state = read_state(reuse)
-        if LAST_STEP not in state.get("finished", ()):
+        if "finished" in state and LAST_STEP not in state["finished"]:
             raise GtransError(
                 f"`--reuse` '{reuse}' is not finished; run its 'gtrans prepare' again"
             )

@@ -146,7 +146,7 @@ def check_options(options: PreparationOptions) -> None:
             )
     elif options.pieces is not None:
         flag = "--dictionary" if options.binarised is None else "--binarised"
-        flags = " or ".join(f"`--{kind}`" for kind in ("bpe-codes", *SUBWORD_MODELS))
+        flags = "`--bpe-codes` or `--sentencepiece` or `--byte-bpe`"
         raise GtransError(f"`{flag}` needs {flags}, the model of its subwords")
     elif not options.train and options.reuse is None:
         raise GtransError("give `--train`, or `--reuse` with an earlier preparation")

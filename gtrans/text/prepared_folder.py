@@ -203,7 +203,7 @@ def load_pipeline(data_dir: str | Path, lang: str) -> TextPipeline:
             f"'{folder}' was prepared for {languages[0]} and {languages[1]}, not for '{lang}'"
         )
     if state.get("pieces"):
-        return SUBWORD_MODELS[state["pieces"]](lang, folder)
+        return SUBWORD_MODELS[state["pieces"]](lang, folder, languages.index(lang))
     steps = Steps(**state["steps"])
     best_case = load_best_case(folder / TRUECASE_FILE.format(lang)) if steps.truecase else None
     return MosesPipeline(lang, steps, best_case, load_bpe(folder / CODES_FILE))

@@ -114,17 +114,22 @@ class SubwordPipeline(TextPipeline):
     name: ClassVar[str]
     files: ClassVar[tuple[str, ...]]
 
-    def __init__(self, lang: str, folder: Path) -> None:
+    def __init__(self, lang: str, folder: Path, side: int = 0) -> None:
         """Load the files of a data folder.
+
+        Args:
+            lang: language code.
+            folder: the data folder.
+            side: 0 for the source, 1 for the target, where they have different models.
 
         Raises:
             GtransError: a file is missing or not of its kind.
         """
         super().__init__(lang)
-        self._folder = folder
+        self._made_of = lang, folder, side
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.lang, self._folder)
+        return type(self), self._made_of
 
     @staticmethod
     @abstractmethod
@@ -153,18 +158,23 @@ class SentencePiecePipeline(SubwordPipeline):
     """SentencePiece, as mBART uses it.
 
     A piece that is not in the dictionary (see :mod:`gtrans.checkpoints.trimming`) is split into
-    pieces that are; a character without a piece becomes the unknown word.
+    pieces that are; characters without a piece become the unknown word.
     """
 
     name = "sentencepiece"
-    files = ("sentencepiece.model", "sentencepiece.dict.txt")
+    files: ClassVar[tuple[str, ...]] = ("sentencepiece.model", "sentencepiece.dict.txt")
 
-    def __init__(self, lang: str, folder: Path) -> None:
-        super().__init__(lang, folder)
-        model, pieces = (folder / name for name in self.files)
+    def __init__(self, lang: str, folder: Path, side: int = 0) -> None:
+        super().__init__(lang, folder, side)
+        model, pieces = (folder / name for name in self.files_of(side))
         self._processor = load_sentencepiece(model)
         self._known = frozenset(read_pieces(pieces))
         self._split: dict[str, list[str]] = {}
+
+    @classmethod
+    def files_of(cls, side: int) -> tuple[str, ...]:
+        """The names of model and dictionary of the source (0) or the target (1)."""
+        return cls.files
 
     @staticmethod
     def model_files(model: Path) -> tuple[Path, ...]:
@@ -191,7 +201,8 @@ class SentencePiecePipeline(SubwordPipeline):
 
     def _parts(self, piece: str) -> list[str]:
         """The piece, or the known pieces with the best total score into which it is split."""
-        if piece in self._known or len(piece) == 1:
+        number = self._processor.piece_to_id(piece)
+        if piece in self._known or len(piece) == 1 or self._processor.is_unknown(number):
             return [piece]
         if piece not in self._split:
             # best[n]: score and parts of the first n characters
@@ -251,14 +262,26 @@ def model_pieces(processor: Any) -> list[str]:
     ]
 
 
+class MarianPipeline(SentencePiecePipeline):
+    """The two SentencePiece models of OPUS-MT, one for each language; only in a checkpoint."""
+
+    name = "marian"
+    files = ("source.spm", "target.spm", "source.dict.txt", "target.dict.txt")
+
+    @classmethod
+    def files_of(cls, side: int) -> tuple[str, ...]:
+        """See :meth:`SentencePiecePipeline.files_of`."""
+        return cls.files[side::2]
+
+
 class ByteBpePipeline(SubwordPipeline):
     """Byte-level BPE, as BART uses it; every byte is a piece, so every text can be segmented."""
 
     name = "byte-bpe"
     files = ("byte-bpe.merges", "byte-bpe.json", "byte-bpe.dict.txt")
 
-    def __init__(self, lang: str, folder: Path) -> None:
-        super().__init__(lang, folder)
+    def __init__(self, lang: str, folder: Path, side: int = 0) -> None:
+        super().__init__(lang, folder, side)
         merges, symbols = (folder / name for name in self.files[:2])
         library = _tokenizers()
         # How each piece is written.
@@ -382,6 +405,6 @@ def write_pieces(pieces: Sequence[str], path: Path) -> None:
 
 
 SUBWORD_MODELS: dict[str, type[SubwordPipeline]] = {
-    kind.name: kind for kind in (SentencePiecePipeline, ByteBpePipeline)
+    kind.name: kind for kind in (SentencePiecePipeline, ByteBpePipeline, MarianPipeline)
 }
-"""The kinds of subword models that ``gtrans prepare`` accepts, by the name of the flag."""
+"""The kinds of subword models by their names, the first two flags of ``gtrans prepare``."""
