@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,21 +19,26 @@ import torch
 from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterionConfig,
 )
+from fairseq.data import Dictionary
 from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from gtrans.checkpoints.checkpoint import Checkpoint
+from gtrans.checkpoints.checkpoint import PUBLISHED, Checkpoint
+from gtrans.checkpoints.hugging_face import read_hugging_face
+from gtrans.checkpoints.identity import ModelIdentity
 from gtrans.checkpoints.reading import reading, write_checkpoint
 from gtrans.checkpoints.sources import (
+    BIAS,
     DECODER_TABLE,
     ENCODER_TABLE,
     OUTPUT,
-    SOURCES,
     ForeignCheckpoint,
+    read_fairseq,
+    read_g_transformer,
 )
 from gtrans.data.unit_options import UNIT_FIELDS
-from gtrans.data.vocabulary import MASK, language_symbol, split_languages
+from gtrans.data.vocabulary import MASK, Vocabulary, language_symbol, split_languages
 from gtrans.errors import GtransError
 from gtrans.files import check_output
 from gtrans.messages import say
@@ -42,8 +48,17 @@ from gtrans.modules.embedding import OFFSET
 from gtrans.modules.transformer import ACTIVATIONS
 from gtrans.tasks.document_translation import DocumentTranslationTask
 from gtrans.tasks.options import DocumentTranslationConfig
-from gtrans.text.prepared_folder import prepared_files
+from gtrans.text.moses import NO_STEPS
+from gtrans.text.prepared_folder import Preparation, prepared_files
 
+SOURCES: dict[str, Callable[[Path], ForeignCheckpoint]] = {
+    "g-transformer": read_g_transformer,
+    "fairseq": read_fairseq,
+    "huggingface": read_hugging_face,
+}
+"""The programs whose checkpoints can be read, as ``gtrans convert --from`` names them."""
+# Entries of ``prepare.json`` where a model of subwords takes plain text.
+_PLAIN_TEXT = {"steps": NO_STEPS.record(), "bpe": {"merges": None}, "bert": None}
 SIDES = ("encoder", "decoder")
 _POSITIONS = ("encoder.embed_positions.weight", "decoder.embed_positions.weight")
 _NETWORKS = tuple(f"{side}.layers.0.fc1.weight" for side in SIDES)
@@ -68,7 +83,7 @@ def convert(
     program: str,
     path: Path,
     target: Path,
-    data: Path,
+    data: Path | None = None,
     *,
     source_lang: str | None = None,
     target_lang: str | None = None,
@@ -86,7 +101,8 @@ def convert(
         program: one of :data:`SOURCES`.
         path: file to read, or folder for programs that write one.
         target: file to write; after an error it does not exist.
-        data: folder of the dictionaries that the model was trained with.
+        data: folder of the dictionaries that the model was trained with; None: the checkpoint has
+            all that it needs, or lies beside it.
         source_lang, target_lang: languages to translate from and to.
         langs: all languages that have a symbol, in the order of the symbols: ``en_XX,de_DE``.
         marks: the marks around sentences.
@@ -106,10 +122,15 @@ def convert(
     state = foreign.state
     refuse_missing_parts(state, foreign.options, path)
     names = split_languages(langs) or foreign.langs
+    languages = source_lang or foreign.source_lang, target_lang or foreign.target_lang
+    own = None
+    if data is None:
+        own = _own_data(foreign, *languages)
+        data = Path(own.name)
     task_cfg = DocumentTranslationConfig(
         data=os.path.abspath(data),
-        source_lang=source_lang or foreign.source_lang,
-        target_lang=target_lang or foreign.target_lang,
+        source_lang=languages[0],
+        target_lang=languages[1],
         unit=unit or foreign.unit,
         max_doc_tokens=max_doc_tokens,
         sentence_marks=marks or foreign.marks,
@@ -123,7 +144,7 @@ def convert(
     task = DocumentTranslationTask.setup_task(root.task)
     root.common_eval.path = None
     if foreign.add_mask(len(task.target_dictionary)):
-        say(f"{path}: it has no {MASK} (fine-tuning cuts it off); its new row is the mean of all")
+        say(f"{path}: it has no {MASK}; its new row is the mean of all")
     _check_vocabulary(foreign, task, names)
     joint = task.source_dictionary == task.target_dictionary
     with reading(path, "what it says of its options"):
@@ -141,15 +162,50 @@ def convert(
     )
     criterion._name = "label_smoothed_cross_entropy"
     root.model, root.criterion = model_cfg, criterion
-    write_checkpoint(_as_fairseq_checkpoint(root, model.state_dict(), task.state_dict()), target)
+    written = _as_fairseq_checkpoint(root, model.state_dict(), task.state_dict())
+    if own is not None:
+        written["cfg"]["task"]["data"] = ""
+        own.cleanup()
+    if foreign.card:
+        written[PUBLISHED] = foreign.card
+    write_checkpoint(written, target)
     kept = [name for name in foreign.original if name in state]
     renamed = len(foreign.original) - len(kept) - len(foreign.ignored)
     symbols = len(task.source_dictionary), len(task.target_dictionary)
+    parameters = sum({x.data_ptr(): x.numel() for x in written["model"].values()}.values())
     return [
+        *(f"{what} {value}" for what, value in foreign.card.items()),
+        f"{parameters:,} parameters",
         *_described(model_cfg, symbols),
         f"tensors: {len(kept)} kept, {renamed} renamed, {len(foreign.ignored)} ignored",
         *(f"  ignored: {name}" for name in foreign.ignored),
     ]
+
+
+def _own_data(
+    foreign: ForeignCheckpoint, source: str | None, target: str | None
+) -> tempfile.TemporaryDirectory[str]:
+    """A temporary data folder with what a published model reads text with.
+
+    Raises:
+        GtransError: its folder does not hold that, or nothing names its languages.
+    """
+    tokens = foreign.tokens
+    if tokens is None:
+        raise GtransError(
+            f"{foreign.path}: the files of its subwords are not beside it; give `--data`, a folder "
+            "prepared with them."
+        )
+    if not (source and target):
+        raise GtransError(
+            "`--source-lang` and `--target-lang` are missing: the languages to translate from and "
+            f"to ({', '.join(foreign.langs) or foreign.path} does not say)."
+        )
+    special = Dictionary().symbols
+    sides = [Vocabulary((*special, *words)) for words in tokens.words]
+    state = {"source_lang": source, "target_lang": target, **_PLAIN_TEXT, **tokens.state}
+    preparation = Preparation(state, tokens.files)
+    return ModelIdentity((source, target), sides[0], sides[1], preparation, {}).data_folder()
 
 
 def _described(model: GTransformerConfig, symbols: tuple[int, int]) -> list[str]:
@@ -351,6 +407,9 @@ def model_options(
         decoder_normalize_before="decoder.layer_norm.weight" in state or no_final_norm,
         no_decoder_final_norm=no_final_norm,
         layernorm_embedding="encoder.layernorm_embedding.weight" in state,
+        sinusoid=option("sinusoid", "fairseq"),
+        output_bias=BIAS in state,
+        start_by_bos=bool(option("start_by_bos", False)),
         learned_positions=_POSITIONS[0] in state,
         max_positions=state[_POSITIONS[0]].size(0) - OFFSET if _POSITIONS[0] in state else None,
         share_decoder_input_output_embed=tied and not shared,

@@ -108,6 +108,7 @@ def marks_of(checkpoint: Checkpoint) -> str:
     for wrong, what in (
         (model.get("encoder_group_size") or model.get("decoder_group_size"), "fused layers"),
         (unit not in ("sentence", "document"), f"the unit {unit}"),
+        (model.get("sinusoid", "fairseq") != "fairseq", "the positions of OPUS-MT"),
         (unit == "document" and model.get("doc_mode") != "full", "group attention"),
         (unit == "document" and model.get("positions") == "sentence", "positions of sentences"),
         (unit == "document" and marks != "document", f"several sentences with the marks '{marks}'"),

@@ -2,9 +2,9 @@
 
 =================  =============================================================================
 ``g-transformer``  the authors' G-Transformer: ``{'args': Namespace, 'model': state dict}``
-``fairseq``        BART and mBART as fairseq saves them (``mbart.cc25/model.pt``): the same, or
-                   ``cfg`` in place of ``args``
-``huggingface``    BART, mBART and mBART-50: a folder with ``config.json`` and weights
+``fairseq``        BART, mBART and ``transformer`` as fairseq saves them (``model.pt``): the same,
+                   or ``cfg`` in place of ``args``
+``huggingface``    :mod:`gtrans.checkpoints.hugging_face`
 =================  =============================================================================
 
 The rows of all embeddings are in fairseq's order: the symbols of ``dict.txt``, then ``[lang]`` for
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,13 +28,15 @@ from gtrans.checkpoints.reading import options_of, read_checkpoint
 from gtrans.data.frame import pretrained_marks
 from gtrans.data.vocabulary import split_languages
 from gtrans.errors import GtransError
-from gtrans.modules.pretrained_files import WEIGHTS, read_json, read_weights
+from gtrans.text.moses import Steps
+from gtrans.text.subwords import read_pieces
 
 ENCODER_TABLE = "encoder.embed_tokens.weight"
 DECODER_TABLE = "decoder.embed_tokens.weight"
 OUTPUT = "decoder.output_projection.weight"
 TABLES = (ENCODER_TABLE, DECODER_TABLE, OUTPUT)
-_SHARED, _BIAS = "shared.weight", "final_logits_bias"
+BIAS = "decoder.output_projection.bias"
+_SHARED = "shared.weight"
 
 Renames = Sequence[tuple[str, str | None]]
 """Regular expressions of names there, and what stands for them here; None: it is no parameter."""
@@ -43,6 +45,11 @@ _OF_FAIRSEQ: Renames = (
     # Entries without arithmetic meaning that older versions have.
     (r"(^|\.)(version|_float_tensor|embed_positions\.weights)$", None),
     (r"^decoder\.embed_out$", OUTPUT),
+)
+_OF_HUGGING_FACE: Renames = (
+    (r"^model\.", ""),
+    (r"^final_logits_bias$", BIAS),
+    (r"^lm_head\.weight$", OUTPUT),
 )
 RENAMES: dict[str, Renames] = {
     "g-transformer": (
@@ -53,11 +60,9 @@ RENAMES: dict[str, Renames] = {
     ),
     # BART may have heads for classification in addition.
     "fairseq": (*_OF_FAIRSEQ, (r"^classification_heads\.", None)),
-    "huggingface": (
-        (r"^model\.", ""),
-        (rf"^{_BIAS}$", None),
-        (r"^lm_head\.weight$", OUTPUT),
-    ),
+    "huggingface": _OF_HUGGING_FACE,
+    # Tables of positions that are computed.
+    "sinusoidal": (*_OF_HUGGING_FACE, (r"embed_positions\.weights?$", None)),
 }
 
 MBART25 = (
@@ -70,12 +75,28 @@ MBART50 = (
     "pl_PL,ps_AF,pt_XX,sv_SE,sw_KE,ta_IN,te_IN,th_TH,tl_XX,uk_UA,ur_PK,xh_ZA,gl_ES,sl_SI"
 )
 
+# Names of the codes of BPE beside a Transformer; the first is that of a data folder.
+_CODES = ("codes.bpe", "bpecodes", "code", "codes")
 # Where the user can get the weights; nothing here downloads them.
 _DOWNLOADS = (
     "download https://dl.fbaipublicfiles.com/fairseq/models/mbart/mbart.cc25.v2.tar.gz (or "
     "https://dl.fbaipublicfiles.com/fairseq/models/bart.large.tar.gz) and unpack it there"
 )
-_END = 2  # </s>
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """How the published model of a folder reads text.
+
+    Attributes:
+        words: the subwords of both sides, in the order of their rows behind the special symbols.
+        state: entries of ``prepare.json``.
+        files: contents of the files of its pipeline, by their names in a data folder.
+    """
+
+    words: tuple[list[str], list[str]]
+    state: Mapping[str, Any]
+    files: Mapping[str, bytes]
 
 
 @dataclass
@@ -96,6 +117,8 @@ class ForeignCheckpoint:
         identity: what it was made from, if it says so: a model of fairseq's after
             ``gtrans trim-vocab`` does.
         without_mask: its embeddings may lack the mask.
+        tokens: how it reads text, if the files for it lie beside it.
+        card: what it says of itself: ``name``, ``licence``.
     """
 
     path: Path
@@ -111,6 +134,8 @@ class ForeignCheckpoint:
     doc_mode: str = "full"
     identity: ModelIdentity | None = None
     without_mask: bool = False
+    tokens: Tokens | None = None
+    card: dict[str, str] = field(default_factory=dict)
 
     def add_mask(self, symbols: int) -> bool:
         """Give embeddings that may lack the mask, the last of ``symbols``, a row for it.
@@ -148,7 +173,7 @@ def renamed(tensors: Mapping[str, Tensor], renames: Renames) -> tuple[dict[str, 
     return state, ignored
 
 
-def _with_all_tables(state: dict[str, Tensor]) -> dict[str, Tensor]:
+def with_all_tables(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """The parameters with an entry for each table: programs write one for several that are one."""
     shared = state.pop(_SHARED, None)
     if shared is not None:
@@ -181,7 +206,7 @@ def read_g_transformer(path: Path) -> ForeignCheckpoint:
     state, ignored = renamed(original, RENAMES["g-transformer"])
     return ForeignCheckpoint(
         path,
-        _with_all_tables(state),
+        with_all_tables(state),
         options,
         list(original),
         ignored,
@@ -194,7 +219,7 @@ def read_g_transformer(path: Path) -> ForeignCheckpoint:
 
 
 def read_fairseq(path: Path) -> ForeignCheckpoint:
-    """The BART or mBART of fairseq at ``path``.
+    """The BART, mBART or Transformer of fairseq at ``path``.
 
     Raises:
         GtransError: it is missing, unreadable, or has no options.
@@ -204,76 +229,55 @@ def read_fairseq(path: Path) -> ForeignCheckpoint:
     checkpoint = read_checkpoint(path)
     options = options_of(checkpoint, "model")
     if not options:
-        raise GtransError(f"{path}: not a checkpoint of fairseq's BART, it holds no options.")
+        raise GtransError(f"{path}: not a checkpoint of fairseq's, it holds no options.")
     original = checkpoint["model"]
     state, ignored = renamed(original, RENAMES["fairseq"])
     # Fine-tuning as a translation model cuts the mask off, which is the last symbol of BART.
     task = options_of(checkpoint, "task").get("_name")
     fine_tuned = task is not None and "denoising" not in str(task)
-    marks = pretrained_marks(options)
-    return ForeignCheckpoint(
+    is_stock = str(options.get("arch") or options.get("_name")).startswith("transformer")
+    marks = "end" if is_stock else pretrained_marks(options)
+    found = ForeignCheckpoint(
         path,
-        _with_all_tables(state),
-        options,
+        with_all_tables(state),
+        _flat(options) if is_stock else options,
         list(original),
         ignored,
         split_languages(options.get("langs")),
-        options.get("source_lang"),
-        options.get("target_lang"),
+        options.get("source_lang") or options_of(checkpoint, "task").get("source_lang"),
+        options.get("target_lang") or options_of(checkpoint, "task").get("target_lang"),
         marks,
         identity=ModelIdentity.of_checkpoint(checkpoint, path),
-        without_mask=fine_tuned and marks == "bart",
+        without_mask=is_stock or (fine_tuned and marks == "bart"),
     )
+    if is_stock:
+        found.tokens = _beside(path, found.source_lang, found.target_lang)
+    return found
 
 
-def read_hugging_face(folder: Path) -> ForeignCheckpoint:
-    """The BART, mBART or mBART-50 of Hugging Face in ``folder``.
+def _flat(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of fairseq's Transformer by their older names: ``encoder_normalize_before``."""
+    flat = dict(options)
+    for side in ("encoder", "decoder"):
+        inner = options.get(side)
+        if isinstance(inner, Mapping):
+            flat |= {f"{side}_{name}": value for name, value in inner.items()}
+    return flat
 
-    Raises:
-        GtransError: the folder or a file is missing, or the model is of another kind.
+
+def _beside(path: Path, *languages: str | None) -> Tokens | None:
+    """How a Transformer reads text: Moses, fastBPE and the dictionaries in its folder, if any.
+
+    The codes of fastBPE have a third column with counts, and merges as in subword-nmt's 0.2.
     """
-    path = folder / "config.json"
-    if not path.is_file():
-        raise GtransError(
-            f"{path}: there is no such file; download config.json and model.safetensors of "
-            f"facebook/mbart-large-cc25 (or another BART or mBART) from huggingface.co to {folder}."
-        )
-    config = read_json(path)
-    kind = config.get("model_type")
-    if kind not in ("bart", "mbart"):
-        raise GtransError(f"{path}: the model is of type '{kind}', not bart or mbart.")
-    options = {**config, "activation_fn": config.get("activation_function")}
-    options["no_scale_embedding"] = not config.get("scale_embedding", False)
-    original = read_weights(folder)
-    if not original:
-        raise GtransError(
-            f"{folder}: there are no weights ({', '.join(WEIGHTS)}); download one of these files "
-            "of the model from huggingface.co to it."
-        )
-    if any(name.endswith(_BIAS) and bool(bias.any()) for name, bias in original.items()):
-        raise GtransError(
-            f"{folder}: it adds a bias to its output ({_BIAS}), which this model does not have."
-        )
-    state, ignored = renamed(original, RENAMES["huggingface"])
-    marks, langs = "bart", ""
-    if kind == "mbart":
-        starts_with_end = config.get("decoder_start_token_id") == _END
-        is_mbart50 = config.get("tokenizer_class") == "MBart50Tokenizer" or starts_with_end
-        marks, langs = ("mbart50", MBART50) if is_mbart50 else ("mbart", MBART25)
-    return ForeignCheckpoint(
-        folder,
-        _with_all_tables(state),
-        options,
-        list(original),
-        ignored,
-        split_languages(langs),
-        marks=marks,
-    )
-
-
-SOURCES: dict[str, Callable[[Path], ForeignCheckpoint]] = {
-    "g-transformer": read_g_transformer,
-    "fairseq": read_fairseq,
-    "huggingface": read_hugging_face,
-}
-"""The programs whose checkpoints can be read, as ``gtrans convert --from`` names them."""
+    codes = next((path.with_name(n) for n in _CODES if path.with_name(n).is_file()), None)
+    names = [path.with_name(f"dict.{lang}.txt") for lang in languages]
+    if codes is None or not all(name.is_file() for name in names):
+        return None
+    lines = codes.read_text("utf-8").splitlines()
+    merges = [" ".join(line.split(" ")[:2]) for line in lines if not line.startswith("#version")]
+    contents = "\n".join(["#version: 0.2", *merges, ""]).encode()
+    source, target = map(read_pieces, names)
+    steps = Steps(normalise=False, truecase=False, plain=True).record()
+    state = {"pieces": None, "steps": steps, "bpe": {"merges": len(merges)}}
+    return Tokens((source, target), state, {_CODES[0]: contents})

@@ -1,14 +1,16 @@
 """Convert a checkpoint of another program into one that all gtrans commands can read, or back.
 
 --from g-transformer  IN is a checkpoint of the authors' G-Transformer (fairseq 0.9).
---from fairseq        IN is BART or mBART as fairseq saves it (mbart.cc25/model.pt).
---from huggingface    IN is a folder with BART, mBART or mBART-50 as Hugging Face saves it
-                      (config.json and model.safetensors or pytorch_model.bin).
+--from fairseq        IN is BART, mBART or a Transformer as fairseq saves it
+                      (mbart.cc25/model.pt, wmt19.en-de/model1.pt).
+--from huggingface    IN is a folder with OPUS-MT, M2M100, NLLB-200, BART or mBART as Hugging Face
+                      saves it (config.json and model.safetensors or pytorch_model.bin).
 --from gtrans         IN is a checkpoint of this project; only for --extend-positions.
 
 Numbers of layers, widths, global layers and shared embeddings are read from the tensors.
---data DIR holds the dictionaries that the model was trained with (dict.LANG.txt, as
-`gtrans prepare` writes them). The command prints what it found, renamed and ignored. It refuses
+The files of the subwords in IN's folder become part of the new checkpoint. Without them, --data DIR
+holds the dictionaries that the model was trained with (dict.LANG.txt, as `gtrans prepare` writes
+them). The command prints what it found, renamed and ignored. It refuses
 a model with parts that gtrans does not have.
 
 With --from, the new checkpoint can translate (`gtrans translate`, or `fairseq-generate DIR
@@ -29,7 +31,7 @@ from gtrans.errors import GtransError
 from gtrans.libraries import ENGINE
 from gtrans.messages import print_lines
 
-EXAMPLE = "gtrans convert --from g-transformer --data data-bin checkpoint_best.pt converted.pt"
+EXAMPLE = "gtrans convert --from huggingface opus-mt-en-de opus.pt"
 NEEDS = ENGINE
 
 
@@ -56,11 +58,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--langs",
         metavar="L1,L2,..",
         help="all languages that have a symbol, in the order of the symbols (default: as in IN; "
-        "for Hugging Face those of mbart-large-cc25 or mbart-large-50)",
+        "of mBART those of mbart-large-cc25 or mbart-large-50)",
     )
     parser.add_argument(
         "--sentence-marks",
-        choices=["both", "end", "bart", "mbart", "mbart50"],
+        choices=["both", "end", "marian", "bart", "mbart", "mbart50"],
         help="the special tokens around each sentence (default: those of this kind of model)",
     )
     parser.add_argument(
@@ -103,8 +105,6 @@ def run(args: argparse.Namespace) -> None:
             raise GtransError("`--from gtrans` needs `--extend-positions`: nothing else changes.")
         lines = [extend_own(args.source, args.target, args.extend_positions)]
     else:
-        if args.data is None:
-            raise GtransError("`--data` is missing: the folder of the model's dictionaries.")
         lines = convert(
             args.program,
             args.source,

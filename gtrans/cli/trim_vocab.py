@@ -2,12 +2,12 @@
 
 CKPT is BART or mBART as fairseq saves it (mbart.cc25/model.pt), or a checkpoint of this
 project, such as `gtrans convert` writes. --data is the corpus, prepared with the model's whole
-vocabulary (`gtrans prepare --sentencepiece sentence.bpe.model`). The command writes model.pt,
-dict.txt and sentence.bpe.model to --out. Prepare the corpus again with them, and train from the
-new model:
+vocabulary (`gtrans prepare --reuse CKPT`, or --sentencepiece sentence.bpe.model). The command
+writes model.pt to --out, and dict.txt and sentence.bpe.model of models that have them. Prepare the
+corpus again with it, and train from the new model:
 
-  gtrans prepare --sentencepiece OUT/sentence.bpe.model --dictionary OUT/dict.txt ...
-  fairseq-train ... --init-from OUT/model.pt
+  gtrans prepare --reuse OUT/model.pt ...
+  gtrans train ... --init-from OUT/model.pt
 
 Special symbols, language symbols and the mask are kept. A removed piece is segmented into
 smaller kept ones, so the single characters of all kept pieces are kept as well. The logits of
@@ -47,5 +47,6 @@ def run(args: argparse.Namespace) -> None:
 
     found = trim(args.checkpoint, args.data, args.out, args.splits)
     (pieces, kept), (before, after) = found.pieces, found.parameters
-    print(f"{kept:,} of {pieces:,} pieces kept, {after:,} of {before:,} parameters")
-    print_lines(f"written to {args.out}: model.pt, dict.txt, sentence.bpe.model")
+    print(f"{kept:,} of {pieces:,} subwords kept, {after:,} of {before:,} parameters")
+    names = sorted(path.name for path in args.out.iterdir())
+    print_lines(f"written to {args.out}: {', '.join(names)}")

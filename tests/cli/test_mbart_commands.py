@@ -179,7 +179,7 @@ def test_trimmed_vocabulary(
     printed = capsys.readouterr().out
     kept = read_pieces(small / "dict.txt")
     before = read_pieces(world.published / "dict.txt")
-    assert f"{len(kept) + 4:,} of {len(before) + 4:,} pieces kept" in printed
+    assert f"{len(kept) + 4:,} of {len(before) + 4:,} subwords kept" in printed
     assert not any(piece.startswith("\u2581unused") for piece in kept)
     assert kept == [piece for piece in before if piece in set(kept)]
     used = set((world.data / "text" / "train.bpe.de").read_text().split())

@@ -36,7 +36,7 @@ PAGES = [
 FENCE = re.compile(r"^( *)```(.*)\n((?:.*\n)*?)\1```$", re.MULTILINE)
 COMMAND_BLOCKS, OTHER_BLOCKS = {"", "sh"}, {"text", "json", "python"}
 # Programs that stand in examples and are not this project's, and words of the shell.
-OTHERS = {"pip", "kill", "comet-score", "java", "ruff", "git", "pytest", "zcat"}
+OTHERS = {"pip", "kill", "comet-score", "java", "ruff", "git", "pytest", "zcat", "hf"}
 OTHERS |= {"ct2-fairseq-converter", "for", "done"}
 OURS = {"gtrans", "make", "python", "torchrun", "srun", "sbatch"}
 AUTHORS = {"baselines/run-doc.sh"}

@@ -1,0 +1,334 @@
+"""Folders of Hugging Face: BART, mBART, Marian (OPUS-MT), M2M100 and NLLB-200.
+
+No code in a folder is run. A folder with the files of its tokenizer gives a complete checkpoint:
+its subwords become the dictionary, in fairseq's order, and the rows of all tables follow them.
+
+=========  ================================================  ====================================
+model      files of the tokenizer                            symbols that are no subwords
+=========  ================================================  ====================================
+Marian     ``source.spm``, ``target.spm``, ``vocab.json``    ``>>deu<<``, the language to write
+M2M100     ``sentencepiece.bpe.model``, ``vocab.json``       ``__de__``, behind the subwords
+NLLB-200   ``sentencepiece.bpe.model``                       ``deu_Latn``, behind the subwords
+mBART      ``sentencepiece.bpe.model``                       ``de_DE``, behind the subwords
+=========  ================================================  ====================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from torch import Tensor
+
+from gtrans.checkpoints.reading import reading
+from gtrans.checkpoints.sources import (
+    BIAS,
+    DECODER_TABLE,
+    ENCODER_TABLE,
+    MBART25,
+    MBART50,
+    RENAMES,
+    TABLES,
+    ForeignCheckpoint,
+    Tokens,
+    renamed,
+    with_all_tables,
+)
+from gtrans.data.vocabulary import MASK, language_symbol, split_languages
+from gtrans.errors import GtransError
+from gtrans.modules.pretrained_files import WEIGHTS, read_json, read_weights
+from gtrans.text.subwords import (
+    MarianPipeline,
+    SentencePiecePipeline,
+    load_sentencepiece,
+    model_pieces,
+)
+
+_KINDS = ("bart", "mbart", "marian", "m2m_100")
+_SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
+_MODEL, _VOCABULARY = "sentencepiece.bpe.model", "vocab.json"
+_END = 2  # </s>
+# What is never written: the logit of a symbol that a published model does not have.
+_NEVER = -100.0
+
+M2M100 = (
+    "af,am,ar,ast,az,ba,be,bg,bn,br,bs,ca,ceb,cs,cy,da,de,el,en,es,et,fa,ff,fi,fr,fy,ga,gd,gl,gu,"
+    "ha,he,hi,hr,ht,hu,hy,id,ig,ilo,is,it,ja,jv,ka,kk,km,kn,ko,lb,lg,ln,lo,lt,lv,mg,mk,ml,mn,mr,"
+    "ms,my,ne,nl,no,ns,oc,or,pa,pl,ps,pt,ro,ru,sd,si,sk,sl,so,sq,sr,ss,su,sv,sw,ta,th,tl,tn,tr,uk,"
+    "ur,uz,vi,wo,xh,yi,yo,zh,zu"
+)
+"""The languages of M2M100, in the order of their symbols."""
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The symbols of one side, each with its row in the published tables; None: it has none.
+
+    Attributes:
+        words: the four special symbols, then the subwords.
+        languages: names of the languages that have a symbol.
+        mask: the row of the mask.
+    """
+
+    words: list[tuple[str, int | None]]
+    languages: list[tuple[str, int | None]]
+    mask: int | None = None
+
+    @property
+    def rows(self) -> list[int | None]:
+        """The row of each symbol, in the order that they have here."""
+        return [row for _, row in (*self.words, *self.languages, ("", self.mask))]
+
+
+def read_hugging_face(folder: Path) -> ForeignCheckpoint:
+    """The model of Hugging Face in ``folder``.
+
+    Raises:
+        GtransError: the folder or a file is missing, or the model is of another kind.
+    """
+    path = folder / "config.json"
+    if not path.is_file():
+        raise GtransError(
+            f"{path}: there is no such file; download a whole model to {folder}, such as "
+            f"`hf download Helsinki-NLP/opus-mt-en-de --local-dir {folder}`."
+        )
+    config = read_json(path)
+    kind = str(config.get("model_type"))
+    if kind not in _KINDS:
+        raise GtransError(
+            f"{path}: the model is of type '{kind}', not bart, mbart, marian (OPUS-MT) or m2m_100 "
+            "(M2M100, NLLB-200)."
+        )
+    options = {**config, "activation_fn": config.get("activation_function")}
+    options["no_scale_embedding"] = not config.get("scale_embedding", False)
+    original = read_weights(folder)
+    if not original:
+        raise GtransError(
+            f"{folder}: there are no weights ({', '.join(WEIGHTS)}); download one of these files "
+            "of the model from huggingface.co to it."
+        )
+    learned = "huggingface" if kind.endswith("bart") else "sinusoidal"
+    state, ignored = renamed(original, RENAMES[learned])
+    state = with_all_tables(state)
+    bias = state.pop(BIAS, None)
+    if bias is not None and (kind == "marian" or bool(bias.any())):
+        state[BIAS] = bias.flatten()
+    elif bias is not None:
+        ignored += [name for name in original if name.endswith("final_logits_bias")]
+    found = ForeignCheckpoint(folder, state, options, list(original), ignored)
+    found.card = _card(folder, config)
+    with reading(folder, "its tokenizer or config.json"):
+        if kind == "marian":
+            _as_marian(found, folder, config)
+        elif kind == "m2m_100":
+            found.marks = "mbart50"
+            _with_sentencepiece(found, folder, _languages(folder))
+        else:
+            _as_bart(found, folder, kind, config)
+    return found
+
+
+def _as_bart(found: ForeignCheckpoint, folder: Path, kind: str, config: Mapping[str, Any]) -> None:
+    """Marks and languages of BART, mBART and mBART-50."""
+    found.marks = "bart"
+    if kind == "mbart":
+        starts_with_end = config.get("decoder_start_token_id") == _END
+        is_mbart50 = config.get("tokenizer_class") == "MBart50Tokenizer" or starts_with_end
+        found.marks, langs = ("mbart50", MBART50) if is_mbart50 else ("mbart", MBART25)
+        found.langs = split_languages(langs)
+        if (folder / _MODEL).is_file():
+            _with_sentencepiece(found, folder, found.langs)
+
+
+def _as_marian(found: ForeignCheckpoint, folder: Path, config: Mapping[str, Any]) -> None:
+    """Rows, subwords and languages of OPUS-MT.
+
+    Its first decoder input is the embedding of padding, which is zero in models that were
+    converted from Marian: it becomes the row of ``<s>``, which the decoder reads in place of
+    ``</s>``.
+
+    Raises:
+        GtransError: a file is missing, or symbols and tables do not fit together.
+    """
+    found.options = {
+        **found.options,
+        "sinusoid": "marian",
+        "start_by_bos": True,
+        "activation_fn": {"silu": "swish"}.get(config["activation_function"])
+        or config["activation_function"],
+    }
+    models = [_file(folder, name) for name in MarianPipeline.files[:2]]
+    for model in models:
+        load_sentencepiece(model)
+    separate = not config.get("share_encoder_decoder_embeddings", True)
+    names = [_VOCABULARY, "target_vocab.json" if separate else _VOCABULARY]
+    start = int(config["decoder_start_token_id"])
+    vocabularies = [read_json(_file(folder, name)) for name in names]
+    tables = (ENCODER_TABLE, DECODER_TABLE)
+    sizes = [found.state[table].size(0) for table in tables]
+    sides = [_marian_side(*of, start) for of in zip(vocabularies, sizes, strict=True)]
+    if separate and any(side.languages for side in sides):
+        raise GtransError(
+            f"{folder}: it has symbols of languages and a vocabulary for each side, which gtrans "
+            "does not read; take a model with one vocabulary, or for one language."
+        )
+    _arrange(found, sides)
+    found.langs = [name for name, _ in sides[0].languages]
+    found.marks = "marian" if found.langs else "end"
+    given = folder / "tokenizer_config.json"
+    if given.is_file() and not found.langs:
+        known = read_json(given)
+        found.source_lang, found.target_lang = known.get("source_lang"), known.get("target_lang")
+    contents = [model.read_bytes() for model in models]
+    contents += ["".join(f"{word} 1\n" for word in words).encode() for words in _words(sides)]
+    files = dict(zip(MarianPipeline.files, contents, strict=True))
+    found.tokens = Tokens(_words(sides), {"pieces": MarianPipeline.name}, files)
+
+
+def _marian_side(vocabulary: Mapping[str, Any], rows: int, start: int) -> _Side:
+    """The symbols of a ``vocab.json``; ``start``: the row of the first decoder input."""
+    numbers = {str(symbol): int(number) for symbol, number in vocabulary.items()}
+    languages = sorted((n, s[2:-2]) for s, n in numbers.items() if s[:2] == ">>" and s[-2:] == "<<")
+    tagged = {number for number, _ in languages}
+    special: list[tuple[str, int | None]] = [("<s>", start)]
+    special += [(symbol, numbers.pop(symbol)) for symbol in _SPECIAL[1:]]
+    words = sorted((number, symbol) for symbol, number in numbers.items() if number not in tagged)
+    plain = [(symbol, number) for number, symbol in words] + _unnamed(vocabulary.values(), rows)
+    return _Side([*special, *plain], [(name, number) for number, name in languages])
+
+
+def _with_sentencepiece(found: ForeignCheckpoint, folder: Path, languages: Sequence[str]) -> None:
+    """Rows, subwords and languages of mBART, M2M100 and NLLB-200.
+
+    Raises:
+        GtransError: a file is missing, or symbols and tables do not fit together.
+    """
+    model = _file(folder, _MODEL)
+    pieces = model_pieces(load_sentencepiece(model))
+    numbers = {symbol: number for number, symbol in enumerate((*_SPECIAL, *pieces))}
+    if (folder / _VOCABULARY).is_file():
+        numbers = {str(s): int(n) for s, n in read_json(folder / _VOCABULARY).items()}
+    rows = found.state[ENCODER_TABLE].size(0)
+    behind = [(name, len(numbers) + place) for place, name in enumerate(languages)]
+    last = len(numbers) + len(behind)
+    if last > rows:
+        raise GtransError(
+            f"{folder}: {ENCODER_TABLE} has {rows} rows, but there are {len(numbers)} subwords and "
+            f"{len(behind)} languages; take all files from one model."
+        )
+    words = [(symbol, numbers.pop(symbol)) for symbol in _SPECIAL]
+    words += sorted(numbers.items(), key=lambda item: item[1])
+    # Rows without a symbol, of which NLLB's and mBART's first one and M2M100's last are as good
+    # as any for the mask.
+    unnamed = list(range(last, rows))
+    mask = unnamed.pop(0) if unnamed else None
+    words += [(f"madeupword{row}", row) for row in unnamed]
+    side = _Side([(s, n) for s, n in words], [(s, n) for s, n in behind], mask)
+    found.without_mask = mask is None
+    _arrange(found, [side, side])
+    found.langs = list(languages)
+    names = [[symbol for symbol, _ in words[len(_SPECIAL) :]]] * 2
+    dictionary = "".join(f"{word} 1\n" for word in names[0]).encode()
+    files = dict(zip(SentencePiecePipeline.files, (model.read_bytes(), dictionary), strict=True))
+    found.tokens = Tokens((names[0], names[1]), {"pieces": SentencePiecePipeline.name}, files)
+
+
+def _arrange(found: ForeignCheckpoint, sides: Sequence[_Side]) -> None:
+    """Put the rows of all tables in the order of the symbols; shared tables stay shared.
+
+    Rows that a model lacks are zero, with a bias that keeps them from being written.
+
+    Raises:
+        GtransError: a symbol has a row that a table does not have, or two have one name.
+    """
+    state = found.state
+    made: dict[int, Tensor] = {}
+    for name in (*TABLES, BIAS):
+        if name not in state:
+            continue
+        side = sides[0] if name == ENCODER_TABLE else sides[1]
+        table, rows = state[name], side.rows
+        names = [symbol for symbol, _ in side.words]
+        names += [language_symbol(lang) for lang, _ in side.languages]
+        highest = max(row for row in rows if row is not None)
+        if highest >= table.size(0) or len({*names}) < len(names):
+            raise GtransError(
+                f"{found.path}: {name} has {table.size(0)} rows, which do not fit the symbols of "
+                "its vocabulary; take all files from one model."
+            )
+        if table.data_ptr() not in made:
+            if side.mask is None and found.without_mask:
+                rows = rows[:-1]  # it is added later
+            fill = _NEVER if name == BIAS else 0.0
+            extra = table.new_full((1, *table.shape[1:]), fill)
+            index = torch.tensor([table.size(0) if row is None else row for row in rows])
+            made[table.data_ptr()] = torch.cat([table, extra])[index]
+        state[name] = made[table.data_ptr()]
+    if BIAS in state and found.options.get("start_by_bos"):
+        state[BIAS][0] = _NEVER
+
+
+def _unnamed(numbers: Any, rows: int) -> list[tuple[str, int | None]]:
+    """A word for each row without a symbol: it takes part in the softmax."""
+    named = set(numbers)
+    return [(f"madeupword{row}", row) for row in range(rows) if row not in named]
+
+
+def _words(sides: Sequence[_Side]) -> tuple[list[str], list[str]]:
+    """The subwords of both sides."""
+    source, target = ([s for s, _ in side.words[len(_SPECIAL) :]] for side in sides)
+    return source, target
+
+
+def _languages(folder: Path) -> list[str]:
+    """The languages of M2M100 or NLLB-200, in the order of their symbols.
+
+    Raises:
+        GtransError: NLLB's are in none of the files that name them.
+    """
+    path = folder / "tokenizer.json"
+    if path.is_file():
+        tokens = sorted(read_json(path)["added_tokens"], key=lambda token: int(token["id"]))
+        return [x["content"] for x in tokens if x["content"] not in (*_SPECIAL, MASK)]
+    for name in ("special_tokens_map.json", "tokenizer_config.json"):
+        known = read_json(folder / name) if (folder / name).is_file() else {}
+        found = known.get("additional_special_tokens") or known.get("extra_special_tokens")
+        names = [
+            token.get("content") if isinstance(token, dict) else token for token in found or ()
+        ]
+        languages = [str(name).strip("_") for name in names if str(name) not in _SPECIAL]
+        if languages:
+            return languages
+    if (folder / _VOCABULARY).is_file():
+        return split_languages(M2M100)
+    raise GtransError(
+        f"{folder}: tokenizer.json or special_tokens_map.json is missing, which names the "
+        "languages of the model; download it, too."
+    )
+
+
+def _file(folder: Path, name: str) -> Path:
+    """Raises GtransError if a file of the tokenizer is missing."""
+    path = folder / name
+    if not path.is_file():
+        raise GtransError(f"{path}: there is no such file; download all files of the model.")
+    return path
+
+
+def _card(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
+    """What the model's own card (the header of ``README.md``) says of it: name and licence."""
+    card = {"name": str(config.get("_name_or_path") or folder.resolve().name)}
+    path = folder / "README.md"
+    parts = path.read_text("utf-8", "replace").split("---", 2) if path.is_file() else []
+    if len(parts) == 3 and not parts[0].strip():
+        try:
+            header = yaml.safe_load(parts[1])
+        except yaml.YAMLError:
+            header = None
+        if isinstance(header, dict) and header.get("license"):
+            card["licence"] = str(header["license"])
+    return card

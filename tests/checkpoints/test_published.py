@@ -1,0 +1,215 @@
+"""Published translation models: converted, they compute and translate what their classes do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+from fairseq.sequence_generator import SequenceGenerator
+from support.published_models import (
+    BEAM,
+    KINDS,
+    LONGEST,
+    Published,
+    corpus_of,
+    fairseq_transformer,
+    published,
+)
+from torch import Tensor
+
+from gtrans.cli import main
+from gtrans.decoding.options import SearchOptions
+from gtrans.decoding.translator import Translator
+from gtrans.text.pipeline import PLACEHOLDER
+from gtrans.text.prepared_folder import load_pipeline
+
+SEARCH = SearchOptions(beam=BEAM, max_len_a=0, max_len_b=LONGEST, unkpen=1e6)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return corpus_of(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture(scope="module")
+def models(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Published]:
+    folder = tmp_path_factory.mktemp("published")
+    return {kind: published(kind, corpus, folder / kind) for kind in KINDS}
+
+
+@pytest.fixture(scope="module")
+def sentences(corpus: Path) -> list[str]:
+    lines = [line for line in (corpus / "test.en").read_text("utf-8").split("\n") if line]
+    return [*lines[:49], "Čau ☃☃, e-mail!"]
+
+
+def convert(source: Path, target: Path, *options: str, program: str = "huggingface") -> int:
+    return main(["convert", "--from", program, *options, str(source), str(target)])
+
+
+def logits_of(translator: Translator, sentence: str, symbols: list[str]) -> Tensor:
+    """``(length, vocabulary)`` behind each symbol of a translation."""
+    task = translator.task
+    text = load_pipeline(task.data_folder, task.cfg.source_lang).encode(sentence)
+    ids = task.source_dictionary.encode_line(text, add_if_not_exist=False).long()
+    target = torch.tensor([task.target_dictionary.index(symbol) for symbol in symbols])
+    (span,) = task.examples.unit.cut([len(ids) - 1])
+    batch = task.examples.collate([task.examples.example(span, [ids], [target])])
+    with torch.no_grad():
+        found: Tensor = translator.generator.models[0](**batch["net_input"])[0][0]
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_logits_and_translations(
+    kind: str, models: dict[str, Published], sentences: list[str], tmp_path: Path, capsys: Any
+) -> None:
+    theirs, target = models[kind], tmp_path / "model.pt"
+    languages = ("--source-lang", "en", "--target-lang", "de")
+    needed = () if kind in ("opus", "opus-separate") else languages
+    assert convert(theirs.folder, target, *needed) == 0, capsys.readouterr().err
+    printed = capsys.readouterr().out
+    assert "licence cc-by-4.0" in printed and " parameters\n" in printed
+    ours = Translator.load(target, cpu=True, search=SEARCH)
+    known = theirs.target_rows
+    for sentence in sentences[:3]:
+        symbols, expected = theirs.logits(sentence, "Die alte Königin lachte.")
+        found = logits_of(ours, sentence, [s for s in symbols if s != theirs.first])
+        columns = [
+            (column, known[symbol])
+            for column, symbol in enumerate(ours.task.target_dictionary.symbols)
+            if symbol in known and symbol != "<s>"
+        ]
+        here, there = map(list, zip(*columns, strict=True))
+        assert len(here) > 150
+        torch.testing.assert_close(found[:, here], expected[:, there], atol=1e-4, rtol=0)
+    expected_texts = theirs.translate(sentences)
+    assert len(set(expected_texts)) > 5
+    texts = [text for (text,) in ours.translate([[sentence] for sentence in sentences])]
+    assert [text.replace(PLACEHOLDER, "") for text in texts] == expected_texts
+
+
+def test_a_transformer_of_fairseq(
+    corpus: Path, sentences: list[str], tmp_path: Path, capsys: Any
+) -> None:
+    """Its own search over what Moses and its codes make of the text."""
+    model, path = fairseq_transformer(corpus, tmp_path / "wmt19")
+    target = tmp_path / "model.pt"
+    assert convert(path, target, program="fairseq") == 0, capsys.readouterr().err
+    ours = Translator.load(target, cpu=True, search=SEARCH)
+    dictionary = Dictionary.load(str(path.with_name("dict.en.txt")))
+    search = SequenceGenerator(
+        [model], dictionary, beam_size=BEAM, max_len_a=0, max_len_b=LONGEST, unk_penalty=1e6
+    )
+    task = ours.task
+    source, written = (load_pipeline(task.data_folder, lang) for lang in ("en", "de"))
+    assert source.unsegment(source.encode("A man-made thing and / or the king's")) == (
+        "A man @-@ made thing and / or the king &apos;s"
+    )
+    expected = []
+    for sentence in sentences:
+        ids = dictionary.encode_line(source.encode(sentence), add_if_not_exist=False)[None].long()
+        found = search.generate([model], {"net_input": {"src_tokens": ids, "src_lengths":
+                                 torch.tensor([ids.size(1)])}})  # fmt: skip
+        expected.append(written.decode(dictionary.string(found[0][0]["tokens"])))
+    texts = [text for (text,) in ours.translate([[sentence] for sentence in sentences])]
+    assert texts == expected and len(set(texts)) > 5
+    symbols = ["das", "</s>"]
+    previous = torch.tensor([[2, dictionary.index("das")]])
+    ids = dictionary.encode_line(source.encode(sentences[0]), add_if_not_exist=False)[None].long()
+    with torch.no_grad():
+        logits = model(ids, torch.tensor([ids.size(1)]), previous)[0][0]
+    assert task.target_dictionary.symbols[:-1] == dictionary.symbols
+    found_logits = logits_of(ours, sentences[0], symbols)[:, :-1]
+    torch.testing.assert_close(found_logits, logits, atol=1e-4, rtol=0)
+
+
+def without(name: str) -> Any:
+    return lambda folder: (folder / name).unlink()
+
+
+def with_config(**options: object) -> Any:
+    def change(folder: Path) -> None:
+        path = folder / "config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **options}))
+
+    return change
+
+
+def fewer_words(folder: Path) -> None:
+    words = json.loads((folder / "vocab.json").read_text())
+    (folder / "vocab.json").write_text(json.dumps({**words, "new": max(words.values()) + 400}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "message"),
+    [
+        ("opus", without("source.spm"), "source.spm: there is no such file; download all"),
+        ("opus", without("vocab.json"), "vocab.json: there is no such file; download all"),
+        ("opus", without("model.safetensors"), "there are no weights (model.safetensors,"),
+        ("opus", fewer_words, "do not fit the symbols of its vocabulary"),
+        ("opus", with_config(activation_function="mish"), "the activation mish (there is relu"),
+        ("opus", with_config(model_type="t5"), "of type 't5', not bart, mbart, marian (OPUS-MT)"),
+        ("opus", with_config(decoder_start_token_id=None), "its tokenizer or config.json is dam"),
+        ("m2m100", without("sentencepiece.bpe.model"), "model: there is no such file; download"),
+        ("nllb", without("config.json"), "config.json: there is no such file; download a whole"),
+    ],
+)
+def test_folders_that_are_not_whole(
+    kind: str, change: Any, message: str, models: Any, tmp_path: Path, capsys: Any
+) -> None:
+    folder = shutil.copytree(models[kind].folder, tmp_path / "model")
+    change(folder)
+    assert convert(folder, tmp_path / "out.pt", "--source-lang", "en", "--target-lang", "de") == 1
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1, error
+    assert not (tmp_path / "out.pt").exists()
+
+
+def test_languages_that_are_not_known(models: Any, tmp_path: Path, capsys: Any) -> None:
+    folder, out = models["opus-tags"].folder, tmp_path / "out.pt"
+    for options, message in (
+        ((), "`--source-lang` and `--target-lang` are missing: the languages to translate from"),
+        (("--source-lang", "en", "--target-lang", "ru"), "has no symbol for the language 'ru'"),
+    ):
+        assert convert(folder, out, *options) == 1
+        error = capsys.readouterr().err
+        assert message in error and error.count("\n") == 1 and not out.exists()
+
+
+@pytest.mark.parametrize("kind", ["opus", "opus-separate", "opus-tags", "m2m100"])
+def test_trimmed(kind: str, corpus: Path, models: Any, tmp_path: Path, capsys: Any) -> None:
+    """The same logits of the subwords that stay, and text in them."""
+    whole, small = tmp_path / "whole.pt", tmp_path / "small"
+    languages = ("--source-lang", "en", "--target-lang", "de")
+    assert convert(models[kind].folder, whole, *languages) == 0
+    valid = tmp_path / "some"
+    for lang in ("en", "de"):
+        text = (corpus / f"valid.{lang}").read_text("utf-8").split("\n")
+        valid.with_suffix(f".{lang}").write_text("\n".join(text[:8]) + "\n", "utf-8")
+    prepare = ["prepare", *languages, "--valid", str(valid), "--out"]
+    assert main([*prepare, str(tmp_path / "data"), "--reuse", str(whole)]) == 0
+    command = ["trim-vocab", "--data", str(tmp_path / "data"), "--splits", "valid", "--out"]
+    assert main([*command, str(small), str(whole)]) == 0, capsys.readouterr().err
+    assert "subwords kept" in capsys.readouterr().out
+    assert main([*prepare, str(tmp_path / "again"), "--reuse", str(small / "model.pt")]) == 0
+    for lang in ("en", "de"):
+        texts = [
+            (tmp_path / x / "text" / f"valid.bpe.{lang}").read_text() for x in ("data", "again")
+        ]
+        assert texts[0] == texts[1]
+    translators = [Translator.load(path, cpu=True) for path in (whole, small / "model.pt")]
+    sentence, *_ = valid.with_suffix(".en").read_text("utf-8").split("\n")
+    written = (tmp_path / "data" / "text" / "valid.bpe.de").read_text().split("\n")[0].split()
+    found = [logits_of(one, sentence, [*written, "</s>"]) for one in translators]
+    symbols = [one.task.target_dictionary.symbols for one in translators]
+    assert len(symbols[1]) < len(symbols[0])
+    columns = [symbols[0].index(symbol) for symbol in symbols[1]]
+    torch.testing.assert_close(found[1], found[0][:, columns], atol=1e-5, rtol=1e-5)
+    # A word that the corpus does not have, of its letters.
+    assert len(translators[1].translate([["Hello, gentleman!"]])[0]) == 1
