@@ -25,6 +25,7 @@ COMMANDS = {
     "prepare": "turn plain text into a binarised document corpus (Moses, BPE, fairseq-preprocess)",
     "train": "train a model: fairseq-train with the tasks and models of this project",
     "generate": "translate a binarised split: fairseq-generate with this project's tasks",
+    "adapt": "make a document model of a sentence model, and keep the better one",
     "translate": "translate text, files and folders of documents; markup stays",
     "score": "score translations: BLEU, chrF, TER, METEOR; confidence intervals, significance",
     "contrast": "measure a model's accuracy on contrastive sets, by phenomenon and distance",
