@@ -146,7 +146,6 @@ def test_json_with_documents(tmp_path: Path) -> None:
         source=("A cat.", "It sleeps."),
         target=("Eine Katze.", "Sie schläft."),
         contrastive=(("Eine Katze.", "Er schläft."), ("Eine Katze.", "Es schläft.")),
-        groups={"antecedent": "intersentential", "antecedent distance": "1"},
         document="1999_7_8.de",
     )
     assert (beginning.source, beginning.distance) == (("The dog!",), 0)
@@ -158,25 +157,10 @@ def test_json_with_documents(tmp_path: Path) -> None:
     assert (bare.source, bare.target) == (("It sleeps .",), ("Sie schläft .",))
 
 
-@pytest.mark.parametrize(
-    ("distance", "within", "groups"),
-    [
-        (1, True, {"antecedent": "intrasentential", "antecedent distance": "1"}),
-        (None, False, {"antecedent": "intersentential"}),
-        (0, None, {"antecedent": "intrasentential", "antecedent distance": "0"}),
-        (-1, None, {}),
-        (None, None, {}),
-    ],
-)
-def test_the_antecedent_is_where_the_set_says(
-    distance: int | None, within: bool | None, groups: dict[str, str], tmp_path: Path
-) -> None:
-    """Its own mark first, then the distance; without both it is unknown."""
-    changes = {"ante distance": distance, "intrasegmental": within}
-    path, options = pronoun_set(tmp_path, **changes)
-    item = read_items(path, "contrapro", options)[0]
-    assert item.groups == groups
-    assert item.distance == (None if distance in (None, -1) else distance)
+@pytest.mark.parametrize("distance", [None, -1])
+def test_an_antecedent_that_is_not_known(distance: int | None, tmp_path: Path) -> None:
+    path, options = pronoun_set(tmp_path, **{"ante distance": distance})
+    assert read_items(path, "contrapro", options)[0].distance is None
 
 
 def separated(folder: Path, groups: str | None = None, **lines: str) -> Path:
@@ -222,7 +206,6 @@ def test_the_separated_text(tmp_path: Path) -> None:
         target=("eine Katze.", "sie schläft."),
         contrastive=(("eine Katze.", "er schläft."), ("eine Katze.", "es schläft.")),
         form="truecased",
-        groups={"antecedent": "intersentential", "antecedent distance": "1"},
     )
     assert (second.source, second.phenomenon, second.distance) == (("it runs.",), "it:er", None)
     assert read_items(path / "en.txt.gz", "contrapro") == [first, second]

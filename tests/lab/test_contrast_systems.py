@@ -106,8 +106,8 @@ def test_the_output_of_the_first_system(call: Call, tmp_path: Path) -> None:
     status, *_ = call("--set", path, "--format", "consistency", *others, "--output", output)
     assert status == 0
     lines = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
-    assert [(line["scores"], line["right"], line["chosen"], line["correct"]) for line in lines] == [
-        ([-3, -1, -1], 1, 1, True), ([-2, -2], 0, None, False),
+    assert [(line["scores"], line["right"], line["correct"]) for line in lines] == [
+        ([-3, -1, -1], 1, True), ([-2, -2], 0, False),
     ]  # fmt: skip
     status, _, err = call("--set", path, "--format", "consistency", *others, "--output", scores)
     assert status == 1 and "`--output`" in err
@@ -196,8 +196,7 @@ def test_the_output_is_read_again(
     assert [line["id"] for line in lines] == ["deixis_test-1", "deixis_test-2", "deixis_test-3"]
     for line, entry in zip(lines, INSTANCES, strict=True):
         assert (line["right"], len(line["scores"])) == (entry["true_ind"], len(entry["dst"]))
-        assert line["chosen"] == line["scores"].index(max(line["scores"]))
-        assert line["correct"] == (line["chosen"] == line["right"])
+        assert line["correct"] == (line["scores"].index(max(line["scores"])) == line["right"])
     again = json.loads(call(*sets[:-1], "--scores", output)[1])
     assert again["contrastive"] == json.loads(out)["contrastive"]
     plain = written(tmp_path, "plain", [score for line in lines for score in line["scores"]])

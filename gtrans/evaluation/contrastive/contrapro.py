@@ -117,7 +117,6 @@ def read_contrapro(path: str | os.PathLike[str], options: ReadOptions) -> list[I
                 target=target,
                 contrastive=tuple(contrastive),
                 form="truecased",
-                groups=antecedent(distance),
             )
         )
     return items
@@ -318,29 +317,8 @@ def _json_item(entry: Entry, kind: PronounSet, options: ReadOptions) -> Item:
         source=(*before[0], *source),
         target=(*before[1], *target),
         contrastive=tuple((*before[1], sentence) for sentence in wrong),
-        groups=antecedent(distance, entry.value.get("intrasegmental")),
         document=str(entry.value.get("document id") or ""),
     )
-
-
-def antecedent(distance: int | None, within: bool | None = None) -> dict[str, str]:
-    """The groups of an example in the tables of Mueller et al. (2018), as far as they are known.
-
-    Antecedents in the sentence itself and before it, and distances, those above 3 together.
-
-    Args:
-        distance: that of the antecedent in sentences.
-        within: whether it is in the sentence itself, as the set says it; None: it does not, and
-            the distance decides.
-    """
-    groups: dict[str, str] = {}
-    if within is None and distance is not None:
-        within = distance == 0
-    if within is not None:
-        groups["antecedent"] = "intrasentential" if within else "intersentential"
-    if distance is not None:
-        groups["antecedent distance"] = str(distance) if distance <= 3 else ">3"
-    return groups
 
 
 def _document(entry: Entry, kind: PronounSet, folder: Path) -> tuple[list[str], list[str]]:

@@ -34,19 +34,14 @@ def scores_line(item: Item, scores: Sequence[float]) -> str:
     """The line of an item in the file of scores.
 
     ``scores`` are those of the candidates, the right one first, as everywhere in the program;
-    in the file they have the order of the published file. ``right`` and ``chosen`` are places in
-    it from 0; null: there is a tie. Further copies of the right candidate take no part.
+    in the file they have the order of the published file. ``right`` is the place of the right one
+    in it from 0.
     """
-    different = [0, *item.rivals]
-    best = max(scores[place] for place in different)
-    chosen = [place for place in different if scores[place] >= best]
-    one = len(chosen) == 1 and not any(math.isnan(scores[place]) for place in different)
     places = item.in_file_order(range(len(scores)))
     return line_of(
         item,
         scores=item.in_file_order(scores),
         right=places.index(0),
-        chosen=places.index(chosen[0]) if one else None,
         correct=is_right(item, scores),
     )
 
