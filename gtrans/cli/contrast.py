@@ -27,7 +27,6 @@ Published sets are read in their own formats (docs/contrastive.md describes them
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -249,7 +248,6 @@ def _items_of(paths: Sequence[str], format: str, options: ReadOptions) -> list[I
 
 # --- the systems ----------------------------------------------------------------------------------
 
-_OF_SETS = re.compile(r"\.(txt|tsv|src|trg|en|de|zh)(\.gz)?$")
 MODEL = "model"
 """The name of the system of ``--path``."""
 
@@ -291,14 +289,16 @@ def _check_systems(args: argparse.Namespace) -> dict[str, str]:
 
 
 def _inputs(args: argparse.Namespace) -> list[str | Path]:
-    """The files that the model and the sets are read from."""
+    """The files that the model and the sets are read from.
+
+    A set may have several in a folder; JSON lines there are earlier results.
+    """
     from gtrans.text.prepared_folder import prepared_files
 
     found: list[str | Path] = args.path.split(":") if args.path else []
     for path in map(Path, args.set):
-        # A set in text may have more files next to the one that is named.
-        texts = path.rglob("*") if path.is_dir() else path.parent.glob("*")
-        found += [path, *(file for file in texts if _OF_SETS.search(file.name))]
+        there = path.rglob("*") if path.is_dir() else [path]
+        found += [file for file in there if file == path or file.suffix != ".jsonl"]
     return [*found, *(prepared_files(args.data) if args.data else [])]
 
 
