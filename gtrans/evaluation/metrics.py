@@ -94,16 +94,6 @@ class Corpus:
     instance_unit: str = "instance"
     others: Sequence[Documents] = ()
 
-    def __post_init__(self) -> None:
-        """Raises ValueError if the instances or other references do not fit the first one."""
-        for document, spans in zip(self.references, self.instances, strict=True):
-            if [index for span in spans for index in span] != list(range(len(document))):
-                raise ValueError("the instances do not take every sentence once, in order")
-        if any([*map(len, other)] != [*map(len, self.references)] for other in self.others):
-            raise ValueError("the references do not have the same sentences")
-        if not any(self.references):
-            raise ValueError("there is no sentence to score")
-
     def spans(self, unit: Unit) -> list[list[range]]:
         """For each document, the ranges of sentences that are one segment of a unit."""
         if unit == "instance":
@@ -181,15 +171,10 @@ def measure(
 
     Raises:
         GtransError: the tokeniser cannot be used.
-        ValueError: a system does not have the documents (and sentences) of the references.
     """
     keys = [key for key in METRICS if key in (DEFAULT_METRICS if keys is None else keys)]
     options = options or Options()
-    whole = all(METRICS[key].unit == "document" for key in keys)
     shape = [*map(len, corpus.references)]
-    for name, documents in systems.items():
-        if len(documents) != len(shape) or not (whole or [*map(len, documents)] == shape):
-            raise ValueError(f"{name} and the references are not the same documents")
     references = [corpus.references, *corpus.others]
     signatures = {key: METRICS[key].signature(options, len(references)) for key in keys}
     given = {False: (references, list(systems.values()))}
@@ -442,18 +427,20 @@ def _chrf_words(segment: str) -> list[str]:
 
 
 def _chrf_counts(
-    options: Options, references: _Texts, systems: _Texts, words: int = 0, spaces: bool = False
+    options: Options, references: _Texts, systems: _Texts, words: int = 0, documents: bool = False
 ) -> list[Statistics]:
     """For n-grams of 1 to 6 characters, then of words: of translation, of reference, of both.
 
     Of several references a segment takes the one with the best score.
 
     Args:
-        options: case.
+        options: case, language.
         references, systems: the segments of each.
         words: the largest order of words.
-        spaces: characters of text without spaces are words.
+        documents: characters of text without spaces are words; with words by spaces, the space
+            that joins two sentences would change the score.
     """
+    spaces = documents and _without_spaces(options)
     lower = str.lower if options.lowercase else str
     texts = [[spaced(lower(it)) if spaces else lower(it) for it in text]
              for text in (*references, *systems)]  # fmt: skip
@@ -493,15 +480,6 @@ def _chrf(sums: Statistics) -> Statistics:
     weighted = 4 * mean_precision + mean_recall
     score: Statistics = 5 * mean_precision * mean_recall / np.where(weighted > 0, weighted, 1.0)
     return 100 * score
-
-
-def _chrf_pp_counts(options: Options, references: _Texts, systems: _Texts) -> list[Statistics]:
-    return _chrf_counts(options, references, systems, words=2)
-
-
-def _d_chrf_pp_counts(options: Options, references: _Texts, systems: _Texts) -> list[Statistics]:
-    """With words by spaces, the space that joins two sentences would change the score."""
-    return _chrf_counts(options, references, systems, 2, _without_spaces(options))
 
 
 def _without_spaces(options: Options) -> bool:
@@ -632,13 +610,11 @@ def _bleu_signature(options: Options, references: int) -> str:
     return str(_signed(build_bleu(options), references))
 
 
-def _chrf_signature(options: Options, references: int, words: int = 0) -> str:
-    return str(_signed(CHRF(lowercase=options.lowercase, word_order=words), references))
-
-
-def _d_chrf_pp_signature(options: Options, references: int) -> str:
-    signature = _signed(CHRF(lowercase=options.lowercase, word_order=2), references)
-    if _without_spaces(options):
+def _chrf_signature(
+    options: Options, references: int, words: int = 0, documents: bool = False
+) -> str:
+    signature = _signed(CHRF(lowercase=options.lowercase, word_order=words), references)
+    if documents and _without_spaces(options):
         signature.update("words", "characters")
     return str(signature)
 
@@ -687,21 +663,18 @@ _BLEU = Metric(
     of_segment=partial(_bleu, effective_order=True),
 )  # fmt: skip
 _CHRF = Metric("chrF2", "sentence", _chrf_counts, _chrf, _chrf_signature)
-_CHRF_PP = replace(
-    _CHRF,
-    label="chrF2++",
-    count=_chrf_pp_counts,
-    signature=lambda options, references: _chrf_signature(options, references, words=2),
-)
-
 METRICS: dict[str, Metric] = {
     "s_bleu": _BLEU,
     "d_bleu": replace(_BLEU, label="d-BLEU", unit="document"),
     "d_bleu_instance": replace(_BLEU, label="d-BLEU (instances)", unit="instance"),
     "chrf": _CHRF,
-    "chrf_pp": _CHRF_PP,
+    "chrf_pp": replace(
+        _CHRF, label="chrF2++", count=partial(_chrf_counts, words=2),
+        signature=partial(_chrf_signature, words=2),
+    ),
     "d_chrf_pp": Metric(
-        "chrF2++ (documents)", "document", _d_chrf_pp_counts, _chrf, _d_chrf_pp_signature
+        "chrF2++ (documents)", "document", partial(_chrf_counts, words=2, documents=True), _chrf,
+        partial(_chrf_signature, words=2, documents=True),
     ),
     "ter": Metric(
         "TER", "sentence", _ter_counts, _ter,
