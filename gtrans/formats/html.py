@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import html
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -50,21 +49,16 @@ _AFTER_P = frozenset({
     "h6", "header", "hgroup", "hr", "main", "menu", "nav", "ol", "p", "pre", "search", "section",
     "table", "ul",
 })  # fmt: skip
-_ROW_GROUPS = frozenset({"thead", "tbody", "tfoot"})
+_CELLS = frozenset({"td", "th", "tr"})
 _ENDED_BY = {
     "p": _AFTER_P,
     "li": frozenset({"li"}),
     **dict.fromkeys(("dt", "dd"), frozenset({"dt", "dd"})),
-    "option": frozenset({"option", "optgroup", "hr"}),
-    "optgroup": frozenset({"optgroup", "hr"}),
-    **dict.fromkeys(("td", "th"), frozenset({"td", "th", "tr"}) | _ROW_GROUPS),
-    "tr": frozenset({"tr"}) | _ROW_GROUPS,
-    **dict.fromkeys(_ROW_GROUPS, _ROW_GROUPS),
-    **dict.fromkeys(("caption", "colgroup"), frozenset({"colgroup", "tr"}) | _ROW_GROUPS),
-    **dict.fromkeys(("rb", "rt", "rp"), frozenset({"rb", "rt", "rp"})),
+    "option": frozenset({"option", "optgroup"}),
+    **dict.fromkeys(("td", "th"), _CELLS),
+    "tr": frozenset({"tr"}),
 }
 """Elements whose end tag may be left out (HTML, 13.1.2.4), and the tags whose begin ends them."""
-_ENDING = frozenset[str]().union(*_ENDED_BY.values())
 _NEED_NO_END = _ENDED_BY.keys() | {"html", "head", "body"}
 
 # A tag or a comment ends where browsers end it (HTML, 13.2.5); what template engines replace is
@@ -166,71 +160,59 @@ class Parts:
 
     def __init__(self, text: str) -> None:
         self._open: list[_Element] = []
-        self._names: Counter[str] = Counter()  # of those
-        self._ending: list[int] = []  # the places of those that end others, or may end without tag
         self.unended: list[tuple[int, str]] = []
-        self._line = 0
-        self.parts = list(self._together(_parts(text)))
+        self.parts: list[Part] = []
+        line = 0
+        marked = []
+        for part in _parts(text):
+            marked.append((self._alone(part, line), part))
+            line += part.raw.count("\n")
         self._close(0, None)
+        for alone, found in groupby(marked, key=lambda pair: pair[0]):
+            parts = [part for _, part in found]
+            whole = "".join(part.raw for part in parts)
+            self.parts += parts if alone is None else [Part("whole", alone.name, whole)]
 
-    def _together(self, parts: Iterator[Part]) -> Iterator[Part]:
-        """The parts, with what is left alone as one."""
-        for alone, found in groupby(map(self._with_alone, parts), key=lambda pair: pair[0]):
-            if alone is None:
-                yield from (part for _, part in found)
-            else:
-                yield Part("whole", alone.name, "".join(part.raw for _, part in found))
-
-    def _with_alone(self, part: Part) -> tuple[_Element | None, Part]:
-        """A part, and the element because of which it is left alone."""
+    def _alone(self, part: Part, line: int) -> _Element | None:
+        """The element because of which a part is left alone."""
         alone = self._open[-1].alone if self._open else None
         if part.kind == "begin":
             self._end_before(part.name)
-            element = _Element(part.name, self._line)
-            alone = element.alone = self._alone(element, _translate(part))
+            alone = self._open[-1].alone if self._open else None
+            element, translate = _Element(part.name, line), _translate(part)
+            if part.name in _LEFT_ALONE or translate is False:
+                alone = alone or element
+            elif translate and not any(one.name in _LEFT_ALONE for one in self._open):
+                alone = None
+            element.alone = alone
             if part.name not in VOID:
-                if part.name not in INLINE or part.name in _ENDED_BY:
-                    self._ending.append(len(self._open))
                 self._open.append(element)
-                self._names[part.name] += 1
-        elif part.kind == "end" and self._names[part.name]:
-            place = next(n for n in reversed(range(len(self._open)))
-                         if self._open[n].name == part.name)  # fmt: skip
-            alone = self._open[place].alone
-            self._close(place, part.name)
+        elif part.kind == "end":
+            names = [one.name for one in self._open]
+            if part.name in names:
+                place = len(names) - 1 - names[::-1].index(part.name)
+                alone = self._open[place].alone
+                self._close(place, part.name)
         elif part.kind == "unclosed":
-            self.unended.append((self._line, part.name))
-        self._line += part.raw.count("\n")
-        return alone, part
-
-    def _alone(self, element: _Element, translate: bool | None) -> _Element | None:
-        within = self._open[-1].alone if self._open else None
-        if element.name in _LEFT_ALONE or translate is False:
-            return within or element
-        in_code = any(self._names[name] for name in _LEFT_ALONE)
-        return None if translate and not in_code else within
+            self.unended.append((line, part.name))
+        return alone
 
     def _end_before(self, name: str) -> None:
         """Close the element that ends where another begins."""
-        if name not in _ENDING:
-            return
-        for place in reversed(self._ending):
+        for place in reversed(range(len(self._open))):
             over = self._open[place].name
             if name in _ENDED_BY.get(over, ()):
                 self._close(place, over)
-            elif over not in _ENDED_BY:
+            elif over not in _ENDED_BY and over not in INLINE:
                 return
 
     def _close(self, place: int, name: str | None) -> None:
         """Close the elements from one on; it is ended by ``name``, the others have no end tag."""
         for number, element in enumerate(self._open[place:]):
-            self._names[element.name] -= 1
             ended = number == 0 and element.name == name
             if element.alone is element and not ended and element.name not in _NEED_NO_END:
                 self.unended.append((element.line, element.name))
         del self._open[place:]
-        while self._ending and self._ending[-1] >= place:
-            self._ending.pop()
 
 
 def _translate(part: Part) -> bool | None:
