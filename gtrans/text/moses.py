@@ -65,6 +65,7 @@ _ESCAPED_GAPS = {escape: mark for mark, escape in _GAPS.items()}
 _SYMBOL = re.compile(r"(?:[^\w\s]|_)+")
 _MARKED = re.compile(r"(@?)((?:[^\w\s@&]|_|&\w+;|&#\d+;)+)(@?)")
 _AT_ESCAPE = "&#64;"
+_BPE_JOINT = re.compile(f"{BPE_SEPARATOR}(?: |$)")
 
 _WRITTEN_WITHOUT_SPACES = frozenset({"zh", "yue", "ja"})
 # Ideographs, kana and full-width forms: no space is written next to them.
@@ -211,16 +212,8 @@ class MosesPipeline(TextPipeline):
         """Tokenised text of BPE tokens; the first word is capitalised unless it is marked."""
         pieces = tokens.split()
         lower = self.steps.truecase and LOWER_MARK in pieces[:1]
-        words: list[str] = []
-        begun = ""
-        for piece in pieces[1:] if lower else pieces:
-            if piece.endswith(BPE_SEPARATOR):
-                begun += piece.removesuffix(BPE_SEPARATOR)
-            else:
-                words.append(begun + piece)
-                begun = ""
-        if begun:  # a model may stop in the middle of a word
-            words.append(begun)
+        # A model may stop in the middle of a word.
+        words = _BPE_JOINT.sub("", " ".join(pieces[1:] if lower else pieces)).split()
         if self.steps.truecase and not lower:
             first = _first_word(words)
             if first is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import os
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,29 +63,18 @@ CONTENTS = {
 }
 
 
-def missing(path: Path) -> None:
-    pass
-
-
-PLACES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "missing": (missing, "there is no file '{}"),
-    "a folder": (Path.mkdir, "'{}"),
-}
-
-
-@pytest.mark.parametrize("kind", [*CONTENTS, *PLACES])
+@pytest.mark.parametrize("kind", [*CONTENTS, "missing", "a folder"])
 def test_what_cannot_be_read_is_one_line(
     kind: str, tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In every command that reads text."""
     good, output = str(tiny.text / "test"), tmp_path / "out"
     path = tmp_path / "bad.en"
-    if kind in CONTENTS:
-        content, message = CONTENTS[kind]
+    content, message = CONTENTS.get(kind, (None, "'{}"))
+    if content is not None:
         path.write_bytes(content)
-    else:
-        make, message = PLACES[kind]
-        make(path)
+    elif kind == "a folder":
+        path.mkdir()
     (tmp_path / "bad.de").write_bytes(path.read_bytes() if path.is_file() else b"one\n")
     languages = ("--source-lang", "en", "--target-lang", "de")
     model = str(tiny.checkpoints["document"])

@@ -263,17 +263,6 @@ def test_a_linked_folder_is_said_to_be_left_out(
     assert not (tmp_path / "out" / "link").exists()
 
 
-def test_sentences_of_a_segment_have_ids_of_their_own(tiny: TinyWorld, tmp_path: Path):
-    rows, out = tmp_path / "r.jsonl", tmp_path / "out"
-    rows.write_text('{"doc_id": "a", "seg_id": "7", "source": "It sang. You are late."}\n')
-    argv = command(tiny, rows, "--output-dir", out, *FAST, "--json", "--split-sentences")
-    assert main(argv) == 0
-    reference = tmp_path / "ref.tsv"
-    reference.write_text("doc_id\tseg_id\ttarget\na\t7.1\tEs sang.\na\t7.2\tSpät.\n")
-    scored = ("--hyp", out / "r.jsonl.jsonl", "--ref", reference, "--target-lang", "de")
-    assert main(["score", *map(str, scored)]) == 0
-
-
 def sums_of_ids(translator: object, documents: Sequence[Any], *arguments: object) -> list[Any]:
     """Translations of a document, different for different sentences."""
     return [[[Alternative(f"Text {int(one.ids.sum())}", 0.0)] for one in of] for of in documents]

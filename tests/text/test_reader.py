@@ -20,7 +20,6 @@ from gtrans.text.reader import (
     Reader,
     Segment,
     Sides,
-    iterate_lines,
     open_text,
     read_documents,
 )
@@ -114,11 +113,8 @@ REJECTED = {
     "cut rows": ('{"doc_id": "1", "text": "A.', ":1: not JSON"),
     "PDF": (b"%PDF-1.7\n%\xe2\xe3\n", "PDF"),
     "DOCX": (b"PK\x03\x04\x14\0\6\0\n", "zip archive"),
-    "UTF-16": ("\ufeffA b.\n".encode("utf-16-le"), "UTF-16"),
     "UTF-16 without a mark": ("A b.\n".encode("utf-16-le"), "UTF-16"),
     "xz": (b"\xfd7zXZ\0\n", "packed with xz"),
-    "Latin-1": (b"A.\n\nB\xe4.\n", ":3: not UTF-8 (byte 2 of the line is 0xe4)"),
-    "cut gzip": (gzip.compress(b"a\n" * 7)[:-9], "damaged as a gzip file"),
     "nothing": ("\ufeff\n<d>\n", "holds no sentence"),
 }
 
@@ -294,11 +290,6 @@ def test_systems_of_one_file_are_scored_by_their_names(
     assert "2 references, all of which are used: refA, refB" in told
     assert main([*command, "--hyp", f"x={path}"]) == 1
     assert f"name one of them: `--hyp ONLINE-A={path}`" in capsys.readouterr().err
-
-
-def test_lines_carry_their_numbers(tmp_path: Path) -> None:
-    path = file(tmp_path, "\na\n\n\nb\nc\n\n")
-    assert list(iterate_lines(path)) == [(2, "a"), (3, None), (5, "b"), (6, "c")]
 
 
 @pytest.mark.parametrize("suffix", ["md", "csv", "po", "yaml", "strings", "rst", "tex.gz"])
