@@ -30,11 +30,11 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
@@ -43,7 +43,6 @@ from gtrans.data.documents import resolve
 from gtrans.errors import GtransError
 from gtrans.files import (
     atomic_writer,
-    check_output,
     copy_file,
     digest,
     fingerprint,
@@ -69,7 +68,6 @@ from gtrans.text.prepared_folder import (
     TRUECASE_FILE,
     load_pipeline,
     plain_text,
-    prepared_files,
     read_state,
     recorded_word_pieces,
 )
@@ -198,15 +196,12 @@ def _checked_sides(options: PreparationOptions, prefix: str) -> Sides:
 
 
 def _check_out(options: PreparationOptions, inputs: dict[str, list[Sides]]) -> None:
-    """Raises GtransError for ``--out`` if it cannot be written, or an input is one of its files."""
+    """Raises GtransError if the data folder, whose files are written anew, holds an input."""
     reads = [path for texts in inputs.values() for one in texts for path in one[:2]]
-    if options.subword_model is not None:
-        kind, model = options.subword_model
-        reads += kind.model_files(model)
     reads += [path for path in (options.pieces, options.bpe_codes) if path is not None]
-    if options.out.exists():
-        for path in (*prepared_files(options.out, texts=False), *(options.out / "text").glob("*")):
-            check_output("--out", path, reads)
+    for path in reads:
+        if options.out.resolve() in path.resolve().parents:
+            raise GtransError(f"`--out` '{options.out}' holds the input '{path}'; name another")
 
 
 class _Preparation:
@@ -551,8 +546,7 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class SideCounts:
+class SideCounts(NamedTuple):
     """One language of a split.
 
     Attributes:
@@ -590,18 +584,9 @@ def count_split(folder: Path, split: str, languages: tuple[str, str]) -> list[Si
         counts[dictionary.eos()] = 0
         first = is_sentence & np.append(True, ~is_sentence[:-1])
         unknown = int(counts[dictionary.unk()])
-        found.append(
-            SideCounts(
-                split,
-                lang,
-                int(first.sum()),
-                int(is_sentence.sum()),
-                int(lines.sizes.max()) - 1,
-                int(np.count_nonzero(counts)) - bool(unknown),
-                int(counts.sum()),
-                unknown,
-            )
-        )
+        numbers = int(first.sum()), int(is_sentence.sum()), int(lines.sizes.max()) - 1
+        types = int(np.count_nonzero(counts)) - bool(unknown)
+        found.append(SideCounts(split, lang, *numbers, types, int(counts.sum()), unknown))
         boundaries.append(~is_sentence)
     check_sides(boundaries[0], boundaries[1], f"{folder / split}.{'-'.join(languages)}")
     return found
@@ -613,7 +598,7 @@ def table(counts: Iterable[SideCounts]) -> list[tuple[str, ...]]:
         ("split", "language", "documents", "sentences", "longest", "types", "unknown")
     ]
     for side in counts:
-        numbers = (side.documents, side.sentences, side.longest, side.types)
+        numbers = side[2:6]
         unknown = f"{100 * side.unknown / max(side.pieces, 1):.2f}%"
         rows.append((side.split, side.lang, *(f"{number:,}" for number in numbers), unknown))
     return rows

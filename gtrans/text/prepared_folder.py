@@ -164,17 +164,17 @@ def check_recorded(
             )
 
 
-def prepared_files(data_dir: str | Path, texts: bool = True) -> list[Path]:
+def prepared_files(data_dir: str | Path) -> list[Path]:
     """The files that belong to a data folder, for commands that must not overwrite them.
 
-    These are ``prepare.json``, what it records, all dictionaries and binarised texts, and with
-    ``texts`` the texts that they were made from.
+    These are ``prepare.json``, what it records, all dictionaries and binarised texts, and the
+    texts that they were made from.
     """
     folder = Path(data_dir)
     names = {STATE_FILE}
     with suppress(GtransError):  # fairseq-preprocess made it
         state = read_state(folder)
-        names.update(map(str, state.get("texts") or ()) if texts else ())
+        names.update(map(str, state.get("texts") or ()))
         for step in state.get("finished", {}).values():
             names.update(step["outputs"])
     found = {folder / name for name in names}

@@ -149,5 +149,5 @@ def test_an_input_in_its_own_folder(
         capsys.readouterr()
         assert main(command(corpus, out, flag, str(out / "text" / "test.bpe"))) == 1
         (line,) = capsys.readouterr().err.splitlines()[-1:]
-        assert "`--out`" in line and "is the input" in line
+        assert "`--out`" in line and "holds the input" in line
         assert contents(out) == before
