@@ -92,37 +92,29 @@ def _check_plain(path: str | os.PathLike[str], kind: type[Reader]) -> None:
         )
 
 
+def _plain(path: str | os.PathLike[str]) -> Plain:
+    found = open_text(path)
+    _check_plain(path, type(found))
+    assert isinstance(found, Plain)
+    return found
+
+
 def plain_lines(path: str | os.PathLike[str]) -> Iterator[str]:
     """All lines of a file of plain text, also empty ones, without white space at their ends.
 
     Raises:
         GtransError: it cannot be read, or is of another format.
     """
-    found = open_text(path)
-    _check_plain(path, type(found))
-    assert isinstance(found, Plain)
-    return found.raw_lines()
+    return _plain(path).raw_lines()
 
 
 def iterate_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str | None]]:
-    """The sentences of a file and the boundaries between its documents, as they stand there.
+    """The sentences of a file of plain text and the boundaries between its documents.
 
     Yields:
-        as :meth:`Plain.sentences`; an empty segment of a format with ids is ``""``.
+        as :meth:`Plain.sentences`.
     """
-    yield from _events(open_text(path))
-
-
-def _events(found: Reader) -> Iterator[tuple[int, str | None]]:
-    if isinstance(found, Plain):
-        yield from found.sentences()
-        return
-    begun = False
-    for document in found:
-        if begun:
-            yield document.line, None
-        begun = True
-        yield from ((segment.line, segment.text()) for segment in document.segments)
+    return _plain(path).sentences()
 
 
 def read_documents(path: str | os.PathLike[str]) -> list[list[str]]:
