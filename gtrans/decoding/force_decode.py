@@ -31,7 +31,6 @@ from gtrans.evaluation.contrastive import Item
 from gtrans.modules.chunked_loss import DecoderStates, rows_of
 from gtrans.modules.group_attention import DocumentLayout, shared_prefixes
 from gtrans.text.pipeline import TextPipeline
-from gtrans.text.words import Words, words_of
 
 MAX_TOKENS = 2000
 
@@ -406,7 +405,7 @@ def _states(
     return states
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Side:
     """One side of a corpus.
 
@@ -422,14 +421,6 @@ class Side:
     def encoded(self) -> list[list[str]]:
         """Its sentences as pieces separated by spaces."""
         return [[self.pipeline.encode(line) for line in document] for document in self.documents]
-
-    @cached_property
-    def words(self) -> list[list[Words]]:
-        """The words of its sentences."""
-        return [
-            [words_of(self.pipeline, *pair) for pair in zip(*texts, strict=True)]
-            for texts in zip(self.documents, self.encoded, strict=True)
-        ]
 
 
 @dataclass(frozen=True)

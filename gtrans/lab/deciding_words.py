@@ -26,6 +26,7 @@ from gtrans.cli.shared.model_options import (
 )
 from gtrans.errors import GtransError
 from gtrans.files import atomic_writer, check_output
+from gtrans.lab.words import words_of_side
 from gtrans.libraries import ENGINE
 from gtrans.messages import json_text, print_lines
 from gtrans.text.reader import read_parallel
@@ -245,7 +246,7 @@ def gains(
 
 def _words(text: Text, found: Scores, bare: Scores) -> Iterator[Word]:
     """The words of all sentences with their end marks, from scores with and without context."""
-    for document, of_document in enumerate(text.target.words):
+    for document, of_document in enumerate(words_of_side(text.target)):
         for sentence, words in enumerate(of_document):
             scores = [it[document][sentence][:, 0] for it in (found, bare)]
             last = len(scores[0]) - 1
@@ -281,7 +282,7 @@ class Asked:
     def of(cls, word: Word, text: Text, found: Scores, bare: Scores) -> Asked:
         """The question what decided a word."""
         document, sentence, number = word.document - 1, word.sentence - 1, word.word - 1
-        pieces = text.target.words[document][sentence].pieces[number]
+        pieces = words_of_side(text.target)[document][sentence].pieces[number]
         scores, without = found[document][sentence], bare[document][sentence]
         gained = scores[:, 0] - without[:, 0]
         decisive = max(pieces, key=lambda piece: float(gained[piece]))
@@ -353,7 +354,7 @@ class _Deciders:
                 lines[change.side, change.sentence - 1][change.word - 1] = change.replaced_by
             for (side, sentence), others in lines.items():
                 of_side = self._text.sides[side]
-                changed = of_side.words[asked[n].document][sentence].with_other(others)
+                changed = words_of_side(of_side)[asked[n].document][sentence].with_other(others)
                 encoded[side][sentence - reading.begin] = of_side.pipeline.encode(changed)
                 if side == "source":
                     texts[sentence - reading.begin] = changed
@@ -383,7 +384,7 @@ class _Deciders:
         bounds = self._bounds(one)
         for side, sentences in zip(SIDES, (span.source, span.target), strict=True):
             for number in (sentence + reading.begin for sentence in sentences):
-                words = self._text.sides[side].words[one.document][number]
+                words = words_of_side(self._text.sides[side])[one.document][number]
                 if number == one.sentence or (number > one.sentence and side == "target"):
                     continue
                 for word, text in enumerate(words.texts):
@@ -447,7 +448,7 @@ class _Deciders:
                 state = state - state.mean(0)
                 done = 0
                 for number in (it + reading.begin for it in (span.source, span.target)[n]):
-                    of = self._text.sides[side].words[one.document][number]
+                    of = words_of_side(self._text.sides[side])[one.document][number]
                     for word, pieces in enumerate(of.pieces):
                         begin, end = done + pieces.start, done + pieces.stop
                         norm = gradient[begin:end].sum(0).norm() * state[begin:end].mean(0).norm()
@@ -491,7 +492,7 @@ class Substitutes:
     def __init__(self, side: Side) -> None:
         counts: defaultdict[str, Counter[tuple[bool, str]]] = defaultdict(Counter)
         self._beginning: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        for document, encoded in zip(side.words, side.encoded, strict=True):
+        for document, encoded in zip(words_of_side(side), side.encoded, strict=True):
             for words, line in zip(document, encoded, strict=True):
                 symbols, texts = line.split(), words.texts
                 framed = ["", *texts, ""]

@@ -16,9 +16,9 @@ from support.tiny_models import TinyWorld
 from gtrans.cli import main
 from gtrans.decoding.force_decode import Side, Text, score_tokens
 from gtrans.lab.deciding_words import END, Substitutes, gains
+from gtrans.lab.words import words_of, words_of_side
 from gtrans.text.prepared_folder import load_pipeline
 from gtrans.text.reader import read_documents
-from gtrans.text.words import words_of
 
 
 @pytest.mark.parametrize("case", others_long(cases(), first_cases()[::3]))
@@ -47,7 +47,7 @@ def test_every_model_and_unit(case: Case, prepared_with_bert: Path, tiny: TinyWo
             assert change.side == "source" or change.sentence < sentence
             of_side, lines = text.sides[change.side], source if change.side == "source" else target
             if len(decision.changes) == 1:
-                line = of_side.words[number][change.sentence - 1]
+                line = words_of_side(of_side)[number][change.sentence - 1]
                 assert line.texts[change.word - 1] == change.text
                 changed = line.with_other({change.word - 1: change.replaced_by})
                 lines[change.sentence - 1] = of_side.pipeline.encode(changed)
@@ -55,19 +55,15 @@ def test_every_model_and_unit(case: Case, prepared_with_bert: Path, tiny: TinyWo
                     plain[change.sentence - 1] = changed
         if len(decision.changes) == 1:
             again = score_tokens(models, task, [(source, target)], plain=[plain], whole=False)
-            at = text.target.words[number][sentence - 1].pieces[gain.word - 1]
+            at = words_of_side(text.target)[number][sentence - 1].pieces[gain.word - 1]
             value = float(again[0][sentence - 1][at.start : at.stop, 0].sum())
             assert decision.loss == pytest.approx(gain.with_context - value, abs=1e-4)
 
 
 def substitutes(*lines: str) -> Substitutes:
-    words = []
-    for line in lines:
-        texts = line.split()
-        pieces = [range(number, number + 1) for number in range(len(texts))]
-        words.append(SimpleNamespace(texts=texts, pieces=pieces))
-    side: Any = SimpleNamespace(words=[words], encoded=[list(lines)])
-    return Substitutes(side)
+    """Of a side whose pieces are words."""
+    pipeline: Any = SimpleNamespace(encode=str, unsegment=str)
+    return Substitutes(Side(pipeline, [list(lines)]))
 
 
 def test_substitutes_stand_at_the_same_places() -> None:

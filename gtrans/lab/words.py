@@ -12,8 +12,13 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import cache
+from typing import TYPE_CHECKING
 
 from gtrans.text.pipeline import TextPipeline
+
+if TYPE_CHECKING:
+    from gtrans.decoding.force_decode import Side
 
 _WORD = re.compile(r"\w+(?:['’\-]\w+)*|[^\w\s]")
 # Thai, Lao, Burmese and Khmer; Chinese characters, kana, and their extensions.
@@ -48,6 +53,15 @@ class Words:
             begin, end = self.spans[number]
             text = text[:begin] + words[number] + text[end:]
         return text
+
+
+@cache
+def words_of_side(side: Side) -> list[list[Words]]:
+    """The words of the sentences of one side of a corpus."""
+    return [
+        [words_of(side.pipeline, *pair) for pair in zip(*texts, strict=True)]
+        for texts in zip(side.documents, side.encoded, strict=True)
+    ]
 
 
 def words_of(pipeline: TextPipeline, sentence: str, encoded: str) -> Words:
