@@ -23,6 +23,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from gtrans.lab.provenance import provenance
+
 ROOT = Path(__file__).resolve().parent.parent
 GTRANS = Path(sys.executable).parent / "gtrans"
 SHARED = "--config tiny --max-update 400 --log-interval 100"
@@ -80,6 +82,7 @@ class Demo:
         }
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         results = {
+            "versions": provenance(),
             "seed": self.seed,
             "cpu_seconds": round(used.ru_utime + used.ru_stime),
             "scores": scores,

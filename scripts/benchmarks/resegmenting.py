@@ -28,8 +28,8 @@ from xml.etree import ElementTree
 
 from gtrans.evaluation.metrics import Documents
 from gtrans.evaluation.resegment import Resegmenter
+from gtrans.lab.provenance import provenance
 from gtrans.text.reader import read_documents
-from gtrans.version import __version__
 
 mweralign: Any = import_module("mweralign") if find_spec("mweralign") else None
 NOISE, LINES = 0.25, 10  # share of words that change; of a document where the data has none
@@ -165,10 +165,7 @@ def main() -> None:
                 row[name] = {"right boundaries": right, "false omissions": false}
             print(row, flush=True)
             rows.append(row)
-    versions = {
-        "gtrans": __version__,
-        "mweralign": getattr(mweralign, "__version__", None),
-    }
+    versions = provenance() | {"mweralign": getattr(mweralign, "__version__", None)}
     text = json.dumps({"versions": versions, "rows": rows}, indent=1, ensure_ascii=False)
     Path("results/resegmenting.json").write_text(text + "\n", encoding="utf-8")
 

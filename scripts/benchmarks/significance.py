@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from gtrans.evaluation.contrastive.accuracy import Change, Gain
 from gtrans.evaluation.metrics import Measurement
 from gtrans.evaluation.significance import Comparison, resample
-from gtrans.version import __version__
+from gtrans.lab.provenance import provenance
 
 DOCUMENTS = (8, 20, 50)
 SCATTER, LOSS, FAILING = 0.04, 0.02, 0.04  # of error rates; share of documents that fail badly
@@ -154,7 +154,7 @@ def main() -> None:
     for name, row in table.items():
         print(f"{name:60}", *(f"{100 * share:5.1f}%" for share in row.values()))
     content = {
-        "schema": "gtrans.simulations/1", "version": __version__,
+        "schema": "gtrans.simulations/1", "versions": provenance(),
         "nominal": 0.05,
         "runs": {"gtrans score": args.runs, "gtrans contrast": ITEM_RUNS * args.runs},
         "standard_error": {
