@@ -86,7 +86,7 @@ def test_the_page_can_be_followed(project: Path, repo: Path) -> None:
 def test_the_tests_of_the_contract_find_the_system(project: Path, repo: Path) -> None:
     page = (repo / PAGE).read_text(encoding="utf-8")
     (command,) = (line for line in commands_of(page) if line.startswith(CONTRACT))
-    assert " 9 passed" in run(project, command)
+    assert " 12 passed" in run(project, command)
 
 
 def test_the_code_of_the_page_is_clean(project: Path) -> None:
