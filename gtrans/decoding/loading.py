@@ -28,6 +28,7 @@ from gtrans.checkpoints.reading import check_values, options_of, read_checkpoint
 from gtrans.errors import GtransError
 from gtrans.messages import say
 from gtrans.models.base.checkpoint_fit import check_fit
+from gtrans.modules.linear import to_int8
 from gtrans.text.prepared_folder import check_data_folder
 
 TASK = "document_translation"
@@ -54,6 +55,7 @@ def load_models(
     cpu: bool = False,
     fp16: bool = False,
     bf16: bool = False,
+    int8: bool = False,
 ) -> tuple[list[Any], Any]:
     """Models in evaluation mode, and their task.
 
@@ -69,6 +71,7 @@ def load_models(
         fp16: half precision.
         bf16: bfloat16. On an x86 processor without instructions for it, a line says that it
             does not pay.
+        int8: 8-bit weights, on a CPU.
 
     Returns:
         the models, on their device, and the
@@ -82,6 +85,10 @@ def load_models(
     device = decoding_device(cpu, fp16)
     if bf16 and fp16:
         raise GtransError("give either `--bf16` or `--fp16`.")
+    if int8 and (bf16 or fp16):
+        raise GtransError("give either `--int8` or another precision.")
+    if int8 and device.type != "cpu":
+        raise GtransError("`--int8` is for CPUs; give `--cpu`, too, or `--bf16` instead.")
     if bf16 and device.type == "cpu" and not _has_bf16_products():
         say("`--bf16` does not help here: this processor has no products in bfloat16")
     import_plugin()
@@ -122,6 +129,8 @@ def load_models(
             model.half()
         elif bf16:
             model.bfloat16()
+        elif int8:
+            to_int8(model)
         model.to(device)
     return models, task
 
