@@ -51,8 +51,10 @@ _AS_GIVEN = (
     "cpu",
     "fp16",
     "bf16",
+    "int8",
     "force",
     "tokens",
+    "workers",
 )
 
 
@@ -128,6 +130,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(avx512_bf16); a word may differ here and there",
     )
     unit.add_argument(
+        "--int8",
+        action="store_true",
+        help="weights of 8 bits on a CPU: faster, and a word may differ here and there, also by "
+        "what else is in a batch",
+    )
+    unit.add_argument(
+        "--workers",
+        type=_workers,
+        default=1,
+        metavar="N|auto",
+        help="share the documents out over N processes: on CPUs with one thread each, on GPUs one "
+        "each; auto: as many as there are (default: %(default)s)",
+    )
+    unit.add_argument(
         "--force", action="store_true", help="translate anew, even if it is finished or in part"
     )
     add_context(parser)
@@ -138,6 +154,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="options of the models instead of those in the checkpoints, as in fairseq-generate: "
         "\"{'use_groups': '3:6'}\" of a fusion model translates by these decoder groups",
     )
+
+
+def _workers(text: str) -> int:
+    if text == "auto":
+        return 0
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a number of processes or auto, but is '{text}'")
+    return int(text)
 
 
 def _overrides(text: str) -> dict[str, Any]:
@@ -217,6 +241,8 @@ def _check(args: argparse.Namespace) -> None:
             "`--free` gives no translation for each sentence, which a document needs to keep its "
             "form; translate text with `--input`."
         )
+    if args.stream and args.workers != 1:
+        raise GtransError("`--workers` is for files and texts; `--stream` takes one after another.")
     for flag, value in (("format", args.format), ("split-sentences", args.split_sentences)):
         if value and not args.sources:
             raise GtransError(f"`--{flag}` belongs to FILE or FOLDER, which is not given.")

@@ -141,7 +141,9 @@ class DecodingOptions:
         cpu: use the CPU even if there is a CUDA device.
         fp16: half precision (CUDA).
         bf16: bfloat16.
+        int8: 8-bit weights (CPU).
         tokens: write Moses' tokens, which the model's subwords make up, instead of plain text.
+        workers: how many processes decode, on processor cores or GPUs; 0: as many as there are.
         force: translate anew, even if the output or a part of it is finished.
         nbest: how many translations of a sentence are written as JSON lines, with their scores;
             0: the text of the best one.
@@ -158,7 +160,9 @@ class DecodingOptions:
     cpu: bool = False
     fp16: bool = False
     bf16: bool = False
+    int8: bool = False
     tokens: bool = False
+    workers: int = 1
     force: bool = False
     nbest: int = 0
     choice: Choice = ANY
@@ -166,7 +170,7 @@ class DecodingOptions:
     def __post_init__(self) -> None:
         """Raises GtransError for options that contradict each other."""
         for name, least in (("overlap", 0), ("max_tokens", 1), ("max_doc_tokens", MIN_DOC_TOKENS),
-                            ("nbest", 0)):  # fmt: skip
+                            ("nbest", 0), ("workers", 0)):  # fmt: skip
             value = getattr(self, name)
             if value is not None and value < least:
                 raise GtransError(f"`{_flag(name)}` must be at least {least}, but is {value}.")

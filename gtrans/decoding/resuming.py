@@ -72,9 +72,13 @@ class FinishedWork:
             with suppress(OSError):  # what could not be written has been reported
                 self._file.close()
 
-    def get(self, *place: int) -> Any:
-        """What is kept of a batch, or of a part in a document of a batch; None: nothing."""
-        return self._known.get(place)
+    def get(self, number: int) -> Any:
+        """What is kept of a batch; None: nothing."""
+        return self._known.get((number,))
+
+    def of_parts(self, number: int) -> dict[tuple[int, ...], Any]:
+        """What is kept of the parts in documents of a batch."""
+        return {at: it for at, it in self._known.items() if len(at) > 1 and at[0] == number}
 
     def add(self, value: Any, *place: int) -> None:
         """Keep a value that JSON can represent.

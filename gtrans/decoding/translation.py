@@ -19,7 +19,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -41,12 +41,14 @@ from gtrans.decoding.translator import (
     LEAST_ROW_TOKENS,
     WARNED_OF,
     Alternative,
+    BatchedDocuments,
     Sentence,
     Translations,
     Translator,
     best_of,
     documents_of_dataset,
 )
+from gtrans.decoding.workers import Task, Workers
 from gtrans.errors import GtransError
 from gtrans.files import (
     StrPath,
@@ -230,10 +232,10 @@ class Job:
         partial_path(self.output, self._run).unlink(missing_ok=True)  # killed at its very end
         return True
 
-    def run(self, translator: Translator, options: DecodingOptions, progress: Progress) -> None:
-        """Translate and write."""
-        with FinishedWork(self.partial, options.force) as kept:
-            found = translator.translate_encoded(self.documents, kept, progress)
+    def write(
+        self, found: list[Translations], translator: Translator, options: DecodingOptions
+    ) -> None:
+        """Write the translations of all documents."""
         contents = packer(Path(self.output))(self._contents(found, translator, options))
         if self.output == STANDARD_STREAM:
             write_out(contents)
@@ -264,6 +266,46 @@ class Job:
                 f"'{self.names['input']}': its translation cannot be written in its format "
                 f"({type(error).__name__}: {error})"
             ) from error
+
+
+def _run(
+    jobs: Sequence[Job], translator: Translator, options: DecodingOptions
+) -> Iterator[tuple[Job, _NotWritten | None]]:
+    """Translate and write; yields every job that is written, or with what is wrong with it."""
+    opened: dict[BatchedDocuments, tuple[Job, ExitStack]] = {}
+    ready: list[BatchedDocuments] = []
+
+    def tasks() -> Iterator[Task]:
+        for job in jobs:
+            with ExitStack() as stack:
+                if _is_kept(job.output):
+                    stack.enter_context(locked(job.output))
+                kept = stack.enter_context(FinishedWork(job.partial, options.force))
+                work = BatchedDocuments(translator, job.documents, kept, progress)
+                opened[work] = job, everything.enter_context(stack.pop_all())
+            for number, rows in work.missing():
+                yield work, number, rows
+            if work.is_translated:
+                ready.append(work)
+
+    with (
+        Workers(translator, options) as workers,
+        Progress(sum(job.sentences for job in jobs)) as progress,
+        ExitStack() as everything,
+    ):
+        for decoded in chain(workers.decode(tasks()), [None]):
+            if decoded is not None and decoded.is_translated:
+                ready.append(decoded)
+            for work in {one: None for one in ready if one in opened}:
+                job, stack = opened.pop(work)
+                error = None
+                with stack:
+                    try:
+                        job.write(work.translations(), translator, options)
+                    except _NotWritten as found:
+                        error = found
+                yield job, error
+            ready.clear()
 
 
 def json_lines(
@@ -351,8 +393,9 @@ def translate(
         if not options.force and job.is_finished():
             say(f"'{output}' is already this translation; `--force` translates anew")
             return job.sentences
-        with Progress(job.sentences) as progress:
-            job.run(translator, options, progress)
+        for _, error in _run([job], translator, options):
+            if error is not None:
+                raise error
     if output != STANDARD_STREAM:
         say(f"{job.sentences} sentences written to {output}")
     return job.sentences
@@ -432,7 +475,16 @@ def made_from(
     }
 
 
-_ALSO_MADE_FROM = ("max_tokens", "max_doc_tokens", "overlap", "fp16", "bf16", "tokens", "nbest")
+_ALSO_MADE_FROM = (
+    "max_tokens",
+    "max_doc_tokens",
+    "overlap",
+    "fp16",
+    "bf16",
+    "int8",
+    "tokens",
+    "nbest",
+)
 
 
 def _check_output(options: DecodingOptions, output: str, input: str | None) -> None:
@@ -561,7 +613,7 @@ def translate_files(options: DecodingOptions, files: Files) -> int:
     for place in wanted:
         try:
             file = reader.read(place.path, place.format)
-            jobs.append((place, _job(place, file, translator, options, files)))
+            jobs.append(_job(place, file, translator, options, files))
         except Exception as error:
             failures.add(place.path, error)
     for folder in {place.target.parent for place in wanted}:
@@ -569,36 +621,32 @@ def translate_files(options: DecodingOptions, files: Files) -> int:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise unwritable(f"`--output-dir` '{folder}'", error) from None
-    _run(jobs, translator, options, files.output_dir, failures)
+    _run_files(jobs, translator, options, files.output_dir, failures)
     failures.end()
-    return sum(job.sentences for _, job in jobs)
+    return sum(job.sentences for job in jobs)
 
 
-def _run(
-    jobs: Sequence[tuple[_Place, Job]],
+def _run_files(
+    jobs: Sequence[Job],
     translator: Translator,
     options: DecodingOptions,
     output_dir: str,
     failures: _Failures,
 ) -> None:
-    left = [one for one in jobs if options.force or not one[1].is_finished()]
+    left = [job for job in jobs if options.force or not job.is_finished()]
     if len(left) < len(jobs):
         done = len(jobs) - len(left)
         say(f"{done} of {len(jobs)} files are translated already; `--force` translates them anew")
     written: list[Job] = []
     notes: Counter[str] = Counter()
-    with Progress(sum(job.sentences for _, job in left)) as progress:
-        for place, job in left:
-            try:
-                with locked(job.output) if _is_kept(job.output) else nullcontext():
-                    job.run(translator, options, progress)
-            except _NotWritten as error:
-                failures.add(place.path, error)
-                continue
-            written.append(job)
-            for note in job.source.notes:
-                say(str(note))
-                notes[note.kind] += note.count
+    for job, error in _run(left, translator, options):
+        if error is not None:
+            failures.add(Path(job.names["input"]), error)
+            continue
+        written.append(job)
+        for note in job.source.notes:
+            say(str(note))
+            notes[note.kind] += note.count
     if (more := len(translator.warned) - WARNED_OF) > 0:
         say(f"warning: the same holds for {more} more files")
     told = "".join(f"; {kind}: {count}" for kind, count in notes.items())

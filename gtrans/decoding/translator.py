@@ -400,7 +400,7 @@ class Translator:
         digests = [digest(Path(path)) for path in options.paths if Path(path).is_file()]
         models, task = load_models(
             options.paths, options.data, options.context, cpu=options.cpu, fp16=options.fp16,
-            bf16=options.bf16,
+            bf16=options.bf16, int8=options.int8,
         )  # fmt: skip
         unit = task.examples.unit
         longest = min(map(_longest_seen, options.paths, models, [unit] * len(models)))
@@ -544,15 +544,19 @@ class Translator:
                 return self.translate_encoded(documents, kept, progress)
         work = BatchedDocuments(self, documents, kept or FinishedWork(), progress)
         for number, rows in work.missing():
-            try:
-                work.add(number, self.decode(rows, work.parts(number)))
-            except torch.cuda.OutOfMemoryError:
-                raise GtransError(
-                    f"`--max-tokens` {self.max_tokens}: out of memory on the GPU, with {len(rows)} "
-                    "rows at once; give fewer tokens or a smaller `--beam` "
-                    f"({self.generator.search.options.beam})."
-                ) from None
+            work.add(number, self.decode_or_say(rows, work.parts(number)))
         return work.translations()
+
+    def decode_or_say(self, rows: Sequence[Example], finished: FinishedParts) -> list[Translations]:
+        """As :meth:`decode`; raises GtransError that says what to do if memory is short."""
+        try:
+            return self.decode(rows, finished)
+        except torch.cuda.OutOfMemoryError:
+            raise GtransError(
+                f"`--max-tokens` {self.max_tokens}: out of memory on the GPU, with {len(rows)} "
+                "rows at once; give fewer tokens or a smaller `--beam` "
+                f"({self.generator.search.options.beam})."
+            ) from None
 
     def decode(
         self, examples: Sequence[Example], finished: FinishedParts | None = None
@@ -638,16 +642,23 @@ class BatchedDocuments:
             self._found[index] = of_row
         written = sum(self._rows[index]["written"] if self._free else len(self._found[index])
                       for index in batch)  # fmt: skip
-        self._progress.add(written - self._told[number], known)
+        self._progress.add(written - self._told.pop(number), known)
 
-    def parts(self, number: int) -> _Parts:
+    @property
+    def is_translated(self) -> bool:
+        """Whether all batches are translated."""
+        return not self._told
+
+    def parts(self, number: int) -> Parts:
         """Keeps the parts of the documents of a batch until it is finished."""
-        return _Parts(self, number)
+        return Parts(self.known_parts(number), lambda found, *at: self.add_part(found, number, *at))
 
-    def part(self, *place: int) -> list[list[SentenceHypothesis]] | None:
-        """The hypotheses of a part: of a batch, in a document."""
-        known = self._kept.get(*place)
-        return known and [[SentenceHypothesis(*x) for x in sentences] for sentences in known]
+    def known_parts(self, number: int) -> dict[tuple[int, ...], list[list[SentenceHypothesis]]]:
+        """The parts of a batch that an earlier run has translated, by document and part."""
+        return {
+            place[1:]: [[SentenceHypothesis(*x) for x in sentences] for sentences in known]
+            for place, known in self._kept.of_parts(number).items()
+        }
 
     def add_part(self, hypotheses: list[list[SentenceHypothesis]], *place: int) -> None:
         """A part is translated."""
@@ -676,20 +687,29 @@ class BatchedDocuments:
         return found
 
 
-class _Parts:
-    """See :class:`gtrans.decoding.part_search.FinishedParts`."""
+class Parts:
+    """See :class:`gtrans.decoding.part_search.FinishedParts`.
 
-    def __init__(self, work: BatchedDocuments, batch: int) -> None:
-        self._work = work
-        self._batch = batch
+    Args:
+        known: the hypotheses of finished parts, by document and part.
+        keep: is told of the hypotheses of a part, its document and its number.
+    """
+
+    def __init__(
+        self,
+        known: Mapping[tuple[int, ...], list[list[SentenceHypothesis]]],
+        keep: Callable[..., None],
+    ) -> None:
+        self._known = known
+        self._keep = keep
 
     def get(self, document: int, part: int) -> list[list[SentenceHypothesis]] | None:
         """The hypotheses of a part."""
-        return self._work.part(self._batch, document, part)
+        return self._known.get((document, part))
 
     def add(self, document: int, part: int, hypotheses: list[list[SentenceHypothesis]]) -> None:
         """Keep a part."""
-        self._work.add_part(hypotheses, self._batch, document, part)
+        self._keep(hypotheses, document, part)
 
 
 def best_of(documents: Sequence[Translations]) -> list[list[str]]:

@@ -24,6 +24,7 @@ from support.translating import FAST, Interrupted, command, error, interrupt_aft
 from gtrans.cli import main
 from gtrans.decoding import loading, options, translator
 from gtrans.decoding.translator import make_batches, rows_at_once
+from gtrans.modules.linear import Int8Linear, Linear
 from gtrans.text.pipeline import PLACEHOLDER
 from gtrans.text.prepared_folder import load_pipeline
 
@@ -176,6 +177,21 @@ def test_bfloat16(
     assert len(translate(tiny, first, tmp_path, "--bf16", "--cpu")) == 6
     assert {parameter.dtype for parameter in loaded[0].parameters()} == {torch.bfloat16}
     assert ("`--bf16` does not help here" in capsys.readouterr().err) != supported
+
+
+def test_int8(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """The weights have 8 bits, and a layer gives nearly the same."""
+    text = "You are late.\nIt was heavy.\n"
+    assert len(translate(tiny, text, tmp_path, "--int8")) == 2
+    assert not capsys.readouterr().err.count("Warning")
+    argv = command(tiny, "--input", tmp_path / "in.en", "--output", tmp_path / "o", *FAST)
+    assert "give either `--int8` or another precision" in error([*argv, "--int8", "--bf16"], capsys)
+    torch.manual_seed(1)
+    for bias in (True, False):
+        layer, states = Linear(64, 48, bias=bias), torch.randn(7, 64)
+        expected = layer(states)
+        error_of_8_bits = (Int8Linear(layer)(states) - expected).abs().mean() / expected.std()
+        assert 0 < error_of_8_bits < 0.02
 
 
 # ---- batches and resuming ------------------------------------------------------------------------
