@@ -96,3 +96,25 @@ def test_mistakes_are_one_line(
         error = capsys.readouterr().err
         assert message in error and error.count("\n") == 1, error
     assert not (tmp_path / "my").exists()
+
+
+@pytest.mark.long
+def test_the_document_model_wins_where_context_decides(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the synthetic corpus, whose pronouns depend on earlier sentences; on both sets."""
+    pytest.importorskip("gtrans.lab")
+    corpus, data, out = (tmp_path / name for name in ("corpus", "data", "my"))
+    languages = ("--source-lang", "en", "--target-lang", "de")
+    assert main(["make-corpus", "--docs", "1000", "--items", "20", "--out", str(corpus)]) == 0
+    texts = ("--train", str(corpus / "train"), "--valid", str(corpus / "valid"))
+    assert main(["prepare", *languages, *texts, "--out", str(data)]) == 0
+    train = ("--config", "tiny", "--unit", "sentence", "--max-update", "400", "--cpu")
+    assert main(["train", str(data), *train, "--save-dir", str(tmp_path / "sentence")]) == 0
+    options = ("--every", "100", "--", "--lr", "2e-3", "--warmup-updates", "100")
+    sizes = ("--max-tokens", "1024", "--max-update", "400", "--num-workers", "0")
+    capsys.readouterr()
+    assert adapt(tmp_path / "sentence" / "checkpoint_best.pt", corpus, out, *options, *sizes) == 0
+    printed = capsys.readouterr().out
+    for words in (f"{out / 'best.pt'}: the document model, +", "held out: the document model, +"):
+        assert words in printed

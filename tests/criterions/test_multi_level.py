@@ -40,9 +40,10 @@ def losses_of(
     smoothing: float,
     rows: int,
     share: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
 ) -> Losses:
     weights = torch.ones(len(target)) if share is None else share
-    return chunked_loss(features, projection, target, weights, smoothing, rows)
+    return chunked_loss(features, projection, target, weights, smoothing, rows, bias=bias)
 
 
 @given(rows=st.integers(1, 30), smoothing=st.sampled_from([0.0, 0.1]), seed=st.integers(0, 9999))
@@ -53,12 +54,13 @@ def test_pieces_make_no_difference(rows: int, smoothing: float, seed: int) -> No
     projection = torch.randn(7, 4, dtype=torch.float64, requires_grad=True)
     target = torch.randint(7, (11,))
     share = torch.rand(11, dtype=torch.float64, requires_grad=True)
-    losses = losses_of(features, projection, target, smoothing, rows, share)
-    logs = (features @ projection.t()).log_softmax(1)
+    bias = torch.randn(7, dtype=torch.float64, requires_grad=True)
+    losses = losses_of(features, projection, target, smoothing, rows, share, bias)
+    logs = (features @ projection.t() + bias).log_softmax(1)
     wanted = torch.full_like(logs, smoothing / 6).scatter(1, target[:, None], 1 - smoothing)
     torch.testing.assert_close(losses.smoothed, -(wanted * logs).sum(1))
     torch.testing.assert_close(losses.plain, -logs.gather(1, target[:, None]).squeeze(1))
-    inputs = [features, projection, share]
+    inputs = [features, projection, share, bias]
     found = torch.autograd.grad(3 * losses.total, inputs)
     expected = torch.autograd.grad(3 * (share * -(wanted * logs).sum(1)).sum(), inputs)
     for one, other in zip(found, expected, strict=True):
@@ -115,9 +117,9 @@ def test_no_pass_keeps_more_logits_than_it_is_allowed(monkeypatch: pytest.Monkey
     sizes: list[int] = []
     real = module.F.linear
 
-    def linear(features: torch.Tensor, projection: torch.Tensor) -> torch.Tensor:
+    def linear(features: torch.Tensor, *others: torch.Tensor | None) -> torch.Tensor:
         sizes.append(features.size(0))
-        return real(features, projection)
+        return real(features, *others)
 
     monkeypatch.setattr(module.F, "linear", linear)
     features = torch.randn(18, 3, requires_grad=True)
