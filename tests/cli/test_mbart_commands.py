@@ -258,7 +258,7 @@ def test_what_cannot_be_trimmed(world: World, tmp_path: Path, capsys: Any) -> No
     torch.save(state, tmp_path / "other.pt")
     out = tmp_path / "out"
     for arguments, message in (
-        (("--data", str(world.data), str(tmp_path / "other.pt")), "it has 9 symbols, but"),
+        (("--data", str(world.data), str(tmp_path / "other.pt")), "has 9 symbols, but"),
         (("--data", str(world.text), str(tmp_path / "other.pt")), "make it with 'gtrans prepare'"),
         (("--data", str(world.data), "--splits", "dev", "--", str(world.published / "model.pt")),
          "dev.en-de.en.idx: there is no such binarised file (`--splits`)."),

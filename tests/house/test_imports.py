@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "checkpoints.reading": {"errors", "files"},
     "libraries": {"errors", "shipped"},
     "modules": {"checkpoints.reading", "errors", "files", "libraries"},
-    "data": {"errors", "files", "messages", "modules"},
+    "data": {"errors", "files", "languages", "messages", "modules"},
     "text": {
         *("errors", "files", "languages", "libraries", "messages"),
         *("data.binarised", "data.documents", "modules.bert"),
