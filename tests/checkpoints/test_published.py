@@ -75,6 +75,8 @@ def test_logits_and_translations(
     assert convert(theirs.folder, target, *needed) == 0, capsys.readouterr().err
     printed = capsys.readouterr().out
     assert "licence cc-by-4.0" in printed and " parameters\n" in printed
+    assert main(["show", str(target)]) == 0
+    assert "published licence" in (shown := capsys.readouterr().out) and "cc-by-4.0" in shown
     ours = Translator.load(target, cpu=True, search=SEARCH)
     known = theirs.target_rows
     for sentence in sentences[:3]:
