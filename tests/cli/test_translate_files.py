@@ -207,7 +207,7 @@ def test_what_others_wrote_is_kept(
     source, out = tmp_path / "in", tmp_path / "out"
     source.mkdir()
     out.mkdir()
-    monkeypatch.setattr("gtrans.decoding.translator.Translator.translate_encoded", sums_of_ids)
+    monkeypatch.setattr("gtrans.decoding.translator.Translator.decode", sums_of_ids)
     for name in ("a.md", "b.md", "c.md"):
         (source / name).write_text("The old man.\n")
     (out / "b.md").write_text("My own page.\n")
@@ -263,9 +263,9 @@ def test_a_linked_folder_is_said_to_be_left_out(
     assert not (tmp_path / "out" / "link").exists()
 
 
-def sums_of_ids(translator: object, documents: Sequence[Any], *arguments: object) -> list[Any]:
-    """Translations of a document, different for different sentences."""
-    return [[[Alternative(f"Text {int(one.ids.sum())}", 0.0)] for one in of] for of in documents]
+def sums_of_ids(translator: object, rows: Sequence[Any], finished: object) -> list[Any]:
+    """Translations of single sentences, different for different sentences."""
+    return [[[Alternative(f"Text {int(row['source'].sum())}", 0.0)]] for row in rows]
 
 
 def test_a_stream_is_answered_document_by_document(tiny: TinyWorld, tmp_path: Path):
