@@ -80,6 +80,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "document (text in Markdown, HTML and Word is always split)",
     )
     files.add_argument("--input", metavar="FILE", help="text, gzipped or not; - is standard input")
+    files.add_argument(
+        "--candidates",
+        metavar="JSONL",
+        help="translations of any system, of which the model chooses in document context: a line "
+        "for each sentence with `source`, `candidates` and `doc_id`; gives --output",
+    )
     files.add_argument("--split", metavar="NAME", help="binarised split of --data, such as test")
     files.add_argument(
         "--output",
@@ -193,9 +199,11 @@ def run(args: argparse.Namespace) -> None:
     )
     _check(args)
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.decoding import translation
+    from gtrans.decoding import candidates, translation
 
-    if args.stream:
+    if args.candidates is not None:
+        candidates.choose_candidates(given, args.candidates, args.output)
+    elif args.stream:
         translation.translate_stream(given)
     elif args.sources:
         files = translation.Files(
@@ -212,7 +220,12 @@ def _check(args: argparse.Namespace) -> None:
     Raises:
         GtransError: saying what to give.
     """
-    text = args.input is not None or args.split is not None
+    text = any(one is not None for one in (args.input, args.split, args.candidates))
+    if args.candidates is not None and (args.input or args.split or args.free or args.workers != 1):
+        raise GtransError(
+            "`--candidates` has the text itself; leave `--input`, `--split`, `--free` and "
+            "`--workers` out."
+        )
     if (args.sources and (text or args.stream)) or (text and args.stream):
         raise GtransError(
             "give one of: FILE or FOLDER with `--output-dir`; `--input` or `--split` with "

@@ -107,7 +107,7 @@ class _Source(Protocol):
 
 
 @dataclass
-class _Text:
+class Text:
     """A text or a split, of which the output has a line for each line.
 
     Attributes:
@@ -127,7 +127,7 @@ class _Text:
     notes: list[Note] = field(default_factory=list)
 
     @classmethod
-    def of_lines(cls, path: str, lines: Sequence[str]) -> _Text:
+    def of_lines(cls, path: str, lines: Sequence[str]) -> Text:
         """Plain text, whose boundaries stay as they are; documents are counted from 1."""
         documents: list[list[str]] = [[]]
         for line in lines:
@@ -138,10 +138,10 @@ class _Text:
         numbers = [n for n, line in enumerate(lines, start=1) if not is_boundary(line)]
         layout = [line if is_boundary(line) else None for line in lines]
         documents = [document for document in documents if document]
-        return cls(path, documents, _counted(documents), layout, numbers)
+        return cls(path, documents, counted(documents), layout, numbers)
 
     @classmethod
-    def of_documents(cls, path: str, documents: Sequence[Document]) -> _Text:
+    def of_documents(cls, path: str, documents: Sequence[Document]) -> Text:
         """A text with ids, which gets an empty line between documents."""
         layout: list[str | None] = []
         for document in documents:
@@ -155,12 +155,12 @@ class _Text:
         return cls(path, sentences, ids, layout[1:], [one.line for parts in used for one in parts])
 
     @classmethod
-    def of_split(cls, name: str, documents: Sequence[Sequence[Sentence]]) -> _Text:
+    def of_split(cls, name: str, documents: Sequence[Sequence[Sentence]]) -> Text:
         """A split, which gets an empty line between documents."""
         layout: list[str | None] = []
         for document in documents:
             layout += ["", *(None for _ in document)]
-        return cls(name, [], _counted([one for one in documents if one]), layout[1:], [])
+        return cls(name, [], counted([one for one in documents if one]), layout[1:], [])
 
     def names(self) -> list[tuple[str, list[str]]]:
         """See :class:`_Source`."""
@@ -176,7 +176,7 @@ class _Text:
         return _lines(next(following) if line is None else line for line in self.layout)
 
 
-def _counted(documents: Sequence[Sequence[object]]) -> list[tuple[str, list[str]]]:
+def counted(documents: Sequence[Sequence[object]]) -> list[tuple[str, list[str]]]:
     """Documents and their sentences by numbers from 1."""
     return [
         (str(number), [str(place) for place in range(1, len(document) + 1)])
@@ -218,7 +218,7 @@ class Job:
     @property
     def partial(self) -> Path | None:
         """The file of its finished part; None if there is none."""
-        return partial_path(self.output, self._run) if _is_kept(self.output) else None
+        return partial_path(self.output, self._run) if is_kept(self.output) else None
 
     @property
     def _run(self) -> str:
@@ -226,7 +226,7 @@ class Job:
 
     def is_finished(self) -> bool:
         """Whether the output is this translation already."""
-        record = read_record(self.output) if _is_kept(self.output) else None
+        record = read_record(self.output) if is_kept(self.output) else None
         if record is None or record.run != self._run or not record.describes(self.output):
             return False
         partial_path(self.output, self._run).unlink(missing_ok=True)  # killed at its very end
@@ -278,7 +278,7 @@ def _run(
     def tasks() -> Iterator[Task]:
         for job in jobs:
             with ExitStack() as stack:
-                if _is_kept(job.output):
+                if is_kept(job.output):
                     stack.enter_context(locked(job.output))
                 kept = stack.enter_context(FinishedWork(job.partial, options.force))
                 work = BatchedDocuments(translator, job.documents, kept, progress)
@@ -354,7 +354,7 @@ def refuse_foreign(output: StrPath, force: bool) -> None:
         )
 
 
-def _is_kept(output: str) -> bool:
+def is_kept(output: str) -> bool:
     """Whether an output is a file, which can have a partial translation and a record."""
     return output != STANDARD_STREAM and is_file(output)
 
@@ -386,9 +386,9 @@ def translate(
             cannot be written, is one of the inputs or is being written by another process. Batches
             that are finished by then are kept for the next run of the same command.
     """
-    _check_output(options, output, input)
+    check_output_file(options, output, input)
     decoding_device(options.cpu, options.fp16)
-    with locked(output) if _is_kept(output) else nullcontext():
+    with locked(output) if is_kept(output) else nullcontext():
         job, translator = _text_job(options, output, input, split)
         if not options.force and job.is_finished():
             say(f"'{output}' is already this translation; `--force` translates anew")
@@ -412,26 +412,27 @@ def _text_job(
             for number, line in enumerate(lines, start=1):
                 check_length(input, number, line)
             notice_running_text(input, lines)
-            text = _Text.of_lines(input, lines)
+            text = Text.of_lines(input, lines)
         if options.data is not None:
             read_state(Path(options.data))
     translator = Translator.of(options, of_split=split is not None)
     if input is None or rows is None:
         translator.task.load_dataset(str(split))
         documents = documents_of_dataset(translator.task.dataset(str(split)))
-        text = _Text.of_split(str(split), documents)
+        text = Text.of_split(str(split), documents)
     else:
         if text is None:
             rows.choice = with_direction(options.choice, translator)
-            text = _Text.of_documents(input, list(rows))
+            text = Text.of_documents(input, list(rows))
         documents = translator.encoded(text.sentences)
         translator.warn_of(input, text.sentences, documents, text.where())
     further = {"text": fingerprint([text.sentences, text.ids, text.layout])}
     made = made_from(documents, options, translator, **further)
-    return Job(text, documents, output, made, _names(options, input, split)), translator
+    return Job(text, documents, output, made, names_of(options, input, split)), translator
 
 
-def _names(options: DecodingOptions, input: str | None, split: str | None) -> dict[str, Any]:
+def names_of(options: DecodingOptions, input: str | None, split: str | None) -> dict[str, Any]:
+    """The files that are read, as they were given."""
     return {
         "checkpoints": list(options.paths),
         "data": options.data,
@@ -487,7 +488,7 @@ _ALSO_MADE_FROM = (
 )
 
 
-def _check_output(options: DecodingOptions, output: str, input: str | None) -> None:
+def check_output_file(options: DecodingOptions, output: str, input: str | None) -> None:
     """Refuse an output that cannot be written or is read, before anything is computed."""
     if output == STANDARD_STREAM:
         return
@@ -496,7 +497,7 @@ def _check_output(options: DecodingOptions, output: str, input: str | None) -> N
     if input is not None:
         inputs.append("/dev/stdin" if input == STANDARD_STREAM else input)
     check_output("--output", output, inputs)
-    if _is_kept(output):
+    if is_kept(output):
         refuse_foreign(output, options.force)
 
 
@@ -670,7 +671,7 @@ def _job(
         "split_sentences": files.split_sentences,
     }
     made = made_from(documents, options, translator, **further)
-    names = _names(options, str(place.path), None)
+    names = names_of(options, str(place.path), None)
     return Job(file, documents, str(place.target), made, names)
 
 
