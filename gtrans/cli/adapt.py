@@ -196,7 +196,7 @@ def _flag(option: str) -> str:
 def _averaged(folder: Path, target: Path) -> Path:
     """The mean of the best checkpoints of a finished training, unless it is there already."""
     from gtrans.checkpoints.checkpoint import AVERAGE_OF, Checkpoint, average_checkpoints
-    from gtrans.files import digest, fingerprint
+    from gtrans.files import atomic_writer, digest, fingerprint
 
     paths = sorted(folder.glob(f"checkpoint.best_{_METRIC}_*.pt"))
     record = folder / "average.json"
@@ -204,7 +204,8 @@ def _averaged(folder: Path, target: Path) -> Path:
     known = json.loads(record.read_text("utf-8")) if record.is_file() else None
     if known != made_from or not target.is_file():
         average_checkpoints(paths, target)
-        record.write_text(json.dumps(made_from), "utf-8")
+        with atomic_writer(record) as file:
+            json.dump(made_from, file)
     names = Checkpoint.read(target, in_memory=False).state[AVERAGE_OF]
     print_lines(f"{target}: average of {', '.join(names)}")
     return target
