@@ -195,8 +195,7 @@ def _print(args: argparse.Namespace, items: Sequence[Item], results: dict[str, R
         name: tabulate(items, changes(results[first].right, results[name].right), Change)
         for name in others
     }
-    # `gtrans make-corpus` draws a new document for every two items.
-    if args.format != "jsonl" and not any(map(document_of, items)):
+    if not any(map(document_of, items)):
         say(
             "the sets name no documents, so items count as independent; if several are of one "
             "document, intervals are too narrow and p-values too small"
