@@ -195,7 +195,11 @@ def test_help_begins_with_positionals_and_shows_every_default() -> None:
         usage = parser.format_usage()
         assert usage.endswith(" [OPTION ...]\n"), name
         for action in parser._actions:
-            if action.option_strings and action.nargs != 0 and action.default not in (None, "", [], ()):
+            if (
+                action.option_strings
+                and action.nargs != 0
+                and action.default not in (None, "", [], ())
+            ):
                 assert "default" in str(action.help), (name, action.option_strings)
             elif not action.option_strings:
                 assert usage.index(str(action.metavar)) < usage.find(" --") % 10**6, name
