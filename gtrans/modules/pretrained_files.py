@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -91,7 +92,12 @@ def _read(path: Path) -> dict[str, Tensor]:
 
     with reading(path, f"its {path.suffix.removeprefix('.')} content"):
         if path.suffix == ".bin":
-            tensors = torch.load(path, map_location="cpu", weights_only=True)
+            try:
+                tensors = torch.load(path, map_location="cpu", weights_only=True)
+            except pickle.UnpicklingError as error:  # torch's words say how to switch this off
+                raise GtransError(
+                    f"{path}: refused or not readable; it may hold more than tensors."
+                ) from error
         else:
             tensors = load_file(path)
         check_tensors(tensors, path)

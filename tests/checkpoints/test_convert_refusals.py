@@ -48,7 +48,7 @@ def drop(pattern: str) -> Callable[[dict[str, Any]], None]:
         (add("decoder.project_in_dim.weight", 24, 24), "another width than its layers"),
         (add("encoder.layers.0.self_attn.in_proj_weight", 72, 24), "joint query"),
         (add("encoder.extra.weight", 9), "this model does not have encoder.extra.weight."),
-        (with_("activation_fn", "swish"), "the activation swish (there is relu, gelu)"),
+        (with_("activation_fn", "tanh"), "the activation tanh (there is relu, gelu, swish)"),
         (with_("no_token_positional_embeddings", True), "no positions"),
         (with_("cross_self_attention", True), "joint cross- and self-attention"),
         (with_("encoder_attention_heads", 5), "must divide"),

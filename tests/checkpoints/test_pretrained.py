@@ -269,8 +269,8 @@ def test_decoding_never_leaves_the_table(data: Path, theirs: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model_type": "t5"}, "the model is of type 't5', not bart or mbart."),
-        ({"activation_function": "swish"}, "the activation swish (there is"),
+        ({"model_type": "t5"}, "the model is of type 't5', not bart, mbart, marian (OPUS-MT) or"),
+        ({"activation_function": "tanh"}, "the activation tanh (there is"),
         ({"encoder_attention_heads": 5}, "must divide"),
     ],
 )
@@ -295,7 +295,7 @@ def test_what_is_missing_is_named(data: Path, theirs: Any, tmp_path: Path, capsy
     target = tmp_path / "out.pt"
     for program, source, words in (
         ("fairseq", missing / "model.pt", ("no such checkpoint; download https://", "unpack it")),
-        ("huggingface", missing, ("config.json: there is no such file; download config.json",)),
+        ("huggingface", missing, ("config.json: there is no such file; download a whole model",)),
     ):
         assert convert(program, source, target, data) == 1
         error = capsys.readouterr().err
