@@ -64,7 +64,9 @@ class FinishedWork:
             raise unwritable(self.path, error) from None
         if self._known:
             batches = sum(len(place) == 1 for place in self._known)
-            say(f"going on from '{self.path}': {batches} batches are finished")
+            parts = len(self._known) - batches
+            others = f", and {parts} instances of others" if parts else ""
+            say(f"going on from '{self.path}': {batches} batches are finished{others}")
         return self
 
     def __exit__(self, *_: object) -> None:

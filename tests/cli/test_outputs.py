@@ -58,7 +58,6 @@ CONVERT = ("convert", "--from", "g-transformer", "--data", "data", "run/model.pt
         ("cxmi", *SCORED, "--output", "data/codes.bpe"),
         ("contrast", "--path", "run/model.pt", "--set", "set.jsonl", "--output", "link.pt"),
         ("contrast", "--path", "run/model.pt", "--set", ".", "--output", "test.de"),
-        ("contrast", "--path", "run/model.pt", "--set", "x.en", "--output", "test.de"),
         (
             *("contrast", "--path", "run/model.pt", "--set", "x", "--scores", "test.en"),
             *("--output", "test.en"),

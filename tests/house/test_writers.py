@@ -17,7 +17,6 @@ METHODS = {"write_text", "write_bytes", "savefig", "symlink_to", "hardlink_to"}
 # Module -> why it writes in another way.
 EXCEPTIONS = {
     "files.py": "it is the writer",
-    "lab/analyses/cost.py": "a switch of Linux, which is no file on a disk",
     "decoding/resuming.py": "a file that grows by a line with every batch",
 }
 

@@ -111,6 +111,8 @@ def _documents_in(path: str, text: str, with_sides: bool) -> list[_Versions]:
             sentences = document.sentences.setdefault(version, {})
             if name == "seg":
                 begun = attributes.get("id", "").strip() or str(len(sentences) + 1)
+    if re.search(rf"<(?:{'|'.join(names)})\b[^<>]*\Z", text, re.IGNORECASE):
+        raise GtransError(f"{path}:{line}: a tag before this line has no end")
     return list(documents.values())
 
 
