@@ -45,9 +45,8 @@ def test_the_demo_shows_what_it_promises(tmp_path: Path, repo: Path) -> None:
     for phenomenon, cells in accuracy["sentence"].items():
         for distance, accuracy in cells.items():
             assert 0.4 <= accuracy <= 0.6, ("sentence", phenomenon, distance)
-    # Of two seeds the lowest are 0.9475 and 0.985 (results/demo.csv).
     for phenomenon, cells in accuracy["gtransformer"].items():
-        assert cells["1"] >= 0.9, phenomenon
+        assert cells["1"] >= 0.95, phenomenon
         assert cells["3"] >= 0.95, phenomenon
     for phenomenon, cells in accuracy["memory_transformer"].items():
         assert cells["1"] >= 0.9, phenomenon
