@@ -321,3 +321,15 @@ def test_a_capital_that_only_begins_sentences_tells_a_boundary() -> None:
     habits = Resegmenter([[reference]]).habits
     begins, inside = (habits.gains(Text(it).cased)[1] for it in ("legen Gibt es", "legen gibt es"))
     assert begins > inside
+
+
+@pytest.mark.parametrize(
+    "text", ["“走。”|安卓", '"Go." (He left.)|"No."', "A. Smith said so.|B. did"]
+)
+def test_no_sentence_ends_before_a_closing_mark_or_after_an_opening_one(text: str) -> None:
+    ends = [place for place, edge in enumerate(Text(text.replace("|", " ")).edges)
+            if edge == Edge.SENTENCE_END]  # fmt: skip
+    assert len(tokens_of(text.split("|")[0])) in ends
+    tokens = tokens_of(text.replace("|", " "))
+    assert all(tokens[end - 1] not in "(“" and tokens[end] not in ")”" for end in ends)
+    assert all(tokens[end - 2 : end] != ["a", "."] for end in ends)

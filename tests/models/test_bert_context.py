@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -170,3 +171,23 @@ def test_learns_what_stands_in_the_context(options: dict[str, Any]) -> None:
                 0
             ][:, 0]
         assert low <= float(found.argmax(-1).eq(answer).float().mean()) <= high
+
+
+def test_whitened_states_are_those_of_a_model_with_other_weights() -> None:
+    """The map in front of the projections adds nothing to what the model can be."""
+    model, raw = model_of(), model_of(raw_bert_states=True)
+    assert model.bert_whitening is not None
+    before = logits(model)
+    states = torch.randn(500, BERT_DIM) @ torch.randn(BERT_DIM, BERT_DIM) + 3
+    model.bert_whitening.measure([states], "ab" * 32)
+    changed = model.state_dict()
+    assert not torch.allclose(logits(model), before, atol=1e-3)
+    folded = dict(changed)
+    mean, map_ = changed["whitening.mean"], changed["whitening.map"]
+    for name, tensor in changed.items():
+        if re.search(r"context_attn\.attention\.[kv]_proj\.weight", name):
+            weight = tensor @ map_
+            bias = name.replace("weight", "bias")
+            folded[name], folded[bias] = weight, changed[bias] - weight @ mean
+    raw.load_state_dict(folded)
+    assert torch.allclose(logits(raw), logits(model), atol=1e-5)

@@ -14,13 +14,15 @@ from support.fusion_models import EOS, PAD, SIZES, dictionary, fusion_model, sha
 from gtrans.decoding.document_search import DocumentSearch, SearchVocabulary
 from gtrans.decoding.options import SearchOptions
 from gtrans.errors import GtransError
-from gtrans.models.gtrans_fusion import GtransFusion, GtransFusionConfig
+from gtrans.models.gtrans_fusion import SYSTEMS, GtransFusion, GtransFusionConfig
 from gtrans.modules.layer_fusion import (
     GROUP_FUSIONS,
     PROBABILITY_FUSIONS,
     DecoderGroupFusion,
+    fuse_log_probs,
+    fuse_probabilities,
 )
-from gtrans.modules.transformer import DecoderLayer
+from gtrans.modules.transformer import DecoderLayer, LayerSpec, ResidualLayer
 
 SOURCE = torch.tensor([[PAD, PAD, 5, 6, 7, EOS], [8, 9, 10, 11, 12, EOS]])
 INPUT = torch.tensor([[EOS, 5, 6, 7], [EOS, 8, PAD, PAD]])
@@ -316,3 +318,56 @@ def test_bottom_encoder_layers_only() -> None:
         gates = fusion.weights.sigmoid()
         expected = fusion.layer_norm((gates[0] * outputs[1] + gates[1] * outputs[2]) / 2)
     torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@torch.no_grad()
+def test_steps_give_what_teacher_forcing_gives(system: str) -> None:
+    model = shake(fusion_model(system=system))
+    whole = model.get_normalized_probs(model(SOURCE, None, INPUT), log_probs=True)
+    state = model.begin_decoding({"src_tokens": SOURCE}, 1)
+    opens = torch.zeros(2, dtype=torch.bool)
+    for place in range(4):
+        step = model.decode_step(INPUT[:, place], opens, state).log_softmax(-1)
+        real = REAL[:, place]
+        torch.testing.assert_close(step[real], whole[real, place], atol=1e-5, rtol=1e-5)
+
+
+def test_geometric_fusion_by_hand() -> None:
+    """The weighted mean of logarithms is Eq 7 with the other sign, and no probability."""
+    psi = torch.tensor([0.25, 0.75])
+    one, other = torch.tensor([[0.5, 0.25, 0.25]]), torch.tensor([[0.1, 0.8, 0.1]])
+    logits = torch.stack([one.log() + 3, other.log() - 5])
+    scores = fuse_probabilities(logits, psi.log(), "geometric")
+    torch.testing.assert_close(scores, 0.25 * one.log() + 0.75 * other.log())
+    mean = fuse_log_probs(torch.stack([one.log(), other.log()]), psi.log(), "arithmetic")
+    assert bool((scores <= mean).all()) and float(scores.exp().sum()) < 1
+
+
+@pytest.mark.parametrize(("ffn", "ratio"), [(1024, 8.0), (2048, 5.76)])
+def test_xavier_gives_feed_forward_nets_a_larger_output(ffn: int, ratio: float) -> None:
+    """The variance of a branch's output on normalised states, of ReLU, without the biases."""
+    torch.manual_seed(1)
+    x = torch.nn.functional.layer_norm(torch.randn(400, 512), (512,))
+    found = []
+    for init in ("xavier", "linear"):
+        layer = ResidualLayer(LayerSpec(512, ffn, 8, ffn_init=init))
+        for linear in (layer.fc1, layer.fc2):
+            torch.nn.init.zeros_(linear.bias)
+        found.append(float(layer.fc2(layer.fc1(x).relu()).var().detach()))
+    assert found[0] / found[1] == pytest.approx(ratio, rel=0.05)
+    assert float(ResidualLayer(LayerSpec(8, 16, 2, ffn_init="linear")).fc1.bias.abs().max()) > 0
+
+
+@pytest.mark.parametrize("system", [*SYSTEMS, "the program's"])
+def test_every_parameter_learns(system: str) -> None:
+    model = fusion_model(**(PROGRAM if system == "the program's" else {"system": system}))
+    if system == "rezero":  # its layers begin as nothing
+        shake(model)
+    logits = model(SOURCE, None, INPUT)[0]
+    logits.log_softmax(-1)[REAL].square().sum().backward()
+    for name, parameter in model.named_parameters():
+        if system == "dlcl" and name.endswith("fusion.weights"):
+            assert bool(parameter.grad.tril().ne(0).any())  # type: ignore[union-attr]
+        else:
+            assert parameter.grad is not None, name

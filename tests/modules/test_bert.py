@@ -283,3 +283,11 @@ def test_flat_bert_top_blocks_see_the_sentence_only(pieces: WordPieces) -> None:
         ]
     assert torch.equal(*states)
     assert len(states[0]) == len(sentence)
+
+
+def test_bert_is_frozen(pieces: WordPieces) -> None:
+    """It gets no gradient and drops nothing: the states are the same every time."""
+    frozen = FrozenBert(pieces)
+    row = context_row([], pieces.encode(SENTENCES[:1])[0], 512)
+    assert not frozen([row], CPU)[0].requires_grad
+    assert torch.equal(frozen([row], CPU)[0], frozen([row], CPU)[0])

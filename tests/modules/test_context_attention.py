@@ -88,3 +88,12 @@ def test_drop_net(rate: float, lot: float, encoder: float, decoder: float) -> No
     for context_first, share in ((False, encoder), (True, decoder)):
         beside = ContextAttention(attention(), "mean", context_first=context_first, drop_net=rate)
         assert beside.context_share(lot) == share
+
+
+def test_drop_net_in_training_is_one_of_the_two_and_the_mean_at_inference() -> None:
+    beside = ContextAttention(attention(), "mean", context_first=False, drop_net=1.0).train()
+    own, context = torch.zeros(1, 2), torch.ones(1, 2)
+    torch.manual_seed(3)
+    seen = {float(beside.combine(own, context)[0, 0]) for _ in range(30)}
+    assert seen == {0.0, 1.0}
+    assert float(beside.eval().combine(own, context)[0, 0]) == 0.5

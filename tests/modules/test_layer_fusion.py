@@ -15,8 +15,10 @@ from gtrans.modules.layer_fusion import (
     EncoderGroupFusion,
     LayerCombination,
     ProbabilityFusion,
+    RepresentationFusion,
     TransparentAttention,
     fuse_probabilities,
+    group_tops,
 )
 
 
@@ -136,3 +138,27 @@ def test_layer_combination_begins_as_the_average_of_normalised_states() -> None:
     with torch.no_grad():
         fusion.weights[2] = torch.tensor([1.0, 0.0, 2.0])
     torch.testing.assert_close(fusion([first, second, third])[0], first + 2 * third)
+
+
+def test_group_tops_follow_the_minimum_of_equation_2() -> None:
+    assert group_tops(6, 3) == [3, 6]
+    assert group_tops(5, 2) == [2, 4, 5]
+    assert group_tops(7, 3) == [3, 6, 7]
+    assert group_tops(4, 1) == [1, 2, 3, 4]
+    assert group_tops(4, 4) == group_tops(4, 9) == [4]
+
+
+def test_bottom_layers_only_are_fused_as_far_as_they_go() -> None:
+    """Three of five layers: layer 2 closes its group, layer 3 stands for the second one."""
+    fusion = EncoderGroupFusion(5, 2, 2)
+    given_weights(fusion, 0.5, 0.25, 0.75)
+    fusion.layer_norm = None
+    torch.testing.assert_close(fusion(FIVE[:4]), torch.tensor([[[1.0 / 2, 1.0 / 2]]]))
+
+
+def test_representation_fusion_reads_all_layers() -> None:
+    fusion = RepresentationFusion(2, 2)
+    given = [state.requires_grad_() for state in states((9, 9), (1, 2), (3, -1))]
+    fusion(given)[0, 0, 0].backward()
+    assert given[0].grad is None
+    assert all(bool(state.grad.ne(0).any()) for state in given[1:])  # type: ignore[union-attr]
