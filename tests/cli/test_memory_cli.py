@@ -148,3 +148,15 @@ def test_learns_what_stood_up_to_three_sentences_back(task):
 
 def test_without_memory_it_cannot():
     assert 0.4 <= learnt("source", 40, memory_size=0) <= 0.6
+
+
+@pytest.mark.long
+def test_a_resumed_run_reads_what_an_undisturbed_one_reads(tiny, tmp_path):
+    """In the middle of an epoch, by losses of parameters that do not move."""
+    options = ("--dropout", "0", "--lr", "1e-30", "--update-freq", "2", "--max-window", "5",
+               "--min-window", "2", "--max-tokens", "256")  # fmt: skip
+    whole = losses(train(tiny, tmp_path / "whole", *options, updates=7))
+    first = losses(train(tiny, tmp_path / "parts", *options, updates=3))
+    rest = losses(train(tiny, tmp_path / "parts", *options, updates=7))
+    assert [*first, *rest] == whole
+    assert len(set(whole)) > 3

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -268,3 +269,42 @@ def test_the_command_starts_without_torch_and_fairseq(hyp: str, ref: str) -> Non
     )
     arguments = ["score", "--hyp", hyp, "--ref", ref, "--json"]
     subprocess.run([sys.executable, "-c", program, *arguments], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: b"\xef\xbb\xbf" + data.rstrip(b"\n").replace(b"\n", b"\r\n"),
+        lambda data: data.replace(b"\n\n", b"\n<d>\n"),
+        lambda data: b"\n\n" + data.replace(b"\n\n", b"\n\n\n") + b"\n",
+    ],
+    ids=["byte order mark, CRLF, no final newline", "<d>", "boundaries in a row"],
+)
+def test_the_way_lines_end_makes_no_difference(
+    change: Callable[[bytes], bytes],
+    tmp_path: Path,
+    hyp: str,
+    ref: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    expected = run(capsys, "--hyp", f"x={hyp}", "--ref", ref, "--src", ref)
+    changed = tmp_path / "hyp", tmp_path / "ref"
+    for path, original in zip(changed, (hyp, ref), strict=True):
+        path.write_bytes(change(Path(original).read_bytes()))
+    found = run(capsys, "--hyp", f"x={changed[0]}", "--ref", str(changed[1]), "--src", ref)
+    assert found == expected
+
+
+def test_the_longer_side_decides_about_instances(
+    tmp_path: Path, hyp: str, ref: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long_source = [[f"{sentence} {'word ' * 20}" for sentence in doc] for doc in REFERENCES]
+    src = write(tmp_path / "src", text(long_source))
+    arguments = ["score", "--hyp", hyp, "--ref", ref, "--json", "--max-doc-tokens", "25"]
+    assert main(arguments) == 0
+    assert json.loads(capsys.readouterr().out)["instances"] == 2
+    assert main([*arguments, "--src", src]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["instances"] == 5
+    entry = of_one(report)
+    assert entry["d_bleu_instance"]["score"] == entry["s_bleu"]["score"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -167,3 +168,19 @@ def test_empty_translations_stay_in_their_place(empty: list[list[bool]]) -> None
         ref = write(Path(folder, "ref"), text([["A" for _ in document] for document in empty]))
         hyp = write(Path(folder, "hyp"), text(expected))
         assert read_hypotheses(hyp, ref) == expected
+
+
+@given(lengths, st.integers(1, 100))
+def test_instances_partition_the_document_greedily_within_the_limit(
+    pairs: list[tuple[int, int]], limit: int
+) -> None:
+    source, target = [a for a, _ in pairs], [b for _, b in pairs]
+    cost = [max(pair) + 2 for pair in pairs]
+    instances = split_instances(source, target, limit)
+
+    assert [index for span in instances for index in span] == list(range(len(pairs)))
+    assert all(len(span) > 0 for span in instances)
+    for span in instances:
+        assert sum(cost[i] for i in span) <= limit or len(span) == 1
+    for span, following in pairwise(instances):
+        assert sum(cost[i] for i in span) + cost[following.start] > limit
