@@ -99,6 +99,8 @@ def check_state(state: Any) -> None:
             SUBWORD_MODELS[state[entry]]
         else:
             Steps(**state[entry := "steps"])
+            if state.get(entry := "bpe", {}).get("vocabulary_threshold"):
+                raise ValueError("its vocabulary threshold is no longer applied")
         if state.get(entry := "bert") is not None:
             _ = state[entry]["name"], state[entry]["tokenizer"]
         for step in state.get(entry := "finished", {}).values():

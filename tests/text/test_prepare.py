@@ -264,6 +264,11 @@ def test_other_languages_and_damaged_files(
         load_pipeline(prepared, "fr")
     with pytest.raises(GtransError, match="make it with 'gtrans prepare'"):
         load_pipeline(tmp_path, "en")
+    state = json.loads((prepared / "prepare.json").read_text())
+    state["bpe"]["vocabulary_threshold"] = 50
+    (tmp_path / "prepare.json").write_text(json.dumps(state))
+    with pytest.raises(GtransError, match="vocabulary threshold is no longer applied.*anew"):
+        load_pipeline(tmp_path, "en")
 
 
 @pytest.mark.long
