@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from fairseq.data import ConcatDataset, Dictionary, data_utils
-from numpy.typing import NDArray
 
 from gtrans.errors import GtransError, one_line
 
@@ -77,31 +76,6 @@ def count_symbols(lines: Any, size: int) -> Any:
     for begin in range(0, len(ids), _IDS_AT_ONCE):
         counts += np.bincount(ids[begin : begin + _IDS_AT_ONCE], minlength=size)
     return counts
-
-
-def check_sides(
-    source_blank: NDArray[np.bool_], target_blank: NDArray[np.bool_], name: str
-) -> None:
-    """Raises GtransError if a line is empty on one side only, or one side has more lines.
-
-    ``source_blank (lines,)`` and ``target_blank (lines,)`` are True for empty lines.
-    """
-    lines = min(len(source_blank), len(target_blank))
-    differ = np.flatnonzero(source_blank[:lines] != target_blank[:lines])
-    if differ.size:
-        line = int(differ[0])
-        empty, full = "target", "source"
-        if source_blank[line]:
-            empty, full = "source", "target"
-        raise GtransError(
-            f"{name}: line {line + 1} is empty on the {empty} side but not on the {full} side; "
-            "both sides need the same sentences and the same empty lines between documents."
-        )
-    if len(source_blank) != len(target_blank):
-        raise GtransError(
-            f"{name}: the source has {len(source_blank)} lines, the target {len(target_blank)}; "
-            f"they differ from line {lines + 1} on."
-        )
 
 
 def _check(path: str, lines: Any, dictionary: Dictionary, size: int) -> None:

@@ -10,18 +10,9 @@ import numpy as np
 import torch
 from fairseq.data import FairseqDataset, data_utils
 
-from gtrans.data.document_units import Ints, LineRanges, Steps, Units
 from gtrans.data.examples import Example, ExampleBuilder
-from gtrans.data.units import UnitSpan
+from gtrans.data.units import Ints, Steps, Units, UnitSpan, sums, totals_of
 from gtrans.errors import GtransError
-
-
-def _at_once(most: int, sizes: Ints, lines: LineRanges, totals: Ints) -> Ints:
-    """``(units,)`` tokens of a unit that are read at once: ``most``, or a longer line alone."""
-    of_lines = np.diff(totals)
-    longest = [of_lines[begin:end].max() for begin, end in zip(lines.begin, lines.end, strict=True)]
-    at_once: Ints = np.minimum(sizes, np.maximum(most, longest))
-    return at_once
 
 
 class DocumentDataset(FairseqDataset):
@@ -73,10 +64,7 @@ class DocumentDataset(FairseqDataset):
         self.line_sizes = np.asarray(source.sizes), np.asarray(other.sizes)
         # For both sides (lines + 1,): tokens of all lines before a line.
         marks = examples.frame.extra
-        self._tokens_before = [
-            np.concatenate([[0], np.cumsum(sizes.astype(np.int64) + marks)])
-            for sizes in self.line_sizes
-        ]
+        self._tokens_before = [totals_of(sizes + marks) for sizes in self.line_sizes]
         self.set_units(units)
 
     def set_epoch(self, epoch: int) -> None:
@@ -89,15 +77,17 @@ class DocumentDataset(FairseqDataset):
     def set_units(self, units: Units) -> None:
         """Replace the units of the dataset."""
         self.units = units
-        source_totals, target_totals = self._tokens_before
-        once = self.examples.frame.extra_of_unit
-        self.source_sizes = units.source.sums(source_totals) + once
-        self.target_sizes = units.target.sums(target_totals) + once
-        most = self.examples.unit.tokens_at_once
-        # A stream is only translated step by step; in validation it is read as a whole.
-        if most is not None and not self.examples.unit.trained_in_runs:
-            self.source_sizes = _at_once(most, self.source_sizes, units.source, source_totals)
-            self.target_sizes = _at_once(most, self.target_sizes, units.target, target_totals)
+        unit, sides = self.examples.unit, []
+        for side, totals in enumerate(self._tokens_before):
+            lines = units.lines[:, side]
+            sizes = sums(lines, totals) + self.examples.frame.extra_of_unit
+            # A stream is only translated step by step; in validation it is read as a whole.
+            if unit.tokens_at_once is not None and not unit.trained_in_runs:
+                of_line = np.diff(totals)
+                longest = [of_line[begin:end].max() for begin, end in lines.tolist()]
+                sizes = np.minimum(sizes, np.maximum(unit.tokens_at_once, longest))
+            sides.append(sizes)
+        self.source_sizes, self.target_sizes = sides
 
     def check_lengths(self, longest: tuple[int, int], name: str) -> None:
         """Refuse a unit, or an instance, with more tokens than a model has learned positions.
@@ -111,31 +101,26 @@ class DocumentDataset(FairseqDataset):
         """
         self._limits = longest, name
         steps = self.read_at_once()
-        if steps is None:
-            sides = (
-                (self.source_sizes, longest[0], self.units.source),
-                (self.target_sizes, longest[1], self.units.target),
-            )
-        else:
-            of_steps = map(steps.sums, self._tokens_before)
-            sides = tuple(zip(of_steps, longest, (steps, steps), strict=True))  # type: ignore[assignment]
-        for sizes, limit, lines in sides:
-            too_long = np.flatnonzero(sizes > limit)
+        for side, limit in enumerate(longest):
+            lines = self.units.lines[:, side] if steps is None else steps
+            sizes = self.source_sizes, self.target_sizes
+            tokens = sizes[side] if steps is None else sums(steps, self._tokens_before[side])
+            too_long = np.flatnonzero(tokens > limit)
             if too_long.size:
                 unit = int(too_long[0])
                 raise GtransError(
-                    f"{name}: the unit from line {lines.begin[unit] + 1} has "
-                    f"{sizes[unit]} tokens, but the model has learned only {limit} positions; "
+                    f"{name}: the unit from line {lines[unit, 0] + 1} has "
+                    f"{tokens[unit]} tokens, but the model has learned only {limit} positions; "
                     "give a smaller --max-doc-tokens (cut a single long sentence in the text), "
                     "--positions sentence, or extend the model (`gtrans convert "
                     "--extend-positions N`)."
                 )
 
-    def read_at_once(self) -> LineRanges | None:
-        """The lines of instances, where units have several; None: a unit is read at once."""
+    def read_at_once(self) -> Ints | None:
+        """``(n, 2)`` lines of instances, where units have several; None: a unit is read at once."""
         if not self.examples.unit.has_instances:
             return None
-        return Steps.of(self.units.source, self.line_sizes, self.examples.unit).lines
+        return Steps.of(self.units.lines[:, 0], self.line_sizes, self.examples.unit).lines
 
     @property
     def sizes(self) -> Ints:
@@ -152,7 +137,8 @@ class DocumentDataset(FairseqDataset):
         return len(self.units)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        return {**self.example(self.units.span(index)), **self.place(index)}
+        span = UnitSpan._make(range(*ends) for ends in self.units.lines[index].tolist())
+        return {**self.example(span), **self.place(index)}
 
     def place(self, index: int) -> dict[str, int]:
         """Number and place of a unit, as entries of its sample."""

@@ -18,6 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gtrans.errors import GtransError
 
 STANDARD_STREAM = "-"
@@ -177,4 +180,29 @@ def check_length(path: str | os.PathLike[str], number: int, sentence: str) -> No
         raise GtransError(
             f"{path}:{number}: a line of {len(sentence):,} characters; give one sentence per line, "
             f"of at most {LONGEST_SENTENCE:,}"
+        )
+
+
+def check_sides(
+    source_blank: NDArray[np.bool_], target_blank: NDArray[np.bool_], name: str
+) -> None:
+    """Raises GtransError if a line is empty on one side only, or one side has more lines.
+
+    ``source_blank (lines,)`` and ``target_blank (lines,)`` are True for empty lines.
+    """
+    lines = min(len(source_blank), len(target_blank))
+    differ = np.flatnonzero(source_blank[:lines] != target_blank[:lines])
+    if differ.size:
+        line = int(differ[0])
+        empty, full = "target", "source"
+        if source_blank[line]:
+            empty, full = "source", "target"
+        raise GtransError(
+            f"{name}: line {line + 1} is empty on the {empty} side but not on the {full} side; "
+            "both sides need the same sentences and the same empty lines between documents."
+        )
+    if len(source_blank) != len(target_blank):
+        raise GtransError(
+            f"{name}: the source has {len(source_blank)} lines, the target {len(target_blank)}; "
+            f"they differ from line {lines + 1} on."
         )

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gtrans.data.context_text import ContextText
 from gtrans.data.frame import Frame
-from gtrans.data.units import InstanceStreamUnit, Unit, UnitSpan
+from gtrans.data.units import StreamUnit, Unit, UnitSpan
 from gtrans.modules.bert import context_row
 
 Example = dict[str, Any]
@@ -86,7 +86,7 @@ class ExampleBuilder:
             if span.written != span.target:
                 predicted = self._only_written(predicted, span)
             example["prev_output_tokens"], example["target"] = read, predicted
-        if isinstance(self.unit, InstanceStreamUnit):
+        if self.unit.has_instances and isinstance(self.unit, StreamUnit):
             if instances is None:
                 sides = (source, source if target is None else target)
                 words, other = ([len(sentence) - 1 for sentence in side] for side in sides)
@@ -178,12 +178,12 @@ class ExampleBuilder:
         if not unit.has_current or unit.writes_neighbours or unit.sentence_by_sentence:
             return rows
         current = source["current"].tolist()
-        return [row[unit.current(number)] for row, number in zip(rows, current, strict=True)]
+        return [row[number : number + 1] for row, number in zip(rows, current, strict=True)]
 
     def wanted(self, source: Mapping[str, Tensor]) -> list[slice]:
         """For each row which of the sentences that it writes are current."""
         if self.unit.writes_neighbours:
-            return [self.unit.current(number) for number in source["current"].tolist()]
+            return [slice(number, number + 1) for number in source["current"].tolist()]
         return [slice(None)] * source["src_tokens"].size(0)
 
 

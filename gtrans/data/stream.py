@@ -24,22 +24,19 @@ therefore sees exactly the batches of two workers.
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import partial
 from itertools import groupby, zip_longest
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gtrans.data.document_dataset import DocumentDataset
-from gtrans.data.document_units import LineRanges, Steps, Units
 from gtrans.data.examples import Example
-from gtrans.data.units import UnitSpan
+from gtrans.data.units import Ints, Steps, Units, UnitSpan, sums
 from gtrans.errors import GtransError
-
-Ints = NDArray[np.int64]
 
 logger = logging.getLogger(__name__)
 
@@ -83,64 +80,38 @@ class Run:
     count: int
 
 
-@dataclass
-class _Stream:
-    """Tracks of documents in progress.
-
-    Attributes:
-        tracks: for each track its document and the number of the next step; None: it has
-            no document.
-    """
-
-    tracks: list[tuple[int, int] | None]
-
-    def filled(self, queue: Sequence[int], taken: int) -> tuple[_Stream, int]:
-        """The stream with the next documents of ``queue`` in tracks that have none.
-
-        Returns:
-            it, and how many documents of ``queue`` have been taken then (``taken`` before).
-        """
-        tracks = list(self.tracks)
-        for number, track in enumerate(tracks):
-            if track is None and taken < len(queue):
-                tracks[number], taken = (queue[taken], 0), taken + 1
-        return _Stream(tracks), taken
-
-    def longest(self, counts: Sequence[int]) -> int:
-        """How many steps the longest document in progress still has."""
-        tracks = [track for track in self.tracks if track is not None]
-        return max((counts[document] - position for document, position in tracks), default=0)
-
-    def read(
-        self, length: int, counts: Sequence[int], queue: Sequence[int], taken: int
-    ) -> tuple[list[Run], _Stream, int]:
-        """Read the next ``length`` steps of each track, or all that there are.
-
-        Returns:
-            their runs, the stream after them, and how many documents of ``queue`` have been
-            taken then (``taken`` before).
-        """
-        runs: list[Run] = []
-        tracks: list[tuple[int, int] | None] = []
-        for track in self.tracks:
-            left = length
-            while left:
-                if track is None:
-                    if taken == len(queue):
-                        break
-                    track, taken = (queue[taken], 0), taken + 1
-                document, position = track
-                count = min(left, counts[document] - position)
-                runs.append(Run(document, position, count))
-                left -= count
-                position += count
-                track = None if position == counts[document] else (document, position)
-            tracks.append(track)
-        return runs, _Stream(tracks), taken
-
-
+# The document of a track and the number of its next step; None: it has no document.
+_Track = tuple[int, int] | None
 Window = list[list[Run]]
 """The parts of a window, in order; usually one."""
+
+
+def _read(
+    tracks: Sequence[_Track], length: int, counts: Sequence[int], queue: Sequence[int], taken: int
+) -> tuple[list[Run], list[_Track], int]:
+    """Read the next ``length`` steps of each track of a stream, or all that there are.
+
+    Returns:
+        their runs, the tracks after them, and how many documents of ``queue`` have been taken
+        then (``taken`` before).
+    """
+    runs: list[Run] = []
+    after: list[_Track] = []
+    for track in tracks:
+        left = length
+        while left:
+            if track is None:
+                if taken == len(queue):
+                    break
+                track, taken = (queue[taken], 0), taken + 1
+            document, position = track
+            count = min(left, counts[document] - position)
+            runs.append(Run(document, position, count))
+            left -= count
+            position += count
+            track = None if position == counts[document] else (document, position)
+        after.append(track)
+    return runs, after, taken
 
 
 def stream_windows(
@@ -165,30 +136,28 @@ def stream_windows(
     Returns:
         for every stream its windows, in order. Every step is in exactly one of them.
     """
-    current = [_Stream([None] * tracks) for _ in range(streams)]
+    current: list[list[_Track]] = [[None] * tracks for _ in range(streams)]
     windows: list[list[Window]] = [[] for _ in range(streams)]
     taken, advanced = 0, True
     while advanced:
         advanced = False
-        for number, stream in enumerate(list(current)):
+        for number, stream in enumerate(current):
             left, waiting = draw(), queue
             if not left:
-                stream, taken = stream.filled(queue, taken)
+                for place, track in enumerate(stream):
+                    if track is None and taken < len(queue):
+                        stream[place], taken = (queue[taken], 0), taken + 1
                 # Documents that end leave their tracks empty until the next window.
-                left, waiting = stream.longest(counts), queue[:taken]
+                left = max((counts[track[0]] - track[1] for track in stream if track), default=0)
+                waiting = queue[:taken]
             window: Window = []
             while left:
-                read = partial(stream.read, counts=counts, queue=waiting, taken=taken)
+                read = partial(_read, stream, counts=counts, queue=waiting, taken=taken)
                 if not read(1)[0]:
                     break
-                # The longest part that fits, by halving.
-                part, longest = 1, left
-                while part < longest:
-                    middle = (part + longest + 1) // 2
-                    if fits(read(middle)[0]):
-                        part = middle
-                    else:
-                        longest = middle - 1
+                # The longest part that fits.
+                longer = range(2, left + 1)
+                part = 1 + bisect_left(longer, True, key=lambda length: not fits(read(length)[0]))
                 runs, stream, taken = read(part)
                 window.append(runs)
                 left -= part
@@ -223,7 +192,7 @@ class StreamDataset(DocumentDataset):
     def __init__(self, *args: Any, options: StreamOptions, **kwargs: Any) -> None:
         """``units`` are whole documents; other arguments are those of the base class."""
         super().__init__(*args, **kwargs)
-        self.documents = self.units.source
+        self.documents = self.units.lines[:, 0]
         self._first_sentences = self.units.first_sentence
         self._steps = self._cut(None)
         self.options = options
@@ -248,8 +217,8 @@ class StreamDataset(DocumentDataset):
     def _cut(self, draw: np.random.Generator | None) -> Steps:
         return Steps.of(self.documents, self.line_sizes, self.examples.unit, draw)
 
-    def read_at_once(self) -> LineRanges:
-        """The lines of all steps."""
+    def read_at_once(self) -> Ints:
+        """``(steps, 2)`` the lines of all steps."""
         return self._steps.lines
 
     def steps_of(self, document: int) -> int:
@@ -263,21 +232,16 @@ class StreamDataset(DocumentDataset):
         return net_input
 
     def _row(self, run: Run) -> Example:
-        steps = self._steps.of_run(run.document, run.position, run.count)
-        lines = range(int(steps.begin[0]), int(steps.end[-1]))
-        counts = (steps.end - steps.begin).tolist()
-        return self.example(UnitSpan(lines, lines, lines, lines), counts)
+        first = int(self._steps.first[run.document]) + run.position
+        steps = self._steps.lines[first : first + run.count]
+        lines = range(int(steps[0, 0]), int(steps[-1, 1]))
+        return self.example(UnitSpan.whole(lines), np.diff(steps)[:, 0].tolist())
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         run = self._runs[index]
         stream, part = self._place[index]
-        return {
-            **self._row(run),
-            **self.place(index),
-            "stream": stream,
-            "part": part,
-            "run": (run.document, run.position, run.count),
-        }
+        further = {"stream": stream, "part": part, "run": astuple(run)}
+        return {**self._row(run), **self.place(index), **further}
 
     def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
         """Merge the runs of a window into a batch, or into ``parts`` that are read in turn."""
@@ -294,7 +258,7 @@ class StreamDataset(DocumentDataset):
 
     def ordered_indices(self) -> Ints:
         """Numbers of documents, in random order."""
-        return np.random.permutation(len(self.documents.begin))
+        return np.random.permutation(len(self.documents))
 
     def batch_by_size(
         self,
@@ -336,7 +300,10 @@ class StreamDataset(DocumentDataset):
                     self._place += [(number, part)] * len(runs)
                 batches[-1].append(list(range(first, len(self._runs))))
         self._check_memory_is_trained(max_tokens, max_sentences)
-        self._set_runs()
+        lines = self._lines(self._runs)
+        document = np.array([run.document for run in self._runs], np.int64)
+        before = lines[:, 0] - self.documents[document, 0]
+        self.set_units(Units.whole(lines, self._first_sentences[document] + before))
         return interleave_for_workers(batches, self.workers)
 
     def _check_memory_is_trained(self, max_tokens: int | None, tracks: int | None) -> None:
@@ -356,7 +323,7 @@ class StreamDataset(DocumentDataset):
             )
 
     def _tracks(self, steps: int, max_tokens: int | None) -> int:
-        tokens = self._document_tokens()
+        tokens = self._longer(self.documents)
         # Of a window of one track: its steps are of average length, or it is a document.
         average = max(float(tokens.sum()) / steps, 1.0) * self.options.max_window
         room = max(average or float(tokens.mean()), self._two_long_steps(), 1.0)
@@ -364,7 +331,7 @@ class StreamDataset(DocumentDataset):
 
     def _two_long_steps(self) -> float:
         """Tokens of two steps in a row that exceed those of nine pairs in ten."""
-        _, longer = self.indivisible
+        longer = self._longer(self._steps.lines)
         not_last = np.ones(len(longer), bool)
         not_last[self._steps.first + self._steps.counts - 1] = False
         pairs = longer[:-1][not_last[:-1]] + longer[1:][not_last[:-1]]
@@ -373,32 +340,23 @@ class StreamDataset(DocumentDataset):
     @property
     def indivisible(self) -> tuple[str, Ints]:
         """The steps; a window is shortened to a single one if it must be."""
-        longer: Ints = np.maximum(*map(self._steps.lines.sums, self._tokens_before))
-        return self._steps.name, longer
+        return self._steps.name, self._longer(self._steps.lines)
 
-    def _document_tokens(self) -> Ints:
-        """``(documents,)`` tokens of the longer side."""
-        longer: Ints = np.maximum(*map(self.documents.sums, self._tokens_before))
+    def _longer(self, lines: Ints) -> Ints:
+        """``(n,)`` tokens of the longer side of ``lines (n, 2)``."""
+        longer: Ints = np.maximum(*(sums(lines, totals) for totals in self._tokens_before))
         return longer
 
     def _padded(self, runs: Sequence[Run]) -> int:
         """Tokens of the longer side of a batch of these runs, with padding."""
-        lines = self._lines(runs)
-        return max(int(lines.sums(tokens).max()) for tokens in self._tokens_before) * len(runs)
+        return int(self._longer(self._lines(runs)).max()) * len(runs)
 
-    def _set_runs(self) -> None:
-        """Make the runs the units of the dataset."""
-        document = np.array([run.document for run in self._runs], np.int64)
-        lines = self._lines(self._runs)
-        before = lines.begin - self.documents.begin[document]
-        self.set_units(Units.whole(lines, self._first_sentences[document] + before))
-
-    def _lines(self, runs: Sequence[Run]) -> LineRanges:
-        """The lines of every run."""
-        places = [(run.document, run.position, run.count) for run in runs]
+    def _lines(self, runs: Sequence[Run]) -> Ints:
+        """``(runs, 2)`` the lines of every run."""
+        places = [astuple(run) for run in runs]
         document, position, count = np.array(places, np.int64).reshape(-1, 3).T
         first, steps = self._steps.first[document] + position, self._steps.lines
-        return LineRanges(steps.begin[first], steps.end[first + count - 1])
+        return np.stack([steps[first, 0], steps[first + count - 1, 1]], 1)
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:

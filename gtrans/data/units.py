@@ -1,9 +1,9 @@
-"""Translation units: what a model reads at once.
+"""Translation units: what a model reads at once, and which lines of a corpus form them.
 
 One binarised corpus serves every model. Each class here is one unit. It decides, for training,
 search, force decoding and evaluation, which sentences of a document form a row of a batch, which
-of them are translated, and whether a document is translated at once or part after part. It also
-checks the options that it reads.
+of them are translated, and whether a document is translated at once or part after part.
+:func:`document_units` applies a unit to all documents of a corpus when it is loaded.
 
 Units know nothing of torch and fairseq. Lengths are counted in what the caller chooses; in training
 these are subwords.
@@ -15,23 +15,30 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from gtrans.data.documents import check_sides
 from gtrans.errors import GtransError
 from gtrans.modules import STEPS
 
+UNITS = ("sentence", "window", "document", "stream")
+"""Values of ``--unit``; :func:`unit_of` makes them."""
 CONTEXT_KINDS = ("true", "fixed", "random", "none")
 CONTEXT_SIDES = ("source", "both", "history")
 # Each sentence has a begin and an end mark.
 MARKS_PER_SENTENCE = 2
 _SHORTEST_LIMIT = 8
+_SEED = 1
 
 Lengths = Sequence[int]
+Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class UnitSpan:
-    """One row of a batch, as sentence numbers of its document.
+class UnitSpan(NamedTuple):
+    """One row of a batch, as sentence numbers of its document, or as lines of a corpus.
 
     Attributes:
         source: sentences on the source side.
@@ -50,6 +57,9 @@ class UnitSpan:
     def whole(cls, sentences: range) -> UnitSpan:
         """A row in which all sentences are current."""
         return cls(sentences, sentences, sentences, sentences)
+
+
+# ---- units of documents --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -73,15 +83,6 @@ class Unit(ABC):
     has_current: ClassVar[bool] = False
     trained_in_runs: ClassVar[bool] = False
     has_instances: ClassVar[bool] = False
-
-    @classmethod
-    @abstractmethod
-    def from_settings(cls, settings: Any) -> Unit:
-        """The unit that options describe, those of :class:`gtrans.data.unit_options.UnitConfig`.
-
-        Raises:
-            GtransError: an option out of range.
-        """
 
     @abstractmethod
     def cut(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[UnitSpan]:
@@ -136,10 +137,6 @@ class Unit(ABC):
         """See the attributes."""
         return None
 
-    def current(self, number: int) -> slice:
-        """The current sentences of a row, if the first of them has this number."""
-        return slice(number, number + 1)
-
     def limited_to(self, max_doc_tokens: int) -> Unit:
         """The same unit with another limit of tokens, if it has one."""
         return self
@@ -152,34 +149,12 @@ class Unit(ABC):
         """Name and options, for records of what was computed with it."""
         return {"unit": self.name, **asdict(self)}
 
-    def check_training(self, settings: Any) -> None:
-        """Refuse options of training that this unit does not read.
-
-        Raises:
-            GtransError: ``--recut`` for another unit.
-        """
-        if settings.recut and self.name != "document" and not self.has_instances:
-            raise GtransError(
-                f"`--recut` is for the unit document, but this is the unit {self.name}; leave it "
-                "out."
-            )
-        if settings.recut and settings.sample_instances and not self.has_instances:
-            raise GtransError(
-                "`--recut` makes other instances in every epoch, so `--sample-instances` cannot "
-                "choose among them; leave one of them out."
-            )
-
 
 @dataclass(frozen=True)
 class SentenceUnit(Unit):
     """A single sentence."""
 
     name = "sentence"
-
-    @classmethod
-    def from_settings(cls, settings: Any) -> SentenceUnit:
-        """This unit has no options."""
-        return cls()
 
     def cut(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[UnitSpan]:
         """One row for each sentence."""
@@ -210,9 +185,8 @@ class WindowUnit(Unit):
 
     def __post_init__(self) -> None:
         """Raises GtransError for options out of range, naming flag and value."""
-        for flag, value in (("context-before", self.before), ("context-after", self.after)):
-            if value < 0:
-                raise GtransError(f"`--{flag}` must be at least 0, but is {value}.")
+        _at_least(0, "context-before", self.before)
+        _at_least(0, "context-after", self.after)
         if self.context_sides != "source" and self.context_kind in ("fixed", "random"):
             raise GtransError(
                 f"`--context-kind {self.context_kind}` replaces source sentences, but "
@@ -224,19 +198,6 @@ class WindowUnit(Unit):
                 "`--context-sides history` reads the sentences before the current one; "
                 f"`--context-after` must be 0, but is {self.after}."
             )
-
-    @classmethod
-    def from_settings(cls, settings: Any) -> WindowUnit:
-        """As the options say; by default one neighbour before and none after."""
-        kind, before = str(settings.context_kind or "true"), settings.context_before
-        if kind == "fixed" and not settings.context_sentence:
-            raise GtransError("`--context-kind fixed` needs `--context-sentence 'TOKENS ..'`.")
-        return cls(
-            1 if before is None else int(before),
-            int(settings.context_after or 0),
-            kind,
-            str(settings.context_sides or "source"),
-        )
 
     def cut(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[UnitSpan]:
         """One row for each sentence, with its neighbours."""
@@ -284,16 +245,8 @@ class DocumentUnit(Unit):
 
     def __post_init__(self) -> None:
         """Raises GtransError for a limit that is too small for any sentence."""
-        for flag, least, value in (
-            ("max-doc-tokens", _SHORTEST_LIMIT, self.max_doc_tokens), ("overlap", 0, self.overlap)
-        ):  # fmt: skip
-            if value < least:
-                raise GtransError(f"`--{flag}` must be at least {least}, but is {value}.")
-
-    @classmethod
-    def from_settings(cls, settings: Any) -> DocumentUnit:
-        """The limit is ``max_doc_tokens``."""
-        return cls(int(settings.max_doc_tokens), int(settings.overlap))
+        _at_least(_SHORTEST_LIMIT, "max-doc-tokens", self.max_doc_tokens)
+        _at_least(0, "overlap", self.overlap)
 
     def cut(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[UnitSpan]:
         """One row for each instance."""
@@ -341,13 +294,6 @@ class StreamUnit(Unit):
 
     name = "stream"
     trained_in_runs = True
-
-    @classmethod
-    def from_settings(cls, settings: Any) -> StreamUnit:
-        """With ``stream_of`` a stream of instances of ``max_doc_tokens``."""
-        if settings.stream_of is not None and str(settings.stream_of) == STEPS[1]:
-            return InstanceStreamUnit(int(settings.max_doc_tokens), int(settings.overlap))
-        return StreamUnit()
 
     def cut(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[UnitSpan]:
         """One row, or none for an empty document."""
@@ -431,28 +377,39 @@ class InstanceStreamUnit(StreamUnit):
         return self
 
 
-UNITS: dict[str, type[Unit]] = {
-    "sentence": SentenceUnit,
-    "window": WindowUnit,
-    "document": DocumentUnit,
-    "stream": StreamUnit,
-}
-
-
 def unit_of(name: str | None, settings: Any) -> Unit:
     """The unit ``name`` (None: documents) with the options of ``settings``.
+
+    Args:
+        name: one of :data:`UNITS`.
+        settings: options of :class:`gtrans.data.unit_options.UnitConfig`.
 
     Raises:
         GtransError: an option out of range, ``--context-kind fixed`` without a sentence, or
             another context than the true one for a unit without context.
     """
-    kind = str(settings.context_kind or "true")
+    kind, before = str(settings.context_kind or "true"), settings.context_before
     if name not in (None, "window") and kind != "true":
         raise GtransError(
             f"`--context-kind {kind}` is for the unit window, but this is the unit {name}; "
             "leave it out."
         )
-    return UNITS[name or "document"].from_settings(settings)
+    if name == "sentence":
+        return SentenceUnit()
+    if name == "window":
+        if kind == "fixed" and not settings.context_sentence:
+            raise GtransError("`--context-kind fixed` needs `--context-sentence 'TOKENS ..'`.")
+        before, after = 1 if before is None else int(before), int(settings.context_after or 0)
+        return WindowUnit(before, after, kind, str(settings.context_sides or "source"))
+    limits = int(settings.max_doc_tokens), int(settings.overlap)
+    if name == "stream" and str(settings.stream_of) == STEPS[1]:
+        return InstanceStreamUnit(*limits)
+    return StreamUnit() if name == "stream" else DocumentUnit(*limits)
+
+
+def _at_least(least: int, flag: str, value: int) -> None:
+    if value < least:
+        raise GtransError(f"`--{flag}` must be at least {least}, but is {value}.")
 
 
 def _one_row(lengths: Lengths) -> list[UnitSpan]:
@@ -533,3 +490,183 @@ def _costs(source_lengths: Lengths, target_lengths: Lengths) -> list[int]:
         max(source, target) + MARKS_PER_SENTENCE
         for source, target in zip(source_lengths, target_lengths, strict=True)
     ]
+
+
+# ---- units of a corpus ---------------------------------------------------------------------------
+
+
+class Selection(NamedTuple):
+    """A part of a training set, the same in every epoch, command and process.
+
+    A smaller sample is part of a larger one.
+
+    Attributes:
+        min_tokens: fewest tokens of a document; others are left out first.
+        instances: how many units are drawn (sentences, windows, instances); 0: all.
+    """
+
+    min_tokens: int = 0
+    instances: int = 0
+
+
+WHOLE = Selection()
+"""All documents and units."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """Which lines of a corpus form which unit. An empty line is the boundary of two documents.
+
+    Attributes:
+        lines: ``(units, 4, 2)`` the first line, and the first line behind, of the parts of each
+            unit's :class:`UnitSpan`. Lines are counted from 0, with the empty ones.
+        first_sentence: ``(units,)`` number of the first current sentence among all sentences
+            of the corpus.
+    """
+
+    lines: Ints
+    first_sentence: Ints
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def take(self, chosen: Ints) -> Units:
+        """The units of these numbers ``(n,)``."""
+        return Units(self.lines[chosen], self.first_sentence[chosen])
+
+    def moved(self, lines: int, sentences: int) -> Units:
+        """The same units in a corpus that has so many lines and sentences before them."""
+        return Units(self.lines + lines, self.first_sentence + sentences)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Units]) -> Units:
+        """The units of all parts."""
+        first: Ints = np.concatenate([part.first_sentence for part in parts])
+        return cls(np.concatenate([part.lines for part in parts]), first)
+
+    @classmethod
+    def whole(cls, lines: Ints, first_sentence: Ints) -> Units:
+        """Units in which all ``lines (units, 2)`` are current."""
+        return cls(np.stack([lines] * 4, 1), first_sentence)
+
+
+def sums(lines: Ints, totals: Ints) -> Ints:
+    """``(n,)`` sums over each of ``lines (n, 2)``; ``totals (lines + 1,)``: up to each line."""
+    total: Ints = totals[lines[:, 1]] - totals[lines[:, 0]]
+    return total
+
+
+def totals_of(numbers: Any) -> Ints:
+    """``(lines + 1,)`` sums of ``numbers (lines,)`` up to each line, for :func:`sums`."""
+    totals: Ints = np.concatenate([[0], np.cumsum(numbers, dtype=np.int64)])
+    return totals
+
+
+def document_units(
+    source_sizes: Ints,
+    target_sizes: Ints | None,
+    unit: Unit,
+    name: str,
+    selection: Selection = WHOLE,
+    draw: np.random.Generator | None = None,
+) -> Units:
+    """Form units from the tokens of all lines (with end symbol, so an empty line has 1).
+
+    Args:
+        source_sizes: ``(lines,)``.
+        target_sizes: ``(lines,)``; None: there is no target.
+        unit: how documents are cut.
+        name: name of the corpus in messages.
+        selection: which documents and units are read. A document has as many tokens as
+            ``--max-doc-tokens`` counts (:func:`split_instances`).
+        draw: where documents are cut is random; None: it is not.
+
+    Raises:
+        GtransError: the two sides differ in lines or document boundaries, or the corpus does not
+            have what ``selection`` asks for.
+    """
+    blank = source_sizes == 1
+    other = source_sizes if target_sizes is None else target_sizes
+    check_sides(blank, other == 1, name)
+    boundaries = np.flatnonzero(np.concatenate([[True], blank, [True]])) - 1
+    documents = np.stack([boundaries[:-1] + 1, boundaries[1:]], 1)
+    documents = documents[documents[:, 0] < documents[:, 1]]
+    if not len(documents):
+        raise GtransError(f"{name}: the corpus holds no sentence.")
+    tokens = sums(documents, totals_of(np.maximum(source_sizes, other) - 1 + MARKS_PER_SENTENCE))
+    documents = documents[tokens >= selection.min_tokens]
+    if not len(documents):
+        raise GtransError(
+            f"`--min-doc-tokens` {selection.min_tokens}: no document of {name} is so long, the "
+            f"longest has {tokens.max()} tokens; give a smaller number."
+        )
+    spans: list[list[int]] = []
+    for begin, end in documents.tolist():
+        words, other_words = ((sizes[begin:end] - 1).tolist() for sizes in (source_sizes, other))
+        if draw is not None:
+            found = unit.cut_anew(words, other_words, 1.0 - draw.random())
+        elif unit.tokens_at_once is None:
+            found = unit.cut(words, other_words)
+        else:  # they are not for training
+            found = unit.cut_to_translate(words)
+        for span in found:
+            spans.append([begin + end for part in span for end in (part.start, part.stop)])
+    lines = np.array(spans, np.int64).reshape(-1, 4, 2)
+    if selection.instances > len(lines):
+        raise GtransError(
+            f"`--sample-instances` {selection.instances}: {name} has only {len(lines)} instances; "
+            "give a smaller number, or leave it out to read all of them."
+        )
+    if selection.instances:
+        # RandomState gives the same numbers in every version of numpy.
+        order = np.random.RandomState(_SEED).permutation(len(lines))
+        lines = lines[np.sort(order[: selection.instances])]
+    return Units(lines, (np.cumsum(~blank) - 1)[lines[:, 3, 0]])
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of documents that are read as streams.
+
+    Attributes:
+        name: what they are, one of :data:`gtrans.modules.STEPS`.
+        lines: ``(steps, 2)`` the first line of each, and the first behind, document by document.
+        counts: ``(documents,)`` steps of each document.
+        first: ``(documents,)`` number of its first step.
+    """
+
+    name: str
+    lines: Ints
+    counts: Ints
+    first: Ints
+
+    @classmethod
+    def of(
+        cls,
+        documents: Ints,
+        sizes: tuple[Ints, Ints],
+        unit: Unit,
+        draw: np.random.Generator | None = None,
+    ) -> Steps:
+        """Cut documents.
+
+        Args:
+            documents: ``(documents, 2)`` their lines.
+            sizes: ``(lines,)`` tokens of all lines on both sides, with end symbol.
+            unit: a stream.
+            draw: where documents are cut is random; None: it is not.
+        """
+        assert isinstance(unit, StreamUnit)
+        counts: list[int] = []
+        lines: list[tuple[int, int]] = []
+        for begin, end in documents.tolist():
+            words, other = ((side[begin:end] - 1).tolist() for side in sizes)
+            share = None if draw is None else 1.0 - draw.random()
+            steps = unit.steps(words, other, share)
+            counts.append(len(steps))
+            for sentences in steps:
+                lines.append((begin, begin + sentences))
+                begin += sentences
+        numbers = np.array(counts, np.int64)
+        ends = np.array(lines, np.int64).reshape(-1, 2)
+        return cls(STEPS[int(unit.has_instances)], ends, numbers, np.cumsum(numbers) - numbers)

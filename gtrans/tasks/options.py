@@ -16,7 +16,7 @@ from gtrans.data.binarised import load_dictionary
 from gtrans.data.frame import ONCE_A_UNIT
 from gtrans.data.stream import StreamOptions
 from gtrans.data.unit_options import UnitConfig, check_ranges, option
-from gtrans.data.units import UNITS, Unit, unit_of
+from gtrans.data.units import Unit, unit_of
 from gtrans.errors import GtransError
 from gtrans.models.base.model import DocumentModel, reads_plain_documents
 from gtrans.modules import STEPS
@@ -217,8 +217,8 @@ def check_options(cfg: Any) -> None:
     """Raises GtransError for a value out of range, naming flag and value."""
     # An open unit may become a window, the only one with a context.
     unit_of("window" if cfg.unit is None else str(cfg.unit), cfg)
-    for unit in UNITS.values():
-        unit.from_settings(cfg)
+    for unit in ("window", None):  # the limits of both, whatever is read
+        unit_of(unit, cfg)
     stream_options(cfg)
     check_ranges(cfg, DocumentTranslationConfig)
     if cfg.init_dict and not cfg.init_from:

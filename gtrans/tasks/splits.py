@@ -15,13 +15,13 @@ import numpy as np
 from fairseq.data import ConcatDataset, Dictionary
 from torch import Tensor
 
-from gtrans.data.binarised import check_sides, load_lines
+from gtrans.data.binarised import load_lines
 from gtrans.data.context_text import ContextText, Words
 from gtrans.data.document_dataset import DocumentDataset
-from gtrans.data.document_units import WHOLE, Selection, Units, document_units
+from gtrans.data.documents import check_sides
 from gtrans.data.examples import ExampleBuilder
 from gtrans.data.stream import StreamDataset
-from gtrans.data.units import Unit
+from gtrans.data.units import WHOLE, Selection, Unit, Units, document_units
 from gtrans.errors import GtransError
 from gtrans.models.base.model import BERT_PIECES
 from gtrans.tasks.options import data_folders, mix_weights, stream_options
@@ -196,7 +196,7 @@ class SplitReader:
                 "one after the other; leave it out, so that folders take turns."
             )
         if training:
-            unit.check_training(cfg)
+            _check_recut(unit, cfg)
         if not mixed:
             folders = [folders[(epoch - 1) % len(folders) if training else 0]]
         parts = [self._read(folder, split, unit, training) for folder in folders]
@@ -236,11 +236,10 @@ class SplitReader:
             check_sides(source.sizes == 1, word_pieces.sizes == 1, f"{name}.{source_lang}.bert")
         logger.info("%s %s: %d units, %d sentences", split, pair, len(part.units), part.sentences)
         if selection != WHOLE:
-            current = part.units.current
             logger.info(
                 "%s: %d of %d sentences are read in training",
                 name,
-                int((current.end - current.begin).sum()),
+                int(np.diff(part.units.lines[:, 3]).sum()),
                 part.sentences,
             )
         return part
@@ -259,6 +258,19 @@ class SplitReader:
         folder, name = os.path.split(path)
         check_recorded(Path(folder), [f"{name}.bin", f"{name}.idx"], whole=False)
         return load_lines(path, *symbols, self._combine)
+
+
+def _check_recut(unit: Unit, cfg: Any) -> None:
+    """Raises GtransError for ``--recut`` where no row is an instance, or instances are drawn."""
+    if cfg.recut and unit.name != "document" and not unit.has_instances:
+        raise GtransError(
+            f"`--recut` is for the unit document, but this is the unit {unit.name}; leave it out."
+        )
+    if cfg.recut and cfg.sample_instances and not unit.has_instances:
+        raise GtransError(
+            "`--recut` makes other instances in every epoch, so `--sample-instances` cannot "
+            "choose among them; leave one of them out."
+        )
 
 
 def _cut_anew(part: Part, seed: int, epoch: int) -> Units:

@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from gtrans.data.documents import resolve
+from gtrans.data.documents import check_sides, resolve
 from gtrans.errors import GtransError
 from gtrans.files import (
     atomic_writer,
@@ -573,7 +573,7 @@ def count_split(folder: Path, split: str, languages: tuple[str, str]) -> list[Si
     Raises:
         GtransError: a file is missing or damaged, or the sides have other boundaries.
     """
-    from gtrans.data.binarised import check_sides, count_symbols, load_dictionary, load_lines
+    from gtrans.data.binarised import count_symbols, load_dictionary, load_lines
 
     found, boundaries = [], []
     for lang in languages:

@@ -29,9 +29,8 @@ from torch import Tensor
 import gtrans
 from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy
 from gtrans.data.document_dataset import DocumentDataset
-from gtrans.data.document_units import document_units
 from gtrans.data.examples import ExampleBuilder
-from gtrans.data.units import DocumentUnit
+from gtrans.data.units import DocumentUnit, document_units
 from gtrans.decoding.loading import import_plugin
 from gtrans.decoding.translator import Translator
 

@@ -11,10 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gtrans.data.document_dataset import DocumentDataset
-from gtrans.data.document_units import Units, document_units
 from gtrans.data.examples import ExampleBuilder
 from gtrans.data.frame import Frame
-from gtrans.data.units import DocumentUnit, SentenceUnit, Unit, WindowUnit
+from gtrans.data.units import (
+    DocumentUnit,
+    SentenceUnit,
+    Unit,
+    Units,
+    UnitSpan,
+    WindowUnit,
+    document_units,
+)
 from gtrans.errors import GtransError
 
 BOS, PAD, EOS, WORD = 0, 1, 2, 9
@@ -45,11 +52,15 @@ def dataset(
     return DocumentDataset(Lines(words), Lines(target) if target else None, units, examples)
 
 
+def spans_of(units: Units) -> list[UnitSpan]:
+    return [UnitSpan._make(range(*ends) for ends in lines) for lines in units.lines.tolist()]
+
+
 def units_of(words: list[int], target: list[int] | None, unit: Unit) -> list[tuple[int, int, int]]:
     """First line, number of the first sentence, number of sentences of every unit."""
     sides = sizes(words), None if target is None else sizes(target)
     units = document_units(*sides, unit, "x")
-    spans = [units.span(number) for number in range(len(units))]
+    spans = spans_of(units)
     for span in spans:
         assert span.target == span.written == span.current == span.source
     first = units.first_sentence.tolist()
@@ -115,7 +126,7 @@ def test_windows_of_a_small_corpus(
     words = [0, 3, 4, 0, 5]
     data = dataset(words, unit=WindowUnit(context_sides=sides))
     units = data.units
-    spans = [units.span(unit) for unit in range(len(units))]
+    spans = spans_of(units)
     assert [span.source for span in spans] == [range(1, 2), range(1, 3), range(4, 5)]
     assert [span.target for span in spans] == [range(*ends) for ends in target]
     assert [span.written for span in spans] == [range(*ends) for ends in written]
@@ -182,7 +193,7 @@ def test_instances_cut_anew_cover_the_document(words: list[int], most: int) -> N
     data = recut_dataset(words, most)
     for epoch in (1, 2, 3):
         data.set_epoch(epoch)
-        spans = [data.units.span(number).current for number in range(len(data))]
+        spans = [span.current for span in spans_of(data.units)]
         assert [line for span in spans for line in span] == list(range(len(words)))
         for span in spans:
             assert sum(words[line] + 2 for line in span) <= most or len(span) == 1
@@ -195,10 +206,10 @@ def test_every_epoch_has_its_own_cuts() -> None:
     first_lines = []
     for epoch in range(1, 60):
         data.set_epoch(epoch)
-        first_lines.append(data.units.current.begin.tolist())
+        first_lines.append(data.units.lines[:, 3, 0].tolist())
     assert {line for lines in first_lines for line in lines} == set(range(40))
     data.set_epoch(7)
-    assert data.units.current.begin.tolist() == first_lines[6]
+    assert data.units.lines[:, 3, 0].tolist() == first_lines[6]
     assert not data.can_reuse_epoch_itr_across_epochs
 
 
@@ -219,4 +230,4 @@ def test_a_document_that_fits_stays_whole() -> None:
     data = recut_dataset([3] * 6, 30)
     for epoch in range(1, 20):
         data.set_epoch(epoch)
-        assert data.units.current.begin.tolist() == [0]
+        assert data.units.lines[:, 3, 0].tolist() == [0]

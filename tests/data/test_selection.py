@@ -7,8 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from gtrans.data.document_units import Selection, document_units
-from gtrans.data.units import DocumentUnit, SentenceUnit
+from gtrans.data.units import DocumentUnit, Selection, SentenceUnit, document_units
 from gtrans.errors import GtransError
 
 # Tokens of the lines of five documents, 0 between them: with marks 4 + 6, 12, 3 + 3 + 3, 30, 5.
@@ -20,7 +19,7 @@ def starts(selection: Selection, unit=None) -> list[int]:
     """First lines of the units that are read."""
     sizes = WORDS + 1
     units = document_units(sizes, sizes, unit or DocumentUnit(), "x", selection)
-    return units.source.begin.tolist()
+    return units.lines[:, 0, 0].tolist()
 
 
 def test_documents_of_a_least_length():
@@ -30,7 +29,7 @@ def test_documents_of_a_least_length():
     assert starts(Selection(min_tokens=10), SentenceUnit()) == [0, 1, 3, 10]
     target = np.where(WORDS == 3, 9, WORDS) + 1
     units = document_units(WORDS + 1, target, DocumentUnit(), "x", Selection(min_tokens=11))
-    assert units.source.begin.tolist() == [3, 10, 12]
+    assert units.lines[:, 0, 0].tolist() == [3, 10, 12]
     assert units.first_sentence.tolist() == [2, 6, 7]  # among all sentences of the corpus
 
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from support.streams import COUNTS, MODELS, World, dataset_of, stream_task
 from torch import Tensor
 
-from gtrans.data.document_units import document_units
 from gtrans.data.stream import (
     Run,
     StreamOptions,
     stream_windows,
 )
+from gtrans.data.units import document_units
 from gtrans.errors import GtransError
 from gtrans.modules.memory import MemoryFlow
 
@@ -182,7 +182,7 @@ def test_runs_of_instances_are_those_of_the_document_unit(recut):
     dataset = dataset_of(steps="instances", recut=recut)
     task = stream_task("instances")
     task.cfg.unit = "document"
-    of_documents = document_units(*dataset.line_sizes, task.examples.unit, "text").source
+    of_documents = document_units(*dataset.line_sizes, task.examples.unit, "text").lines[:, 0]
     seen = []
     for epoch in (1, 2, 1):
         dataset.set_epoch(epoch)
@@ -191,7 +191,7 @@ def test_runs_of_instances_are_those_of_the_document_unit(recut):
             batch = dataset.collater([dataset[index] for index in indices])
             instances = batch["net_input"]["instances"].tolist()
             for index, (_, _, count), sizes in zip(indices, batch["runs"], instances, strict=True):
-                line = dataset.units.source[index].start
+                line = int(dataset.units.lines[index, 0, 0])
                 assert [size > 0 for size in sizes] == [n < count for n in range(len(sizes))]
                 for size in sizes[:count]:
                     found.append(range(line, line + size))
@@ -200,7 +200,7 @@ def test_runs_of_instances_are_those_of_the_document_unit(recut):
         tokens = [dataset.examples.unit.max_doc_tokens] * len(found)
         costs = [sum(len(dataset.source[n]) + 1 for n in lines) for lines in found]
         assert all(cost <= most for cost, most in zip(costs, tokens, strict=True))
-    usual = [of_documents[number] for number in range(len(of_documents.begin))]
+    usual = [range(*ends) for ends in of_documents.tolist()]
     assert seen[0] == seen[2] and (seen[0] != seen[1]) == recut
     assert recut or seen[0] == usual
     assert {n for lines in seen[1] for n in lines} == {n for lines in usual for n in lines}

@@ -10,8 +10,8 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from gtrans.data.document_units import document_units
 from gtrans.data.stream import StreamDataset, StreamOptions
+from gtrans.data.units import document_units
 from gtrans.models.gtransformer_memory import GTransformerMemoryConfig
 from gtrans.models.memory_transformer import MemoryTransformerConfig
 from gtrans.modules.memory import MemoryFlow

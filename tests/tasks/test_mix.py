@@ -13,8 +13,7 @@ from omegaconf import OmegaConf
 from support.runs import refusal, train
 from support.tiny_models import StockCommands, TinyWorld
 
-from gtrans.data.document_units import WHOLE, Units
-from gtrans.data.units import DocumentUnit, SentenceUnit, Unit
+from gtrans.data.units import WHOLE, DocumentUnit, SentenceUnit, Unit, Units
 from gtrans.errors import GtransError
 from gtrans.tasks.options import DocumentTranslationConfig
 from gtrans.tasks.run_options import read_everything
@@ -29,7 +28,7 @@ def part(words: list[int], unit: Unit) -> Part:
 
 
 def spans(units: Units) -> list[range]:
-    return [units.span(number).current for number in range(len(units))]
+    return [range(*lines[3]) for lines in units.lines.tolist()]
 
 
 @given(
