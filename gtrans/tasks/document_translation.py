@@ -267,12 +267,6 @@ class DocumentTranslationTask(FairseqTask):
 
     # -------------------------------------------------------------- training
 
-    @property
-    def encoder_bert(self) -> str | None:
-        """The BERT from which the encoder starts; None: it starts from none."""
-        use = None if self.bert is None else self.bert.use
-        return str(self.bert.pieces.name) if self.bert is not None and use == BERT_PIECES else None
-
     def training_files(self) -> list[Path]:
         """The files with the training data."""
         return training_files(self.cfg, self.bert)

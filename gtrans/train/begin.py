@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
@@ -20,21 +20,20 @@ import torch
 from fairseq.distributed import utils as distributed_utils
 from omegaconf import DictConfig, OmegaConf
 
-from gtrans.checkpoints.identity import STATE, ModelIdentity
+from gtrans.checkpoints.identity import STATE, ModelIdentity, say_unknown
 from gtrans.checkpoints.reading import check_values, read_checkpoint, reading
 from gtrans.data.vocabulary import Vocabulary
 from gtrans.environment import check_environment
 from gtrans.errors import GtransError
 from gtrans.messages import say
 from gtrans.text.prepared_folder import Preparation
-from gtrans.train import compare
-from gtrans.train.compare import MadeFrom, group_of
-from gtrans.train.folder import LAST, RunCheckpoint, RunFolder
+from gtrans.train.compare import STARTS, MadeFrom, different, group_of, made_from, recorded_in
+from gtrans.train.folder import LAST, RunFolder, updates_of, waited_in
 from gtrans.train.launch import check_launch
 
 logger = logging.getLogger(__name__)
 
-_RESETS = ("reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_dataloader")
+RESETS = ("optimizer", "lr_scheduler", "meters", "dataloader")
 _own_main: ContextVar[bool] = ContextVar("own_main", default=False)
 
 
@@ -45,16 +44,12 @@ class Plan:
     Attributes:
         resume: the checkpoint with which it goes on; None: it begins.
         finished: why there is nothing left to do; None: there is.
-        remarks: what the user should know.
         made_from: what the run is made from.
-        error: why it is rejected; empty: it is not.
     """
 
     resume: str | None = None
     finished: str | None = None
-    remarks: tuple[str, ...] = ()
     made_from: MadeFrom = field(default_factory=dict)
-    error: str = ""
 
 
 @contextmanager
@@ -122,6 +117,29 @@ def check_training(root: Any) -> None:
             raise GtransError(f"`{flag}`: {why}; use `gtrans train`, with the same options.")
 
 
+def why_ended(root: Any, updates: int, epochs: int, seconds: float, waited: int) -> str | None:
+    """Why a run is at its end; None: it is not.
+
+    Args:
+        root: all options of the training.
+        updates: that it has made.
+        epochs: that it has completed.
+        seconds: that it has taken.
+        waited: validations since the best one.
+    """
+    optimization, patience, hours = root.optimization, root.checkpoint.patience, seconds / 3600
+    goal, last, limit = (optimization[f] for f in ("max_update", "max_epoch", "stop_time_hours"))
+    for ended, reason in (
+        (0 < goal <= updates, f"{updates} updates, --max-update {goal}"),
+        (0 < last <= epochs, f"{epochs} epochs, --max-epoch {last}"),
+        (0 < limit < hours, f"{hours:.2f} hours, --stop-time-hours {limit}"),
+        (0 < patience <= waited, f"{waited} validations without a gain, --patience {patience}"),
+    ):
+        if ended:
+            return reason
+    return None
+
+
 def begin(cfg: Any, model: Any, task: Any) -> Plan | None:
     """What the training that builds a model does in its folder; None if it is no training.
 
@@ -145,13 +163,18 @@ def begin(cfg: Any, model: Any, task: Any) -> Plan | None:
 def begin_run(root: Any, model: Any, task: Any) -> Plan:
     """As :func:`begin`, with all options of a training; ``model`` may be one of fairseq's own."""
     check_training(root)
-    run = _Run(root, model, task)
-    plan = _agreed(root, run.plan)
-    if plan.error:
-        raise GtransError(plan.error)
-    for remark in plan.remarks:
-        logger.info(remark)
-    run.record(plan.made_from)
+    plan = Plan()
+    if distributed_utils.is_master(root.distributed_training):
+        plan = _plan(root, model, task)
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        # A mistake has ended the first process, and with it the others, which wait here.
+        group = distributed_utils.get_data_parallel_group()
+        plan = Plan(**distributed_utils.broadcast_object(asdict(plan), src_rank=0, group=group))
+    if hasattr(task, "training_files"):
+        task.made_from = plan.made_from
+    else:
+        state = {STATE: _identity(root, task).state(), "run": plan.made_from}
+        task.state.merge_state_dict(state)
     if plan.finished is not None:
         logger.info(
             f"{root.checkpoint.save_dir}: the run is finished ({plan.finished}); nothing is left "
@@ -186,215 +209,145 @@ def _under_fairseq(root: Any, task: Any, plan: Plan) -> None:
         )
 
 
-def _agreed(root: Any, work: Callable[[], Plan]) -> Plan:
-    """The plan of the first process, in all processes."""
-    several = torch.distributed.is_available() and torch.distributed.is_initialized()
-    decided: dict[str, Any] | None = None
-    if distributed_utils.is_master(root.distributed_training):
-        try:
-            decided = asdict(work())
-        except GtransError as error:
-            decided = asdict(Plan(error=str(error)))
-        except Exception as error:  # the other processes wait for the plan
-            if not several:
-                raise
-            decided = asdict(Plan(error=f"{type(error).__name__}: {error}"))
-    if several:
-        group = distributed_utils.get_data_parallel_group()
-        decided = distributed_utils.broadcast_object(decided, src_rank=0, group=group)
-    assert decided is not None
-    return Plan(**decided)
+def _plan(root: Any, model: Any, task: Any) -> Plan:
+    """What the training does; moves the checkpoints of another run away if it is to.
 
-
-class _Run:
-    """The run that a training is, and that of its folder."""
-
-    def __init__(self, root: Any, model: Any, task: Any) -> None:
-        self.root, self.cfg, self.model, self.task = root, root.checkpoint, model, task
-        self.folder = RunFolder(Path(self.cfg.save_dir))
-        self.ours = hasattr(task, "training_files")
-
-    @property
-    def data(self) -> list[str]:
-        """The data folders."""
-        data = str(group_of(self.root, "task").get("data") or "")
-        return [folder for folder in data.split(os.pathsep) if folder]
-
-    def identity(self) -> ModelIdentity:
-        """That of the model that is trained."""
-        if self.ours:
-            found: ModelIdentity = self.task.identity
-            return found
-        dictionaries = self.task.source_dictionary, self.task.target_dictionary
-        source, target = (Vocabulary.of(one, len(one)) for one in dictionaries)
-        # The task knows languages that were found in the data folder; a multilingual one has many.
-        known = self.task.cfg if getattr(self.task, "cfg", None) is not None else self.task.args
-        languages = str(known.source_lang or ""), str(known.target_lang or "")
-        prepared = Preparation.read(Path(self.data[0])) if self.data else None
-        return ModelIdentity(languages, source, target, prepared, {})
-
-    def made_from(self) -> MadeFrom:
-        """See :func:`gtrans.train.compare.made_from`."""
-        dictionaries = self.task.source_dictionary, self.task.target_dictionary
-        start = {
-            "--init-from": group_of(self.root, "task").get("init_from"),
-            "--init-xlmr": group_of(self.root, "model").get("init_xlmr"),
-            "--finetune-from-model": self.cfg.finetune_from_model,
-            "the BERT": getattr(self.task, "encoder_bert", None),
-        }
-        return compare.made_from(
-            [dictionary.symbols for dictionary in dictionaries],
-            self.task.training_files() if self.ours else self._training_files(),
-            {flag: str(path) for flag, path in start.items() if path},
+    Everything is checked before anything is moved.
+    """
+    cfg = root.checkpoint
+    folder = RunFolder(Path(cfg.save_dir))
+    if not cfg.no_save:
+        folder.lock()
+    restored = cfg.restore_file if cfg.restore_file != LAST else None
+    restart = bool(group_of(root, "task").get("restart"))
+    found = None if restart or restored else folder.newest()
+    state = {} if found is None else read_checkpoint(found, in_memory=False)
+    known = recorded_in(state, found or folder.path)
+    now = _made_from(root, task, known)
+    if found is not None:
+        if known is None:
+            say_unknown(found)
+        return _further(root, getattr(model, "presets", {}), found, state, known, now)
+    given = {"--restore-file": restored, "--finetune-from-model": cfg.finetune_from_model}
+    given = {flag: str(path) for flag, path in given.items() if path}
+    if len(given) > 1:
+        raise GtransError(f"give either {' or '.join(given)}.")
+    starts = {flag: file["path"] for flag, file in now["start"].items() if flag in STARTS[:2]}
+    for flag, path in {**starts, **given}.items():
+        if not os.path.exists(path):
+            raise GtransError(f"{flag} {path}: there is no such checkpoint.")
+        if restart and Path(path).resolve().parent == folder.path.resolve():
+            raise GtransError(
+                f"{flag} {path} lies in --save-dir, whose checkpoints are moved away; give another "
+                "--save-dir."
+            )
+    for flag, path in given.items():
+        _check_same_model(_identity(root, task), flag, path)
+    if restart and (aside := folder.clear()):
+        logger.info(
+            f"{folder.path}: the run starts anew, as --restart says; the checkpoints of the "
+            f"earlier one are in {aside}"
         )
+    if restored:
+        logger.info(f"--restore-file {restored}: settings are not compared")
+    return Plan(made_from=now)
 
-    def _training_files(self) -> list[Path]:
-        """The binarised training data of a task of fairseq's own, in all languages."""
-        name = re.compile(rf"{re.escape(str(self.root.dataset.train_subset))}\..*\.(bin|idx)")
-        files = (path for folder in self.data for path in sorted(Path(folder).iterdir()))
-        return [path for path in files if name.fullmatch(path.name)]
 
-    def record(self, made_from: MadeFrom) -> None:
-        """Let checkpoints carry what the run is made from."""
-        if self.ours:
-            self.task.made_from = made_from
-        else:
-            identity = self.identity().state()
-            self.task.state.merge_state_dict({STATE: identity, "run": made_from})
-
-    def plan(self) -> Plan:
-        """What the training does; moves the checkpoints of another run away if it is to."""
-        if not self.cfg.no_save:
-            self.folder.lock()
-        now = self.made_from()
-        restored = self.cfg.restore_file if self.cfg.restore_file != LAST else None
-        if group_of(self.root, "task").get("restart"):
-            return self._anew(now, True, restored)
-        if restored:
-            return self._anew(now, False, restored)
-        found, remark = self.folder.newest()
-        if found is None:
-            return self._anew(now, False, None)
-        return self._further(found, now, [remark] if remark else [])
-
-    def _further(self, found: RunCheckpoint, now: MadeFrom, remarks: list[str]) -> Plan:
-        """The plan of a run that goes on."""
-        if found.made_from is None:
-            remarks.append(
-                f"{found.path}: identity unknown: it does not say from which data and from which "
-                "model it was trained"
-            )
-        self._check_optimizer(found)
-        meant = self._meant()
-        with reading(found.path, "the record of its run"):
-            different = self._differences(found, now)
-            finished = found.why_finished(self.root)
-        if different and not meant:
-            # fairseq's own tasks have no such option.
-            restart = "restart" in group_of(self.root, "task")
-            way_out = ", or --restart to start anew (the checkpoints are kept)" if restart else ""
-            raise GtransError(
-                f"--save-dir {self.cfg.save_dir} holds a run with other settings: "
-                f"{', '.join(different)}; give another --save-dir{way_out}, or --reset-meters, "
-                "--reset-optimizer or --restore-file if the change is meant."
-            )
-        if different:
-            remarks.append(
-                f"{self.cfg.save_dir}: goes on with other settings, as {meant} says: "
-                f"{', '.join(different)}"
-            )
-        return Plan(
-            str(found.path),
-            None if self.cfg.reset_optimizer else finished,
-            tuple(remarks),
-            compare.completed(now, found.made_from or {}),
+def _further(
+    root: Any, presets: Any, path: Path, state: Any, known: MadeFrom | None, now: MadeFrom
+) -> Plan:
+    """The plan of a run that goes on from the checkpoint ``path``, which holds ``state``."""
+    cfg = root.checkpoint
+    options: Any = OmegaConf.to_container(root, resolve=True, enum_to_str=True)
+    optimizer = state.get("last_optimizer_state")
+    if optimizer is None and not (cfg.reset_optimizer or cfg.no_save_optimizer_state):
+        raise GtransError(
+            f"{path}: it has no state of the optimizer, so the run cannot go on from it as it "
+            "was; an average or a converted model starts another run (--init-from, "
+            "--finetune-from-model), and --reset-optimizer goes on without."
         )
+    with reading(path, "the record of its run"):
+        changes = different(state["cfg"], known, options, now, presets)
+        extra = state["extra_state"]
+        finished = why_ended(
+            root,
+            updates_of(state),
+            0 if cfg.reset_dataloader else int(extra["train_iterator"]["epoch"]) - 1,
+            extra.get("previous_training_time", 0),
+            0 if cfg.reset_meters else waited_in(extra),
+        )
+    meant = [f"--reset-{name.replace('_', '-')}" for name in RESETS if cfg[f"reset_{name}"]]
+    meant += ["--optimizer-overrides"] if cfg.optimizer_overrides not in ("", "{}") else []
+    if changes and not meant:
+        # fairseq's own tasks have no such option.
+        restart = "restart" in group_of(root, "task")
+        way_out = ", or --restart to start anew (the checkpoints are kept)" if restart else ""
+        raise GtransError(
+            f"--save-dir {cfg.save_dir} holds a run with other settings: {', '.join(changes)}; "
+            f"give another --save-dir{way_out}, or --reset-meters, --reset-optimizer or "
+            "--restore-file if the change is meant."
+        )
+    if changes:
+        logger.info(
+            f"{cfg.save_dir}: goes on with other settings, as {meant[0]} says: {', '.join(changes)}"
+        )
+    return Plan(str(path), None if cfg.reset_optimizer else finished, now)
 
-    def _differences(self, found: RunCheckpoint, now: MadeFrom) -> list[str]:
-        options: Any = OmegaConf.to_container(self.root, resolve=True, enum_to_str=True)
-        old, new = (str(group_of(side, "task").get("data")) for side in (found.options, options))
-        presets = getattr(self.model, "presets", {})
-        return [
-            *compare.different_start(found.made_from or {}, now, (old, new)),
-            *compare.different_options(found.options, options, presets),
-        ]
 
-    def _check_optimizer(self, found: RunCheckpoint) -> None:
-        """Raises GtransError for a checkpoint from which no run can go on exactly."""
-        wanted = not (self.cfg.reset_optimizer or self.cfg.no_save_optimizer_state)
-        if wanted and found.state.get("last_optimizer_state") is None:
-            raise GtransError(
-                f"{found.path}: it has no state of the optimizer, so the run cannot go on from it "
-                "as it was; an average or a converted model starts another run (--init-from, "
-                "--finetune-from-model), and --reset-optimizer goes on without."
-            )
+# ---- what the run is made from -------------------------------------------------------------------
 
-    def _meant(self) -> str | None:
-        """The flag that says that the settings of a run are changed on purpose."""
-        for name in _RESETS:
-            if self.cfg[name]:
-                return f"--{name.replace('_', '-')}"
-        return "--optimizer-overrides" if self.cfg.optimizer_overrides not in ("", "{}") else None
 
-    def _anew(self, now: MadeFrom, clear: bool, restored: str | None) -> Plan:
-        """The plan of a run that begins; everything is checked before anything is moved.
+def _made_from(root: Any, task: Any, known: MadeFrom | None) -> MadeFrom:
+    """See :func:`gtrans.train.compare.made_from`."""
+    if hasattr(task, "training_files"):
+        files: list[Path] = task.training_files()
+    else:  # of fairseq's own tasks, in all languages
+        subset = re.escape(str(root.dataset.train_subset))
+        parts = (part for folder in _folders(root) for part in sorted(Path(folder).iterdir()))
+        files = [part for part in parts if re.fullmatch(rf"{subset}\..*\.(bin|idx)", part.name)]
+    starts = (
+        group_of(root, "task").get("init_from"), group_of(root, "model").get("init_xlmr"),
+        root.checkpoint.finetune_from_model,
+    )  # fmt: skip
+    given = {flag: str(path) for flag, path in zip(STARTS, starts, strict=True) if path}
+    dictionaries = task.source_dictionary, task.target_dictionary
+    return made_from([dictionary.symbols for dictionary in dictionaries], files, given, known)
 
-        Args:
-            now: what the run is made from.
-            clear: the checkpoints of an earlier run are moved away.
-            restored: ``--restore-file``, if it is given.
-        """
-        remarks: list[str] = []
-        for flag in ("--init-from", "--init-xlmr"):
-            file = now["start"].get(flag)
-            if file is not None and file["digest"] is None:
-                raise GtransError(f"{flag} {file['path']}: there is no such checkpoint.")
-        given = {"--restore-file": restored, "--finetune-from-model": self.cfg.finetune_from_model}
-        given = {flag: str(path) for flag, path in given.items() if path}
-        if len(given) > 1:
-            raise GtransError(f"give either {' or '.join(given)}.")
-        for flag, path in given.items():
-            remarks += self._same_model(flag, path)
-        if clear:
-            if "--init-from" in now["start"]:
-                given["--init-from"] = now["start"]["--init-from"]["path"]
-            self._check_outside(given)
-            if aside := self.folder.clear():
-                remarks.append(
-                    f"{self.folder.path}: the run starts anew, as --restart says; the checkpoints "
-                    f"of the earlier one are in {aside}"
-                )
-        if restored:
-            remarks.append(f"--restore-file {restored}: settings are not compared")
-        return Plan(remarks=tuple(remarks), made_from=now)
 
-    def _same_model(self, flag: str, path: str) -> list[str]:
-        """Remarks on the checkpoint whose parameters are taken as they are, row by row.
+def _folders(root: Any) -> list[str]:
+    """The data folders."""
+    data = str(group_of(root, "task").get("data") or "")
+    return [folder for folder in data.split(os.pathsep) if folder]
 
-        Raises:
-            GtransError: there is no such checkpoint, or it has another vocabulary or preparation.
-        """
-        state = read_checkpoint(path, in_memory=False)
-        check_values(state["model"], f"{flag} {path}")
-        recorded = ModelIdentity.of_checkpoint(state, path)
-        if recorded is None:
-            return [f"{flag} {path}: identity unknown: it does not say which vocabulary it has"]
-        differences = recorded.differences(self.identity())
-        if differences:
-            raise GtransError(
-                f"{flag} {path}: it was not made with the data folder of this run, it has other "
-                f"{'; '.join(differences)}; --init-from maps embeddings to other symbols."
-            )
-        return []
 
-    def _check_outside(self, starts: Mapping[str, str]) -> None:
-        """Raises GtransError for a start among the checkpoints that are moved away."""
-        for flag, start in starts.items():
-            inside = Path(start).exists() and any(
-                path.samefile(start) for path in self.folder.checkpoints()
-            )
-            if inside:
-                raise GtransError(
-                    f"{flag} {start} lies in --save-dir, whose checkpoints are moved away; give "
-                    "another --save-dir."
-                )
+def _identity(root: Any, task: Any) -> ModelIdentity:
+    """That of the model that is trained."""
+    if hasattr(task, "training_files"):
+        found: ModelIdentity = task.identity
+        return found
+    dictionaries = task.source_dictionary, task.target_dictionary
+    source, target = (Vocabulary.of(one, len(one)) for one in dictionaries)
+    # The task knows languages that were found in the data folder; a multilingual one has many.
+    known = task.cfg if getattr(task, "cfg", None) is not None else task.args
+    languages = str(known.source_lang or ""), str(known.target_lang or "")
+    folders = _folders(root)
+    prepared = Preparation.read(Path(folders[0])) if folders else None
+    return ModelIdentity(languages, source, target, prepared, {})
+
+
+def _check_same_model(identity: ModelIdentity, flag: str, path: str) -> None:
+    """Check a checkpoint whose parameters are taken as they are, row by row.
+
+    Raises:
+        GtransError: it is unreadable, or has another vocabulary or preparation.
+    """
+    state = read_checkpoint(path, in_memory=False)
+    check_values(state["model"], f"{flag} {path}")
+    recorded = ModelIdentity.of_checkpoint(state, path)
+    if recorded is None:
+        say_unknown(f"{flag} {path}")
+    elif differences := recorded.differences(identity):
+        raise GtransError(
+            f"{flag} {path}: it was not made with the data folder of this run, it has other "
+            f"{'; '.join(differences)}; --init-from maps embeddings to other symbols."
+        )

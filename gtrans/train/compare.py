@@ -1,8 +1,7 @@
-"""What two trainings in one folder are compared by: their options, their data and their start."""
+"""What makes a run what it is, its options, data and start, as one dictionary; two are compared."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 from argparse import Namespace
 from collections.abc import Iterable, Mapping
@@ -15,13 +14,14 @@ from gtrans.files import digest, fingerprint
 from gtrans.text.prepared_folder import check_recorded
 
 Options = Mapping[str, Any]
-Settings = dict[str, Any]
 MadeFrom = dict[str, Any]
 """``data``: digest of the training data. ``start``: by flag, ``path`` and ``digest`` of what the
 flag names; the digest is None if there is no such file any more."""
 
-# Options of schedules that are --max-update unless they are given.
-_FOLLOW_MAX_UPDATE = ("max_update", "total_num_update")
+Settings = dict[tuple[str, str], tuple[Any, str]]
+"""By group and name: the value that is compared, and how it is shown."""
+
+STARTS = ("--init-from", "--init-xlmr", "--finetune-from-model")
 # The options that are compared: of these groups some, of the others all but those below.
 _COMPARED = {
     "common": "seed fp16 bf16 amp memory_efficient_fp16 memory_efficient_bf16 fp16_init_scale "
@@ -33,125 +33,105 @@ _COMPARED = {
     "optimization": "lr clip_norm sentence_avg use_bmuf skip_remainder_batch",
     "checkpoint": "best_checkpoint_metric maximize_best_checkpoint_metric",
 }
-# Which translations validation scores, and against what; free unless their scores choose the best.
-_TRANSLATED = (
-    "eval_bleu_args eval_bleu_documents eval_bleu_reference eval_bleu_remove_bpe eval_bleu_detok "
-    "eval_bleu_detok_args eval_tokenized_bleu"
-)
-_LOSSES = ("loss", "nll_loss", "ppl", "accuracy")
 # Units and languages are those of the model, which has them as they were understood.
 _FREE = {
-    "task": "data bert_cache init_from init_dict restart update_freq "
-    "num_batch_buckets load_alignments valid_subset eval_bleu patience_unit "
-    f"save_without_validation source_lang target_lang {' '.join(UNIT_FIELDS)}",
+    "task": "data bert_cache init_from init_dict restart update_freq num_batch_buckets "
+    "load_alignments valid_subset eval_bleu patience_unit save_without_validation source_lang "
+    f"target_lang {' '.join(UNIT_FIELDS)}",
     "model": "init_xlmr",
     "criterion": "softmax_rows report_accuracy",  # neither changes what is learned
     "optimizer": "tpu",
     "lr_scheduler": "",
 }
-# Of a folder in the format of transformers, what its model consists of.
-_MODEL_FILES = ("config.json", "*.safetensors", "*.bin", "*.index.json")
-_DIGEST = 64  # characters
 
 
-def group_of(options: Any, group: str) -> Settings:
+def group_of(options: Any, group: str) -> dict[str, Any]:
     """A group of options; those of fairseq's older tasks are a namespace with all options."""
     found = options.get(group) or {}
     return dict(vars(found)) if isinstance(found, Namespace) else dict(found)
 
 
-# ---- options -------------------------------------------------------------------------------------
+def different(
+    recorded: Options, known: MadeFrom | None, now: Options, made: MadeFrom, presets: Options
+) -> list[str]:
+    """What differs between the run in a folder and this one, as ``--flag old -> new``.
 
-
-def different_options(recorded: Options, now: Options, presets: Mapping[str, Options]) -> list[str]:
-    """The options in which two runs differ, as ``--flag old -> new``.
-
-    Options that one of them does not have are left out.
+    What one of them does not know is left out.
 
     Args:
-        recorded: those in the checkpoint of a run, by group.
-        now: those of this run.
-        presets: the sizes of the model's architectures, which stand for None.
+        recorded: the options in the checkpoint of the run, by group.
+        known: what that run is made from; None: it does not say.
+        now: the options of this run.
+        made: what this run is made from.
+        presets: by architecture, the sizes that stand for None.
     """
+    old, new = _settings(recorded, known or {}, presets), _settings(now, made, presets)
+    changed = [key for key in new if key in old and old[key][0] != new[key][0]]
+    others = {group for group, name in changed if name == "_name"}  # whose options are others
     found: dict[str, str] = {}
-    for group in (*_COMPARED, *_FREE):
-        old, new = (_compared(group, options, presets) for options in (recorded, now))
-        names = ["_name"] if old.get("_name") != new.get("_name") else list(new)
-        for name in names:
+    for group, name in changed:
+        before, after = old[group, name][1], new[group, name][1]
+        if name == "_name" or group not in others:
             # What is interpolated stands in several groups and is named once.
-            flag = _flag(group, name)
-            if name in old and not _equal(old[name], new[name]) and flag not in found:
-                found[flag] = f"{flag} {_shown(old[name])} -> {_shown(new[name])}"
-                if name in _FOLLOW_MAX_UPDATE:
-                    found[flag] += " (the learning rate's schedule depends on it)"
-    batches = [_batches_of_updates(options) for options in (recorded, now)]
-    if batches[0] != batches[1]:
-        found["--update-freq"] = (
-            f"GPUs x --update-freq {_shown(batches[0])} -> {_shown(batches[1])}"
-        )
-    return list(found.values())
+            change = "(it has changed)" if before == after else f"-> {after}"
+            found.setdefault(_flag(group, name), f"{before} {change}")
+    return [f"{flag} {change}" for flag, change in found.items()]
 
 
-def _compared(group: str, options: Options, presets: Mapping[str, Options]) -> Settings:
+def _settings(options: Options, made: MadeFrom, presets: Options) -> Settings:
+    """All that is compared of a run."""
+    found: Settings = {}
+    if "data" in made:
+        found["", "the training data"] = made["data"], str(group_of(options, "task").get("data"))
+    for flag in STARTS if "start" in made else ():
+        file = made["start"].get(flag) or {"path": "none", "digest": None}
+        found["", flag] = file["digest"] or file["path"], file["path"]
+    for group in (*_COMPARED, *_FREE):
+        for name, value in _compared(options, group, presets).items():
+            found[group, name] = value, _shown(value)
+    workers = int(group_of(options, "distributed_training").get("distributed_world_size", 1))
+    frequencies = group_of(options, "optimization").get("update_freq", [1])
+    batches = [workers * int(number) for number in frequencies]
+    found["", "GPUs x --update-freq"] = batches, _shown(batches)
+    return found
+
+
+def _compared(options: Options, group: str, presets: Options) -> dict[str, Any]:
     """The options of a group that are compared."""
     settings = group_of(options, group)
-    others: set[str] = set()
-    if isinstance(options.get(group), Namespace):
-        # It has the options of all groups.
-        others = {"arch", "no_seed_provided", *options}
-        others |= {name for part in options.values() if isinstance(part, Mapping) for name in part}
     if group in _COMPARED:
         return {name: settings[name] for name in _COMPARED[group].split() if name in settings}
-    free = {*_FREE[group].split(), *others} - {"_name"}
-    if group_of(options, "checkpoint").get("best_checkpoint_metric") in _LOSSES:
-        free |= {*_TRANSLATED.split()}
-    settings = {name: value for name, value in settings.items() if name not in free}
+    free = {*_FREE[group].split()}
+    if isinstance(options.get(group), Namespace):
+        # It has the options of all groups.
+        free |= {"arch", "no_seed_provided", *options}
+        free |= {name for part in options.values() if isinstance(part, Mapping) for name in part}
+    settings = {name: value for name, value in settings.items() if name not in free - {"_name"}}
     if group == "model":
         preset = presets.get(str(settings.get("_name")), {})
         settings |= {k: preset.get(k) for k, value in settings.items() if value is None}
     return settings
 
 
-def _batches_of_updates(options: Options) -> list[int]:
-    """Batches in an update, by epoch; the last number holds for all later epochs."""
-    workers = int(group_of(options, "distributed_training").get("distributed_world_size", 1))
-    frequencies = group_of(options, "optimization").get("update_freq", [1])
-    batches = [workers * int(number) for number in frequencies]
-    while len(batches) > 1 and batches[-1] == batches[-2]:
-        batches.pop()
-    return batches
-
-
 def _flag(group: str, name: str) -> str:
     if name == "_name":
         name = {"model": "arch"}.get(group, group)
-    # A model has the traits of its BERT as options, which are no flags.
-    if group == "model" and name.startswith("bert_"):
-        return "BERT's " + name.removeprefix("bert_")
-    return "--" + name.replace("_", "-")
-
-
-def _equal(old: Any, new: Any) -> bool:
-    return bool(old == new) or _shown(old) == _shown(new)
+    return "--" + name.replace("_", "-") if group else name
 
 
 def _shown(value: Any) -> str:
     """An option's value as a user writes it, the values of a list joined by commas."""
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, Iterable) and not isinstance(value, str | Mapping):
-        return ",".join(_shown(member) for member in value)
-    text = str(value).strip("()[]").replace(", ", ",")
-    return text[:8] if len(text) == _DIGEST and all(c in "0123456789abcdef" for c in text) else text
+    return str(value).strip("()[]").replace(", ", ",")
 
 
 # ---- data and start ------------------------------------------------------------------------------
 
 
 def made_from(
-    symbols: Iterable[list[str]], data: Iterable[Path], start: Mapping[str, str]
+    symbols: Iterable[list[str]],
+    data: Iterable[Path],
+    start: Mapping[str, str],
+    known: MadeFrom | None,
 ) -> MadeFrom:
     """What a run is made from; reads all files once.
 
@@ -159,21 +139,24 @@ def made_from(
         symbols: those of both dictionaries.
         data: the files with the training data.
         start: by flag, the files and folders from which the model starts.
+        known: what the run in the folder is made from; a file that it began with may be gone.
 
     Raises:
         GtransError: a file of the training data is not the one that ``gtrans prepare`` wrote.
     """
-    paths = list(data)
-    files = [[path.name, digest(path)] for path in paths]
-    for path, (name, found) in zip(paths, files, strict=True):
-        check_recorded(path.parent, [name], whole=True, known={name: found})
-    return {
-        "data": fingerprint(list(symbols), files),
-        "start": {
-            flag: {"path": os.path.abspath(path), "digest": _digest_of(Path(path))}
-            for flag, path in start.items()
-        },
-    }
+    files = []
+    for path in data:
+        found = digest(path)
+        check_recorded(path.parent, [path.name], whole=True, known={path.name: found})
+        files.append([path.name, found])
+    begun = ((known or {}).get("start") or {}).items()
+    gone = {flag: file for flag, file in begun if not os.path.exists(file["path"])}
+    starts = {}
+    for flag, name in start.items():
+        place = os.path.abspath(name)
+        same = flag in gone and gone[flag]["path"] == place
+        starts[flag] = gone[flag] if same else {"path": place, "digest": _digest_of(Path(place))}
+    return {"data": fingerprint(list(symbols), files), "start": starts}
 
 
 def recorded_in(state: Mapping[str, Any], path: str | Path) -> MadeFrom | None:
@@ -184,55 +167,8 @@ def recorded_in(state: Mapping[str, Any], path: str | Path) -> MadeFrom | None:
 
 
 def _digest_of(path: Path) -> str | None:
-    if path.is_file():
-        return digest(path)
-    if not path.is_dir():
-        return None
-    parts = sorted({part for pattern in _MODEL_FILES for part in path.glob(pattern)})
-    found = hashlib.sha256()
-    for part in parts:
-        found.update(f"{part.name} {digest(part)}\n".encode())
-    return found.hexdigest()
-
-
-def different_start(recorded: Options, now: MadeFrom, data: tuple[str, str]) -> list[str]:
-    """What differs between the things that two runs are made from, in words.
-
-    Args:
-        recorded: of the run in the folder; what it does not have is unknown.
-        now: of this run.
-        data: ``--data`` of both.
-    """
-    found = []
-    if recorded.get("data") not in (None, now["data"]):
-        old, new = data
-        changed = f"in {new} (it has changed)" if old == new else f"(--data {old} -> {new})"
-        found.append(f"the training data {changed}")
-    starts = recorded.get("start", now["start"]), now["start"]
-    for flag in sorted({**starts[0], **starts[1]}):
-        before, after = (start.get(flag) for start in starts)
-        if not same_file(before, after):
-            names = ["none" if file is None else file["path"] for file in (before, after)]
-            same_name = names[0] == names[1]
-            found.append(
-                f"{flag} {names[0]} {'(it has changed)' if same_name else f'-> {names[1]}'}"
-            )
-    return found
-
-
-def same_file(old: Options | None, new: Options | None) -> bool:
-    """Whether two starts are the same, by what is in the file; one that is gone, by its path."""
-    if old is None or new is None:
-        return old is new
-    key = "digest" if old["digest"] and new["digest"] else "path"
-    return bool(old[key] == new[key])
-
-
-def completed(now: MadeFrom, recorded: Options) -> MadeFrom:
-    """``now`` with the digests of files that are gone, as the run in the folder knows them."""
-    known = recorded.get("start") or {}
-    start = {
-        flag: known[flag] if file["digest"] is None and flag in known else file
-        for flag, file in now["start"].items()
-    }
-    return {**now, "start": start}
+    """The digest of a file, or of the files in a folder; None if there is neither."""
+    if path.is_dir():
+        files = sorted(part for part in path.iterdir() if part.is_file())
+        return fingerprint([[part.name, digest(part)] for part in files])
+    return digest(path) if path.is_file() else None

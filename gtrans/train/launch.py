@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from fairseq.distributed import utils as distributed_utils
@@ -23,8 +22,7 @@ _SRUN = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_JOB_ID"
 _PORTS = range(10000, 60000)
 
 
-@dataclass(frozen=True)
-class Launched:
+class Launched(NamedTuple):
     """This process among those of its launcher.
 
     Attributes:
@@ -51,27 +49,24 @@ def launched(environment: Mapping[str, str] = os.environ) -> Launched | None:
     Raises:
         GtransError: SLURM's list of machines cannot be read.
     """
-    found = None
     if all(name in environment for name in _TORCHRUN):
         rank, size, local = (int(environment[name]) for name in _TORCHRUN[:3])
-        found = Launched("torchrun", rank, size, local, "env://")
-    elif all(name in environment for name in _SRUN):
-        rank, size, local, job, step = (int(environment[name]) for name in _SRUN[:5])
-        found = Launched("srun", rank, size, local, "")
-        if size > 1:
-            host = environment.get("MASTER_ADDR") or _first_machine(environment[_SRUN[5]])
-            port = environment.get("MASTER_PORT") or _PORTS[(job * 101 + step) % len(_PORTS)]
-            found = replace(found, address=f"tcp://{host}:{port}")
-    return found if found is not None and found.size > 1 else None
+        return Launched("torchrun", rank, size, local, "env://") if size > 1 else None
+    if not all(name in environment for name in _SRUN):
+        return None
+    rank, size, local, job, step = (int(environment[name]) for name in _SRUN[:5])
+    if size == 1:
+        return None
+    host = environment.get("MASTER_ADDR") or _first_machine(environment[_SRUN[5]])
+    port = environment.get("MASTER_PORT") or _PORTS[(job * 101 + step) % len(_PORTS)]
+    return Launched("srun", rank, size, local, f"tcp://{host}:{port}")
 
 
 def _first_machine(machines: str) -> str:
     """The first of a list of SLURM such as ``node[3-6,9]``."""
+    command = ["scontrol", "show", "hostnames", machines]
     try:
-        shown = subprocess.run(
-            ["scontrol", "show", "hostnames", machines], capture_output=True, text=True, check=True
-        )
-        return shown.stdout.split()[0]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
     except (OSError, subprocess.CalledProcessError, IndexError) as error:
         raise GtransError(
             f"SLURM_STEP_NODELIST={machines} cannot be read with scontrol ({error}); set "
@@ -91,13 +86,18 @@ def launch(cfg: Any, work: Callable[[Any], None]) -> None:
         SystemExit: the processes have ended because of a signal.
     """
     join(cfg)
-    options = cfg.distributed_training
-    _check_gpus(options)
-    several = options.distributed_world_size > 1 or options.distributed_init_method is not None
-    if several and not options.distributed_no_spawn:
-        signals.pass_on_to_workers(lambda: distributed_utils.call_main(cfg, work))
-    else:
+    options, gpus = cfg.distributed_training, torch.cuda.device_count()
+    wanted, address = options.distributed_world_size, options.distributed_init_method
+    if options.distributed_no_spawn or (wanted == 1 and address is None):
         distributed_utils.call_main(cfg, work)
+        return
+    # With an address, they are those of all machines; how many are for this one is not said.
+    if gpus < (1 if address is not None else wanted):
+        raise GtransError(  # fairseq would start none
+            f"`--distributed-world-size {wanted}`: a process is started for each GPU, but torch "
+            f"sees {gpus} here; leave it out, and start the processes with torchrun or srun."
+        )
+    signals.pass_on_to_workers(lambda: distributed_utils.call_main(cfg, work))
 
 
 def join(cfg: Any) -> None:
@@ -134,19 +134,6 @@ def join(cfg: Any) -> None:
         options.device_id = device
         if gpus == 0:
             options.distributed_backend, options.ddp_backend = "gloo", "legacy_ddp"
-
-
-def _check_gpus(options: Any) -> None:
-    """Raises GtransError for more processes than GPUs, of which fairseq would start none."""
-    wanted, gpus = options.distributed_world_size, torch.cuda.device_count()
-    if wanted <= 1 or options.distributed_no_spawn:
-        return
-    # With an address, they are those of all machines; how many are for this one is not said.
-    if gpus < (1 if options.distributed_init_method is not None else wanted):
-        raise GtransError(
-            f"`--distributed-world-size {wanted}`: a process is started for each GPU, but torch "
-            f"sees {gpus} here; leave it out, and start the processes with torchrun or srun."
-        )
 
 
 def check_launch(options: Any) -> None:

@@ -23,8 +23,8 @@ from fairseq_cli.train import get_training_stats, validate
 from omegaconf import OmegaConf
 
 from gtrans.errors import GtransError
-from gtrans.files import copy_file, unwritable
-from gtrans.train.begin import Plan, begin_run, own_main
+from gtrans.files import copy_file
+from gtrans.train.begin import RESETS, Plan, begin_run, own_main, why_ended
 from gtrans.train.compare import group_of
 from gtrans.train.folder import LAST, RunFolder
 from gtrans.train.signals import INTERRUPTED, OF_CTRL_C, STOPPED, Signals, tell
@@ -34,7 +34,6 @@ logger = logging.getLogger(__name__)
 _details = logging.getLogger("fairseq_cli.train")  # whose lines --verbose shows
 
 _LONGEST = 10.0  # seconds in which the thread that loads batches ends
-_RESETS = ("optimizer", "lr_scheduler", "meters", "dataloader")
 _CHOSEN = ("model", "task", "criterion", "optimizer", "lr_scheduler")
 _SIZES = ("max_tokens", "batch_size", "update_freq", "lr", "max_update", "max_epoch", "seed")
 _BOARDS = ("tensorboard_logdir", "wandb_project", "aim_repo", "aim_run_hash", "azureml_logging")
@@ -69,7 +68,7 @@ class Training:
         np.random.seed(cfg.common.seed)
         utils.set_torch_seed(cfg.common.seed)
         if distributed_utils.is_master(cfg.distributed_training) and not cfg.checkpoint.no_save:
-            self._check_folder()
+            self.folder.lock()
         _details.info(cfg)
         self.task = tasks.setup_task(cfg.task)
         model = self.task.build_model(cfg.model)
@@ -89,27 +88,16 @@ class Training:
             self._summarise(model)
         self.batches = self._load()
 
-    def _check_folder(self) -> None:
-        probe = self.folder.path / ".writable"
-        try:
-            if not self.folder.path.exists():
-                self.folder.path.mkdir(parents=True)
-            probe.touch()
-            probe.unlink()
-        except OSError as error:
-            raise unwritable(f"--save-dir {self.folder.path}", error) from error
-
     def _load_validation(self) -> list[str]:
         """Load the sets of validation; returns their names."""
         dataset = self.cfg.dataset
-        names: list[str] = dataset.valid_subset.split(",")
         if dataset.disable_validation:
             return []
         data_utils.raise_if_valid_subsets_unintentionally_ignored(self.cfg)
-        if dataset.combine_valid_subsets:
-            names = ["valid"]
+        combined = dataset.combine_valid_subsets
+        names: list[str] = ["valid"] if combined else dataset.valid_subset.split(",")
         for name in names:
-            self.task.load_dataset(name, combine=dataset.combine_valid_subsets, epoch=1)
+            self.task.load_dataset(name, combine=combined, epoch=1)
         return names
 
     def _load(self) -> Any:
@@ -117,17 +105,11 @@ class Training:
         cfg, trainer = self.cfg.checkpoint, self.trainer
         restored = cfg.restore_file if cfg.restore_file != LAST else None
         path = self.plan.resume or restored or getattr(cfg, "continue_once", None)
-        reset = [name for name in _RESETS if cfg[f"reset_{name}"]]
+        reset = [name for name in RESETS if cfg[f"reset_{name}"]]
         if path is None and cfg.finetune_from_model:
-            path, reset = cfg.finetune_from_model, list(_RESETS)
-        position = None
-        if path is not None:
-            extra = trainer.restore(str(path), reset)
-            position = None if "dataloader" in reset else extra["train_iterator"]
-            logger.info(
-                f"Loaded checkpoint {path} (epoch {extra['train_iterator']['epoch']} @ "
-                f"{trainer.get_num_updates()} updates)"
-            )
+            path, reset = cfg.finetune_from_model, list(RESETS)
+        extra = None if path is None else trainer.restore(str(path), reset)
+        position = None if extra is None or "dataloader" in reset else extra["train_iterator"]
         epoch = 1 if position is None else int(position["epoch"])
         subset = self.cfg.dataset.train_subset
         self.task.load_dataset(subset, epoch=epoch, combine=True)
@@ -146,20 +128,18 @@ class Training:
 
     def _summarise(self, model: Any) -> None:
         """Say in a few lines of the log what the training is."""
-        cfg, parameters = self.cfg, list(model.parameters())
-        chosen = [group_of(cfg, group).get("_name") for group in _CHOSEN]
-        sizes = {**cfg.dataset, **cfg.optimization, "seed": cfg.common.seed}
-        start = [f"{flag} {it['path']}" for flag, it in self.plan.made_from["start"].items()]
+        cfg, sizes = self.cfg, {**self.cfg.dataset, **self.cfg.optimization, **self.cfg.common}
+        trained = sum(it.numel() for it in model.parameters() if it.requires_grad)
+        starts = (f"{flag} {it['path']}" for flag, it in self.plan.made_from["start"].items())
+        start = self.plan.resume or " ".join(starts) or "from scratch"
         devices = self.trainer.data_parallel_world_size
-        plural = "" if devices == 1 else "s"
         for line in (
-            ", ".join(map(str, chosen)),
+            ", ".join(str(group_of(cfg, group).get("_name")) for group in _CHOSEN),
             ", ".join(f"{name} {sizes[name]}" for name in _SIZES if sizes[name]),
-            f"num. shared model params: {sum(p.numel() for p in parameters):,} (num. trained: "
-            f"{sum(p.numel() for p in parameters if p.requires_grad):,})",
-            f"training on {devices} device{plural} ({self.trainer.device.type})",
-            f"start: {self.plan.resume or ' '.join(start) or 'from scratch'}; checkpoints: "
-            f"{self.folder.path} (--verbose shows all options)",
+            f"num. shared model params: {sum(it.numel() for it in model.parameters()):,} (num. "
+            f"trained: {trained:,})",
+            f"training on {devices} device{'s' * (devices > 1)} ({self.trainer.device.type})",
+            f"start: {start}; checkpoints: {self.folder.path} (--verbose shows all options)",
         ):
             logger.info(line)
 
@@ -228,53 +208,42 @@ class Training:
         def falls_on(interval: int) -> bool:
             return interval > 0 and updates > 0 and updates % interval == 0
 
-        self.ended = self._is_reached()
+        reason = self._why_ended(0)
         old_enough = updates >= dataset.validate_after_updates
         saves = (
-            self.ended
+            reason is not None
             or (end_of_epoch and epoch % checkpoint.save_interval == 0)
             or (falls_on(checkpoint.save_interval_updates) and old_enough)
         )
         validates = (
-            self.ended
+            reason is not None
             or (end_of_epoch and epoch % dataset.validate_interval == 0)
             or falls_on(dataset.validate_interval_updates)
             or (saves and not end_of_epoch and not task.get("save_without_validation"))
         )
-        losses: list[float | None] = [None]
+        loss: float | None = None
         if validates and old_enough and not dataset.disable_validation:
-            losses = validate(self.cfg, self.trainer, self.task, self.batches, self.subsets)
-        if end_of_epoch or str(task.get("patience_unit")) != "epoch":
-            self._count(losses[0])
+            loss = validate(self.cfg, self.trainer, self.task, self.batches, self.subsets)[0]
+        counts = end_of_epoch or str(task.get("patience_unit")) != "epoch"
+        if loss is not None and checkpoint.patience > 0 and counts:
+            self.run_state.count(loss)
+            reason = reason or self._why_ended(self.run_state.early_stop["num_runs"])
+        if reason is not None:
+            logger.info(f"Stopping training: {reason}")
+            self.ended = True
         if saves or self.ended:
-            self._save(losses[0], self._names(losses[0], end_of_epoch))
+            self._save(loss, self._names(loss, end_of_epoch))
             if self.trainer.is_data_parallel_master and not checkpoint.no_save:
                 self.folder.remove_old(checkpoint)
         if self.trainer.told and not self.ended:
             self._stop(end_of_epoch)
-        return losses[0]
+        return loss
 
-    def _is_reached(self) -> bool:
-        """Whether the options end the training after this update."""
-        goal, limit = self.cfg.optimization.max_update, self.cfg.optimization.stop_time_hours
-        hours = self.trainer.cumulative_training_time() / 3600
-        if 0 < goal <= self.trainer.get_num_updates():
-            logger.info(f"Stopping training: --max-update {goal}")
-            return True
-        if 0 < limit < hours:
-            logger.info(f"Stopping training: {hours:.2f} hours, --stop-time-hours {limit}")
-            return True
-        return False
-
-    def _count(self, loss: float | None) -> None:
-        """Let ``--patience`` count a validation."""
-        patience = self.cfg.checkpoint.patience
-        if patience > 0 and self.run_state.count(loss) >= patience:
-            logger.info(
-                "early stop since valid performance hasn't improved for last "
-                f"{patience} validations"
-            )
-            self.ended = True
+    def _why_ended(self, waited: int) -> str | None:
+        """Why the training ends after this update; ``waited``: validations since the best one."""
+        trainer = self.trainer
+        seconds = trainer.cumulative_training_time()
+        return why_ended(self.cfg, trainer.get_num_updates(), 0, seconds, waited)
 
     def _stop(self, end_of_epoch: bool) -> None:
         """End with a checkpoint, which all processes have been told at the same update.
@@ -334,7 +303,7 @@ class Training:
             names.append("checkpoint_best.pt")
         if loss is not None and cfg.keep_best_checkpoints > 0:
             kept = self.folder.best_scores(cfg.best_checkpoint_metric)
-            worst = kept[-1 if cfg.maximize_best_checkpoint_metric else 0][0] if kept else None
+            worst = kept[-1 if cfg.maximize_best_checkpoint_metric else 0][1] if kept else None
             if self.run_state.better(loss, worst):
                 # A digit that tells equal scores apart.
                 with data_utils.numpy_seed(epoch, updates, loss):

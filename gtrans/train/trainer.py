@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ast
 import sys
-import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq import checkpoint_utils, utils
-from fairseq.distributed import utils as distributed_utils
-from fairseq.logging import meters, metrics
+from fairseq import utils
 from fairseq.optim import lr_scheduler
 from fairseq.trainer import Trainer
 
@@ -146,53 +143,17 @@ class RunTrainer(Trainer):
         _ = self.model, self.optimizer  # whose errors are not the checkpoint's
         # It has copies of the parameters, and is built anew of those that are loaded.
         self._optimizer = self._lr_scheduler = None
-        state = self._read(path)
+        if self.is_data_parallel_master:
+            tensors = read_checkpoint(path, in_memory=False)["model"]
+            check_values(tensors, path)
+            check_shapes(tensors, self.get_model().state_dict(), path)
         with reading(path, "the state of its training"):
-            self._optim_history = state["optimizer_history"]
-            self.model.set_num_updates(self._optim_history[-1].get("num_updates", 0))
-            self.get_model().load_state_dict(state["model"], model_cfg=self.cfg.model)
-            if state.get("criterion"):
-                self.get_criterion().load_state_dict(state["criterion"])
-            if "optimizer" not in reset and state.get("last_optimizer_state") is not None:
-                self._restore_optimizer(path, state, reset)
-            extra: dict[str, Any] = state["extra_state"]
-            self._previous_training_time = extra.get("previous_training_time", 0)
-            self._start_time = time.time()
-            position = extra["train_iterator"]
-            self.lr_step(position["epoch"])
-            if "metrics" in extra and not {"meters"} & {*reset} and position["iterations_in_epoch"]:
-                metrics.load_state_dict(extra["metrics"])
-                for meter in metrics.get_meters("default"):
-                    if isinstance(meter, meters.TimeMeter):
-                        meter.reset()
+            extra: dict[str, Any] = self.load_checkpoint(
+                path,
+                reset_optimizer="optimizer" in reset,
+                reset_lr_scheduler="lr_scheduler" in reset,
+                optimizer_overrides=ast.literal_eval(self.cfg.checkpoint.optimizer_overrides),
+                reset_meters="meters" in reset,
+            )
             self.run.restore(extra, reset)
         return extra
-
-    def _read(self, path: str) -> dict[str, Any]:
-        """A checkpoint on the CPU, in all processes."""
-        state: dict[str, Any] = {}
-        if self.is_data_parallel_master:
-            read_checkpoint(path, in_memory=False)
-            state = checkpoint_utils.load_checkpoint_to_cpu(path)
-            check_values(state["model"], path)
-            check_shapes(state["model"], self.get_model().state_dict(), path)
-            state = {name: value for name, value in state.items() if name not in ("cfg", "args")}
-        if self.data_parallel_world_size > 1:
-            state = distributed_utils.broadcast_object(
-                state, 0, self.data_parallel_process_group, self.device
-            )
-        return state
-
-    def _restore_optimizer(self, path: str, state: dict[str, Any], reset: Collection[str]) -> None:
-        self._build_optimizer()
-        last, own = state["optimizer_history"][-1], type(self.optimizer).__name__
-        if last["optimizer_name"] != own:
-            raise GtransError(
-                f"{path}: its optimizer is {last['optimizer_name']}, but that of this training is "
-                f"{own}; give --reset-optimizer if the change is meant."
-            )
-        if "lr_scheduler" not in reset:
-            self.lr_scheduler.load_state_dict(last["lr_scheduler_state"])
-        overrides = ast.literal_eval(self.cfg.checkpoint.optimizer_overrides)
-        self.optimizer.load_state_dict(state["last_optimizer_state"], overrides)
-        self.set_num_updates(last["num_updates"])

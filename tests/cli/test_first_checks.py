@@ -83,8 +83,8 @@ def test_a_mistake_is_one_line(case, tiny, tmp_path, monkeypatch, capsys):
         ((*ARCH, "--init-from", "{}/no.pt"), "--init-from {}/no.pt: there is no such checkpoint."),
         ((*ARCH, "--restore-file", "{}/no.pt"), "--restore-file {}/no.pt: there is no such check"),
         ((*ARCH, "--finetune-from-model", "{}/no.pt"), "--finetune-from-model {}/no.pt: there is "),
-        ((*ARCH, "--save-dir", "{}/file"), "--save-dir {}/file: cannot be written (Not a dir"),
-        ((*ARCH, "--save-dir", "/proc/runs"), "--save-dir /proc/runs: cannot be written ("),
+        ((*ARCH, "--save-dir", "{}/file"), "`--save-dir` must be a folder, but '{}/file' is a"),
+        ((*ARCH, "--save-dir", "/proc/runs"), "`--save-dir` '/proc/runs': cannot be written ("),
         (
             ("--arch", "gtrans_fusion_tiny", "--criterion", "chunked_cross_entropy"),
             "`--criterion chunked_cross_entropy` is for one prediction of every word, but the dec",
@@ -204,7 +204,7 @@ def test_a_mistake_of_one_rank_ends_all(tiny, tmp_path):
     assert done.returncode != 0
     # torch writes the number of the process before it
     (line,) = (line for line in done.stderr.splitlines() if "gtrans: error: " in line)
-    assert f"gtrans: error: --save-dir {tmp_path / 'file'}: cannot be written (Not a dir" in line
+    assert f"gtrans: error: `--save-dir` must be a folder, but '{tmp_path / 'file'}' is a" in line
 
 
 # ---- warnings ------------------------------------------------------------------------------------

@@ -258,8 +258,6 @@ def freeze(generation: Path, system: str, work: Path) -> dict[str, Any]:
     for part in ("model", "last_optimizer_state"):
         if part in state:
             state[part] = in_halves(state[part])
-    # The record of the run says where its BERT was.
-    state["task_state"].get("run", {}).get("start", {}).pop("the BERT", None)
     torch.save(state, generation / f"{system}.pt")
     content = (generation / f"{system}.pt").read_bytes()
     places = [place for place in (work, REPO, Path.home()) if os.fsencode(place) in content]

@@ -50,7 +50,7 @@ WAYS_OUT = (
         (("--update-freq", "2"), "GPUs x --update-freq 1 -> 2"),
         (("--unit", "sentence"), "--unit document -> sentence, --doc-mode partial -> full"),
         (("--arch", "gtransformer_base", *GROUPS), "--arch gtransformer_tiny -> gtransformer_base"),
-        (("--bf16",), "--bf16 off -> on"),
+        (("--bf16",), "--bf16 False -> True"),
         (("--adam-betas", "(0.9, 0.9)"), "--adam-betas 0.9,0.999 -> 0.9,0.9"),
         (("--lr-scheduler", "inverse_sqrt"), "--lr-scheduler fixed -> inverse_sqrt"),
         (
@@ -85,7 +85,7 @@ def test_other_training_data_is_refused(run, tiny, stock, tmp_path):
         shutil.copy(same / f"valid.en-de.de.{name}", same / f"train.en-de.de.{name}")
         shutil.copy(same / f"valid.en-de.en.{name}", same / f"train.en-de.en.{name}")
     binarised_again(same)
-    found = f"the training data (--data {tiny.data} -> {same})"
+    found = f"the training data {tiny.data} -> {same}"
     assert f"other settings: {found};" in refusal(train(stock, same, run, updates=4))
 
 

@@ -83,7 +83,7 @@ def test_a_folder_with_another_vocabulary_is_rejected(run, tiny, stock, tmp_path
         path = other / f"dict.{lang}.txt"
         path.write_text("".join(reversed(path.read_text("utf-8").splitlines(True))), "utf-8")
     line = refusal(stock_train(stock, other, run, updates=4))
-    assert f"the training data (--data {tiny.data} -> {other})" in line or "dict." in line
+    assert f"the training data {tiny.data} -> {other}" in line or "dict." in line
 
 
 def test_a_run_goes_on_ends_and_goes_on_under_gtrans_train(run, tiny, stock, tmp_path):

@@ -25,7 +25,7 @@ from support.tiny_models import TinyWorld
 # With this rate the loss gets worse from the first update on; an epoch has two updates.
 WORSE = ("--max-tokens", "9000", "--lr", "9", "--patience", "2")
 GOAL = 30
-STOPPED = "early stop since valid performance"
+STOPPED = "validations without a gain, --patience"
 
 
 def validated(log: str) -> list[int]:

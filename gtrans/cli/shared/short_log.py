@@ -9,7 +9,7 @@ from contextlib import contextmanager
 # Of fairseq's own lines; those of epochs, updates and validations have loggers of other names.
 _SHOWN = (
     "num. shared model params", "training on ", "Loaded checkpoint", "begin training epoch",
-    "Saved checkpoint", "Stopping training", "early stop since", "done training",
+    "Saved checkpoint", "Stopping training", "done training",
 )  # fmt: skip
 
 
