@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gtrans.modules.decode_state import DecodeState
+from gtrans.modules.decode_state import Keys
 from gtrans.modules.group_attention import (
     AttentionPlan,
     dense_attention,
@@ -231,13 +231,12 @@ class DocumentAttention(MultiheadAttention):
         )
         return output
 
-    def step_self(self, x: Tensor, state: DecodeState, layer: int, order: Tensor | None) -> Tensor:
+    def step_self(self, x: Tensor, keys: Mapping[str, Keys], order: Tensor | None) -> Tensor:
         """Self-attention of one new token of each hypothesis.
 
         Args:
             x: ``(hypotheses, dim)``.
-            state: the keys and values so far; updated in place.
-            layer: number of the layer.
+            keys: of each kind of attention those so far; the last columns are written.
             order: ``(hypotheses, dim)`` as ``query_order`` in :meth:`forward`.
 
         Returns:
@@ -245,16 +244,19 @@ class DocumentAttention(MultiheadAttention):
         """
 
         def attend(attention: MultiheadAttention, kind: str, query: Tensor) -> Tensor:
-            key, value = attention.k_proj(query), attention.v_proj(x)
-            return attention.attend(query, *state.extend(kind, layer, key, value))
+            key, value, mask = keys[kind]
+            new = x.view(key.size(0), -1, x.size(1))  # (documents, beam, dim)
+            key[:, -new.size(1) :] = attention.k_proj(query).view_as(new)
+            value[:, -new.size(1) :] = attention.v_proj(x).view_as(new)
+            return attention.attend(query, key, value, mask)
 
         return self._step(x, order, attend)
 
-    def step_cross(self, x: Tensor, state: DecodeState, layer: int, order: Tensor | None) -> Tensor:
+    def step_cross(self, x: Tensor, keys: Mapping[str, Keys], order: Tensor | None) -> Tensor:
         """Cross-attention of one new token of each hypothesis; as :meth:`step_self`."""
 
         def attend(attention: MultiheadAttention, kind: str, query: Tensor) -> Tensor:
-            return attention.attend(query, *state.source(kind, layer))
+            return attention.attend(query, *keys[kind])
 
         return self._step(x, order, attend)
 

@@ -17,6 +17,8 @@ is stored once and read once, by all of them together:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -27,28 +29,29 @@ from gtrans.modules.group_attention import DocumentLayout
 # Steps between two times that tokens without a hypothesis are dropped.
 _STEPS_BETWEEN = 8
 
+Keys = tuple[Tensor, Tensor, Tensor | None]
+"""Keys and values ``(documents, width, dim)``, and the mask of who sees them (None: all), which
+broadcasts to ``(documents, 1, beam, width)``."""
+
 
 class TokenTree:
     """Keys and values, in some layers, of the tokens that the hypotheses have written.
 
     Attributes:
+        numbers: of the layers.
         width: number of columns in use; a step adds ``beam`` of them.
     """
 
-    def __init__(self, layers: int, like: Tensor, documents: int, beam: int) -> None:
+    def __init__(self, layers: Sequence[int], like: Tensor, documents: int, beam: int) -> None:
         """``like``: a tensor whose last dimension, type and device keys and values have, too."""
         capacity = 64
+        self.numbers = layers
         self.width = 0
         self._beam = beam
-        self._data = like.new_zeros(2, layers, documents, capacity, like.size(-1))
+        self._data = like.new_zeros(2, len(layers), documents, capacity, like.size(-1))
         self._mask = like.new_full((documents, beam, capacity), float("-inf"))
         own = torch.eye(beam, dtype=torch.bool, device=like.device)
         self._own = self._mask.new_zeros(beam, beam).masked_fill_(~own, float("-inf"))
-
-    @property
-    def mask(self) -> Tensor:
-        """``(documents, 1, beam, width)``: 0 where a hypothesis has written a token, else -inf."""
-        return self._mask[:, None, :, : self.width]
 
     def begin_step(self, opens: Tensor | None = None) -> None:
         """Make room for the next tokens, each of which is seen by its own hypothesis.
@@ -83,16 +86,12 @@ class TokenTree:
             self._data = F.pad(self._data, (0, 0, 0, more))
             self._mask = F.pad(self._mask, (0, more), value=float("-inf"))
 
-    def write(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Store the keys and values ``(hypotheses, dim)`` of a step's tokens.
-
-        Returns:
-            keys and values ``(documents, width, dim)`` of all tokens.
-        """
-        data = self._data[:, layer, :, : self.width]
-        data[0, :, -self._beam :] = key.view(-1, self._beam, key.size(1))
-        data[1, :, -self._beam :] = value.view(-1, self._beam, value.size(1))
-        return data[0], data[1]
+    def layers(self) -> dict[int, Keys]:
+        """What each layer reads; the last ``beam`` columns are those of the step's tokens."""
+        keys, values = self._data[:, :, :, : self.width]
+        mask = self._mask[:, None, :, : self.width]
+        pairs = zip(self.numbers, keys.unbind(), values.unbind(), strict=True)
+        return {layer: (key, value, mask) for layer, key, value in pairs}
 
     def reorder(self, rows: Tensor) -> None:
         """Let hypothesis ``i`` continue hypothesis ``rows[i]`` of the same document."""
@@ -203,10 +202,10 @@ class SentenceWindow:
         real = columns < size[:, None]
         self._inside[numbers, :width] = self._sentence[index].masked_fill(~real, -1)
 
-    def for_layer(self, layer: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Keys, values ``(documents, width, dim)`` and mask ``(documents, 1, beam, width)``."""
-        data = self._data[:, self._index[layer], :, : self._width]
-        return data[0], data[1], self.mask
+    def layers(self) -> dict[int, Keys]:
+        """What each layer reads."""
+        keys, values = self._data[:, :, :, : self._width]
+        return {n: (keys[index], values[index], self.mask) for n, index in self._index.items()}
 
     def keep(self, documents: Tensor, numbers: Sequence[int]) -> None:
         """Drop all other documents; ``numbers`` are the same as Python numbers."""
@@ -235,16 +234,38 @@ class SharedSources:
             columns = torch.arange(self._keys.size(2), device=lengths.device)
             self._mask = (columns < lengths[:, None])[:, None, None, :]
 
-    def for_layer(self, layer: int) -> tuple[Tensor, Tensor, Tensor | None]:
+    def for_layer(self, layer: int) -> Keys:
         """Keys, values ``(documents, longest, dim)`` and mask of a layer."""
         index = self._index[layer]
         return self._keys[index], self._values[index], self._mask
+
+    def layers(self) -> dict[int, Keys]:
+        """What each layer reads."""
+        return {layer: self.for_layer(layer) for layer in self._index}
 
     def keep(self, documents: Tensor) -> None:
         """Drop all other documents."""
         self._keys, self._values = self._keys[:, documents], self._values[:, documents]
         if self._mask is not None:
             self._mask = self._mask[documents]
+
+
+@dataclass(frozen=True)
+class LayerKeys:
+    """What the attentions of a decoder layer read in a step.
+
+    Attributes:
+        own: of each kind of self-attention. The last columns, one for each hypothesis of a
+            document, are those of the newest tokens: the layer fills them in.
+        source: of each kind of cross-attention.
+        context: of context attention; None: the layer has none.
+        memory: of the recurrent memory; None: the layer has none.
+    """
+
+    own: Mapping[str, Any]
+    source: Mapping[str, Any]
+    context: Keys | None
+    memory: Keys | None
 
 
 class DecodeState:
@@ -256,6 +277,7 @@ class DecodeState:
         position_in_sentence: ``(hypotheses,)`` position of the current token in that sentence.
         beam: hypotheses per document.
         most_sentences: sentences of the document that has most of them.
+        layers: what each layer reads in the current step.
         further_sources: what else a system reads of each document; empty in a new state.
     """
 
@@ -296,19 +318,18 @@ class DecodeState:
         self._last_sentence = (source.sentence_counts - 1).repeat_interleave(beam)
         grouped = [kind != "global" and not as_global(kind, source) for kind in self_kinds]
         whole = [kind != "group" or as_global(kind, source) for kind in self_kinds]
-        # For each kind of attention, number of a layer -> its index in the tree.
-        self._index = {"group": _numbered(grouped), "global": _numbered(whole)}
+        self._depth = len(self_kinds)
         self._trees = {
-            kind: TokenTree(len(layers), like, documents, beam)
-            for kind, layers in self._index.items()
-            if layers
+            kind: TokenTree(layers, like, documents, beam)
+            for kind, chosen in (("group", grouped), ("global", whole))
+            if (layers := [layer for layer, wanted in enumerate(chosen) if wanted])
         }
+        self.layers: list[LayerKeys] = []
         self._window = SentenceWindow(source, group_sources) if group_sources else None
         self._global_sources: SharedSources | None = None
         if global_sources:
             lengths = None if source.is_dense else source.document_lengths
             self._global_sources = SharedSources(global_sources, lengths)
-        self._group_cross = set(group_sources)
         # (hypotheses,) tokens that each has read before the first step, and the most of them
         self._read: Tensor | None = None
         self._most_read = 0
@@ -319,7 +340,8 @@ class DecodeState:
     @property
     def layers_of_document(self) -> list[int]:
         """Layers whose self-attention sees the whole document."""
-        return list(self._index["global"])
+        tree = self._trees.get("global")
+        return [] if tree is None else list(tree.numbers)
 
     def begin_behind(self, read: DocumentLayout, pairs: tuple[Tensor, Tensor] | None) -> None:
         """Begin behind a part of the translations, which all hypotheses of a document share.
@@ -384,36 +406,24 @@ class DecodeState:
         for kind, tree in self._trees.items():
             forgets = kind == "group" and self.step
             tree.begin_step(opens.view(-1, self.beam) if forgets else None)
+        self.layers = self._layers()
 
-    def extend(
-        self, kind: str, layer: int, key: Tensor, value: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Store keys and values ``(hypotheses, dim)`` of the new tokens.
-
-        Args:
-            kind: ``group``: of attention within sentences; ``global``: within documents.
-            layer: number of the layer.
-            key, value: of the new tokens.
-
-        Returns:
-            keys and values ``(documents, width, dim)`` of the sentences that are being written, or
-            of the documents so far, and the mask ``(documents, 1, beam, width)`` that is added to
-            the attention.
-        """
-        if layer not in self._index[kind]:
-            kind = "global"
-        tree = self._trees[kind]
-        return *tree.write(self._index[kind][layer], key, value), tree.mask
-
-    def source(self, kind: str, layer: int) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Keys, values ``(documents, longest, dim)`` and mask of what is attended to.
-
-        They are those of the current source sentences (``group``) or of the sources.
-        """
-        if kind == "group" and self._window is not None and layer in self._group_cross:
-            return self._window.for_layer(layer)
-        assert self._global_sources is not None
-        return self._global_sources.for_layer(layer)
+    def _layers(self) -> list[LayerKeys]:
+        shared = self._global_sources, self.context, self.memory
+        of_source, context, memory = (one.layers() if one is not None else {} for one in shared)
+        of_sentence = {} if self._window is None else self._window.layers()
+        trees = {kind: tree.layers() for kind, tree in self._trees.items()}
+        of_group, of_global = trees.get("group", {}), trees.get("global", {})
+        # Group attention that is computed as global attention reads what that reads.
+        return [
+            LayerKeys(
+                {"group": of_group.get(n, of_global.get(n)), "global": of_global.get(n)},
+                {"group": of_sentence.get(n, of_source.get(n)), "global": of_source.get(n)},
+                context.get(n),
+                memory.get(n),
+            )
+            for n in range(self._depth)
+        ]
 
     def reorder(self, rows: Tensor) -> None:
         """Let hypothesis ``i`` continue the old hypothesis ``rows[i]`` of the same document."""
@@ -444,9 +454,3 @@ class DecodeState:
 def as_global(kind: str, source: DocumentLayout) -> bool:
     """Whether group attention is computed as global attention: documents are single sentences."""
     return kind == "group" and source.most_sentences == 1
-
-
-def _numbered(chosen: Sequence[bool]) -> dict[int, int]:
-    """Number of a chosen layer -> its index among those that are chosen."""
-    layers = [layer for layer, wanted in enumerate(chosen) if wanted]
-    return {layer: index for index, layer in enumerate(layers)}

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from gtrans.modules.attention import DocumentAttention
 from gtrans.modules.context_attention import ContextAttention, PackedContext
-from gtrans.modules.decode_state import DecodeState
+from gtrans.modules.decode_state import LayerKeys
 from gtrans.modules.group_attention import AttentionPlan
 from gtrans.modules.linear import Linear, dropout
 
@@ -245,34 +245,29 @@ class DecoderLayer(TransformerLayer):
         x = self._residual(x, self.encoder_attn_layer_norm, attend_to_source)
         return self._feed_forward(x)
 
-    def step(self, x: Tensor, state: DecodeState, layer: int, order: Tensor | None) -> Tensor:
+    def step(self, x: Tensor, keys: LayerKeys, order: Tensor | None) -> Tensor:
         """One new token of every hypothesis: ``(hypotheses, dim) -> (hypotheses, dim)``.
 
         Args:
             x: states of the new tokens.
-            state: the search so far; updated in place.
-            layer: number of this layer.
+            keys: what the layer reads; those of its own tokens are written.
             order: ``(hypotheses, dim)`` embedded sentence numbers, or None.
         """
         read: _Reading | None = None
-        if self.context_attn is not None and state.context is not None:
-            key, value, mask = state.context.for_layer(layer)
-            attend = self.context_attn.attention.attend
-            read = partial(attend, key=key, value=value, mask=mask)
+        if self.context_attn is not None and keys.context is not None:
+            key, value, mask = keys.context
+            read = partial(self.context_attn.attention.attend, key=key, value=value, mask=mask)
 
         def attend_to_source(h: Tensor) -> Tensor:
-            own = self.encoder_attn.step_cross(h, state, layer, order)
+            own = self.encoder_attn.step_cross(h, keys.source, order)
             return self._with_context(h, own, read)
 
         x = self._residual(
-            x,
-            self.self_attn_layer_norm,
-            lambda h: self.self_attn.step_self(h, state, layer, order),
+            x, self.self_attn_layer_norm, lambda h: self.self_attn.step_self(h, keys.own, order)
         )
         x = self._behind(x, read)
-        if self.memory is not None and state.memory is not None:
-            keys, values, _ = state.memory.for_layer(layer)
-            x = self.memory.step(x, keys, values)
+        if self.memory is not None and keys.memory is not None:
+            x = self.memory.step(x, *keys.memory[:2])
         x = self._residual(
             self._first_feed_forward(x), self.encoder_attn_layer_norm, attend_to_source
         )

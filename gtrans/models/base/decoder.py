@@ -343,7 +343,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
 
         def run(number: int, x: Tensor) -> Tensor:
             output: Tensor = self.layers[number].step(  # type: ignore[operator]
-                x, state, number, order
+                x, state.layers[number], order
             )
             return output
 
