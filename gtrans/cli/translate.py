@@ -33,7 +33,7 @@ from gtrans.cli.shared.model_options import (
     context_of,
 )
 from gtrans.cli.shared.reading import add_choice, choice_of
-from gtrans.decoding.options import MAX_TOKENS, DecodingOptions, SearchOptions, split_paths
+from gtrans.decoding.options import DecodingOptions, SearchOptions, split_paths
 from gtrans.errors import GtransError
 from gtrans.formats.catalogue import SUFFIXES
 from gtrans.libraries import ENGINE
@@ -43,19 +43,6 @@ EXAMPLE = (
     "--output-dir translated"
 )
 NEEDS = ENGINE
-_AS_GIVEN = (
-    "data",
-    "max_tokens",
-    "max_doc_tokens",
-    "overlap",
-    "cpu",
-    "fp16",
-    "bf16",
-    "int8",
-    "force",
-    "tokens",
-    "workers",
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,11 +73,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="translations of any system, of which the model chooses in document context: a line "
         "for each sentence with `source`, `candidates` and `doc_id`; gives --output",
     )
-    files.add_argument("--split", metavar="NAME", help="binarised split of --data, such as test")
     files.add_argument(
         "--output",
         metavar="FILE",
-        help="translation of --input or --split; - is standard output, a name in .gz is compressed",
+        help="translation of --input; - is standard output, a name in .gz is compressed",
     )
     files.add_argument(
         "--stream",
@@ -109,38 +95,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="with --json: the N best translations of each sentence (default: 1)",
     )
-    files.add_argument(
-        "--tokens",
-        action="store_true",
-        help="write the tokens of Moses with spaces between them instead of plain text, for "
-        "programs that count tokens (multi-bleu.perl)",
-    )
     add_choice(files, ("source",))
     search = parser.add_argument_group("search")
     SearchOptions.add_arguments(search)
     unit = parser.add_argument_group("size")
-    unit.add_argument(
-        "--max-tokens",
-        type=int,
-        default=MAX_TOKENS,
-        metavar="N",
-        help="source tokens decoded at once, padding included; fewer where the logits of many "
-        "short rows would fill the memory (default: %(default)s)",
-    )
     add_instances(unit, "as in training")
     add_device(unit)
-    unit.add_argument(
-        "--bf16",
-        action="store_true",
-        help="compute in bfloat16: faster on a GPU or a processor with instructions for it "
-        "(avx512_bf16); a word may differ here and there",
-    )
-    unit.add_argument(
-        "--int8",
-        action="store_true",
-        help="weights of 8 bits on a CPU: faster, and a word may differ here and there, also by "
-        "what else is in a batch",
-    )
+    DecodingOptions.add_arguments(unit)
     unit.add_argument(
         "--workers",
         type=_workers,
@@ -148,9 +109,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N|auto",
         help="share the documents out over N processes: on CPUs with one thread each, on GPUs one "
         "each; auto: as many as there are (default: %(default)s)",
-    )
-    unit.add_argument(
-        "--force", action="store_true", help="translate anew, even if it is finished or in part"
     )
     add_context(parser)
     parser.add_argument(
@@ -189,78 +147,74 @@ def run(args: argparse.Namespace) -> None:
     Raises:
         GtransError: see :func:`gtrans.decoding.translation.translate`.
     """
-    given = DecodingOptions(
+    _check(args)
+    options = DecodingOptions.of(
+        args,
         paths=tuple(split_paths(args.path)),
         search=SearchOptions.of(args),
         context=_overrides(args.model_overrides) | context_of(args),
         choice=choice_of(args),
-        nbest=0 if not args.json else 1 if args.nbest is None else args.nbest,
-        **{name: getattr(args, name) for name in _AS_GIVEN},
+        nbest=(args.nbest or 1) if args.json else 0,
     )
-    _check(args)
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.decoding import candidates, translation
+    from gtrans.decoding import translation
 
     if args.candidates is not None:
-        candidates.choose_candidates(given, args.candidates, args.output)
+        translation.choose_candidates(options, args.candidates, args.output)
     elif args.stream:
-        translation.translate_stream(given)
+        translation.translate_stream(options)
     elif args.sources:
-        files = translation.Files(
-            tuple(args.sources), args.output_dir, args.format, args.split_sentences
+        translation.translate_files(
+            options, args.sources, args.output_dir, args.format, args.split_sentences
         )
-        translation.translate_files(given, files)
     else:
-        translation.translate(given, args.output, args.input, args.split)
+        translation.translate(options, args.input, args.output)
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Refuse options that do not belong together.
-
-    Raises:
-        GtransError: saying what to give.
-    """
-    text = any(one is not None for one in (args.input, args.split, args.candidates))
-    if args.candidates is not None and (args.input or args.split or args.free or args.workers != 1):
-        raise GtransError(
-            "`--candidates` has the text itself; leave `--input`, `--split`, `--free` and "
-            "`--workers` out."
-        )
-    if (args.sources and (text or args.stream)) or (text and args.stream):
-        raise GtransError(
-            "give one of: FILE or FOLDER with `--output-dir`; `--input` or `--split` with "
-            "`--output`; `--stream`."
-        )
-    if not (args.sources or text or args.stream):
-        raise GtransError(
-            "nothing to translate: give FILE or FOLDER with `--output-dir`, or `--input` or "
-            "`--split` with `--output`, or `--stream`."
-        )
-    for given, flag, value in (
-        (bool(args.sources), "output-dir", args.output_dir),
-        (text, "output", args.output),
-    ):
-        if given and value is None:
-            raise GtransError(f"`--{flag}` is missing: where the translation is to be written.")
-        if value is not None and not given:
-            belongs = "FILE or FOLDER" if flag == "output-dir" else "`--input` or `--split`"
-            raise GtransError(f"`--{flag}` belongs to {belongs}, which is not given.")
-    if args.input is not None and args.split is not None:
-        raise GtransError("give either `--input` FILE or `--split` NAME.")
-    if args.split is not None and args.data is None:
-        raise GtransError("`--split` needs `--data`, the folder of the binarised split.")
-    if args.sources and args.free:
-        raise GtransError(
+    """Raises GtransError for options that do not belong together."""
+    text = args.input is not None or args.candidates is not None
+    ways = "FILE or FOLDER with `--output-dir`; `--input` with `--output`; `--stream`"
+    several = args.workers != 1
+    mistakes = (
+        (
+            args.candidates is not None and (args.input or args.free or several),
+            "`--candidates` has the text itself; leave `--input`, `--free` and `--workers` out.",
+        ),
+        (bool(args.sources) + text + args.stream > 1, f"give one of: {ways}."),
+        (not (args.sources or text or args.stream), f"nothing to translate: give {ways}."),
+        (
+            args.sources and args.output_dir is None,
+            "`--output-dir` is missing: where the translation is to be written.",
+        ),
+        (
+            text and args.output is None,
+            "`--output` is missing: where the translation is to be written.",
+        ),
+        (
+            not args.sources and (args.output_dir or args.format or args.split_sentences),
+            "`--output-dir`, `--format` and `--split-sentences` belong to FILE or FOLDER, which is "
+            "not given.",
+        ),
+        (
+            args.output is not None and not text,
+            "`--output` belongs to `--input`, which is not given.",
+        ),
+        (
+            args.sources and args.free,
             "`--free` gives no translation for each sentence, which a document needs to keep its "
-            "form; translate text with `--input`."
-        )
-    if args.stream and args.workers != 1:
-        raise GtransError("`--workers` is for files and texts; `--stream` takes one after another.")
-    for flag, value in (("format", args.format), ("split-sentences", args.split_sentences)):
-        if value and not args.sources:
-            raise GtransError(f"`--{flag}` belongs to FILE or FOLDER, which is not given.")
-    if args.nbest is not None and (not args.json or args.nbest < 1):
-        raise GtransError(
+            "form; translate text with `--input`.",
+        ),
+        (
+            args.stream and several,
+            "`--workers` is for files and texts; `--stream` takes one after another.",
+        ),
+        (
+            args.nbest is not None and (not args.json or args.nbest < 1),
             f"`--nbest` {args.nbest}: it must be at least 1, and needs `--json`, which writes "
-            "several translations of a sentence."
-        )
+            "several translations of a sentence.",
+        ),
+    )
+    for is_made, told in mistakes:
+        if is_made:
+            raise GtransError(told)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -54,8 +54,7 @@ class SearchVocabulary:
         return self.opening if self.document_mark is None else self.document_mark
 
 
-@dataclass(frozen=True)
-class SentenceHypothesis:
+class SentenceHypothesis(NamedTuple):
     """The translation of one sentence: ids and their log-probabilities, ``</s>`` included."""
 
     tokens: list[int]
@@ -110,7 +109,7 @@ class DocumentSearch:
             source_lengths: for each document the words of every source sentence that is to
                 be translated, without marks.
             finished: keeps the parts of documents, in searches that translate part by part
-                (:class:`gtrans.decoding.part_search.FinishedParts`).
+                (:class:`gtrans.decoding.part_search.Parts`).
 
         Returns:
             for each document its hypotheses, the best first, ``beam`` at most.

@@ -13,7 +13,8 @@ import random
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import torch
@@ -156,10 +157,12 @@ class Rows:
             )
         self.examples = replace(examples, unit=unit.unlimited()) if whole else examples
         self._frame = examples.frame
-        self._dictionaries: list[Dictionary] = [task.source_dictionary, task.target_dictionary]
-        self._ids: tuple[dict[str, Tensor], dict[str, Tensor]] = ({}, {})
-        self._word_pieces: dict[str, Tensor] = {}
-        self._to_word_pieces, self.complete_input = task.word_pieces, task.complete_input
+        self._encode = [
+            cache(partial(self._ids, dictionary))
+            for dictionary in (task.source_dictionary, task.target_dictionary)
+        ]
+        self._word_pieces = cache(lambda sentence: task.word_pieces([sentence])[0])
+        self.complete_input = task.complete_input
         self._rows: dict[Any, Row] = {}
 
     def emptied(self) -> Rows:
@@ -186,7 +189,7 @@ class Rows:
         """
         if len(source) != len(target):
             raise ValueError(f"{len(source)} source sentences, but {len(target)} target sentences")
-        lengths = [self._encoded(sentence, 0).numel() - 1 for sentence in source]
+        lengths = [self._encode[0](sentence).numel() - 1 for sentence in source]
         return [
             self._row(span, source, target, max(span.current.start, first), plain)
             for span in self.examples.unit.cut(lengths)
@@ -210,41 +213,29 @@ class Rows:
         source_key = (sources, plain_sources, span.current.start - span.source.start)
         row = self._rows.get(key := (source_key, targets))
         if row is None:
-            example = self.examples.example(
-                span,
-                [self._encoded(sentence, 0) for sentence in sources],
-                [self._encoded(sentence, 1) for sentence in targets],
-                [self._in_word_pieces(sentence) for sentence in plain_sources],
-                self._instances(sources),
+            unit = self.examples.unit
+            source_ids, target_ids = (
+                list(map(encode, texts))
+                for encode, texts in zip(self._encode, (sources, targets), strict=True)
             )
+            instances = None
+            if isinstance(unit, InstanceStreamUnit):  # as in translation, by the source alone
+                instances = unit.steps([ids.numel() - 1 for ids in source_ids])
+            pieces = [self._word_pieces(sentence) for sentence in plain_sources]
+            example = self.examples.example(span, source_ids, target_ids, pieces, instances)
             row = self._rows[key] = Row(source_key, example, begin, [])
         row.first = min(row.first, begin)
         return row, span, range(begin, end)
 
-    def _instances(self, sources: Sequence[str]) -> list[int] | None:
-        """The instances of a whole document; as in translation, its targets do not matter."""
-        unit = self.examples.unit
-        if not isinstance(unit, InstanceStreamUnit):
-            return None
-        return unit.steps([self._encoded(sentence, 0).numel() - 1 for sentence in sources])
-
-    def _in_word_pieces(self, sentence: str) -> Tensor:
-        if sentence not in self._word_pieces:
-            (self._word_pieces[sentence],) = self._to_word_pieces([sentence])
-        return self._word_pieces[sentence]
-
-    def _encoded(self, sentence: str, side: int) -> Tensor:
-        """``(words + 1,)`` ids with the end mark; ``side``: 0 for the source, 1 for the target."""
-        known = self._ids[side].get(sentence)
-        if known is None:
-            known = self._dictionaries[side].encode_line(sentence, add_if_not_exist=False).long()
-            if bool((known[:-1].eq(self._frame.bos) | known[:-1].eq(self._frame.eos)).any()):
-                raise GtransError(
-                    f"the sentence '{sentence}' holds a literal sentence mark; escape it (the "
-                    "pipeline of `gtrans prepare` does)."
-                )
-            self._ids[side][sentence] = known
-        return known
+    def _ids(self, dictionary: Dictionary, sentence: str) -> Tensor:
+        """``(words + 1,)`` ids with the end mark."""
+        ids: Tensor = dictionary.encode_line(sentence, add_if_not_exist=False).long()
+        if bool((ids[:-1].eq(self._frame.bos) | ids[:-1].eq(self._frame.eos)).any()):
+            raise GtransError(
+                f"the sentence '{sentence}' holds a literal sentence mark; escape it (the "
+                "pipeline of `gtrans prepare` does)."
+            )
+        return ids
 
 
 def _batches(rows: list[Row], max_tokens: int) -> Iterator[list[Row]]:
@@ -477,11 +468,8 @@ class Text:
 
     def encoded(self, reading: Reading) -> EncodedDocument:
         """The pieces of a reading."""
-        sentences = slice(reading.begin, reading.end)
-        source, target = (
-            side.encoded[reading.document][sentences] for side in (self.source, self.target)
-        )
-        return source, target
+        document, sentences = reading.document, slice(reading.begin, reading.end)
+        return self.source.encoded[document][sentences], self.target.encoded[document][sentences]
 
     def plain(self, reading: Reading) -> Sequence[str]:
         """The source of a reading as plain text."""
@@ -565,8 +553,7 @@ def shuffled_order(count: int) -> list[int]:
 
 def put_back(items: Iterable[_Item], order: Sequence[int]) -> list[_Item]:
     """What stands in ``order``, such as scores of shuffled sentences, in the order of the text."""
-    places = dict(zip(order, items, strict=True))
-    return [places[number] for number in range(len(order))]
+    return [item for _, item in sorted(zip(order, items, strict=True), key=itemgetter(0))]
 
 
 def in_documents(items: Iterable[_Item], lengths: Iterable[int]) -> list[list[_Item]]:
@@ -583,10 +570,7 @@ def score_items(
     task: Any,
     pipelines: tuple[TextPipeline, TextPipeline],
     items: Sequence[Item],
-    *,
-    whole: bool = True,
-    max_tokens: int = MAX_TOKENS,
-    progress: str | None = None,
+    **options: Any,
 ) -> list[list[float]]:
     """For each item the log-probabilities of its candidates, the correct one first.
 
@@ -599,42 +583,25 @@ def score_items(
         pipelines: of source and target, for example from
             :func:`gtrans.text.prepared_folder.load_pipeline`.
         items: any number of items, in plain text (:meth:`Item.as_text`).
-        whole: see :func:`score_documents`.
-        max_tokens: most tokens of a batch, as in
-            :func:`score_documents`.
-        progress: name of a progress bar on standard error.
+        options: ``whole``, ``max_tokens`` and ``progress`` of :func:`score_tokens`.
     """
     # The same context sentences occur in many candidates, and tokenising is slow.
-    known: tuple[dict[str, str], dict[str, str]] = ({}, {})
-
-    def encoded(sentences: Sequence[str], side: int) -> list[str]:
-        for sentence in sentences:
-            if sentence not in known[side]:
-                known[side][sentence] = pipelines[side].encode(sentence)
-        return [known[side][sentence] for sentence in sentences]
-
-    documents: list[EncodedDocument] = []
-    plain: list[Sequence[str]] = []
-    first: list[int] = []
-    for item in items:
-        source = encoded(item.source, 0)
-        for candidate in item.candidates:
-            documents.append((source, encoded(candidate, 1)))
-            first.append(item.context)
-            plain.append(item.source)
-    sentence_scores = iter(
+    encode, encode_target = (cache(pipeline.encode) for pipeline in pipelines)
+    pairs = [(item, candidate) for item in items for candidate in item.candidates]
+    found = iter(
         score_documents(
             models,
             task,
-            documents,
-            first=first,
-            plain=plain,
-            whole=whole,
-            max_tokens=max_tokens,
-            progress=progress,
+            [
+                (list(map(encode, item.source)), list(map(encode_target, candidate)))
+                for item, candidate in pairs
+            ],
+            first=[item.context for item, _ in pairs],
+            plain=[item.source for item, _ in pairs],
+            **options,
         )
     )
-    return [[sum(next(sentence_scores)) for _ in item.candidates] for item in items]
+    return [[sum(next(found)) for _ in item.candidates] for item in items]
 
 
 def with_places(
@@ -656,18 +623,12 @@ def with_places(
     unit = task.examples.unit
     if unit.name not in ("document", "stream") or not (unit.has_instances or not whole):
         return list(items)
-    lengths: dict[str, int] = {}
-
-    def length_of(sentence: str) -> int:
-        if sentence not in lengths:
-            lengths[sentence] = len(encoder.encode(sentence).split())
-        return lengths[sentence]
-
+    encode = cache(encoder.encode)
     found = []
     for item, text in zip(items, plain, strict=True):
         place = None
         if item.distance is not None:
-            last = unit.parts([length_of(sentence) for sentence in text.source])[-1]
+            last = unit.parts([len(encode(one).split()) for one in text.source])[-1]
             cue = len(text.source) - 1 - item.distance
             besides = "in its context" if unit.has_current else "in its overlap"
             place = "in the instance" if cue in last.current else besides
@@ -704,5 +665,68 @@ def translate_items(
         raise GtransError(
             f"`--generate`: {len(items)} items gave {len(found)} translated documents; an item has "
             "an empty sentence in its source."
+        )
+    return found
+
+
+def choose(
+    models: Sequence[Any],
+    task: Any,
+    target: TextPipeline,
+    documents: Sequence[tuple[Sequence[str], Sequence[Sequence[str]]]],
+    options: DecodingOptions,
+) -> list[list[tuple[str, float]]]:
+    """Of each sentence's candidates the one that its document's best translation consists of.
+
+    A document is translated sentence by sentence, with ``search.beam`` translations of those
+    before. All candidates of a sentence are scored at once, each behind all of these.
+
+    Args:
+        models: one model, or an ensemble.
+        task: their task.
+        target: encodes the candidates.
+        documents: of each its source sentences, and the candidates of each sentence.
+        options: those of ``gtrans translate``.
+
+    Returns:
+        of each sentence its translation, and the score of that
+        (:meth:`gtrans.decoding.options.SearchOptions.score`).
+    """
+    search, encoder, found = options.search, task.source_encoder(), []
+    for plain, candidates in documents:
+        source = [encoder.encode(sentence) for sentence in plain]
+        spans = task.examples.unit.cut([len(sentence.split()) for sentence in source])
+        pieces = [[target.encode(text) for text in texts] for texts in candidates]
+        # Of each translation its score, and the numbers and log-probabilities of its candidates.
+        beam: list[tuple[float, list[int], list[Tensor]]] = [(0.0, [], [])]
+        for place, of_sentence in enumerate(pieces):
+            end = next(span.source.stop for span in spans if place in span.current)
+            # Sentences behind are read on the source side; of the target any will do.
+            behind = [texts[0] for texts in pieces[place + 1 : end]]
+            pairs = [(one, number) for one in beam for number in range(len(of_sentence))]
+            written = [
+                [pieces[at][chosen] for at, chosen in enumerate([*numbers, number])] + behind
+                for (_, numbers, _), number in pairs
+            ]
+            scores = score_tokens(
+                models,
+                task,
+                [(source[:end], texts) for texts in written],
+                first=[place] * len(written),
+                plain=[plain[:end]] * len(written),
+                whole=False,
+                max_tokens=options.max_tokens,
+            )
+            following = []
+            for ((_, numbers, before), number), (own, *_) in zip(pairs, scores, strict=True):
+                tokens = torch.cat([*before, own])[:, 0].tolist()
+                following.append((search.score(tokens), [*numbers, number], [*before, own]))
+            beam = sorted(following, key=lambda one: -one[0])[: search.beam]
+        _, numbers, scored = beam[0]
+        found.append(
+            [
+                (texts[number], search.score(own[:, 0].tolist()))
+                for texts, number, own in zip(candidates, numbers, scored, strict=True)
+            ]
         )
     return found

@@ -8,9 +8,10 @@ it is. This module needs neither torch nor fairseq.
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Self
 
 from gtrans.errors import GtransError
 from gtrans.text.reader import ANY, Choice
@@ -21,13 +22,56 @@ MAX_TOKENS = 16000
 _LARGEST = 1e6
 
 
-def _option(default: Any, least: float, most: float, help_text: str = "") -> Any:
+def _option(default: Any, least: float, most: float = math.inf, help_text: str = "") -> Any:
     """A number from ``least`` to ``most``; with ``help_text`` a flag of ``gtrans translate``."""
     return field(default=default, metadata={"range": (least, most), "help": help_text})
 
 
 @dataclass(frozen=True)
-class SearchOptions:
+class _Options:
+    """Options that are flags of a command, too."""
+
+    def __post_init__(self) -> None:
+        """Raises GtransError for values out of range."""
+        for option in fields(self):
+            value, (least, most) = getattr(self, option.name), option.metadata.get("range", (0, 0))
+            if not option.metadata or value is None or least <= value <= most:
+                continue
+            limits = f"at least {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
+            raise GtransError(f"`{_flag(option.name)}` must be {limits}, but is {value}.")
+
+    @classmethod
+    def add_arguments(cls, group: argparse._ArgumentGroup) -> None:
+        """Declare the flags."""
+        for option in fields(cls):
+            text, default = option.metadata.get("help"), option.default
+            if text and isinstance(default, bool):
+                group.add_argument(_flag(option.name), action="store_true", help=text)
+            elif text:
+                group.add_argument(
+                    _flag(option.name),
+                    type=type(default),
+                    default=default,
+                    metavar="N" if isinstance(default, int) else "X",
+                    help=f"{text} (default: %(default)s)",
+                )
+
+    @classmethod
+    def of(cls, given: Any, **others: Any) -> Self:
+        """Those in a command's options, by their names; the rest is in ``others`` or has defaults.
+
+        ``given``: parsed flags, or fairseq's options of generation.
+        """
+        values = {
+            option.name: getattr(given, option.name)
+            for option in fields(cls)
+            if option.name not in others and hasattr(given, option.name)
+        }
+        return cls(**values, **others)
+
+
+@dataclass(frozen=True)
+class SearchOptions(_Options):
     """Options of beam search; lengths count the words of one sentence.
 
     The default limit of ``2 n + 50`` words for a sentence of n words is longer than a real
@@ -71,44 +115,6 @@ class SearchOptions:
     unnormalized: bool = _option(False, 0, 1)
     temperature: float = _option(1.0, 1e-6, _LARGEST)
 
-    def __post_init__(self) -> None:
-        """Raises GtransError for values out of range."""
-        for option in fields(self):
-            value, (least, most) = getattr(self, option.name), option.metadata["range"]
-            if not least <= value <= most:
-                raise GtransError(
-                    f"`{_flag(option.name)}` must be from {least:g} to {most:g}, but is {value}."
-                )
-
-    @classmethod
-    def add_arguments(cls, group: argparse._ArgumentGroup) -> None:
-        """Declare the flags."""
-        for option in fields(cls):
-            text, default = option.metadata["help"], getattr(cls, option.name)
-            if text and isinstance(default, bool):
-                group.add_argument(_flag(option.name), action="store_true", help=text)
-            elif text:
-                group.add_argument(
-                    _flag(option.name),
-                    type=type(default),
-                    default=default,
-                    metavar="N" if isinstance(default, int) else "X",
-                    help=f"{text} (default: %(default)s)",
-                )
-
-    @classmethod
-    def of(cls, given: Any) -> SearchOptions:
-        """Those in a command's options, by their names; others have the defaults.
-
-        ``given``: parsed flags, or fairseq's options of generation.
-        """
-        values = {
-            option.name: type(getattr(cls, option.name))(getattr(given, option.name))
-            for option in fields(cls)
-            if hasattr(given, option.name)
-        }
-        return cls(**values)
-
     def limit(self, source_length: int) -> int:
         """Most words of the translation of a sentence of ``source_length`` words."""
         return max(int(source_length * self.max_len_a + self.max_len_b), self.min_len, 1)
@@ -123,7 +129,7 @@ class SearchOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DecodingOptions:
+class DecodingOptions(_Options):
     """Which models translate, and how.
 
     Attributes:
@@ -142,7 +148,6 @@ class DecodingOptions:
         fp16: half precision (CUDA).
         bf16: bfloat16.
         int8: 8-bit weights (CPU).
-        tokens: write Moses' tokens, which the model's subwords make up, instead of plain text.
         workers: how many processes decode, on processor cores or GPUs; 0: as many as there are.
         force: translate anew, even if the output or a part of it is finished.
         nbest: how many translations of a sentence are written as JSON lines, with their scores;
@@ -153,27 +158,31 @@ class DecodingOptions:
     paths: tuple[str, ...]
     data: str | None = None
     search: SearchOptions = field(default_factory=SearchOptions)
-    max_tokens: int = MAX_TOKENS
-    max_doc_tokens: int | None = None
-    overlap: int = 0
+    max_tokens: int = _option(
+        MAX_TOKENS, 1, help_text="source tokens decoded at once, padding included; fewer where "
+        "the logits of many short rows would fill the memory",
+    )  # fmt: skip
+    max_doc_tokens: int | None = _option(None, MIN_DOC_TOKENS)
+    overlap: int = _option(0, 0)
     context: Mapping[str, Any] = field(default_factory=dict)
     cpu: bool = False
     fp16: bool = False
-    bf16: bool = False
-    int8: bool = False
-    tokens: bool = False
-    workers: int = 1
-    force: bool = False
-    nbest: int = 0
+    bf16: bool = _option(
+        False, 0, 1, "compute in bfloat16: faster on a GPU or a processor with instructions for it "
+        "(avx512_bf16); a word may differ here and there",
+    )  # fmt: skip
+    int8: bool = _option(
+        False, 0, 1, "weights of 8 bits on a CPU: faster, and a word may differ here and there, "
+        "also by what else is in a batch",
+    )  # fmt: skip
+    force: bool = _option(False, 0, 1, "translate anew, even if it is finished or in part")
+    workers: int = _option(1, 0)
+    nbest: int = _option(0, 0)
     choice: Choice = ANY
 
     def __post_init__(self) -> None:
-        """Raises GtransError for options that contradict each other."""
-        for name, least in (("overlap", 0), ("max_tokens", 1), ("max_doc_tokens", MIN_DOC_TOKENS),
-                            ("nbest", 0), ("workers", 0)):  # fmt: skip
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise GtransError(f"`{_flag(name)}` must be at least {least}, but is {value}.")
+        """Raises GtransError for values out of range, or options that contradict each other."""
+        super().__post_init__()
         if self.nbest > self.search.beam:
             raise GtransError(
                 f"`--nbest` {self.nbest}: a search with `--beam` {self.search.beam} finds no more "

@@ -5,9 +5,9 @@ Parts are instances, or the sentences of a stream or of windows with a history.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,15 +22,21 @@ from gtrans.decoding.document_search import (
 )
 from gtrans.decoding.options import SearchOptions
 
+PartsOfDocument = list[list[SentenceHypothesis]]
+"""The hypotheses of a part of a document, the best first, as sentences."""
 
-class FinishedParts(Protocol):
-    """Keeps the translations of parts, so that an interrupted search can go on behind them."""
 
-    def get(self, document: int, part: int) -> list[list[SentenceHypothesis]] | None:
-        """The hypotheses of a part, the best first, as sentences; None: it is not translated."""
+@dataclass(frozen=True)
+class Parts:
+    """Keeps the translations of parts, so that an interrupted search can go on behind them.
 
-    def add(self, document: int, part: int, hypotheses: list[list[SentenceHypothesis]]) -> None:
-        """Keep a part; ``document`` is its row in the batch."""
+    Attributes:
+        known: those that are finished, by row of the document in the batch and number of the part.
+        add: is told of others: row, number, hypotheses.
+    """
+
+    known: Mapping[tuple[int, ...], PartsOfDocument]
+    add: Callable[[int, int, PartsOfDocument], None]
 
 
 @dataclass
@@ -123,7 +129,7 @@ class PartSearch(DocumentSearch):
         models: Sequence[Any],
         source: Mapping[str, Tensor],
         source_lengths: Sequence[Sequence[int]],
-        finished: FinishedParts | None = None,
+        finished: Parts | None = None,
     ) -> list[list[DocumentHypothesis]]:
         """See :meth:`gtrans.decoding.document_search.DocumentSearch.search`.
 
@@ -146,7 +152,7 @@ class PartSearch(DocumentSearch):
             place = len(parts[0].document.parts)
             known: list[Any] = [None]
             if finished is not None:
-                known = [finished.get(part.document.number, place) for part in parts]
+                known = [finished.known.get((part.document.number, place)) for part in parts]
             is_known = None not in known
             if is_known:
                 for part, hypotheses in zip(parts, known, strict=True):

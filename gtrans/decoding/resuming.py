@@ -1,4 +1,9 @@
-"""What is kept of a translation: its finished part on disk, its record, and its progress."""
+"""What is kept of a translation: its finished part on disk, its record, and its progress.
+
+Every finished batch, and every finished instance of a document that is translated instance by
+instance, is a line in a file next to the output. A record beside the finished translation says what
+it was made from.
+"""
 
 from __future__ import annotations
 
@@ -14,42 +19,35 @@ from typing import Any
 from tqdm import tqdm
 
 from gtrans.errors import GtransError
-from gtrans.files import atomic_writer, digest, read_json, unwritable
+from gtrans.files import StrPath, atomic_writer, digest, read_json, unwritable
 from gtrans.messages import say
 
-
-def partial_path(output: str, run: str) -> Path:
-    """``OUTPUT.RUN.partial``; if ``output`` is a symbolic link, beside the file behind it.
-
-    ``run``: the fingerprint of the run, so that other options have another file.
-    """
-    path = Path(os.path.realpath(output))
-    return path.with_name(f"{path.name}.{run[:12]}.partial")
+Place = tuple[int, ...]
+"""The number of a batch, or of a batch, of a document in it and of a part of that."""
 
 
-class FinishedWork:
+class Kept:
     """What a run has finished, one JSON line each. The caller has locked the output.
 
     Attributes:
         path: the file; None: nothing is kept.
-
-    Args:
-        path: as above.
-        anew: forget what this run has finished earlier.
+        known: what earlier runs have finished, by place.
     """
 
     def __init__(self, path: Path | None = None, anew: bool = False) -> None:
-        self.path = path
-        self._anew = anew
-        self._known: dict[tuple[int, ...], Any] = {}
+        """Read the file; ``anew``: forget what it has.
 
-    def __enter__(self) -> FinishedWork:
-        if self.path is None:
-            return self
+        Raises:
+            GtransError: it cannot be read or written.
+        """
+        self.path = path
+        self.known: dict[Place, Any] = {}
+        if path is None:
+            return
         try:
-            if self._anew:
-                self.path.unlink(missing_ok=True)
-            self._file = open(self.path, "a+b")
+            if anew:
+                path.unlink(missing_ok=True)
+            self._file = open(path, "a+b")  # noqa: SIM115
             self._file.seek(0)
             end = 0
             with suppress(ValueError, TypeError):  # an interrupted write
@@ -57,30 +55,11 @@ class FinishedWork:
                     if not line.endswith(b"\n"):
                         break
                     place, value = json.loads(line)
-                    self._known[tuple(place)] = value
+                    self.known[tuple(place)] = value
                     end += len(line)
             self._file.truncate(end)
         except OSError as error:
-            raise unwritable(self.path, error) from None
-        if self._known:
-            batches = sum(len(place) == 1 for place in self._known)
-            parts = len(self._known) - batches
-            others = f", and {parts} instances of others" if parts else ""
-            say(f"going on from '{self.path}': {batches} batches are finished{others}")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.path is not None:
-            with suppress(OSError):  # what could not be written has been reported
-                self._file.close()
-
-    def get(self, number: int) -> Any:
-        """What is kept of a batch; None: nothing."""
-        return self._known.get((number,))
-
-    def of_parts(self, number: int) -> dict[tuple[int, ...], Any]:
-        """What is kept of the parts in documents of a batch."""
-        return {at: it for at, it in self._known.items() if len(at) > 1 and at[0] == number}
+            raise unwritable(path, error) from None
 
     def add(self, value: Any, *place: int) -> None:
         """Keep a value that JSON can represent.
@@ -96,84 +75,15 @@ class FinishedWork:
         except OSError as error:
             raise unwritable(self.path, error) from None
 
-
-SUFFIX = ".made.json"
-_FORMAT = "translation 1"
-
-
-@dataclass(frozen=True)
-class TranslationRecord:
-    """What a translation was made from.
-
-    Attributes:
-        run: fingerprint of ``made_from``; the same command on the same files has the same.
-        made_from: digests of ``checkpoints``, ``input`` (the encoded lines) and ``preparation``
-            (empty if there is none), all options that matter, and the version.
-        names: the paths of these files, as they were given.
-        sentences: number of translated sentences.
-        output: digest of the translation as it was written.
-        before: digest of what it has replaced, which is there if the writing was interrupted.
-    """
-
-    run: str
-    made_from: Mapping[str, Any]
-    names: Mapping[str, Any]
-    sentences: int
-    output: str
-    before: str = ""
-
-    def describes(self, output: str | os.PathLike[str]) -> bool:
-        """Whether ``output`` is the translation as it was written."""
-        return Path(output).is_file() and digest(Path(output)) == self.output
-
-
-def record_path(output: str | os.PathLike[str]) -> Path:
-    """The file of the record; if ``output`` is a symbolic link, beside the file behind it."""
-    target = Path(os.path.realpath(output))
-    return target.with_name(f"{target.name}{SUFFIX}")
-
-
-def read_record(output: str | os.PathLike[str]) -> TranslationRecord | None:
-    """The record of a translation; None if it has none.
-
-    Raises:
-        GtransError: the file in its place is no such record.
-    """
-    path = record_path(output)
-    try:
-        fields = read_json(path)
-        if fields.pop("format") != _FORMAT:
-            raise ValueError
-        record = TranslationRecord(**fields)
-        dict(record.made_from), dict(record.names), int(record.sentences)
-        return record
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise GtransError(
-            f"'{path}' is in the way of the record of '{os.fspath(output)}', but is none; move it "
-            "away, or name another output."
-        ) from None
-
-
-def write_record(output: str | os.PathLike[str], record: TranslationRecord) -> None:
-    """Write the record beside ``output``.
-
-    Raises:
-        GtransError: it cannot be written.
-    """
-    written = json.dumps({"format": _FORMAT, **asdict(record)}, indent=2, ensure_ascii=False)
-    with atomic_writer(record_path(output)) as file:
-        # A name of a file need not be UTF-8, but JSON is.
-        file.write(written.encode("utf-8", "replace").decode() + "\n")
-
-
-EVERY = 30.0
-"""Seconds between two lines of a log."""
+    def close(self) -> None:
+        """Close the file."""
+        if self.path is not None:
+            with suppress(OSError):  # what could not be written has been reported
+                self._file.close()
 
 
 class Progress:
-    """Tells how many sentences are translated, and the time that is left.
+    """Tells how many sentences are translated, and the time that is left. A context.
 
     Args:
         sentences: how many there are.
@@ -202,16 +112,85 @@ class Progress:
         if self._bar.disable and now - self._told >= EVERY:
             self._told = now
             rate = (self._sentences - self._known) / max(now - self._started, 1e-9)
-            left = _time((self._all - self._sentences) / rate) if rate else "some time"
+            left = (self._all - self._sentences) / rate if rate else 0
             say(
                 f"translating: {self._sentences} of {self._all} sentences, {rate:.1f} a second, "
-                f"{left} left"
+                f"{tqdm.format_interval(left) if rate else 'some time'} left"
             )
 
 
-def _time(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+EVERY = 30.0
+"""Seconds between two lines of a log."""
+
+
+# ---- what a translation was made from ------------------------------------------------------------
+
+SUFFIX = ".made.json"
+_FORMAT = "translation 1"
+
+
+@dataclass(frozen=True)
+class TranslationRecord:
+    """What a translation was made from.
+
+    Attributes:
+        run: fingerprint of ``made_from``; the same command on the same files has the same.
+        made_from: digests of ``checkpoints``, ``input`` (the encoded lines) and ``preparation``
+            (empty if there is none), all options that matter, and the version.
+        names: the paths of these files, as they were given.
+        sentences: number of translated sentences.
+        output: digest of the translation as it was written.
+        before: digest of what it has replaced, which is there if the writing was interrupted.
+    """
+
+    run: str
+    made_from: Mapping[str, Any]
+    names: Mapping[str, Any]
+    sentences: int
+    output: str
+    before: str = ""
+
+    def describes(self, output: StrPath) -> bool:
+        """Whether ``output`` is the translation as it was written."""
+        return Path(output).is_file() and digest(Path(output)) == self.output
+
+
+def beside(output: StrPath, suffix: str) -> Path:
+    """``OUTPUT`` and a suffix; if it is a symbolic link, beside the file behind it."""
+    path = Path(os.path.realpath(output))
+    return path.with_name(f"{path.name}{suffix}")
+
+
+def read_record(output: StrPath) -> TranslationRecord | None:
+    """The record of a translation; None if it has none.
+
+    Raises:
+        GtransError: the file in its place is no such record.
+    """
+    path = beside(output, SUFFIX)
+    try:
+        fields = read_json(path)
+        if fields.pop("format") != _FORMAT:
+            raise ValueError
+        record = TranslationRecord(**fields)
+        dict(record.made_from), dict(record.names), int(record.sentences)
+        return record
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise GtransError(
+            f"'{path}' is in the way of the record of '{os.fspath(output)}', but is none; move it "
+            "away, or name another output."
+        ) from None
+
+
+def write_record(output: StrPath, record: TranslationRecord) -> None:
+    """Write the record beside ``output``.
+
+    Raises:
+        GtransError: it cannot be written.
+    """
+    written = json.dumps({"format": _FORMAT, **asdict(record)}, indent=2, ensure_ascii=False)
+    with atomic_writer(beside(output, SUFFIX)) as file:
+        # A name of a file need not be UTF-8, but JSON is.
+        file.write(written.encode("utf-8", "replace").decode() + "\n")

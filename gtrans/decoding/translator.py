@@ -1,310 +1,46 @@
 """Models that turn documents into their translations, batch after batch.
 
-:class:`DocumentGenerator` has the interface of ``fairseq-generate`` and ``fairseq-interactive``,
-:class:`Translator` that of ``gtrans translate`` and of Python.
+One process reads and writes everything; with several (``--workers``) the others only decode. So
+progress, finished work on disk and errors are those of a single process, and so is every batch.
 """
 
 from __future__ import annotations
 
-import math
+import multiprocessing as mp
 import os
+import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from fairseq.data import Dictionary
-from fairseq.dataclass.configs import GenerationConfig
 from torch import Tensor
 
 from gtrans.checkpoints.reading import options_of, read_checkpoint
 from gtrans.data.documents import check_length
-from gtrans.data.examples import Example, ExampleBuilder, source_of
+from gtrans.data.examples import Example
 from gtrans.data.units import Unit
-from gtrans.decoding.document_search import (
-    DocumentHypothesis,
-    DocumentSearch,
-    SearchVocabulary,
-    SentenceHypothesis,
-)
-from gtrans.decoding.loading import (
-    check_overrides,
-    decoding_device,
-    load_models,
-    not_finite,
-    set_instances,
-)
+from gtrans.decoding.document_search import SentenceHypothesis
+from gtrans.decoding.generator import DocumentGenerator, make_batches
+from gtrans.decoding.loading import check_overrides, decoding_device, load_models, set_instances
 from gtrans.decoding.options import MAX_TOKENS, DecodingOptions, SearchOptions
-from gtrans.decoding.part_search import FinishedParts, PartSearch
-from gtrans.decoding.resuming import FinishedWork, Progress
+from gtrans.decoding.part_search import Parts, PartsOfDocument
+from gtrans.decoding.resuming import Kept, Place, Progress
 from gtrans.errors import GtransError
 from gtrans.files import digest
 from gtrans.messages import say
 from gtrans.text.moses import MosesPipeline
 from gtrans.text.pipeline import PLACEHOLDER, input_warnings
-from gtrans.text.prepared_folder import STATE_FILE, Preparation, load_pipeline
+from gtrans.text.prepared_folder import Preparation, load_pipeline
 from gtrans.text.reader import is_boundary
-
-# Tokens of a batch within one document, with padding; --max-tokens of `fairseq-interactive`
-# applies to whole documents.
-_DOCUMENT_TOKENS = 4000
-# Options that document search supports, and options that do not concern it.
-_HONOURED = {"nbest", *(option.name for option in fields(SearchOptions))}
-_UNRELATED = {
-    "_name", "no_seed_provided", "no_early_stop", "no_beamable_mm", "lm_weight", "sacrebleu",
-}  # fmt: skip
-
-
-def refuse_unsupported(generation: Any) -> None:
-    """Raises GtransError for generation options that document search does not support."""
-    for field in fields(GenerationConfig):
-        if field.name in _HONOURED | _UNRELATED:
-            continue
-        value = getattr(generation, field.name, field.default)
-        if value != field.default:
-            flag = field.name.replace("_", "-")
-            raise GtransError(
-                f"`--{flag}` is not supported: documents are decoded by one beam search that "
-                f"keeps their sentences; leave it out."
-            )
-
-
-class DocumentGenerator:
-    """Translates batches; built by the task, called by its ``inference_step``.
-
-    Attributes:
-        rows_at_once: the most rows that a batch should have, for the memory of their logits.
-    """
-
-    def __init__(
-        self,
-        models: Sequence[Any],
-        dictionary: Dictionary,
-        examples: ExampleBuilder,
-        options: SearchOptions,
-        nbest: int,
-        symbols: Sequence[int],
-        complete: Callable[[Mapping[str, Tensor]], dict[str, Tensor]] = dict,
-    ) -> None:
-        """A generator for an ensemble of ``models``, or one.
-
-        Args:
-            models: the models.
-            dictionary: dictionary of the target.
-            examples: builds rows and batches.
-            options: of the search.
-            nbest: how many translations of a part are kept; a document may have very many parts.
-            symbols: ids that are not words (language symbols, mask).
-            complete: turns ``net_input`` of a batch into what the models take.
-        """
-        frame = examples.frame
-        self.models = list(models)
-        self.examples = examples
-        self._complete = complete
-        # fairseq's commands print tokens without these.
-        self.symbols_to_strip_from_output = {frame.eos, frame.bos}
-        forbidden = {frame.pad, frame.bos, *symbols}
-        vocabulary = SearchVocabulary(
-            frame.opening,
-            frame.eos,
-            frame.pad,
-            dictionary.unk(),
-            tuple(sorted(forbidden)),
-            frame.prefix,
-            min(model.max_decoder_positions() for model in self.models),
-            frame.document_mark,
-        )
-        self.rows_at_once = rows_at_once(options.beam, len(dictionary))
-        unit = examples.unit
-        if options.free and frame.document_mark is None:
-            raise GtransError(
-                "`--free` is for the document Transformer (--unit document --doc-mode full) with "
-                "`--sentence-marks document` or `mbart-document`, which has learnt where documents "
-                f"end; this model reads the unit {unit.name} with the special tokens "
-                f"'{frame.marks}': leave `--free` out."
-            )
-        if options.free and unit.tokens_at_once is not None:
-            raise GtransError(
-                "`--free` is for documents that are translated at once, but this model translates "
-                "them instance by instance (`--overlap`, or a memory between instances); leave it "
-                "out."
-            )
-        self.search = DocumentSearch(vocabulary, options)
-        if unit.sentence_by_sentence or unit.tokens_at_once is not None:
-            self.search = PartSearch(vocabulary, options, frame, unit, nbest)
-
-    def documents(
-        self, source: Mapping[str, Tensor], finished: FinishedParts | None = None
-    ) -> list[list[DocumentHypothesis]]:
-        """The hypotheses of every row, the best first, at least one each.
-
-        They hold only the current sentences of the row.
-
-        Args:
-            source: ``net_input`` of
-                :meth:`gtrans.data.examples.ExampleBuilder.collate`.
-            finished: keeps the parts of documents that are translated instance by instance;
-                those that it has are not translated again.
-
-        Raises:
-            GtransError: the models' probabilities are NaN.
-        """
-        for model in self.models:
-            model.eval()
-        source_lengths = [
-            [sentence.numel() - 1 for sentence in row]
-            for row in self.examples.sources_to_translate(source)
-        ]
-        complete = self._complete(source)
-        # Sentences are too small to be kept one by one.
-        kept = None if self.examples.unit.tokens_at_once is None else finished
-        hypotheses = self.search.search(self.models, complete, source_lengths, kept)
-        # With finite probabilities the search always finds a hypothesis.
-        if not all(of_row and math.isfinite(of_row[0].score) for of_row in hypotheses):
-            raise not_finite(self.models)
-        return [
-            [replace(hypothesis, sentences=hypothesis.sentences[wanted]) for hypothesis in of_row]
-            for wanted, of_row in zip(self.examples.wanted(source), hypotheses, strict=True)
-        ]
-
-    def sentences(self, source: Mapping[str, Tensor]) -> list[list[list[dict[str, Any]]]]:
-        """For every row, for each of its sentences, the hypotheses as fairseq's dictionaries.
-
-        The n-th hypothesis of a sentence is part of the n-th hypothesis of its row.
-        """
-        return [
-            [
-                [self._entry(hypothesis.sentences[k]) for hypothesis in hypotheses]
-                for k in range(len(hypotheses[0].sentences))
-            ]
-            for hypotheses in self.documents(source)
-        ]
-
-    def batch(self, sample: dict[str, Any]) -> list[list[dict[str, Any]]]:
-        """The hypotheses of every sentence of a batch, one sentence after the other.
-
-        The ids, the source and the target in ``sample`` are replaced by those of the sentences,
-        so that ``fairseq-generate`` prints the lines of each sentence.
-
-        Raises:
-            GtransError: the model reads its earlier translations, but the batch does not hold
-                whole documents.
-        """
-        unit, net_input = self.examples.unit, sample["net_input"]
-        if unit.sentence_by_sentence and unit.has_current:
-            raise GtransError(
-                "`--context-sides history`: fairseq-generate does not translate in document "
-                "order, but this model reads its own earlier translations; use `gtrans translate`."
-            )
-        source = source_of(net_input)
-        translations = self.sentences(source)
-        numbers: list[int] = []
-        first_sentences = sample["first_sentence"].tolist()
-        for first, of_row in zip(first_sentences, translations, strict=True):
-            numbers += range(first, first + len(of_row))
-        sample["id"] = torch.tensor(numbers)
-        wanted = self.examples.wanted(source)
-        sources = self.examples.sources_to_translate(source)
-        net_input["src_tokens"] = self._joined(sources, wanted)
-        if sample.get("target") is not None:
-            targets = [self.examples.frame.sentences(row) for row in sample["target"]]
-            sample["target"] = self._joined(targets, wanted)
-        return [sentence for of_row in translations for sentence in of_row]
-
-    def document(self, document: Tensor) -> list[list[dict[str, Any]]]:
-        """The hypotheses of every sentence of one document, ``(sentences, length)`` ids."""
-        builder = self.examples
-        sentences = [part for row in document for part in builder.frame.sentences(row)]
-        spans = builder.unit.cut_to_translate([sentence.numel() - 1 for sentence in sentences])
-        examples = [
-            builder.example(span, sentences[span.source.start : span.source.stop]) for span in spans
-        ]
-        translations: dict[int, list[list[dict[str, Any]]]] = {}
-        lengths = builder.lengths(examples)
-        for batch in make_batches(lengths, _DOCUMENT_TOKENS, self.rows_at_once):
-            net_input = builder.collate([examples[index] for index in batch])["net_input"]
-            source = {name: tensor.to(document.device) for name, tensor in net_input.items()}
-            translations.update(zip(batch, self.sentences(source), strict=True))
-        return [sentence for number in range(len(examples)) for sentence in translations[number]]
-
-    def _joined(self, rows: list[list[Tensor]], wanted: list[slice]) -> Tensor:
-        """``(sentences, longest)`` ids of the wanted sentences of all rows."""
-        return self.examples.frame.pad_rows(
-            [sentence for row, part in zip(rows, wanted, strict=True) for sentence in row[part]]
-        )
-
-    def score(self, sentence: SentenceHypothesis) -> float:
-        """The score of a sentence: :meth:`SearchOptions.score`."""
-        return self.search.options.score(sentence.scores)
-
-    def _entry(self, sentence: SentenceHypothesis) -> dict[str, Any]:
-        return {
-            "tokens": torch.tensor(sentence.tokens),
-            "score": self.score(sentence),
-            "attention": None,
-            "alignment": torch.empty(0),
-            "positional_scores": torch.tensor(sentence.scores),
-        }
-
 
 WARNED_OF = 2
 """Of how many texts warnings are printed; a folder may have hundreds that are alike."""
-
-# A short row costs the work of a step, too.
-LEAST_ROW_TOKENS = 16
-# Logits of a step: 250 rows, a beam of 5 and 30,000 symbols; 150 MB in single precision.
-MOST_LOGITS = 250 * 5 * 30_000
-
-
-def rows_at_once(beam: int, vocabulary: int) -> int:
-    """The most rows of which a step of beam search computes no more than ``MOST_LOGITS``; >= 1."""
-    return max(MOST_LOGITS // (beam * vocabulary), 1)
-
-
-def make_batches(
-    lengths: Sequence[int], max_tokens: int, max_rows: int | None = None
-) -> list[list[int]]:
-    """Batches of row indices with at most ``max_tokens`` tokens each, padding included.
-
-    A longer row is a batch of its own. The longest rows come first, so that rows of similar
-    length are decoded together. So the first batch has the longest rows, whose keys need the most
-    memory; later batches have more rows, whose logits may need more (:func:`rows_at_once`).
-
-    Args:
-        lengths: tokens of each row.
-        max_tokens: most tokens of a batch.
-        max_rows: most rows of a batch; None: no limit but that of the tokens.
-    """
-    batches: list[list[int]] = []
-    rows_left = 0
-    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
-        if not rows_left:
-            batches.append([])
-            # The first row of a batch is its longest.
-            rows_left = max(max_tokens // max(lengths[index], LEAST_ROW_TOKENS), 1)
-            if max_rows is not None:
-                rows_left = min(rows_left, max_rows)
-        batches[-1].append(index)
-        rows_left -= 1
-    return batches
-
-
-def text_of_pieces(task: Any, tokens: bool = False) -> Callable[[str], str]:
-    """What turns the pieces of a sentence into text, or with ``tokens`` into Moses' tokens.
-
-    Raises:
-        GtransError: the data folder was not prepared, or has no Moses tokens.
-    """
-    folder = task.data_folder
-    pipeline = load_pipeline(folder, task.cfg.target_lang)
-    if not tokens:
-        return pipeline.decode
-    if not isinstance(pipeline, MosesPipeline) or not pipeline.steps.tokenise:
-        raise GtransError(f"`--tokens`: '{folder}' was prepared without Moses' tokeniser.")
-    return pipeline.words
 
 
 class Sentence(NamedTuple):
@@ -366,7 +102,7 @@ class Translator:
         prepared = Preparation.read(task.data_folder)
         self.preparation = prepared and prepared.digest
         self.device = next(models[0].parameters()).device
-        self.generator = task.generator_of(models, search, nbest)
+        self.generator = DocumentGenerator(models, task, search, nbest)
         self.free = search.free
         self.examples = self.generator.examples
         self.max_tokens = max_tokens
@@ -390,11 +126,8 @@ class Translator:
         return cls.of(DecodingOptions(paths=(os.fspath(path),), **options))
 
     @classmethod
-    def of(cls, options: DecodingOptions, of_split: bool = False) -> Translator:
-        """The models that the options name, as :meth:`load`.
-
-        ``of_split``: a binarised split is translated, so the data folder need not be prepared.
-        """
+    def of(cls, options: DecodingOptions) -> Translator:
+        """The models that the options name, as :meth:`load`."""
         decoding_device(options.cpu, options.fp16)
         check_overrides(options.paths[0], options.context)
         digests = [digest(Path(path)) for path in options.paths if Path(path).is_file()]
@@ -403,20 +136,17 @@ class Translator:
             bf16=options.bf16, int8=options.int8,
         )  # fmt: skip
         unit = task.examples.unit
-        longest = min(map(_longest_seen, options.paths, models, [unit] * len(models)))
+        longest = min(
+            _longest_seen(path, model, unit)
+            for path, model in zip(options.paths, models, strict=True)
+        )
         set_instances(task, options.max_doc_tokens, options.overlap)
-        for path, before in zip(options.paths, digests, strict=True):
-            if digest(Path(path)) != before:
-                raise GtransError(
-                    f"{path}: it was replaced while it was read, perhaps by a training; run this "
-                    "again."
-                )
-        if of_split and not (task.data_folder / STATE_FILE).exists():
-            folder = task.data_folder
-            say(f"'{folder}' was not made by 'gtrans prepare': tokens are written as they are")
-            to_text: Callable[[str], str] = str
-        else:
-            to_text = text_of_pieces(task, options.tokens)
+        if [digest(Path(path)) for path in options.paths] != digests:
+            raise GtransError(
+                f"{' or '.join(options.paths)}: it was replaced while it was read, perhaps by a "
+                "training; run this again."
+            )
+        to_text = load_pipeline(task.data_folder, task.cfg.target_lang).decode
         nbest = max(options.nbest, 1)
         found = cls(models, task, to_text, options.search, options.max_tokens, nbest)
         found.longest, found.checkpoints = longest, digests
@@ -519,38 +249,28 @@ class Translator:
         return examples
 
     def batches(self, examples: Sequence[Example], max_tokens: int) -> list[list[int]]:
-        """Which examples are decoded together (:func:`gtrans.decoding.translator.make_batches`)."""
+        """Which examples are decoded together (:func:`gtrans.decoding.generator.make_batches`)."""
         lengths = self.examples.lengths(examples)
         return make_batches(lengths, max_tokens, self.generator.rows_at_once)
 
-    def translate_encoded(
-        self,
-        documents: Sequence[Sequence[Sentence]],
-        kept: FinishedWork | None = None,
-        progress: Progress | None = None,
-    ) -> list[Translations]:
+    def translate_encoded(self, documents: Sequence[Sequence[Sentence]]) -> list[Translations]:
         """For each document the translations of its sentences, or its only one in free search.
 
-        Args:
-            documents: from :meth:`encoded`.
-            kept: keeps batches, so that an interrupted run goes on behind them.
-            progress: is told of every batch.
+        ``documents`` are from :meth:`encoded`.
 
         Raises:
             GtransError: out of memory.
         """
-        if progress is None:
-            with Progress(sum(map(len, documents))) as progress:
-                return self.translate_encoded(documents, kept, progress)
-        work = BatchedDocuments(self, documents, kept or FinishedWork(), progress)
-        for number, rows in work.missing():
-            work.add(number, self.decode_or_say(rows, work.parts(number)))
+        with Progress(sum(map(len, documents))) as progress:
+            work = Work(self, documents, Kept(), progress)
+            for number, rows in work.missing():
+                work.add(number, self.decode_or_say(rows, work.parts(number)))
         return work.translations()
 
-    def decode_or_say(self, rows: Sequence[Example], finished: FinishedParts) -> list[Translations]:
+    def decode_or_say(self, rows: Sequence[Example], finished: Parts) -> list[Translations]:
         """As :meth:`decode`; raises GtransError that says what to do if memory is short."""
         try:
-            return self.decode(rows, finished)
+            return self.decode(rows, finished) if rows else []
         except torch.cuda.OutOfMemoryError:
             raise GtransError(
                 f"`--max-tokens` {self.max_tokens}: out of memory on the GPU, with {len(rows)} "
@@ -559,7 +279,7 @@ class Translator:
             ) from None
 
     def decode(
-        self, examples: Sequence[Example], finished: FinishedParts | None = None
+        self, examples: Sequence[Example], finished: Parts | None = None
     ) -> list[Translations]:
         """For each row the translations of its current sentences (one text, in free search).
 
@@ -571,19 +291,19 @@ class Translator:
         }
         found = [of_row[: self.nbest] for of_row in self.generator.documents(source, finished)]
         if self.free:
-            return [[[self._joined(of_row[0])]] for of_row in found]
+            return [
+                [[Alternative(" ".join(self._text(x.tokens) for x in one.sentences), one.score)]]
+                for one, *_ in found
+            ]
+        score = self.generator.search.options.score
         # The n-th translation of a sentence is part of the n-th hypothesis of its row.
         return [
             [
-                [Alternative(self._text(one.tokens), self.generator.score(one)) for one in several]
+                [Alternative(self._text(one.tokens), score(one.scores)) for one in several]
                 for several in zip(*(hypothesis.sentences for hypothesis in of_row), strict=True)
             ]
             for of_row in found
         ]
-
-    def _joined(self, document: DocumentHypothesis) -> Alternative:
-        texts = [self._text(sentence.tokens) for sentence in document.sentences]
-        return Alternative(" ".join(texts), document.score)
 
     def _text(self, tokens: list[int]) -> str:
         pieces: str = self.task.target_dictionary.string(
@@ -594,49 +314,62 @@ class Translator:
         return PLACEHOLDER if is_boundary(text) else text
 
 
-class BatchedDocuments:
+# ---- documents in translation --------------------------------------------------------------------
+
+
+class Work:
     """Documents in translation: their batches, and what is translated of them.
 
     Args:
         translator: cuts documents into rows, and rows into batches.
         documents: from :meth:`Translator.encoded`.
-        kept: keeps finished batches.
-        progress: is told of every batch.
+        kept: keeps finished batches and parts.
+        progress: is told of them.
     """
 
     def __init__(
         self,
         translator: Translator,
         documents: Sequence[Sequence[Sentence]],
-        kept: FinishedWork,
+        kept: Kept,
         progress: Progress,
     ) -> None:
-        self._rows_of_documents = translator.cut(documents)
-        self._rows = list(chain.from_iterable(self._rows_of_documents))
+        self._cut = translator.cut(documents)
+        self._rows = list(chain.from_iterable(self._cut))
         self._batches = translator.batches(self._rows, translator.max_tokens)
-        self._sentences = sum(map(len, documents))
         self._free = translator.free
         self._kept = kept
         self._progress = progress
+        # Of each batch that is not translated the sentences that progress was told of.
         self._told = dict.fromkeys(range(len(self._batches)), 0)
         self._found: list[Translations] = [[] for _ in self._rows]
+        batches = {place[0]: value for place, value in kept.known.items() if len(place) == 1}
+        for number, rows in batches.items():
+            self._store(
+                number, [[[Alternative(*x) for x in one] for one in row] for row in rows], True
+            )
+        if kept.known:
+            parts = len(kept.known) - len(batches)
+            others = f", and {parts} instances of others" if parts else ""
+            say(f"going on from '{kept.path}': {len(batches)} batches are finished{others}")
 
     def missing(self) -> Iterator[tuple[int, list[Example]]]:
-        """The batches that are not translated yet, each with its number and its rows."""
-        for number, batch in enumerate(self._batches):
-            known = self._kept.get(number)
-            if known is None:
-                yield number, [self._rows[index] for index in batch]
-            else:
-                alternatives = [[[Alternative(*x) for x in one] for one in row] for row in known]
-                self._store(number, alternatives, known=True)
+        """The batches that are not translated yet, each with its number and its rows.
+
+        If all are translated, one without rows.
+        """
+        for number in list(self._told) or [-1]:
+            batch = self._batches[number] if self._told else []
+            yield number, [self._rows[index] for index in batch]
 
     def add(self, number: int, translations: list[Translations]) -> None:
-        """A batch is translated."""
+        """A batch is translated; one without rows changes nothing."""
+        if not translations:
+            return
         self._kept.add(translations, number)
-        self._store(number, translations, known=False)
+        self._store(number, translations)
 
-    def _store(self, number: int, translations: list[Translations], known: bool) -> None:
+    def _store(self, number: int, translations: list[Translations], known: bool = False) -> None:
         batch = self._batches[number]
         for index, of_row in zip(batch, translations, strict=True):
             self._found[index] = of_row
@@ -651,65 +384,154 @@ class BatchedDocuments:
 
     def parts(self, number: int) -> Parts:
         """Keeps the parts of the documents of a batch until it is finished."""
-        return Parts(self.known_parts(number), lambda found, *at: self.add_part(found, number, *at))
+        return Parts(self.known_parts(number), partial(self.add_part, number))
 
-    def known_parts(self, number: int) -> dict[tuple[int, ...], list[list[SentenceHypothesis]]]:
+    def known_parts(self, number: int) -> dict[Place, PartsOfDocument]:
         """The parts of a batch that an earlier run has translated, by document and part."""
         return {
             place[1:]: [[SentenceHypothesis(*x) for x in sentences] for sentences in known]
-            for place, known in self._kept.of_parts(number).items()
+            for place, known in self._kept.known.items()
+            if len(place) > 1 and place[0] == number
         }
 
-    def add_part(self, hypotheses: list[list[SentenceHypothesis]], *place: int) -> None:
-        """A part is translated."""
-        found = [[[one.tokens, one.scores] for one in sentences] for sentences in hypotheses]
-        self._kept.add(found, *place)
-        self._progress.add(len(hypotheses[0]))
-        self._told[place[0]] += len(hypotheses[0])
+    def add_part(self, number: int, document: int, part: int, found: PartsOfDocument) -> None:
+        """A part of a document of a batch is translated."""
+        self._kept.add(found, number, document, part)
+        self._progress.add(len(found[0]))
+        self._told[number] += len(found[0])
 
     def translations(self) -> list[Translations]:
-        """For each document the translations of its sentences; all batches are translated.
-
-        Raises:
-            GtransError: what was kept is of other sentences.
-        """
+        """For each document the translations of its sentences; all batches are translated."""
         rows = iter(self._found)
-        found = [
-            list(chain.from_iterable(next(rows) for _ in of_document))
-            for of_document in self._rows_of_documents
-        ]
-        expected = len(self._rows) if self._free else self._sentences
-        if sum(map(len, found)) != expected:
-            raise GtransError(
-                f"'{self._kept.path}' was changed: it has {sum(map(len, found))} translations, but "
-                f"{expected} are needed; `--force` translates anew."
-            )
-        return found
+        return [list(chain.from_iterable(next(rows) for _ in of_one)) for of_one in self._cut]
 
 
-class Parts:
-    """See :class:`gtrans.decoding.part_search.FinishedParts`.
+# ---- processes -----------------------------------------------------------------------------------
+
+Task = tuple[Work, int, list[Example]]
+"""Documents in translation, the number of one of their batches, and its rows."""
+
+
+class Workers:
+    """Processes that decode; none for ``--workers 1``. A context.
+
+    On CPUs a process is a copy of this one with one thread, so that models are in memory once. On
+    GPUs each process loads the models on its own device.
 
     Args:
-        known: the hypotheses of finished parts, by document and part.
-        keep: is told of the hypotheses of a part, its document and its number.
+        translator: loaded with ``options``.
+        options: ``workers`` processes, 0: as many as there are cores or GPUs.
     """
 
-    def __init__(
-        self,
-        known: Mapping[tuple[int, ...], list[list[SentenceHypothesis]]],
-        keep: Callable[..., None],
-    ) -> None:
-        self._known = known
-        self._keep = keep
+    def __init__(self, translator: Translator, options: DecodingOptions) -> None:
+        self._translator = translator
+        self._options = options
+        self._processes: list[Any] = []
+        self._connections: list[Connection] = []
 
-    def get(self, document: int, part: int) -> list[list[SentenceHypothesis]] | None:
-        """The hypotheses of a part."""
-        return self._known.get((document, part))
+    def __enter__(self) -> Workers:
+        on_gpus = self._translator.device.type == "cuda"
+        most = torch.cuda.device_count() if on_gpus else len(os.sched_getaffinity(0))
+        count = self._options.workers or most
+        if on_gpus and count > most:
+            raise GtransError(f"`--workers` {count}: there are {most} GPUs; give at most {most}.")
+        if count > most:
+            say(f"`--workers` {count}: more than the {most} cores, which does not help")
+        context: Any = mp.get_context("spawn" if on_gpus else "fork")
+        begin: Callable[[], Translator] = partial(_on_one_core, self._translator)
+        for number in range(count if count > 1 else 0):
+            ours, theirs = context.Pipe()
+            if on_gpus:
+                begin = partial(_on_gpu, number, self._options, self._translator.checkpoints)
+            process = context.Process(target=_serve, args=(theirs, begin), daemon=True)
+            process.start()
+            theirs.close()
+            self._processes.append(process)
+            self._connections.append(ours)
+        return self
 
-    def add(self, document: int, part: int, hypotheses: list[list[SentenceHypothesis]]) -> None:
-        """Keep a part."""
-        self._keep(hypotheses, document, part)
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes:
+            process.kill()  # it only computes
+        for connection in self._connections:
+            connection.close()
+
+    def decode(self, tasks: Iterator[Task]) -> Iterator[Work]:
+        """Decode all batches; yields the documents of each one that is decoded.
+
+        Raises:
+            GtransError: out of memory, or a process has ended.
+        """
+        if not self._connections:
+            for work, number, rows in tasks:
+                work.add(number, self._translator.decode_or_say(rows, work.parts(number)))
+                yield work
+            return
+        idle, busy = [*self._connections], dict[Connection, tuple[Work, int]]()
+        try:
+            while True:
+                while idle and (task := next(tasks, None)) is not None:
+                    work, number, rows = task
+                    busy[idle[-1]] = work, number
+                    idle.pop().send((rows, work.known_parts(number)))
+                if not busy:
+                    return
+                for connection in wait(list(busy)):
+                    assert isinstance(connection, Connection)
+                    work, number = busy[connection]
+                    place, value = connection.recv()
+                    if isinstance(value, Exception):
+                        raise value
+                    if place:
+                        document, part = place
+                        work.add_part(number, document, part, value)
+                        continue
+                    work.add(number, value)
+                    del busy[connection]
+                    idle.append(connection)
+                    yield work
+        except (EOFError, OSError):
+            raise GtransError(
+                "`--workers`: a process has ended, perhaps because memory is short; give fewer. "
+                "What is finished is kept: the same command goes on."
+            ) from None
+
+
+def _on_one_core(translator: Translator) -> Translator:
+    torch.set_num_threads(1)
+    return translator
+
+
+def _on_gpu(device: int, options: DecodingOptions, checkpoints: Sequence[str]) -> Translator:
+    torch.cuda.set_device(device)
+    translator = Translator.of(options)
+    if translator.checkpoints != checkpoints:
+        raise GtransError("a checkpoint was replaced; run this again.")
+    return translator
+
+
+def _serve(connection: Connection, begin: Callable[[], Translator]) -> None:
+    """Decode what comes, until the other process ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends this one
+    parent = mp.parent_process()
+    assert parent is not None
+
+    def end_with_parent() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    def add(*found: Any) -> None:
+        connection.send((found[:-1], found[-1]))
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    try:
+        translator = begin()
+        while True:
+            rows, known = connection.recv()
+            connection.send(((), translator.decode_or_say(rows, Parts(known, add))))
+    except Exception as error:
+        told = error if isinstance(error, GtransError) else RuntimeError(repr(error))
+        connection.send(((), told))
 
 
 def best_of(documents: Sequence[Translations]) -> list[list[str]]:
@@ -724,20 +546,3 @@ def _longest_seen(path: str, model: Any, unit: Unit) -> tuple[int, str]:
     dataset = options_of(read_checkpoint(path, in_memory=False), "dataset")
     limits.append((int(dataset.get("max_tokens") or sys.maxsize), "--max-tokens"))
     return min(limits)
-
-
-def documents_of_dataset(dataset: Any) -> list[list[Sentence]]:
-    """The documents of a :class:`gtrans.data.document_dataset.DocumentDataset`.
-
-    Two boundaries next to each other make an empty document.
-    """
-    source, pieces = dataset.source, dataset.word_pieces
-    documents: list[list[Sentence]] = [[]]
-    for number in range(len(source)):
-        ids = source[number].long()
-        if ids.numel() > 1:
-            own = None if pieces is None else pieces[number].long()
-            documents[-1].append(Sentence(ids, own))
-        else:
-            documents.append([])
-    return documents

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
+from gtrans.decoding.generator import make_batches
 from gtrans.decoding.loading import load_models, not_finite
-from gtrans.decoding.translator import make_batches
 from gtrans.errors import GtransError
 from gtrans.lab.attention import Measurements, watched
 from gtrans.lab.gradients import (

@@ -17,9 +17,9 @@ from gtrans.data.examples import ExampleBuilder
 from gtrans.data.frame import Frame
 from gtrans.data.stream import StreamDataset
 from gtrans.data.unit_options import UNIT_FIELDS
-from gtrans.data.vocabulary import MASK, add_symbols, language_symbol, split_languages
+from gtrans.data.vocabulary import add_symbols, split_languages
+from gtrans.decoding.generator import DocumentGenerator, refuse_unsupported
 from gtrans.decoding.options import SearchOptions
-from gtrans.decoding.translator import DocumentGenerator, refuse_unsupported
 from gtrans.errors import GtransError, working_on
 from gtrans.models.base.model import BERT_FEATURES, BERT_PIECES, DocumentModel
 from gtrans.models.base.presets import resolve_sizes
@@ -407,17 +407,8 @@ class DocumentTranslationTask(FairseqTask):
     ) -> DocumentGenerator:
         """The document search for these models."""
         refuse_unsupported(args)
-        return self.generator_of(models, SearchOptions.of(args), int(getattr(args, "nbest", 1)))
-
-    def generator_of(
-        self, models: Sequence[Any], options: SearchOptions, nbest: int = 1
-    ) -> DocumentGenerator:
-        """The document search with these options; ``nbest`` translations of a part are kept."""
-        symbols = [*map(language_symbol, split_languages(self.cfg.langs)), MASK]
-        ids = [self._target.index(symbol) for symbol in symbols]
-        return DocumentGenerator(
-            models, self._target, self.examples, options, nbest, ids, self.complete_input
-        )
+        nbest = int(getattr(args, "nbest", 1))
+        return DocumentGenerator(models, self, SearchOptions.of(args), nbest)
 
     def inference_step(
         self,
@@ -429,7 +420,7 @@ class DocumentTranslationTask(FairseqTask):
     ) -> list[list[dict[str, Any]]]:
         """The hypotheses of every sentence of a batch.
 
-        See :meth:`~gtrans.decoding.translator.DocumentGenerator.batch`. A batch of
+        See :meth:`~gtrans.decoding.generator.DocumentGenerator.batch`. A batch of
         ``fairseq-interactive``, which has no ``id``, holds the sentences of one document.
         """
         if "id" not in sample:

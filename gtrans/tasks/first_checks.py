@@ -12,7 +12,7 @@ from fairseq.criterions import CRITERION_REGISTRY
 from omegaconf import DictConfig
 
 from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy
-from gtrans.decoding.translator import refuse_unsupported
+from gtrans.decoding.generator import refuse_unsupported
 from gtrans.errors import GtransError, did_you_mean
 from gtrans.libraries import require
 from gtrans.models.base.fusion import used_groups

@@ -37,9 +37,9 @@ from models import (
 )
 from torch import Tensor
 
+from gtrans.decoding.generator import DocumentGenerator, make_batches
 from gtrans.decoding.loading import import_plugin, load_models
 from gtrans.decoding.options import MAX_TOKENS, DecodingOptions
-from gtrans.decoding.translator import make_batches
 from gtrans.lab.analyses.cost import peak
 from gtrans.text.prepared_folder import read_state
 
@@ -218,7 +218,7 @@ def whole_set(args: argparse.Namespace) -> Iterator[Row]:
     def by_documents(loaded: Any) -> int:
         """As ``gtrans translate`` does."""
         models, task = loaded
-        generator = task.generator_of(models, options, 1)
+        generator = DocumentGenerator(models, task, options)
         builder = generator.examples
         examples = [
             builder.example(span, [of[number] for number in span.source])

@@ -47,8 +47,8 @@ from torch.profiler import ProfilerActivity, profile
 
 from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy
 from gtrans.decoding.document_search import DocumentSearch
+from gtrans.decoding.generator import make_batches
 from gtrans.decoding.options import SearchOptions
-from gtrans.decoding.translator import make_batches
 from gtrans.optim.fused_adam import fuse
 
 YARDSTICK = "stock sentence Transformer"

@@ -21,8 +21,8 @@ from torch import Tensor, nn
 
 from gtrans.data.frame import Frame
 from gtrans.decoding.document_search import DocumentSearch, SearchVocabulary
+from gtrans.decoding.generator import make_batches
 from gtrans.decoding.options import SearchOptions
-from gtrans.decoding.translator import make_batches
 
 Batch = dict[str, Any]
 # A document: its sentences on both sides, ids without marks.

@@ -95,10 +95,9 @@ def test_a_folder_that_it_was_not_made_with_is_refused(
     change(folder)
     path = tiny.checkpoints["document"]
     command = ["translate", "--path", path, "--data", folder, "--output", tmp_path / "out", *FAST]
-    for source in (["--input", tiny.text / "test.en"], ["--split", "test"]):
-        line = refusal([*command, *source], capsys)
-        assert f"{path}: the checkpoint was not made with '{folder}'" in line and what in line
-        assert "`gtrans translate` needs none" in line
+    line = refusal([*command, "--input", tiny.text / "test.en"], capsys)
+    assert f"{path}: the checkpoint was not made with '{folder}'" in line and what in line
+    assert "`gtrans translate` needs none" in line
     assert not (tmp_path / "out").exists()
     for done in (
         generate(tiny, folder, path),

@@ -71,7 +71,7 @@ def test_every_sentence_is_translated_once(trained, tiny, tmp_path):
         assert sorted(found) == sorted([*range(count)] * times), kind
     output = tmp_path / "out.de"
     command = [
-        "translate", "--path", path, "--data", tiny.data, "--split", "test", "--cpu",
+        "translate", "--path", path, "--input", tiny.text / "test.en", "--cpu",
         "--output", output, "--beam", "2", "--max-len-a", "0", "--max-len-b", "6",
     ]  # fmt: skip
     assert main([str(word) for word in command]) == 0

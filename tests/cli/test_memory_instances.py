@@ -43,7 +43,7 @@ def test_translate_and_generate_agree_whatever_the_batch(trained, tiny, tmp_path
     texts = {}
     for most in ("1", "16000"):
         output = tmp_path / most
-        argv = ("--split", "test", "--max-tokens", most, "--overlap", overlap)
+        argv = ("--input", tiny.text / "test.en", "--max-tokens", most, "--overlap", overlap)
         assert main(translate(trained[0], tiny, output, *argv)) == 0
         texts[most] = output.read_text(encoding="utf-8").split("\n")
     assert texts["1"] == texts["16000"]
@@ -65,7 +65,7 @@ def test_an_interrupted_translation_is_that_of_an_undisturbed_command(
 
     Scores and alternatives are those of all instances, too.
     """
-    options = ("--split", "test", "--json", "--nbest", "2", "--beam", "2")
+    options = ("--input", tiny.text / "test.en", "--json", "--nbest", "2", "--beam", "2")
     whole, output = tmp_path / "whole", tmp_path / "out"
     total = translated_parts(translate(trained[0], tiny, whole, *options), monkeypatch)
     argv = translate(trained[0], tiny, output, *options)

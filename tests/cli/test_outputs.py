@@ -79,7 +79,7 @@ def test_the_text_that_data_were_prepared_from_is_never_the_output(
 ) -> None:
     text = tiny.text / "test.en"
     before = text.read_bytes()
-    command = ["translate", "--path", "run/model.pt", "--data", "data", "--split", "test"]
+    command = ["translate", "--path", "run/model.pt", "--data", "data", "--input", "test.de"]
     assert main([*command, "--output", str(text), "--force"]) == 1
     assert f"is the input '{text.resolve()}'" in capsys.readouterr().err.splitlines()[-1]
     assert text.read_bytes() == before

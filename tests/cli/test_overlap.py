@@ -23,7 +23,16 @@ def test_translate_and_generate_agree(tiny: TinyWorld, tmp_path: Path):
     texts = {}
     for name, options in (("with", ("--overlap", "2")), ("without", ())):
         output = tmp_path / name
-        argv = ("--split", "test", *FAST, *SHORT, "--max-tokens", "1", "--output", output)
+        argv = (
+            "--input",
+            tiny.text / "test.en",
+            *FAST,
+            *SHORT,
+            "--max-tokens",
+            "1",
+            "--output",
+            output,
+        )
         assert main(command(tiny, *argv, *options)) == 0
         texts[name] = output.read_text(encoding="utf-8")
     assert texts["with"] != texts["without"]

@@ -16,14 +16,13 @@ import torch
 from fairseq.data import Dictionary
 from hypothesis import given
 from hypothesis import strategies as st
-from sacremoses import MosesDetokenizer, MosesTokenizer
 from support.folders import binarised_again
 from support.suites import others_long
 from support.translating import FAST, Interrupted, command, error, interrupt_after
 
 from gtrans.cli import main
-from gtrans.decoding import loading, options, translator
-from gtrans.decoding.translator import make_batches, rows_at_once
+from gtrans.decoding import generator, loading, options, translator
+from gtrans.decoding.generator import make_batches, rows_at_once
 from gtrans.modules.linear import Int8Linear, Linear
 from gtrans.text.pipeline import PLACEHOLDER
 from gtrans.text.prepared_folder import load_pipeline
@@ -87,15 +86,12 @@ def test_a_translation_never_reads_as_a_boundary():
 @pytest.mark.parametrize(
     "model", others_long(["document", "sentence", "document:other"], {"document"})
 )
-def test_text_split_and_generate_agree(tiny: TinyWorld, tmp_path: Path, model: str):
+def test_text_and_generate_agree(tiny: TinyWorld, tmp_path: Path, model: str):
     # Each instance alone: sums over other batches differ in their last bits.
     alone = (*FAST, "--max-tokens", "1")
-    outputs = []
-    for source in (("--split", "test"), ("--input", tiny.text / "test.en")):
-        output = tmp_path / source[0]
-        assert main(command(tiny, *source, "--output", output, *alone, model=model)) == 0
-        outputs.append(output.read_text(encoding="utf-8"))
-    assert outputs[0] == outputs[1]
+    source, output = ("--input", tiny.text / "test.en"), tmp_path / "out"
+    assert main(command(tiny, *source, "--output", output, *alone, model=model)) == 0
+    whole = output.read_text(encoding="utf-8")
     path = ":".join(str(tiny.checkpoints[name]) for name in model.split(":"))
     done = tiny.run.succeed(
         "generate", tiny.data, "--user-dir", "gtrans", "--task", "document_translation",
@@ -103,28 +99,9 @@ def test_text_split_and_generate_agree(tiny: TinyWorld, tmp_path: Path, model: s
     )  # fmt: skip
     pipeline = load_pipeline(tiny.data, "de")
     expected = [pipeline.decode(text) for _, text in sorted(done.lines("D"))]
-    assert [line for line in outputs[0].split("\n") if line] == expected
-    documents = [len(document.split("\n")) for document in outputs[0].strip().split("\n\n")]
+    assert [line for line in whole.split("\n") if line] == expected
+    documents = [len(document.split("\n")) for document in whole.strip().split("\n\n")]
     assert documents == [len(document) for document in tiny.source()]
-
-
-def test_a_split_without_preparation_gives_tokens(
-    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    data = tmp_path / "data"
-    data.mkdir()
-    for path in tiny.data.glob("*test.en-de.*"):
-        shutil.copy(path, data)
-    for lang in ("en", "de"):
-        shutil.copy(tiny.data / f"dict.{lang}.txt", data)
-    argv = command(tiny, "--output", tmp_path / "out", *FAST)
-    argv[argv.index("--data") + 1] = str(data)
-    assert main([*argv, "--split", "test"]) == 0
-    assert "tokens are written as they are" in capsys.readouterr().err
-    tokens = (tmp_path / "out").read_text(encoding="utf-8")
-    assert len(tokens.replace("\n\n", "\n").split("\n")) - 1 == len(tiny.pieces("en"))
-    # From text there is no way without it.
-    assert "prepare.json" in error([*argv, "--input", str(tiny.text / "test.en")], capsys)
 
 
 @pytest.mark.long
@@ -139,18 +116,6 @@ def test_standard_streams(tiny: TinyWorld, tmp_path: Path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.decode("utf-8").split("\n")[:-1] == expected
     assert done.stderr == b""
-
-
-def test_tokens(tiny: TinyWorld, tmp_path: Path):
-    """Tokens are those of Moses: detokenised, they are the plain translation."""
-    plain = translate(tiny, "The old man.\n\nIt is (not) so!\n", tmp_path)
-    tokens = translate(tiny, "The old man.\n\nIt is (not) so!\n", tmp_path, "--tokens", "--force")
-    detokenise = MosesDetokenizer("de").detokenize
-    assert [detokenise(line.split(), unescape=False) for line in tokens] == plain
-    pipeline = load_pipeline(tiny.data, "de")
-    for sentence in ('Er sagte: "Ja/nein & 3,5 %", oder?', "http://a.de/b_c"):
-        expected = MosesTokenizer("de").tokenize(sentence, escape=False, return_str=True)
-        assert pipeline.words(pipeline.encode(sentence)) == expected
 
 
 @pytest.mark.parametrize("supported", [True, False])
@@ -236,7 +201,7 @@ def test_a_large_vocabulary_means_fewer_rows(
         with pytest.raises(Interrupted):
             main(command(tiny, *single, "--output", output))
     symbols = len(Dictionary.load(str(tiny.data / "dict.de.txt")))
-    monkeypatch.setattr(translator, "MOST_LOGITS", (3 * 2 + 1) * symbols)
+    monkeypatch.setattr(generator, "MOST_LOGITS", (3 * 2 + 1) * symbols)
     decoded = interrupt_after(-1, monkeypatch)
     assert main(command(tiny, *single, "--output", output)) == 0
     assert max(decoded) == 3
@@ -285,7 +250,6 @@ def test_an_interrupted_run_goes_on(
         ({"--path": ":"}, "`--path` must name a checkpoint"),
         ({"--data": "none"}, "none"),
         ({"--input": "none.en"}, "there is no file 'none.en'"),
-        ({"--input": None, "--split": "test9"}, "there is no split 'test9'"),
         ({"--beam": "0"}, "`--beam` must be from 1 to 1000, but is 0"),
         ({"--max-tokens": "0"}, "`--max-tokens` must be at least 1, but is 0"),
         ({"--max-doc-tokens": "3"}, "`--max-doc-tokens` must be at least 8, but is 3"),
@@ -304,7 +268,7 @@ def test_mistakes_are_told_in_one_line(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    changes: dict[str, str | None],
+    changes: dict[str, str],
     message: str,
 ):
     monkeypatch.chdir(tmp_path)
@@ -315,7 +279,7 @@ def test_mistakes_are_told_in_one_line(
         "--output": "out.de",
         **changes,
     }
-    argv = [part for flag, value in flags.items() if value is not None for part in (flag, value)]
+    argv = [part for pair in flags.items() for part in pair]
     assert message in error(["translate", *argv], capsys)
     assert list(tmp_path.iterdir()) == []
 
@@ -324,7 +288,8 @@ def test_checkpoints_that_do_not_fit(
     tiny: TinyWorld, tmp_path: Path, harmful: Path, capsys: pytest.CaptureFixture[str]
 ):
     def refusal(path: Path | str, data: Path = tiny.data) -> str:
-        files = ["--data", str(data), "--split", "test", "--output", str(tmp_path / "out")]
+        source = str(tiny.text / "test.en")
+        files = ["--data", str(data), "--input", source, "--output", str(tmp_path / "out")]
         return error(["translate", "--path", str(path), *files, *FAST], capsys)
 
     assert f"{harmful}: refused" in refusal(harmful)

@@ -324,7 +324,7 @@ def test_progress_in_a_log(capsys: pytest.CaptureFixture[str]):
             now[0] += EVERY / 3
             progress.add(10)
     assert capsys.readouterr().err == (
-        "translating: 50 of 100 sentences, 1.0 a second, 50 s left\n"
+        "translating: 50 of 100 sentences, 1.0 a second, 00:50 left\n"
     )
 
 
@@ -342,7 +342,7 @@ def test_progress_in_a_log(capsys: pytest.CaptureFixture[str]):
         (["--input", "a.md"], "`--output` is missing"),
         ([], "nothing to translate"),
         (["a.md", "--output-dir", "o", "--stream"], "give one of"),
-        (["--stream", "--output", "o"], "`--output` belongs to `--input` or `--split`"),
+        (["--stream", "--output", "o"], "`--output` belongs to `--input`"),
         (["a.md", "--output-dir", "o", "--nbest", "2"], "`--nbest` 2: it must be at least 1, and"),
         (["a.md", "--output-dir", "o", "--json", "--nbest", "9"], "`--nbest` 9: a search with"),
         (["--input", "a.md", "--output", "o", "--json", "--free"], "`--json` needs the score"),

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from support.writing import names
 from gtrans import __version__
 from gtrans.cli import main
 from gtrans.decoding import translation
-from gtrans.decoding.resuming import FinishedWork, read_record
+from gtrans.decoding.resuming import Kept, read_record
 from gtrans.errors import GtransError
 from gtrans.files import digest
 
@@ -108,14 +109,14 @@ def test_killed_after_the_last_batch(
 def test_a_disk_that_is_full_in_between(tmp_path: Path):
     """One line; what was finished is kept."""
     path = tmp_path / "out.partial"
-    with FinishedWork(path) as finished:
+    with closing(Kept(path)) as finished:
         finished.add([["eins"]], 0)
-    with FinishedWork(path) as finished:
+    with closing(Kept(path)) as finished:
         finished._file = io.BufferedWriter(io.FileIO("/dev/full", "a"))
         with pytest.raises(GtransError, match="out.partial: cannot be written .the disk is full"):
             finished.add([["zwei"]], 1)
-    with FinishedWork(path) as finished:
-        assert finished.get(0) == [["eins"]] and finished.get(1) is None
+    with closing(Kept(path)) as finished:
+        assert finished.known == {(0,): [["eins"]]}
 
 
 def test_a_second_process_is_refused(

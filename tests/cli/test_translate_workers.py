@@ -12,7 +12,7 @@ from support.mixed_documents import write_mixed
 from support.translating import FAST, Interrupted, command, error
 
 from gtrans.cli import main
-from gtrans.decoding import translator, workers
+from gtrans.decoding import translator
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
@@ -30,14 +30,14 @@ def contents(folder: Path) -> dict[str, bytes]:
 def processes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """All processes that are started."""
     started: list[Any] = []
-    enter = workers.Workers.__enter__
+    enter = translator.Workers.__enter__
 
-    def entered(self: workers.Workers) -> workers.Workers:
+    def entered(self: translator.Workers) -> translator.Workers:
         enter(self)
         started.extend(self._processes)
         return self
 
-    monkeypatch.setattr(workers.Workers, "__enter__", entered)
+    monkeypatch.setattr(translator.Workers, "__enter__", entered)
     return started
 
 
@@ -50,7 +50,7 @@ def small(tiny: TinyWorld) -> Sequence[str | Path]:
 def interrupt(monkeypatch: pytest.MonkeyPatch, after: int) -> list[int]:
     """Let this process fail after some batches; the list grows with every batch."""
     added: list[int] = []
-    add = translator.BatchedDocuments.add
+    add = translator.Work.add
 
     def stub(self: Any, number: int, translations: Any) -> None:
         if len(added) == after:
@@ -58,7 +58,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, after: int) -> list[int]:
         added.append(number)
         add(self, number, translations)
 
-    monkeypatch.setattr(translator.BatchedDocuments, "add", stub)
+    monkeypatch.setattr(translator.Work, "add", stub)
     return added
 
 

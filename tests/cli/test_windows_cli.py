@@ -87,11 +87,6 @@ def test_all_commands_give_the_same_translation(
     lines = translation(tiny, path, tmp_path / "text.de")
     source = (tiny.text / "test.en").read_text(encoding="utf-8").splitlines()
     assert [line == "" for line in lines] == [line == "" for line in source]
-    split = [*("--data", tiny.data, "--split", "test", "--output", tmp_path / "split.de")]
-    split = ["translate", "--path", path, *split, *SEARCH, "--max-tokens", "4000"]
-    assert main([str(part) for part in split]) == 0
-    assert (tmp_path / "split.de").read_text(encoding="utf-8").splitlines() == lines
-
     printed = dict(generated(tiny, path).lines("H"))
     assert sorted(printed) == list(range(sum(map(len, tiny.source()))))
     documents = iter([*tiny.pieces("en"), ""])
@@ -147,7 +142,7 @@ def test_contexts_that_cannot_be(
 ) -> None:  # fmt: skip
     path = {**tiny.checkpoints, **trained.checkpoints}[name]
     argv = [
-        "translate", "--path", str(path), "--data", str(tiny.data), "--split", "test",
+        "translate", "--path", str(path), "--input", str(tiny.text / "test.en"),
         "--output", str(tmp_path / "out.de"), "--cpu", *options,
     ]  # fmt: skip
     assert main(argv) == 1

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gtrans.data.frame import SENTENCE_MARKS, Frame
 from gtrans.data.units import MARKS_PER_SENTENCE, DocumentUnit, split_instances, split_overlapping
-from gtrans.decoding.part_search import PartSearch
+from gtrans.decoding.part_search import Parts, PartSearch
 from gtrans.errors import GtransError
 from gtrans.models.gtransformer_memory import GTransformerMemory
 
@@ -110,14 +110,13 @@ def test_instances_of_documents_begin_with_the_initial_memory() -> None:
         torch.testing.assert_close(written[-len(own) :], own)
 
 
-class Parts(dict):  # type: ignore[type-arg]
+def parts_in(known: dict[tuple[int, ...], Any]) -> Parts:
     """Finished instances in memory."""
 
-    def get(self, document: int, part: int) -> Any:  # type: ignore[override]
-        return super().get((document, part))
+    def add(document: int, part: int, found: Any) -> None:
+        known[document, part] = found
 
-    def add(self, document: int, part: int, sentences: list[list[int]]) -> None:
-        self[document, part] = sentences
+    return Parts(known, add)
 
 
 def test_an_interrupted_search_has_the_batches_of_an_undisturbed_one(
@@ -134,13 +133,13 @@ def test_an_interrupted_search_has_the_batches_of_an_undisturbed_one(
         return translate(self, models, parts, is_known)
 
     monkeypatch.setattr(PartSearch, "_translate", watched)
-    parts = Parts()
+    parts: dict[tuple[int, ...], Any] = {}
     task, generator = generator_of(1, 12)
-    whole = translated(task, generator, documents, parts)
+    whole = translated(task, generator, documents, parts_in(parts))
     rounds = list(rows)
     assert len(rounds) > 3
     # The second round is finished for the first document only.
-    torn = Parts({place: parts[place] for place in [(0, 0), (1, 0), (2, 0), (0, 1)]})
+    torn = parts_in({place: parts[place] for place in [(0, 0), (1, 0), (2, 0), (0, 1)]})
     rows.clear()
     again = translated(task, generator, documents, torn)
     assert rows == rounds[1:]

@@ -149,15 +149,23 @@ def answers(generation: Path, system: str, scratch: Path) -> dict[str, Any]:
         scratch: an empty folder.
 
     Returns:
-        ``translations``: the lines by beam 1 and 5, of the binarised split and of the text;
+        ``translations``: the lines by beam 1 and 5;
         ``log_probabilities``: of the sentences of the reference, with and without context.
     """
     model = ("--path", f"{generation / system}.pt", "--data", str(generation / "data"))
     text = {lang: str(generation / f"test.{lang}") for lang in ("en", "de")}
     files = {beam: scratch / f"beam{beam}.de" for beam in ("1", "5")}
-    source = {"1": ("--split", "test"), "5": ("--input", text["en"])}
     for beam, file in files.items():
-        command = ("translate", *model, *source[beam], "--beam", beam, "--output", str(file))
+        command = (
+            "translate",
+            *model,
+            "--input",
+            text["en"],
+            "--beam",
+            beam,
+            "--output",
+            str(file),
+        )
         assert gtrans([*command, *SEARCH]) == 0
     scores = scratch / "scores.jsonl"
     sides = ("--src", text["en"], "--ref", text["de"])

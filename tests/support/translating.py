@@ -54,7 +54,7 @@ def translated_parts(
     argv: list[str], monkeypatch: pytest.MonkeyPatch, most: int | None = None
 ) -> int:
     """How many parts of documents a command translates; behind ``most`` of them it is ended."""
-    add = translator.BatchedDocuments.add_part
+    add = translator.Work.add_part
     parts = 0
 
     def counted(self: Any, *arguments: Any) -> None:
@@ -65,6 +65,6 @@ def translated_parts(
         add(self, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(translator.BatchedDocuments, "add_part", counted)
+        patch.setattr(translator.Work, "add_part", counted)
         assert main(argv) == 0
     return parts

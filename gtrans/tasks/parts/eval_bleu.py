@@ -22,7 +22,7 @@ from fairseq.logging import metrics
 
 from gtrans.data.examples import Example
 from gtrans.decoding.options import DecodingOptions
-from gtrans.decoding.translator import Translator, best_of, documents_of_dataset
+from gtrans.decoding.translator import Sentence, Translator, best_of
 from gtrans.errors import GtransError
 from gtrans.evaluation.characters import is_written_without_spaces
 from gtrans.evaluation.metrics import Corpus, Options, measure
@@ -176,7 +176,7 @@ class EvalBleu(TaskPart):
             of_pieces, search = self._pipeline.decode, self._options.search
             self._translator = Translator([self._model], self._task, of_pieces, search)
         translator = self._translator
-        cut = translator.cut(documents_of_dataset(dataset))
+        cut = translator.cut(_documents(dataset))
         documents = [rows for rows in cut if rows][:count]
         rows = iter(self._decode(translator, list(chain.from_iterable(documents))))
         return [list(chain.from_iterable(islice(rows, len(one)))) for one in documents]
@@ -211,3 +211,20 @@ def _sizes(dataset: Any) -> list[int]:
     blank = np.asarray(dataset.source.sizes) == 1
     ends = np.flatnonzero(np.concatenate([[True], blank, [True]]))
     return [count for count in (np.diff(ends) - 1).tolist() if count]
+
+
+def _documents(dataset: Any) -> list[list[Sentence]]:
+    """The documents of a :class:`gtrans.data.document_dataset.DocumentDataset`.
+
+    Two boundaries next to each other make an empty document.
+    """
+    source, pieces = dataset.source, dataset.word_pieces
+    documents: list[list[Sentence]] = [[]]
+    for number in range(len(source)):
+        ids = source[number].long()
+        if ids.numel() > 1:
+            own = None if pieces is None else pieces[number].long()
+            documents[-1].append(Sentence(ids, own))
+        else:
+            documents.append([])
+    return documents

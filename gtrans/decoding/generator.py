@@ -1,0 +1,252 @@
+"""The document search with the interface of ``fairseq-generate`` and ``fairseq-interactive``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import torch
+from fairseq.dataclass.configs import GenerationConfig
+from torch import Tensor
+
+from gtrans.data.examples import source_of
+from gtrans.data.vocabulary import MASK, language_symbol, split_languages
+from gtrans.decoding.document_search import (
+    DocumentHypothesis,
+    DocumentSearch,
+    SearchVocabulary,
+    SentenceHypothesis,
+)
+from gtrans.decoding.loading import not_finite
+from gtrans.decoding.options import SearchOptions
+from gtrans.decoding.part_search import Parts, PartSearch
+from gtrans.errors import GtransError
+
+# Tokens of a batch within one document, with padding; --max-tokens of `fairseq-interactive`
+# applies to whole documents.
+_DOCUMENT_TOKENS = 4000
+# Options that document search supports, and options that do not concern it.
+_HONOURED = {"nbest", *(option.name for option in fields(SearchOptions))}
+_UNRELATED = {
+    "_name", "no_seed_provided", "no_early_stop", "no_beamable_mm", "lm_weight", "sacrebleu",
+}  # fmt: skip
+# A short row costs the work of a step, too.
+LEAST_ROW_TOKENS = 16
+# Logits of a step: 250 rows, a beam of 5 and 30,000 symbols; 150 MB in single precision.
+MOST_LOGITS = 250 * 5 * 30_000
+
+
+def refuse_unsupported(generation: Any) -> None:
+    """Raises GtransError for generation options that document search does not support."""
+    for field in fields(GenerationConfig):
+        value = getattr(generation, field.name, field.default)
+        if field.name not in _HONOURED | _UNRELATED and value != field.default:
+            raise GtransError(
+                f"`--{field.name.replace('_', '-')}` is not supported: documents are decoded by "
+                "one beam search that keeps their sentences; leave it out."
+            )
+
+
+def rows_at_once(beam: int, vocabulary: int) -> int:
+    """The most rows of which a step of beam search computes no more than ``MOST_LOGITS``; >= 1."""
+    return max(MOST_LOGITS // (beam * vocabulary), 1)
+
+
+def make_batches(
+    lengths: Sequence[int], max_tokens: int, max_rows: int | None = None
+) -> list[list[int]]:
+    """Batches of row indices with at most ``max_tokens`` tokens each, padding included.
+
+    A longer row is a batch of its own. The longest rows come first, so that rows of similar
+    length are decoded together. So the first batch has the longest rows, whose keys need the most
+    memory; later batches have more rows, whose logits may need more (:func:`rows_at_once`).
+
+    Args:
+        lengths: tokens of each row.
+        max_tokens: most tokens of a batch.
+        max_rows: most rows of a batch; None: no limit but that of the tokens.
+    """
+    batches: list[list[int]] = []
+    rows_left = 0
+    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
+        if not rows_left:
+            batches.append([])
+            # The first row of a batch is its longest.
+            rows_left = max(max_tokens // max(lengths[index], LEAST_ROW_TOKENS), 1)
+            rows_left = min(rows_left, max_rows or rows_left)
+        batches[-1].append(index)
+        rows_left -= 1
+    return batches
+
+
+class DocumentGenerator:
+    """Translates batches; built by the task, called by its ``inference_step``.
+
+    Attributes:
+        rows_at_once: the most rows that a batch should have, for the memory of their logits.
+    """
+
+    def __init__(
+        self, models: Sequence[Any], task: Any, options: SearchOptions, nbest: int = 1
+    ) -> None:
+        """A generator for an ensemble of ``models``, or one.
+
+        Args:
+            models: the models.
+            task: their task.
+            options: of the search.
+            nbest: how many translations of a part are kept; a document may have very many parts.
+
+        Raises:
+            GtransError: the model does not decide where documents end, but is to (``free``).
+        """
+        dictionary, self.examples = task.target_dictionary, task.examples
+        frame, unit = self.examples.frame, self.examples.unit
+        self.models = list(models)
+        self._complete = task.complete_input
+        # fairseq's commands print tokens without these.
+        self.symbols_to_strip_from_output = {frame.eos, frame.bos}
+        # Not words.
+        symbols = [*map(language_symbol, split_languages(task.cfg.langs)), MASK]
+        forbidden = {frame.pad, frame.bos, *map(dictionary.index, symbols)}
+        vocabulary = SearchVocabulary(
+            frame.opening,
+            frame.eos,
+            frame.pad,
+            dictionary.unk(),
+            tuple(sorted(forbidden)),
+            frame.prefix,
+            min(model.max_decoder_positions() for model in self.models),
+            frame.document_mark,
+        )
+        self.rows_at_once = rows_at_once(options.beam, len(dictionary))
+        if options.free and frame.document_mark is None:
+            raise GtransError(
+                "`--free` is for the document Transformer (--unit document --doc-mode full) with "
+                "`--sentence-marks document` or `mbart-document`, which has learnt where documents "
+                f"end; this model reads the unit {unit.name} with the special tokens "
+                f"'{frame.marks}': leave `--free` out."
+            )
+        if options.free and unit.tokens_at_once is not None:
+            raise GtransError(
+                "`--free` is for documents that are translated at once, but this model translates "
+                "them instance by instance (`--overlap`, or a memory between instances); leave it "
+                "out."
+            )
+        self.search = DocumentSearch(vocabulary, options)
+        if unit.sentence_by_sentence or unit.tokens_at_once is not None:
+            self.search = PartSearch(vocabulary, options, frame, unit, nbest)
+
+    def documents(
+        self, source: Mapping[str, Tensor], finished: Parts | None = None
+    ) -> list[list[DocumentHypothesis]]:
+        """The hypotheses of every row, the best first, at least one each.
+
+        They hold only the current sentences of the row.
+
+        Args:
+            source: ``net_input`` of
+                :meth:`gtrans.data.examples.ExampleBuilder.collate`.
+            finished: keeps the parts of documents that are translated instance by instance;
+                those that it has are not translated again.
+
+        Raises:
+            GtransError: the models' probabilities are NaN.
+        """
+        for model in self.models:
+            model.eval()
+        source_lengths = [
+            [sentence.numel() - 1 for sentence in row]
+            for row in self.examples.sources_to_translate(source)
+        ]
+        complete = self._complete(source)
+        # Sentences are too small to be kept one by one.
+        kept = None if self.examples.unit.tokens_at_once is None else finished
+        hypotheses = self.search.search(self.models, complete, source_lengths, kept)
+        # With finite probabilities the search always finds a hypothesis.
+        if not all(of_row and math.isfinite(of_row[0].score) for of_row in hypotheses):
+            raise not_finite(self.models)
+        return [
+            [replace(hypothesis, sentences=hypothesis.sentences[wanted]) for hypothesis in of_row]
+            for wanted, of_row in zip(self.examples.wanted(source), hypotheses, strict=True)
+        ]
+
+    def sentences(self, source: Mapping[str, Tensor]) -> list[list[list[dict[str, Any]]]]:
+        """For every row, for each of its sentences, the hypotheses as fairseq's dictionaries.
+
+        The n-th hypothesis of a sentence is part of the n-th hypothesis of its row.
+        """
+        return [
+            [
+                [self._entry(sentence) for sentence in several]
+                for several in zip(*(one.sentences for one in hypotheses), strict=True)
+            ]
+            for hypotheses in self.documents(source)
+        ]
+
+    def batch(self, sample: dict[str, Any]) -> list[list[dict[str, Any]]]:
+        """The hypotheses of every sentence of a batch, one sentence after the other.
+
+        The ids, the source and the target in ``sample`` are replaced by those of the sentences,
+        so that ``fairseq-generate`` prints the lines of each sentence.
+
+        Raises:
+            GtransError: the model reads its earlier translations, but the batch does not hold
+                whole documents.
+        """
+        unit, net_input = self.examples.unit, sample["net_input"]
+        if unit.sentence_by_sentence and unit.has_current:
+            raise GtransError(
+                "`--context-sides history`: fairseq-generate does not translate in document "
+                "order, but this model reads its own earlier translations; use `gtrans translate`."
+            )
+        source = source_of(net_input)
+        translations = self.sentences(source)
+        wanted = self.examples.wanted(source)
+
+        def joined(rows: list[list[Tensor]]) -> Tensor:
+            """``(sentences, longest)`` ids of the wanted sentences of all rows."""
+            own = [
+                sentence for row, part in zip(rows, wanted, strict=True) for sentence in row[part]
+            ]
+            padded: Tensor = self.examples.frame.pad_rows(own)
+            return padded
+
+        firsts = sample["first_sentence"].tolist()
+        numbers = [
+            first + place
+            for first, of_row in zip(firsts, translations, strict=True)
+            for place in range(len(of_row))
+        ]
+        sample["id"] = torch.tensor(numbers)
+        net_input["src_tokens"] = joined(self.examples.sources_to_translate(source))
+        if sample.get("target") is not None:
+            sample["target"] = joined(list(map(self.examples.frame.sentences, sample["target"])))
+        return [sentence for of_row in translations for sentence in of_row]
+
+    def document(self, document: Tensor) -> list[list[dict[str, Any]]]:
+        """The hypotheses of every sentence of one document, ``(sentences, length)`` ids."""
+        builder = self.examples
+        sentences = [part for row in document for part in builder.frame.sentences(row)]
+        spans = builder.unit.cut_to_translate([sentence.numel() - 1 for sentence in sentences])
+        examples = [
+            builder.example(span, sentences[span.source.start : span.source.stop]) for span in spans
+        ]
+        translations: dict[int, list[list[dict[str, Any]]]] = {}
+        lengths = builder.lengths(examples)
+        for batch in make_batches(lengths, _DOCUMENT_TOKENS, self.rows_at_once):
+            net_input = builder.collate([examples[index] for index in batch])["net_input"]
+            source = {name: tensor.to(document.device) for name, tensor in net_input.items()}
+            translations.update(zip(batch, self.sentences(source), strict=True))
+        return [sentence for number in range(len(examples)) for sentence in translations[number]]
+
+    def _entry(self, sentence: SentenceHypothesis) -> dict[str, Any]:
+        return {
+            "tokens": torch.tensor(sentence.tokens),
+            "score": self.search.options.score(sentence.scores),
+            "attention": None,
+            "alignment": torch.empty(0),
+            "positional_scores": torch.tensor(sentence.scores),
+        }
