@@ -27,8 +27,6 @@ BY_EPOCH = re.compile(r"checkpoint(\d+)\.pt")
 BY_UPDATE = re.compile(r"checkpoint_\d+_(\d+)\.pt")
 AVERAGE_OF = "average_of"
 """The names of the files that a checkpoint is the mean of."""
-PUBLISHED = "published"
-"""What the card of a published model says of it."""
 
 _OF_TRAINING = re.compile(r"checkpoint(\d+|_\d+_\d+|_best|_last)\.pt")
 

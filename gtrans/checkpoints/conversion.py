@@ -24,7 +24,7 @@ from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from gtrans.checkpoints.checkpoint import PUBLISHED, Checkpoint
+from gtrans.checkpoints.checkpoint import Checkpoint
 from gtrans.checkpoints.hugging_face import read_hugging_face
 from gtrans.checkpoints.identity import ModelIdentity
 from gtrans.checkpoints.reading import reading, write_checkpoint
@@ -162,12 +162,11 @@ def convert(
     )
     criterion._name = "label_smoothed_cross_entropy"
     root.model, root.criterion = model_cfg, criterion
+    task.published = foreign.card
     written = _as_fairseq_checkpoint(root, model.state_dict(), task.state_dict())
     if own is not None:
         written["cfg"]["task"]["data"] = ""
         own.cleanup()
-    if foreign.card:
-        written[PUBLISHED] = foreign.card
     write_checkpoint(written, target)
     kept = [name for name in foreign.original if name in state]
     renamed = len(foreign.original) - len(kept) - len(foreign.ignored)

@@ -28,6 +28,8 @@ from gtrans.text.prepared_folder import Preparation, plain_name
 from gtrans.version import __version__
 
 STATE = "identity"
+PUBLISHED = "published"
+"""What the card of a published model says of it, beside :data:`STATE`: ``name``, ``licence``."""
 _FORMAT = 1
 
 
@@ -166,6 +168,11 @@ class ModelIdentity:
             with atomic_writer(path) as file:
                 file.writelines(vocabulary.dictionary_lines())
         return folder
+
+
+def published(checkpoint: Mapping[str, Any]) -> dict[str, str]:
+    """What the card of the published model says that a model, or one it started from, was."""
+    return dict((checkpoint.get("task_state") or {}).get(PUBLISHED) or {})
 
 
 def say_unknown(what: str | Path) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gtrans.checkpoints.checkpoint import AVERAGE_OF, PUBLISHED, Checkpoint
-from gtrans.checkpoints.identity import ModelIdentity
+from gtrans.checkpoints.checkpoint import AVERAGE_OF, Checkpoint
+from gtrans.checkpoints.identity import PUBLISHED, ModelIdentity, published
 from gtrans.checkpoints.reading import check_values
 from gtrans.data.vocabulary import Vocabulary
 from gtrans.decoding.loading import check_described, import_plugin
@@ -143,7 +143,7 @@ def of_checkpoint(path: Path) -> Facts:
     averaged = ", ".join(checkpoint.state.get(AVERAGE_OF, []))
     facts = {
         "architecture": model.get("arch") or model.get("_name"),
-        **({PUBLISHED: card} if (card := checkpoint.state.get(PUBLISHED)) else {}),
+        **({PUBLISHED: card} if (card := published(checkpoint.state)) else {}),
         "parameters": checkpoint.parameters,
         **_of_identity(identity, checkpoint.options("task")),
         **({"average of": averaged} if averaged else {}),

@@ -23,7 +23,7 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from gtrans.checkpoints.checkpoint import Checkpoint
-from gtrans.checkpoints.identity import STATE, ModelIdentity, say_unknown
+from gtrans.checkpoints.identity import PUBLISHED, STATE, ModelIdentity, published, say_unknown
 from gtrans.checkpoints.sources import BIAS, ENCODER_TABLE, TABLES
 from gtrans.data.binarised import count_symbols, load_lines
 from gtrans.data.vocabulary import MASK, Vocabulary, language_symbol, split_languages
@@ -113,7 +113,8 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
         target=sides[1],
         preparation=_prepared(identity.preparation, sides),
     )
-    loaded.state["task_state"] = {STATE: trimmed.state()}
+    card = published(loaded.state)
+    loaded.state["task_state"] = {STATE: trimmed.state(), **({PUBLISHED: card} if card else {})}
     loaded.write(out / CHECKPOINT_FILE)
     if state.get("pieces") == SentencePiecePipeline.name:
         pieces = list(sides[0].words[dictionaries[0].nspecial :])

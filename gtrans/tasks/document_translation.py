@@ -11,7 +11,7 @@ from fairseq.tasks import FairseqTask, register_task
 from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
-from gtrans.checkpoints.identity import STATE, ModelIdentity, same_data
+from gtrans.checkpoints.identity import PUBLISHED, STATE, ModelIdentity, published, same_data
 from gtrans.data.document_dataset import DocumentDataset
 from gtrans.data.examples import ExampleBuilder
 from gtrans.data.frame import Frame
@@ -64,6 +64,7 @@ class DocumentTranslationTask(FairseqTask):
         bert: the part that reads a BERT; None if the model reads none.
         made_from: what the run is made from, for its checkpoints
             (:data:`gtrans.train.compare.MadeFrom`).
+        published: see :func:`gtrans.checkpoints.identity.published`.
         reported: splits of which the user has been told that units exceed ``--max-tokens``.
     """
 
@@ -83,6 +84,7 @@ class DocumentTranslationTask(FairseqTask):
         self._lines = LineBuffer(flush=True)
         self._two_rates = False
         self.made_from: dict[str, Any] = {}
+        self.published: dict[str, str] = {}
         self.reported: set[str] = set()
         self._longest = (sys.maxsize, sys.maxsize)
         self._declare_symbols()
@@ -150,11 +152,13 @@ class DocumentTranslationTask(FairseqTask):
 
     def state_dict(self) -> dict[str, Any]:
         """What checkpoints carry of the task: what the model and its run were made from."""
-        return {STATE: self.identity.state(), "run": self.made_from}
+        card = {PUBLISHED: self.published} if self.published else {}
+        return {STATE: self.identity.state(), "run": self.made_from, **card}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Remember what a checkpoint carries, until its model is built."""
         self._identity.record(state_dict)
+        self.published = published({"task_state": state_dict})
 
     # ------------------------------------------------------------------ data
 
@@ -253,7 +257,7 @@ class DocumentTranslationTask(FairseqTask):
         self._two_rates = self.cfg.lr_scale_pretrained != 1
         # A resumed run does not need the file; a new one is refused when it begins.
         if os.path.isfile(path):
-            warm_start(
+            self.published = warm_start(
                 model,
                 path,
                 dictionaries_of(self),
@@ -263,7 +267,7 @@ class DocumentTranslationTask(FairseqTask):
                 options=resolve_sizes(cfg, model.options, model.presets),
                 languages=(str(self.cfg.source_lang), str(self.cfg.target_lang)),
                 other_vocabulary=self.cfg.init_other_vocabulary,
-            )
+            ).published
 
     # -------------------------------------------------------------- training
 

@@ -36,8 +36,14 @@ def text(tiny: TinyWorld, tmp_path: Path) -> Path:
 
 
 def test_as_a_user_types_it(tiny: TinyWorld, text: Path, tmp_path: Path, capsys: object) -> None:
-    """Again, it does nothing that is done; the best model has the highest score and translates."""
-    out, path = tmp_path / "my", tiny.checkpoints["sentence"]
+    """Again, it does nothing that is done; the best model has the highest score and translates.
+
+    All models name the published one that they were made of.
+    """
+    out, path = tmp_path / "my", tmp_path / "opus.pt"
+    state = torch.load(tiny.checkpoints["sentence"], weights_only=True)
+    state["task_state"]["published"] = {"name": "opus-mt", "licence": "cc-by-4.0"}
+    torch.save(state, path)
     options = (
         "--every",
         "2",
@@ -63,6 +69,9 @@ def test_as_a_user_types_it(tiny: TinyWorld, text: Path, tmp_path: Path, capsys:
     assert {file: file.stat().st_mtime_ns for file in out.glob("*/checkpoint*.pt")} == kept
     again = capsys.readouterr().out  # type: ignore[attr-defined]
     assert line in again
+    for name in ("continued.pt", "document.pt"):
+        assert main(["show", str(out / name)]) == 0
+        assert "cc-by-4.0" in capsys.readouterr().out  # type: ignore[attr-defined]
     output = tmp_path / "out.de"
     words = ["translate", "--path", str(out / "document.pt"), "--input", str(text / "test.en")]
     assert main([*words, "--output", str(output), "--cpu"]) == 0

@@ -13,7 +13,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
-from gtrans.checkpoints.identity import ModelIdentity, say_unknown
+from gtrans.checkpoints.identity import ModelIdentity, published, say_unknown
 from gtrans.checkpoints.reading import options_of, read_checkpoint
 from gtrans.checkpoints.sources import RENAMES, renamed
 from gtrans.data.binarised import load_dictionary
@@ -53,6 +53,7 @@ class WarmStartReport:
         new: initialised as in a new model.
         ignored: tensors of the checkpoint that the model does not have.
         symbols: of each side how many symbols were found, of how many.
+        published: see :func:`gtrans.checkpoints.identity.published`.
     """
 
     loaded: list[str] = field(default_factory=list)
@@ -62,6 +63,7 @@ class WarmStartReport:
     new: list[str] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
     symbols: dict[str, tuple[int, int]] = field(default_factory=dict)
+    published: dict[str, str] = field(default_factory=dict)
 
     def lines(self, path: str) -> list[str]:
         """The report as text."""
@@ -131,6 +133,7 @@ def warm_start(
     state, _ = renamed(original, RENAMES["g-transformer"])
     own = model.state_dict()
     report = WarmStartReport(ignored=[name for name in state if name not in own])
+    report.published = published(checkpoint)
     if not set(state) & set(own):
         raise GtransError(
             f"--init-from {path}: none of its {len(original)} tensors fits this model; "
