@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gtrans.errors import GtransError
 from gtrans.formats.document_file import DocumentFile, splitter
@@ -17,20 +17,16 @@ from gtrans.formats.rows import Rows
 from gtrans.libraries import require
 from gtrans.text.reader import ANY, Choice
 
-SUFFIXES: Mapping[str, Sequence[str]] = {
-    "text": (".txt", ".text"),
-    "markdown": (".md", ".markdown"),
-    "html": (".html", ".htm", ".xhtml"),
-    "docx": (".docx",),
-    "jsonl": (".jsonl",),
-    "tsv": (".tsv",),
+_KINDS: Mapping[str, tuple[type[DocumentFile], Sequence[str]]] = {
+    "text": (PlainText, (".txt", ".text")),
+    "markdown": (Markdown, (".md", ".markdown")),
+    "html": (Html, (".html", ".htm", ".xhtml")),
+    "docx": (Docx, (".docx",)),
+    "jsonl": (Rows, (".jsonl",)),
+    "tsv": (Rows, (".tsv",)),
 }
+SUFFIXES: Mapping[str, Sequence[str]] = {name: ends for name, (_, ends) in _KINDS.items()}
 """Name of each format and the suffixes of its files; all but DOCX may also be gzipped (``.gz``)."""
-
-_KINDS: Mapping[str, type[DocumentFile]] = {
-    **{"text": PlainText, "jsonl": Rows, "tsv": Rows},
-    **{"markdown": Markdown, "html": Html, "docx": Docx},
-}
 _PACKED = ".gz"
 
 
@@ -51,12 +47,12 @@ def require_libraries(path: Path, name: str, split_sentences: bool) -> None:
     Raises:
         GtransError: one of them is not installed.
     """
-    if split_sentences or not _KINDS[name].has_lines:
-        require([*_KINDS[name].libraries, "sentencex"], f"'{path}'")
+    kind, _ = _KINDS[name]
+    if split_sentences or not kind.has_lines:
+        require([*kind.libraries, "sentencex"], f"'{path}'")
 
 
-@dataclass(frozen=True)
-class Reader:
+class Reader(NamedTuple):
     """Reads files of any format.
 
     Attributes:
@@ -78,7 +74,7 @@ class Reader:
         Raises:
             GtransError: it cannot be read or is not of this format.
         """
-        kind = _KINDS[name]
+        kind, _ = _KINDS[name]
         split = splitter(self.lang) if self.split_sentences or not kind.has_lines else None
         found = kind(str(path), split, self.choice)
         if self.target is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import ClassVar
 
 from gtrans.formats.inline import Block, Splitter
@@ -14,9 +14,6 @@ from gtrans.text.reader import ANY, Choice
 
 LOST, MOVED, KEPT = "emphasis lost", "markup moved", "not translated"
 """Kinds of notes."""
-
-
-_MOVED = " from inside a word to its end or around it"
 
 
 @dataclass(frozen=True)
@@ -66,34 +63,26 @@ class DocumentFile(ABC):
     @property
     def sentences(self) -> list[list[str]]:
         """The sentences of each document."""
-        return [
-            [sentence for block in blocks for sentence in block.sentences]
-            for blocks in self.documents
-        ]
+        return [[one for block in blocks for one in block.sentences] for blocks in self.documents]
 
     def names(self) -> list[tuple[str, list[str]]]:
         """The id of each document and those of its sentences; by default they are counted."""
-        return [
-            (str(number), [str(n) for n in range(1, len(sentences) + 1)])
-            for number, sentences in enumerate(self.sentences, start=1)
-        ]
-
-    def lines_of_sentences(self) -> list[int] | None:
-        """The line of each sentence of all documents; None where lines say nothing."""
-        return None
+        counts = enumerate(map(len, self.sentences), start=1)
+        return [(str(number), [str(n + 1) for n in range(count)]) for number, count in counts]
 
     def where(self) -> list[str]:
         """Where each sentence of all documents stands, for messages."""
-        lines = self.lines_of_sentences()
-        if lines is None:
-            return [self.path for sentences in self.sentences for _ in sentences]
-        return [f"{self.path}:{line}" for line in lines]
+        blocks = chain(*self.documents)
+        return [self.place(block.line) for block in blocks for _ in block.sentences]
 
-    def note_moved(self, blocks: Iterable[tuple[int, Block]]) -> None:
-        """Note each of the blocks, with its line from 0, in which markup inside a word moved."""
-        self.notes += [
-            Note(f"{self.path}:{line + 1}", MOVED, _MOVED) for line, block in blocks if block.moved
-        ]
+    def place(self, line: int) -> str:
+        """The file, and a line of it; 0: lines say nothing."""
+        return f"{self.path}:{line}" if line else self.path
+
+    def note_moved(self, blocks: Iterable[Block]) -> None:
+        """Note each of the blocks in which markup inside a word moved."""
+        told = " from inside a word to its end or around it"
+        self.notes += [Note(self.place(one.line), MOVED, told) for one in blocks if one.moved]
 
     @abstractmethod
     def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
@@ -106,10 +95,9 @@ class DocumentFile(ABC):
 
     def by_block(self, translations: Sequence[Sequence[str]]) -> Iterator[tuple[Block, list[str]]]:
         """Every block, and the translations of its sentences."""
-        for blocks, of_document in zip(self.documents, translations, strict=True):
-            following = iter(of_document)
-            for block in blocks:
-                yield block, list(islice(following, len(block.sentences)))
+        following = chain(*translations)
+        for block in chain(*self.documents):
+            yield block, list(islice(following, len(block.sentences)))
 
 
 def splitter(lang: str) -> Splitter:

@@ -10,47 +10,43 @@ import posixpath
 import re
 import zipfile
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any
 
 from gtrans.data.documents import read_bytes
 from gtrans.errors import GtransError
 from gtrans.formats.document_file import KEPT, MOVED, DocumentFile, Note
-from gtrans.formats.inline import Block, Mark, Splitter
+from gtrans.formats.inline import Block, Mark, Splitter, with_points
 from gtrans.text.reader import ANY, Choice
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _RELATION = "{http://schemas.openxmlformats.org/package/2006/relationships}Relationship"
+_COMPATIBLE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
+_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 # The parts with text that is translated, by what they are to the main part (ECMA-376, 11.3).
 _TRANSLATED = ("header", "footer", "footnotes", "endnotes")
 # Text of other parts, which stays.
 _TEXT = re.compile(rb"<(?:\w+:)?[tv](?: [^>]*)?>[^<]*[A-Za-z\x80-\xff]")
 _CODE = re.compile(r"code|preformatted|verbatim", re.IGNORECASE)
-_BREAKS = {f"{_W}{name}" for name in ("br", "cr", "ptab", "tab")}
-_PROPERTIES = {f"{_W}{name}" for name in ("pPr", "rPr", "sdtPr", "sdtEndPr", "smartTagPr")}
-# What has runs of its own.
-_AROUND_RUNS = {
-    f"{_W}{name}"
-    for name in (
-        *("bdo", "customXml", "dir", "fldSimple", "hyperlink", "ins", "moveTo", "sdt"),
-        *("sdtContent", "smartTag"),
-    )
-}
-# What readers do not see: it takes no place between two words.
-_HIDDEN = {
-    f"{_W}{name}"
-    for name in (
-        *("annotationRef", "bookmarkEnd", "bookmarkStart", "commentRangeEnd", "commentRangeStart"),
-        *("commentReference", "customXmlDelRangeEnd", "customXmlDelRangeStart", "del", "delText"),
-        *("delInstrText", "fldChar", "instrText", "lastRenderedPageBreak", "moveFrom"),
-        *("moveFromRangeEnd", "moveFromRangeStart", "moveToRangeEnd", "moveToRangeStart"),
-        *("permEnd", "permStart", "proofErr", "softHyphen"),
-    )
-}
-_COMPATIBLE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
-_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
-_REFERENCES = (f"{_W}footnoteReference", f"{_W}endnoteReference")
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def _names(names: str) -> frozenset[str]:
+    return frozenset(f"{_W}{name}" for name in names.split())
+
+
+_BREAKS = _names("br cr ptab tab")
+_PROPERTIES = _names("pPr rPr sdtPr sdtEndPr smartTagPr")
+_REFERENCES = _names("footnoteReference endnoteReference")
+# What has runs of its own.
+_AROUND_RUNS = _names("bdo customXml dir fldSimple hyperlink ins moveTo sdt sdtContent smartTag")
+# What readers do not see: it takes no place between two words.
+_HIDDEN = _names(
+    "annotationRef bookmarkEnd bookmarkStart commentRangeEnd commentRangeStart commentReference "
+    "customXmlDelRangeEnd customXmlDelRangeStart del delText delInstrText fldChar instrText "
+    "lastRenderedPageBreak moveFrom moveFromRangeEnd moveFromRangeStart moveToRangeEnd "
+    "moveToRangeStart permEnd permStart proofErr softHyphen"
+)
 
 
 class Docx(DocumentFile):
@@ -72,17 +68,14 @@ class Docx(DocumentFile):
             raise
         except Exception as error:  # whatever the libraries say of bytes that are no DOCX
             raise GtransError(f"'{path}' is no DOCX file, or damaged ({error})") from error
-        blocks: list[Block] = []
+        blocks = []
         for root in self.parts.values():
             repeated = _repeated(root)
             self.twins += chain.from_iterable(repeated.values())
             for paragraph in root.iter(f"{_W}p"):
-                if any(element in repeated for element in paragraph.iterancestors()):
-                    continue
-                block = Block(list(_content(paragraph)), split)
-                if block.sentences:
-                    blocks.append(block)
-        self.documents = [blocks]
+                if not any(element in repeated for element in paragraph.iterancestors()):
+                    blocks.append(Block(with_points(list(_content(paragraph))), split))
+        self.documents = [[block for block in blocks if block.sentences]]
 
     def _unpack(self, contents: bytes) -> None:
         """Find the parts that have text."""
@@ -133,22 +126,16 @@ class Docx(DocumentFile):
         for block, found in self.by_block(translations):
             _write(block.translated(found, joint))
             if block.moved:
-                self.notes.append(
-                    Note(f"{self.path}: '{block.text[:40]}'", MOVED, " to the end of a word")
-                )
+                where = f"{self.path}: '{' '.join(block.sentences)[:40]}'"
+                self.notes.append(Note(where, MOVED, " to the end of a word"))
         for element, original in self.twins:
             element.text = original.text
             element.set(_SPACE, "preserve")
         written = io.BytesIO()
         with zipfile.ZipFile(written, "w") as copy:
             for member, contents in self.members:
-                if member.filename in self.parts:
-                    contents = etree.tostring(
-                        self.parts[member.filename],
-                        xml_declaration=True,
-                        encoding="UTF-8",
-                        standalone=True,
-                    )
+                if (root := self.parts.get(member.filename)) is not None:
+                    contents = etree.tostring(root, encoding="UTF-8", standalone=True)
                 copy.writestr(member, contents)
         return written.getvalue()
 
@@ -158,11 +145,10 @@ def _repeated(root: Any) -> dict[Any, list[tuple[Any, Any]]]:
     found: dict[Any, list[tuple[Any, Any]]] = {}
     for both in root.iter(f"{_COMPATIBLE}AlternateContent"):
         new, old = (both.find(f"{_COMPATIBLE}{name}") for name in ("Choice", "Fallback"))
-        if new is None or old is None:
-            continue
-        texts = [list(one.iter(f"{_W}t")) for one in (old, new)]
-        if [one.text for one in texts[0]] == [one.text for one in texts[1]]:
-            found[old] = list(zip(*texts, strict=True))
+        if new is not None and old is not None:
+            texts = [list(one.iter(f"{_W}t")) for one in (old, new)]
+            if [one.text for one in texts[0]] == [one.text for one in texts[1]]:
+                found[old] = list(zip(*texts, strict=True))
     return found
 
 
@@ -172,26 +158,21 @@ def _content(paragraph: Any) -> Iterator[str | Mark]:
     The mark that opens a text is the list of its elements ``w:t``, those of one look with nothing
     between them.
     """
-    if _CODE.search(_style(paragraph, "pPr", "pStyle")):
+    if _CODE.search(_value(paragraph, "pPr/w:pStyle")):
         return
-    texts: list[Any] = []
-    look: Any = None
-    for element in _elements(paragraph):
-        run = element.getparent()
-        is_text = element.tag == f"{_W}t" and not _CODE.search(_style(run, "rPr", "rStyle"))
-        now = (run.getparent(), _look(run)) if is_text else None
-        if texts and (now is None or now != look):
-            yield from _marked(texts)
-            texts = []
-        if is_text:
-            texts.append(element)
-            look = now
-        elif element.tag not in _AROUND_RUNS:
-            hidden = element.tag in _HIDDEN
-            leads = not hidden and element.tag not in _REFERENCES
-            yield Mark("point", None, element.tag in _BREAKS, hidden, leads=leads)
-    if texts:
-        yield from _marked(texts)
+    for look, found in groupby(_elements(paragraph), key=_look):
+        elements = list(found)
+        if look is not None:
+            script = _value(elements[0].getparent(), "rPr/w:vertAlign")
+            yield Mark("open", elements, script=script in ("subscript", "superscript"))
+            yield "".join(element.text or "" for element in elements)
+            yield Mark("close", None)
+            continue
+        for element in elements:
+            if element.tag not in _AROUND_RUNS:
+                hidden = element.tag in _HIDDEN
+                leads = not hidden and element.tag not in _REFERENCES
+                yield Mark("point", None, element.tag in _BREAKS, hidden, leads=leads)
 
 
 def _elements(parent: Any) -> Iterator[Any]:
@@ -201,37 +182,28 @@ def _elements(parent: Any) -> Iterator[Any]:
     the parent of the runs.
     """
     for element in parent:
-        if not isinstance(element.tag, str) or element.tag in _PROPERTIES:
-            continue
-        if element.tag == f"{_W}r":
-            yield from (
-                one for one in element if isinstance(one.tag, str) and one.tag not in _PROPERTIES
-            )
-            continue
-        yield element
-        if element.tag in _AROUND_RUNS:
-            yield from _elements(element)
+        if isinstance(element.tag, str) and element.tag not in _PROPERTIES:
+            if element.tag != f"{_W}r":
+                yield element
+            if element.tag == f"{_W}r" or element.tag in _AROUND_RUNS:
+                yield from _elements(element)
 
 
-def _marked(texts: list[Any]) -> Iterator[str | Mark]:
-    place = texts[0].getparent().find(f"{_W}rPr/{_W}vertAlign")
-    script = place is not None and place.get(f"{_W}val") in ("subscript", "superscript")
-    yield Mark("open", texts, script=script)
-    yield "".join(element.text or "" for element in texts)
-    yield Mark("close", None)
-
-
-def _style(element: Any, properties: str, name: str) -> str:
-    found = element.find(f"{_W}{properties}/{_W}{name}")
-    return "" if found is None else str(found.get(f"{_W}val", ""))
-
-
-def _look(run: Any) -> bytes:
-    """The format of a run."""
+def _look(element: Any) -> tuple[Any, bytes] | None:
+    """What a text has in common with those of its format; None: it is no text, or code."""
     from lxml import etree
 
+    run = element.getparent()
+    if element.tag != f"{_W}t" or _CODE.search(_value(run, "rPr/w:rStyle")):
+        return None
     properties = run.find(f"{_W}rPr")
-    return b"" if properties is None else bytes(etree.tostring(properties))
+    return run.getparent(), b"" if properties is None else etree.tostring(properties)
+
+
+def _value(element: Any, path: str) -> str:
+    """The value of a property; empty if there is none."""
+    found = element.find(f"w:{path}", {"w": _W[1:-1]})
+    return "" if found is None else str(found.get(f"{_W}val", ""))
 
 
 def _write(items: Sequence[str | Mark]) -> None:
@@ -243,18 +215,18 @@ def _write(items: Sequence[str | Mark]) -> None:
     last: Any = None
     attached = False  # to the last element
     for item in items:
-        if isinstance(item, Mark) and item.kind == "open":
-            last, *others = item.what
-            last.text, waiting, attached = waiting, "", True
-            last.set(_SPACE, "preserve")
-            for element in others:
-                element.text = ""
-        elif not isinstance(item, Mark):
+        if not isinstance(item, Mark):
             words = _NO_XML.sub("\ufffd", item)
             if attached:
                 last.text += words
             else:
                 waiting += words
+        elif item.kind == "open":
+            last, *others = item.what
+            last.text, waiting, attached = waiting, "", True
+            last.set(_SPACE, "preserve")
+            for element in others:
+                element.text = ""
         elif item.kind == "point":
             attached = False
     if waiting and last is not None:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Literal
+from operator import itemgetter
 
 from gtrans.data.documents import read_text
 from gtrans.errors import GtransError
 from gtrans.formats.document_file import KEPT, DocumentFile, Note
-from gtrans.formats.inline import Block, Mark, Splitter
+from gtrans.formats.inline import Block, Mark, Splitter, with_points
 from gtrans.languages import language_code
 from gtrans.text.reader import ANY, Choice
 
@@ -35,7 +35,7 @@ VOID = frozenset({
     "source", "track", "wbr",
 })  # fmt: skip
 # What is inside is not text, or not to be translated.
-_LEFT_ALONE = frozenset({
+LEFT_ALONE = frozenset({
     "code", "kbd", "samp", "var", "tt", "math", "svg", "pre", "script", "style", "textarea",
     "template", "object", "iframe", "xmp",
 })  # fmt: skip
@@ -49,14 +49,10 @@ _AFTER_P = frozenset({
     "h6", "header", "hgroup", "hr", "main", "menu", "nav", "ol", "p", "pre", "search", "section",
     "table", "ul",
 })  # fmt: skip
-_CELLS = frozenset({"td", "th", "tr"})
 _ENDED_BY = {
-    "p": _AFTER_P,
-    "li": frozenset({"li"}),
-    **dict.fromkeys(("dt", "dd"), frozenset({"dt", "dd"})),
-    "option": frozenset({"option", "optgroup"}),
-    **dict.fromkeys(("td", "th"), _CELLS),
-    "tr": frozenset({"tr"}),
+    **{"p": _AFTER_P, "li": {"li"}, "tr": {"tr"}, "option": {"option", "optgroup"}},
+    **{"dt": {"dt", "dd"}, "dd": {"dt", "dd"}},
+    **{"td": {"td", "th", "tr"}, "th": {"td", "th", "tr"}},
 }
 """Elements whose end tag may be left out (HTML, 13.1.2.4), and the tags whose begin ends them."""
 _NEED_NO_END = _ENDED_BY.keys() | {"html", "head", "body"}
@@ -98,9 +94,11 @@ class Part:
 
     Attributes:
         kind: ``begin`` or ``end`` of a tag, ``text``, ``template``, ``other`` (such as a comment),
-            or ``whole``: elements with their contents that are left alone.
+            ``unclosed``: a tag that does not end, or ``whole``: elements with their contents that
+            are left alone.
         name: of the tag, or of the first element of a whole.
         raw: as it is in the file.
+        line: where it begins.
         changes: the values of its attributes that change, with their places and quotes: texts that
             are translated, and None for languages.
     """
@@ -108,36 +106,71 @@ class Part:
     kind: str
     name: str
     raw: str
+    line: int = 0
     changes: dict[tuple[int, int], Block | None] = field(default_factory=dict)
 
+    @property
+    def is_inline(self) -> bool:
+        """Whether it stands in running text."""
+        return self.kind != "unclosed" and (not self.name or self.name in INLINE)
+
     def attributes(self) -> dict[str, tuple[str, tuple[int, int]]]:
-        """The attributes of a tag: what is written, and where; the first of a name counts."""
+        """The attributes of a tag: values, and where they are; the first of a name counts."""
         found: dict[str, tuple[str, tuple[int, int]]] = {}
         for one in _ATTRIBUTES.finditer(self.raw.removesuffix(">"), len(self.name) + 1):
-            found.setdefault(one["key"].lower(), (one["value"] or "", one.span("value")))
+            value = one["value"] or ""
+            value = value[1:-1] if value[:1] in ("'", '"') else value
+            found.setdefault(one["key"].lower(), (value, one.span("value")))
         return found
 
+    def translate(self) -> bool | None:
+        """What a begin tag says itself of being translated: ``translate`` or ``notranslate``."""
+        if "translate" not in self.raw:
+            return None
+        said = {key: value for key, (value, _) in self.attributes().items()}
+        if "notranslate" in said.get("class", "").split():
+            return False
+        return {"no": False, "yes": True, "": True}.get(said.get("translate", "not said").lower())
 
-def _parts(text: str) -> Iterator[Part]:
+
+def _parts(text: str, line: int) -> Iterator[Part]:
     """The parts, which together are the text."""
     done, place = 0, 0
-    while found := _PART.search(text, place):
-        if found.start() > done:
-            yield Part("text", "", text[done : found.start()])
+    while done < len(text):
+        found = _PART.search(text, place)
+        begin = found.start() if found else len(text)
+        if begin > done:
+            yield Part("text", "", text[done:begin], line)
+            line += text.count("\n", done, begin)
+        if not found:
+            break
         done = place = found.end()
-        if found["name"] is None:
-            yield Part("template" if found["template"] else "other", "", found[0])
-            continue
-        name = found["name"].lower()
-        if not found["closed"]:
-            yield Part("unclosed", name, found[0])
-            continue
-        yield Part("end" if found["end"] else "begin", name, found[0])
-        if name in _WITHOUT_TAGS and not found["end"]:
+        name = (found["name"] or "").lower()
+        kind = "end" if found["end"] else "begin"
+        if not name:
+            kind = "template" if found["template"] else "other"
+        elif not found["closed"]:
+            kind = "unclosed"
+        elif name in _WITHOUT_TAGS and kind == "begin":
             end = re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE).search(text, place)
             place = end.start() if end else len(text)
-    if done < len(text):
-        yield Part("text", "", text[done:])
+        yield Part(kind, name, found[0], line)
+        line += found[0].count("\n")
+
+
+def mark_of(kind: str, name: str, what: object) -> Mark:
+    """A tag in running text, or what has the place of one there.
+
+    Args:
+        kind: that of a :class:`Part`.
+        name: of the tag.
+        what: what is written for it.
+    """
+    if kind in ("begin", "end") and name not in VOID:
+        is_script = kind == "begin" and name in ("sub", "sup")
+        return Mark("open" if kind == "begin" else "close", what, script=is_script)
+    hidden, leads = kind == "other" or name == "wbr", name in ("img", "input", "svg")
+    return Mark("point", what, breaks=name == "br", hidden=hidden, leads=leads)
 
 
 @dataclass(eq=False)
@@ -146,55 +179,65 @@ class _Element:
 
     name: str
     line: int
-    alone: _Element | None = None
+    alone: _Element | None
 
 
-class Parts:
-    """The parts of HTML.
+class HtmlText:
+    """HTML as what stays and what is translated, in order.
+
+    Args:
+        text: the HTML.
+        split: turns running text into sentences.
+        line: where it begins in its file.
 
     Attributes:
-        parts: together they are the file; stretches of it that are left alone are one part.
+        blocks: what is translated: texts, and before each those of its attributes.
         unended: for each element that is left alone and has no end tag, and for a tag that does
-            not end: the line, from 0, and the name.
+            not end: the line and the name.
     """
 
-    def __init__(self, text: str) -> None:
-        self._open: list[_Element] = []
+    def __init__(self, text: str, split: Splitter, line: int = 1) -> None:
+        self.blocks: list[Block] = []
         self.unended: list[tuple[int, str]] = []
-        self.parts: list[Part] = []
-        line = 0
-        marked = []
-        for part in _parts(text):
-            marked.append((self._alone(part, line), part))
-            line += part.raw.count("\n")
+        self._pieces: list[Part | Block] = []
+        self._split = split
+        self._open: list[_Element] = []
+        for is_text, found in groupby(self._parts(text, line), key=lambda part: part.is_inline):
+            parts = list(found)
+            for part in parts:
+                self._find_texts(part)
+            self._pieces += self._block(parts) if is_text else parts
+
+    def _parts(self, text: str, line: int) -> Iterator[Part]:
+        """The parts; stretches of them that are left alone are one part."""
+        marked = [(self._alone(part), part) for part in _parts(text, line)]
         self._close(0, None)
-        for alone, found in groupby(marked, key=lambda pair: pair[0]):
+        for alone, found in groupby(marked, key=itemgetter(0)):
             parts = [part for _, part in found]
             whole = "".join(part.raw for part in parts)
-            self.parts += parts if alone is None else [Part("whole", alone.name, whole)]
+            yield from parts if alone is None else [Part("whole", alone.name, whole, parts[0].line)]
 
-    def _alone(self, part: Part, line: int) -> _Element | None:
+    def _alone(self, part: Part) -> _Element | None:
         """The element because of which a part is left alone."""
-        alone = self._open[-1].alone if self._open else None
+        if part.kind == "unclosed":
+            self.unended.append((part.line, part.name))
         if part.kind == "begin":
             self._end_before(part.name)
-            alone = self._open[-1].alone if self._open else None
-            element, translate = _Element(part.name, line), _translate(part)
-            if part.name in _LEFT_ALONE or translate is False:
-                alone = alone or element
-            elif translate and not any(one.name in _LEFT_ALONE for one in self._open):
-                alone = None
-            element.alone = alone
+        alone = self._open[-1].alone if self._open else None
+        if part.kind == "begin":
+            element, translate = _Element(part.name, part.line, alone), part.translate()
+            if part.name in LEFT_ALONE or translate is False:
+                element.alone = alone or element
+            elif translate and not any(one.name in LEFT_ALONE for one in self._open):
+                element.alone = None
             if part.name not in VOID:
                 self._open.append(element)
-        elif part.kind == "end":
-            names = [one.name for one in self._open]
-            if part.name in names:
-                place = len(names) - 1 - names[::-1].index(part.name)
-                alone = self._open[place].alone
-                self._close(place, part.name)
-        elif part.kind == "unclosed":
-            self.unended.append((line, part.name))
+            return element.alone
+        names = [one.name for one in self._open]
+        if part.kind == "end" and part.name in names:
+            place = len(names) - 1 - names[::-1].index(part.name)
+            alone = self._open[place].alone
+            self._close(place, part.name)
         return alone
 
     def _end_before(self, name: str) -> None:
@@ -214,58 +257,45 @@ class Parts:
                 self.unended.append((element.line, element.name))
         del self._open[place:]
 
+    def _block(self, parts: list[Part]) -> list[Part] | list[Block]:
+        """The parts between two tags of blocks; white space around them stays."""
+        content: list[str | Mark] = []
+        for part in parts:
+            is_text = part.kind == "text"
+            content.append(
+                html.unescape(part.raw) if is_text else mark_of(part.kind, part.name, part)
+            )
+        raw = "".join(part.raw for part in parts)
+        before = raw[: len(raw) - len(raw.lstrip())].count("\n")
+        block = Block(with_points(content), self._split, parts[0].line + before)
+        if not block.sentences:
+            return parts
+        self.blocks.append(block)
+        return [block]
 
-def _translate(part: Part) -> bool | None:
-    """What a begin tag says itself of being translated: ``translate`` or ``notranslate``."""
-    if "translate" not in part.raw:
-        return None
-    said = part.attributes()
-    if "notranslate" in said.get("class", ("", 0))[0].strip("\"'").split():
-        return False
-    value = said.get("translate", ("not said", 0))[0].strip("\"'").lower()
-    return {"no": False, "yes": True, "": True}.get(value)
-
-
-# ---- texts ---------------------------------------------------------------------------------------
-
-
-class HtmlText:
-    """HTML as what stays and what is translated, in order.
-
-    Args:
-        text: the HTML.
-        split: turns running text into sentences.
-
-    Attributes:
-        blocks: what is translated: texts, and before each those of its attributes.
-        lines: the line of each of them, from 0.
-        unended: what is wrong with tags that do not end, with their lines.
-    """
-
-    def __init__(self, text: str, split: Splitter) -> None:
-        parts = Parts(text)
-        self.blocks: list[Block] = []
-        self.lines: list[int] = []
-        self.unended = [
-            (line, f": <{name}> has no end, and what it holds stays as it is")
-            for line, name in parts.unended
-        ]
-        self._pieces: list[Part | Block] = []
-        self._split = split
-        self._line = 0
-        run: list[Part] = []
-        for part in parts.parts:
-            if part.kind in ("text", "other", "template") or (
-                part.name in INLINE and part.kind != "unclosed"
-            ):
-                run.append(part)
-                continue
-            self._add(run)
-            run = []
-            self._find_texts(part, self._line)
-            self._pieces.append(part)
-            self._line += part.raw.count("\n")
-        self._add(run)
+    def _find_texts(self, part: Part) -> None:
+        """Find the attributes of a tag that are text, or say the language of one."""
+        if part.kind != "begin" or "=" not in part.raw:
+            return
+        said = part.attributes()
+        values = {key: value.strip().lower() for key, (value, _) in said.items()}
+        texts = {*_TEXTS, _TEXTS_OF.get(part.name)}
+        if part.name == "meta" and values.get("name", values.get("property")) in _DESCRIPTIONS:
+            texts.add("content")
+        if part.name == "input" and values.get("type") in ("submit", "button", "reset"):
+            texts.add("value")
+        for key, (value, place) in said.items():
+            if key in ("lang", "xml:lang") and value:
+                part.changes[place] = None
+            elif key in texts and value:
+                content = (
+                    Mark("point", Part("template", "", one)) if n % 2 else html.unescape(one)
+                    for n, one in enumerate(_TEMPLATES.split(value))
+                )
+                block = Block(with_points(list(content)), self._split, part.line)
+                if block.sentences:
+                    part.changes[place] = block
+                    self.blocks.append(block)
 
     def translated(
         self,
@@ -294,7 +324,8 @@ class HtmlText:
             text = part.raw
             for (begin, end), block in reversed(part.changes.items()):
                 quote = text[begin] if text[begin] in "\"'" else '"'
-                new = _language(text[begin:end], part.name == "html", languages)
+                value = text[begin:end].strip(quote).strip()
+                new = _language(value, part.name == "html", languages)
                 if block is not None:
                     new = of_block(block, quote)
                 if new is not None:
@@ -306,82 +337,22 @@ class HtmlText:
             for piece in self._pieces
         )
 
-    def _add(self, run: Sequence[Part]) -> None:
-        """The parts between two tags of blocks; white space around them stays."""
-        line = self._line
-        for part in run:
-            self._find_texts(part, line)
-            line += part.raw.count("\n")
-        block = Block([item for part in run for item in _content(part)], self._split)
-        if block.sentences:
-            raw = "".join(part.raw for part in run)
-            words = raw.strip()
-            before, _, behind = raw.partition(words)
-            self.lines.append(self._line + before.count("\n"))
-            self.blocks.append(block)
-            self._pieces += [Part("text", "", before), block, Part("text", "", behind)]
-        else:
-            self._pieces += run
-        self._line = line
-
-    def _find_texts(self, part: Part, line: int) -> None:
-        """Find the attributes of a tag that are text, or say the language of one."""
-        if part.kind != "begin" or "=" not in part.raw:
-            return
-        said = part.attributes()
-        texts = {*_TEXTS, _TEXTS_OF.get(part.name)}
-        if part.name == "meta" and _of(said, "name", _of(said, "property")) in _DESCRIPTIONS:
-            texts.add("content")
-        if part.name == "input" and _of(said, "type") in ("submit", "button", "reset"):
-            texts.add("value")
-        for key, (value, place) in said.items():
-            if key in ("lang", "xml:lang") and value:
-                part.changes[place] = None
-            elif key in texts and value:
-                block = Block(list(_text(_unquoted(value))), self._split)
-                if block.sentences:
-                    part.changes[place] = block
-                    self.blocks.append(block)
-                    self.lines.append(line)
-
-
-def _unquoted(value: str) -> str:
-    return value[1:-1] if value[0] in "\"'" else value
-
-
-def _of(said: Mapping[str, tuple[str, tuple[int, int]]], key: str, default: str = "") -> str:
-    """The value of an attribute in lower case."""
-    value = said[key][0] if key in said else ""
-    return _unquoted(value).strip().lower() if value else default
-
 
 def _language(value: str, is_page: bool, languages: tuple[str, str] | None) -> str | None:
     """What an attribute ``lang`` becomes: of the page, or of text in the source language."""
     if languages is None:
         return None
     source, target = languages
-    here = language_code(_unquoted(value).strip())
+    here = language_code(value)
     if not is_page and (here is None or here != language_code(source)):
         return None
     return target.replace("_", "-").removesuffix("-XX")
 
 
-def _text(raw: str) -> Iterator[str | Mark]:
-    """A text without the escapes of HTML, but for what template engines replace."""
-    for number, piece in enumerate(_TEMPLATES.split(raw)):
-        yield Mark("point", Part("template", "", piece)) if number % 2 else html.unescape(piece)
-
-
-def _content(part: Part) -> Iterator[str | Mark]:
-    if part.kind == "text":
-        yield html.unescape(part.raw)
-    elif part.kind in ("begin", "end") and part.name not in VOID:
-        kind: Literal["open", "close"] = "open" if part.kind == "begin" else "close"
-        yield Mark(kind, part, script=kind == "open" and part.name in ("sub", "sup"))
-    else:
-        hidden = part.kind == "other" or part.name == "wbr"
-        leads = part.name in ("img", "input", "svg")
-        yield Mark("point", part, part.name == "br", hidden, leads=leads)
+def notes_of(page: HtmlText, path: str) -> list[Note]:
+    """What of HTML in the file ``path`` is not translated."""
+    told = ": <{}> has no end, and what it holds stays as it is"
+    return [Note(f"{path}:{line}", KEPT, told.format(name)) for line, name in page.unended]
 
 
 # ---- files ---------------------------------------------------------------------------------------
@@ -391,7 +362,6 @@ _CHARSET = re.compile(
     re.IGNORECASE,
 )
 _LOOKED_AT = 1024  # characters in which HTML has its charset
-_UTF_8 = ("utf-8", "utf8")
 
 
 class Html(DocumentFile):
@@ -402,23 +372,16 @@ class Html(DocumentFile):
         assert split is not None
         text = read_text(path)
         declared = _CHARSET.search(text[:_LOOKED_AT])
-        charset = (declared[1] or declared[2]).lower() if declared else _UTF_8[0]
-        if charset not in _UTF_8:
+        charset = (declared[1] or declared[2]).lower() if declared else "utf-8"
+        if charset not in ("utf-8", "utf8"):
             raise GtransError(f"'{path}' says that it is in {charset}; convert the file to UTF-8")
         self.html = HtmlText(text, split)
         self.documents = [self.html.blocks]
-
-    def lines_of_sentences(self) -> list[int]:
-        """See :meth:`DocumentFile.lines_of_sentences`."""
-        both = zip(self.html.lines, self.html.blocks, strict=True)
-        return [line + 1 for line, block in both for _ in block.sentences]
 
     def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
         """See :meth:`DocumentFile.translated`."""
         by_block = (one for _, one in self.by_block(translations))
         found = self.html.translated(by_block, joint, self.languages)
-        self.notes = [
-            Note(f"{self.path}:{line + 1}", KEPT, told) for line, told in self.html.unended
-        ]
-        self.note_moved(zip(self.html.lines, self.html.blocks, strict=True))
+        self.notes = notes_of(self.html, self.path)
+        self.note_moved(self.html.blocks)
         return found.encode()

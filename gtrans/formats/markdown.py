@@ -12,20 +12,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from gtrans.data.documents import read_text
 from gtrans.formats.document_file import KEPT, LOST, DocumentFile, Note
-from gtrans.formats.html import HtmlText
-from gtrans.formats.inline import (
-    PLACEHOLDER,
-    Block,
-    Mark,
-    Splitter,
-    joined,
-    with_addresses_marked,
-)
+from gtrans.formats.html import LEFT_ALONE, HtmlText, mark_of, notes_of
+from gtrans.formats.inline import PLACEHOLDER, Block, Mark, Splitter, joined, with_addresses
 from gtrans.text.reader import ANY, Choice
 
 if TYPE_CHECKING:
@@ -65,7 +58,8 @@ def parser() -> MarkdownIt:
     found.block.ruler.before("fence", "structure", _structure, {"alt": ended})
     found.inline.add_terminator_char("#")
     found.inline.ruler.after("text", "template", _template)
-    remember_places(found)
+    for rule in found.inline.ruler.__rules__:
+        found.inline.ruler.at(rule.name, _remembering(rule.name, rule.fn), {"alt": rule.alt})
     return found
 
 
@@ -127,18 +121,12 @@ def is_emphasis(entry: tuple[str, ...]) -> bool:
     return entry[0].rpartition("_")[0] in EMPHASES
 
 
-def remember_places(parser: MarkdownIt) -> None:
-    """Let every inline token have ``meta["raw"]``, as it is written in the source.
-
-    That of the end of a link is its address or reference, from the bracket on. Every token that
-    holds inline markup has ``meta["environment"]``, the definitions of references.
-    """
-    for rule in parser.inline.ruler.__rules__:
-        parser.inline.ruler.at(rule.name, _remembering(rule.name, rule.fn), {"alt": rule.alt})
-    parser.core.ruler.after("inline", "environment", _remember_environment)
-
-
 def _remembering(name: str, rule: Any) -> Any:
+    """A rule that gives its inline tokens ``meta["raw"]``, as they are written in the source.
+
+    That of the end of a link is its address or reference, from the bracket on.
+    """
+
     def remembering(state: StateInline, silent: bool) -> bool:
         begin, known = state.pos, len(state.tokens)
         label = -1
@@ -162,12 +150,6 @@ def _remembering(name: str, rule: Any) -> Any:
     return remembering
 
 
-def _remember_environment(state: Any) -> None:
-    for token in state.tokens:
-        if token.type == "inline":
-            token.meta["environment"] = state.env
-
-
 # ---- inline markup -----------------------------------------------------------------------------
 
 
@@ -179,111 +161,91 @@ _AT_BEGIN = re.compile(r"[>=:]|#{1,6}(?=\s|\Z)|[+-](?=\s|\Z|-)|!!!|\?\?\?|\d+(?=
 _HASHES_AT_END = re.compile(r"#+\Z")
 _TASK = re.compile(r"\[[ xX]\]\s+")
 _ALERT = re.compile(r"\[!\w+\][+-]?(?=\s|\Z)")
-_CODE_TAGS = ("code", "kbd", "samp", "var", "pre", "tt")
 
 
 @dataclass
 class Place:
-    """Where a block stands: its first and last line, and what is before and behind it there."""
+    """Where running text or HTML stands, in characters of the file.
 
-    first: int
-    last: int
-    before: str
-    behind: str
-    further: str  # what is before a second line
-    in_table: bool
-    is_paragraph: bool
-    token: Token
-    block: Block
+    Attributes:
+        line: where it begins, from 1.
+        begin, end: of the text.
+        further: what is before its second line and the others.
+        blocks: what of it is translated.
+        html: the HTML, or None.
+        token: the inline markup, if it is no HTML.
+        in_table: it is a cell.
+        is_paragraph: a block can begin in its text.
+    """
 
-    def lines(self) -> list[tuple[int, Block]]:
-        """Its block and the line of that, from 0."""
-        return [(self.first, self.block)]
+    line: int
+    begin: int
+    end: int
+    further: Sequence[str]
+    blocks: Sequence[Block] = ()
+    html: HtmlText | None = None
+    token: Any = None
+    in_table: bool = False
+    is_paragraph: bool = False
 
 
 class _Emphasis(str):
     """The characters around emphasised text."""
 
 
-def without_emphasis(items: Sequence[str | Mark]) -> list[str | Mark]:
-    """Text and marks without those that mark emphasis."""
-    return joined(
-        [one for one in items if isinstance(one, str) or not isinstance(one.what, _Emphasis)]
-    )
-
-
-def reparsed(text: str, place: Place, without: Sequence[str] = ()) -> list[tuple[str, ...]]:
-    """The inline markup of a text in the place of a block."""
-    plain = text.replace(f"\n{place.further}", "\n")
-    if place.in_table:
-        plain = plain.replace("\\|", "|")
-    environment: dict[str, Any] = place.token.meta["environment"]
-    token = parser().parseInline(plain, environment)[0]
-    return inline_outline(token, without)
-
-
-def content(token: Token, parent: str, further: str) -> Iterator[str | Mark]:
+def _content(token: Token, parent: str, further: str) -> Iterator[str | Mark]:
     """The text and marks of a token of inline markup."""
     children = list(token.children or ())
-    if children and children[0].type == "text":
-        begin = children[0].content
-        if parent == "list_item_open" and (found := _TASK.match(begin)):
-            yield Mark("point", found[0].rstrip() + " ", leads=True)
-            begin = begin[found.end() :]
-            children[0] = children[0].copy(content=begin)
-        elif parent == "blockquote_open" and (found := _ALERT.match(begin)):
-            title = begin[found.end() :].lstrip()
-            if not title and len(children) > 1 and children[1].type == "softbreak":
-                yield Mark("point", f"{begin}\n{further}", breaks=True)
-                children = children[2:]
-            else:
-                yield Mark("point", f"{found[0]} " if title else begin, leads=True)
-                children[0] = children[0].copy(content=title)
+    begin = children[0].content if children and children[0].type == "text" else ""
+    if parent == "list_item_open" and (found := _TASK.match(begin)):
+        yield Mark("point", found[0].rstrip() + " ", leads=True)
+        children[0] = children[0].copy(content=begin[found.end() :])
+    elif parent == "blockquote_open" and (found := _ALERT.match(begin)):
+        title = begin[found.end() :].lstrip()
+        if not title and len(children) > 1 and children[1].type == "softbreak":
+            yield Mark("point", f"{begin}\n{further}", breaks=True)
+            del children[:2]
+        else:
+            yield Mark("point", f"{found[0]} " if title else begin, leads=True)
+            children[0] = children[0].copy(content=title)
     code = ""  # the tag of inline HTML that is left alone
-    skipped = False
-    for child in children:
+    following = iter(children)
+    for child in following:
         raw = child.meta.get("raw", "")
         tag = TAG.match(child.content) if child.type == "html_inline" else None
+        name, kind = (tag[2].lower(), "end" if tag[1] else "begin") if tag else ("", "")
         if code:
             yield Mark("point", raw or child.content)
-            code = "" if tag and tag[1] and tag[2].lower() == code else code
+            code = "" if (name, kind) == (code, "end") else code
+        elif child.type == "link_open" and child.markup == "autolink":
+            yield Mark("point", raw)
+            next(following), next(following)  # its text and its end
         elif child.type == "link_open":
-            skipped = child.markup == "autolink"
-            yield Mark("point" if skipped else "open", raw if skipped else "[")
+            yield Mark("open", "[")
         elif child.type == "link_close":
-            if not skipped:
-                yield Mark("close", raw)
-            skipped = False
-        elif skipped:
-            continue
+            yield Mark("close", raw)
         elif child.type == "text":
-            yield from with_addresses_marked(child.content)
+            yield from with_addresses(child.content)
         elif child.type == "softbreak":
             yield " "
         elif child.type == "hardbreak":
             end = "\\\n" if raw.startswith("\\") else "  \n"
             yield Mark("point", end + further, breaks=True)
         elif child.type.rpartition("_")[0] in EMPHASES:
-            kind = "open" if child.nesting > 0 else "close"
-            yield Mark(kind, _Emphasis(child.markup))  # type: ignore[arg-type]
+            yield Mark("open" if child.nesting > 0 else "close", _Emphasis(child.markup))
+        elif tag and kind == "begin" and name in LEFT_ALONE:
+            code = "" if raw.endswith("/>") else name
+            yield Mark("point", raw)
         elif tag:
-            kind = "close" if tag[1] else "open"
-            if not tag[1] and tag[2].lower() in _CODE_TAGS:
-                code, kind = tag[2].lower(), "point"
-            if raw.endswith("/>") or tag[2].lower() in ("br", "img", "input", "wbr", "hr"):
-                kind = "point"
-            breaks, script = tag[2].lower() == "br", tag[2].lower() in ("sub", "sup")
-            leads = tag[2].lower() in ("img", "input")
-            opens = kind == "open"
-            yield Mark(kind, raw, breaks, False, script and opens, leads)  # type: ignore[arg-type]
+            yield mark_of("whole" if raw.endswith("/>") else kind, name, raw)
         elif raw:
             leads = child.type == "image"
             yield Mark("point", raw, hidden=raw.startswith("<!--"), leads=leads)
 
 
-def written(items: Sequence[str | Mark], place: Place) -> str:
+def _written(items: Sequence[str | Mark], place: Place) -> str:
     """The Markdown of text and marks."""
-    parts = []
+    parts: list[str] = []
     for number, item in enumerate(items):
         if isinstance(item, Mark):
             parts.append(str(item.what))
@@ -293,12 +255,12 @@ def written(items: Sequence[str | Mark], place: Place) -> str:
             text = text.replace("|", "&#124;")
         if number == len(items) - 1:
             text = _HASHES_AT_END.sub(r"\\\g<0>", text)
-        if place.is_paragraph and (not parts or parts[-1].endswith(f"\n{place.further}")):
-            found = _AT_BEGIN.match(text)
-            if found and found[0].isdigit():
-                text = f"{found[0]}\\{text[found.end() :]}"  # 1\. is no list
-            elif found:
-                text = f"\\{text}"
+        begins = not parts or parts[-1].endswith("\n" + "".join(place.further[:1]))
+        found = _AT_BEGIN.match(text) if place.is_paragraph and begins else None
+        if found and found[0].isdigit():
+            text = f"{found[0]}\\{text[found.end() :]}"  # 1\. is no list
+        elif found:
+            text = f"\\{text}"
         parts.append(text)
     whole = "".join(parts)
     return whole.replace("|", "\\|") if place.in_table else whole
@@ -313,31 +275,6 @@ _TO_KEEP = ", to keep its markup"
 _LABEL = re.compile(r"""\s(?:alt|title)\s*=\s*["']?[^"'>]*[^\W\d_]""", re.IGNORECASE)
 
 
-@dataclass
-class _HtmlPlace:
-    """Where a block of HTML stands, and what is before each of its lines there."""
-
-    first: int
-    last: int
-    before: list[str]
-    html: HtmlText
-
-    def lines(self) -> list[tuple[int, Block]]:
-        """Its blocks and their lines, from 0."""
-        both = zip(self.html.lines, self.html.blocks, strict=True)
-        return [(self.first + line, block) for line, block in both]
-
-    def text(
-        self,
-        translations: Iterator[Sequence[str]],
-        joint: str,
-        languages: tuple[str, str] | None,
-    ) -> str:
-        """Its lines, of which there may be fewer in a translation."""
-        lines = self.html.translated(translations, joint, languages).split("\n")
-        return "\n".join(map("".join, zip(self.before, lines, strict=False)))
-
-
 class Markdown(DocumentFile):
     """Markdown."""
 
@@ -349,130 +286,91 @@ class Markdown(DocumentFile):
         text = read_text(path)
         first = re.search("\r\n|\r|\n", text)
         self.newline = first[0] if first else "\n"
-        self.lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        self.outline = outline("\n".join(self.lines))
+        self.text = text.replace("\r\n", "\n").replace("\r", "\n")
+        self.lines = self.text.split("\n")
+        self.outline = outline(self.text)
         self.places: list[Place] = []
-        self.html: list[_HtmlPlace] = []
         self.unread: list[Note] = []  # about text that stays as it is
+        self.references: dict[str, Any] = {}  # what markdown-it knows of the file
         self._find(split)
-        self.places.sort(key=lambda place: place.first)
-        spots: list[Place | _HtmlPlace] = [*self.places, *self.html]
-        self.order = sorted(chain(*(spot.lines() for spot in spots)), key=lambda entry: entry[0])
-        self.documents = [[block for _, block in self.order]]
-
-    def lines_of_sentences(self) -> list[int]:
-        """See :meth:`DocumentFile.lines_of_sentences`."""
-        return [line + 1 for line, block in self.order for _ in block.sentences]
+        self.places.sort(key=lambda place: place.begin)
+        self.documents = [[block for place in self.places for block in place.blocks]]
 
     def _find(self, split: Splitter) -> None:
-        """Find the blocks of running text and of HTML."""
-        tokens = parser().parse("\n".join(self.lines))
-        cell, row = 0, -1
-        labels = 0
+        """Find the running text and the HTML."""
+        tokens = parser().parse(self.text, self.references)
+        cell, labels = (-1, 0), 0  # the line and the end of the cell before
+        starts = [0, *accumulate(len(line) + 1 for line in self.lines)]
         for number, token in enumerate(tokens):
-            deep = token.nesting == 1 and token.level + 1 >= _NESTING
-            if deep and tokens[number + 1].nesting == -1:
-                where = f"{self.path}:{token.map[0] + 1}" if token.map else self.path
-                self.unread.append(Note(where, KEPT, ": it is nested too deep"))
             for child in token.children or ():
                 label = child.content if child.type == "image" else child.attrs.get("title")
                 labels += any(map(str.isalpha, str(label or "")))
                 labels += child.type == "html_inline" and bool(_LABEL.search(child.content))
-            if token.type == "html_block" and token.map:
-                self._read_html(token, split)
-            if token.type != "inline" or not token.map or not token.content.strip():
+            if not token.map or not token.content.strip():
                 continue
-            first = token.map[0]
+            first, is_html = token.map[0], token.type == "html_block"
+            if not is_html and token.type != "inline":
+                continue
             in_table = tokens[number - 1].type in ("th_open", "td_open")
-            cell, row = (cell, row) if row == first and in_table else (0, first)
-            lines = token.content.split("\n")
-            places = []
-            for offset, line in enumerate(lines):
-                wanted, raw = line.strip(), self.lines[first + offset]
+            lines = token.content.rstrip("\n").split("\n")
+            spans = []  # of each line in that of the file; a begin of -1: it is not there as it is
+            for line, raw in zip(lines, self.lines[first:], strict=False):
+                wanted = line if is_html else line.strip()
                 if in_table:
                     wanted = wanted.replace("|", "\\|")
-                    places.append(raw.find(wanted, cell))
-                    cell = places[-1] + len(wanted)
+                    begin = raw.find(wanted, cell[1] if cell[0] == first else 0)
+                    cell = first, begin + len(wanted)
                 else:
-                    places.append(raw.rfind(wanted))
-            behind = places[-1] + len(lines[-1].strip())
-            if in_table:
-                behind = cell
-            last = first + len(lines) - 1
-            before = self.lines[first][: places[0]]
+                    begin = raw.rfind(wanted)
+                spans.append((begin, begin + len(wanted)))
+            before = [self.lines[first + n][:begin] for n, (begin, _) in enumerate(spans)]
             if tokens[number - 1].type == "admonition_title_open" and (
-                places[0] < 0 or not _TAG_OF_ADMONITION.search(before)
+                spans[0][0] < 0 or not _TAG_OF_ADMONITION.search(before[0])
             ):
                 continue  # it has no title, and markdown-it makes one of its kind
-            further = self.lines[first + 1][: places[1]] if len(places) > 1 else ""
-            items = list(content(token, tokens[number - 2].type, further))
-            block = Block(items, split, addresses=False, placeholders=False)
-            if min(places) < 0 and block.sentences:
-                self.unread.append(Note(f"{self.path}:{first + 1}", KEPT, _TO_KEEP))
-            elif block.sentences:
-                ending = self.lines[last][behind:]
-                self.places.append(
-                    Place(
-                        first=first,
-                        last=last,
-                        before=before,
-                        behind=ending,
-                        further=further,
-                        in_table=in_table,
-                        is_paragraph=tokens[number - 1].type not in _NO_PARAGRAPH,
-                        token=token,
-                        block=block,
-                    )
-                )
+            last = first + len(lines) - 1
+            ends = starts[first] + spans[0][0], starts[last] + spans[-1][1]
+            place = Place(first + 1, *ends, before[1:])
+            if is_html:
+                place.html = HtmlText("\n".join(lines), split, first + 1)
+                place.blocks = place.html.blocks
+                spans = spans if last < token.map[1] else [(-1, -1)]
+            else:
+                place.token, place.in_table = token, in_table
+                place.is_paragraph = tokens[number - 1].type not in _NO_PARAGRAPH
+                content = _content(token, tokens[number - 2].type, "".join(place.further[:1]))
+                block = Block(content, split, place.line)
+                place.blocks = [block] if block.sentences else []
+            if place.blocks and min(spans)[0] < 0:
+                self.unread.append(Note(self.place(place.line), KEPT, _TO_KEEP))
+                continue
+            self.unread += notes_of(place.html, self.path) if place.html else []
+            self.places += [place] if place.blocks else []
         if labels:
             told = f": alternative texts and titles ({labels})"
             self.unread.append(Note(self.path, KEPT, told, labels))
 
-    def _read_html(self, token: Any, split: Splitter) -> None:
-        """A block of HTML; in a list or a quotation something stands before its lines."""
-        first, last = token.map
-        lines = token.content.rstrip("\n").split("\n")
-        raw = self.lines[first : first + len(lines)]
-        fits = all(whole.endswith(line) for whole, line in zip(raw, lines, strict=True))
-        html = HtmlText("\n".join(lines), split)
-        if html.blocks and not (fits and first + len(lines) <= last):
-            self.unread.append(Note(f"{self.path}:{first + 1}", KEPT, _TO_KEEP))
-            return
-        self.unread += [
-            Note(f"{self.path}:{first + line + 1}", KEPT, told) for line, told in html.unended
-        ]
-        if html.blocks:
-            both = zip(raw, lines, strict=True)
-            before = [whole[: len(whole) - len(line)] for whole, line in both]
-            self.html.append(_HtmlPlace(first, first + len(lines) - 1, before, html))
-
     def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
         """See :meth:`DocumentFile.translated`."""
         self.notes = list(self.unread)
-        of_block = {id(block): found for block, found in self.by_block(translations)}
-        texts: list[str | None] = [
-            self._text(place, of_block[id(place.block)], joint) for place in self.places
-        ]
-        texts += [
-            place.text((of_block[id(block)] for block in place.html.blocks), joint, self.languages)
-            for place in self.html
-        ]
+        following = (found for _, found in self.by_block(translations))
+        texts = [self._text(place, following, joint) for place in self.places]
         offending = self._offending(texts, range(len(texts)))
         if offending:
-            texts = [None if n in offending else text for n, text in enumerate(texts)]
-        if offending and self._differs(texts):  # they change it together only
-            offending, texts = set(range(len(texts))), [None] * len(texts)
-        spots: list[Place | _HtmlPlace] = [*self.places, *self.html]
-        self.notes += [
-            Note(f"{self.path}:{spots[number].first + 1}", KEPT, _TO_KEEP)
-            for number in sorted(offending)
-        ]
-        both = zip(spots, texts, strict=True)
-        self.note_moved(chain(*(spot.lines() for spot, text in both if text is not None)))
+            changed = [None if n in offending else text for n, text in enumerate(texts)]
+            if self._differs(changed):  # they change it together only
+                offending, changed = set(range(len(texts))), [None for _ in texts]
+            texts = changed
+        for number in sorted(offending):
+            self.notes.append(Note(self.place(self.places[number].line), KEPT, _TO_KEEP))
+        written = (
+            place for place, text in zip(self.places, texts, strict=True) if text is not None
+        )
+        self.note_moved(block for place in written for block in place.blocks)
         return self._composed(texts).replace("\n", self.newline).encode()
 
     def _offending(self, texts: Sequence[str | None], numbers: Sequence[int]) -> set[int]:
-        """The blocks among ``numbers`` of which the translation changes the tree of the file."""
+        """The places among ``numbers`` of which the translation changes the tree of the file."""
         chosen = [text if n in numbers else None for n, text in enumerate(texts)]
         if not numbers or not self._differs(chosen):
             return set()
@@ -482,42 +380,43 @@ class Markdown(DocumentFile):
         return self._offending(texts, numbers[:half]) | self._offending(texts, numbers[half:])
 
     def _differs(self, texts: Sequence[str | None]) -> bool:
-        kept = [entry for entry in self.outline if not is_emphasis(entry)]
-        found = outline(self._composed(texts))
-        return [entry for entry in found if not is_emphasis(entry)] != kept
+        trees = (self.outline, outline(self._composed(texts)))
+        kept, found = ([one for one in tree if not is_emphasis(one)] for tree in trees)
+        return kept != found
 
     def _composed(self, texts: Sequence[str | None]) -> str:
-        """The file with the texts of blocks; None: as it was."""
-        lines: list[str | None] = list(self.lines)
-        places = list(zip(self.places, texts, strict=False))
-        for place, text in reversed(places):  # a later cell stands behind the earlier ones
-            if text is None:
-                continue
-            if place.in_table:
-                row = lines[place.first] or ""
-                end = len(self.lines[place.first]) - len(place.behind)
-                lines[place.first] = row[: len(place.before)] + text + row[end:]
-                continue
-            lines[place.first] = place.before + text + place.behind
-            lines[place.first + 1 : place.last + 1] = [None] * (place.last - place.first)
-        for html, text in zip(self.html, texts[len(self.places) :], strict=True):
+        """The file with the texts of places; None: as it was."""
+        parts, done = list[str](), 0
+        for place, text in zip(self.places, texts, strict=True):
             if text is not None:
-                lines[html.first] = text
-                lines[html.first + 1 : html.last + 1] = [None] * (html.last - html.first)
-        return "\n".join(line for line in lines if line is not None)
+                parts += [self.text[done : place.begin], text]
+                done = place.end
+        return "".join([*parts, self.text[done:]])
 
-    def _text(self, place: Place, translations: Sequence[str], joint: str) -> str | None:
-        """The Markdown of a block, with as much of its inline markup as can be kept."""
-        items = place.block.translated(translations, joint)
-        wanted = inline_outline(place.token)
-        text = written(items, place)
-        if reparsed(text, place) == wanted:
+    def _text(self, place: Place, translations: Iterator[Sequence[str]], joint: str) -> str | None:
+        """The Markdown of a place, with as much of its inline markup as can be kept."""
+        if place.html:
+            lines = place.html.translated(translations, joint, self.languages).split("\n")
+            return "\n".join(map("".join, zip(["", *place.further], lines, strict=False)))
+        items = place.blocks[0].translated(next(translations), joint)
+        text, wanted = _written(items, place), inline_outline(place.token)
+        if self._reparsed(text, place) == wanted:
             return text
-        text = written(without_emphasis(items), place)
-        if reparsed(text, place, EMPHASES) == inline_outline(place.token, EMPHASES):
+        items = [x for x in items if isinstance(x, str) or not isinstance(x.what, _Emphasis)]
+        text = _written(joined(items), place)
+        if self._reparsed(text, place, EMPHASES) == inline_outline(place.token, EMPHASES):
             marks = Counter(one[1] for one in wanted if one[0].endswith("_open") and one[1])
             told = " and ".join(f"{count} x {mark}" for mark, count in marks.items())
-            self.notes.append(Note(f"{self.path}:{place.first + 1}", LOST, f" ({told})"))
+            self.notes.append(Note(self.place(place.line), LOST, f" ({told})"))
             return text
-        self.notes.append(Note(f"{self.path}:{place.first + 1}", KEPT, _TO_KEEP))
+        self.notes.append(Note(self.place(place.line), KEPT, _TO_KEEP))
         return None
+
+    def _reparsed(
+        self, text: str, place: Place, without: Sequence[str] = ()
+    ) -> list[tuple[str, ...]]:
+        """The inline markup of a text in a place."""
+        plain = text.replace("\n" + "".join(place.further[:1]), "\n")
+        if place.in_table:
+            plain = plain.replace("\\|", "|")
+        return inline_outline(parser().parseInline(plain, self.references)[0], without)

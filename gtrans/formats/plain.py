@@ -2,70 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 from gtrans.data.documents import check_length, line_end
 from gtrans.formats.document_file import DocumentFile
-from gtrans.formats.inline import PLACEHOLDER, Block, Mark, Splitter
+from gtrans.formats.inline import PLACEHOLDER, Block, Splitter, with_points
 from gtrans.text.reader import ANY, Choice, is_boundary, notice_running_text, plain_lines
 
 
-class Sentence(Block):
-    """A line that is a sentence, whatever it holds; but placeholders are not translated."""
+class Line(Block):
+    """A line that is not empty: running text, or without ``split`` a sentence, whatever it holds.
 
-    def __init__(self, line: str) -> None:
-        super().__init__([line], lambda text: [text] if text else [], addresses=False)
-        self._whole = not PLACEHOLDER.search(line)
-        if self._whole:
-            self.text = line
-            self.sentences = [line]
+    Placeholders are not translated, and of running text addresses.
+    """
 
-    def translated(self, translations: Iterable[str], joint: str) -> list[str | Mark]:
+    def __init__(self, text: str, split: Splitter | None, line: int) -> None:
+        content = with_points([text], addresses=split is not None)
+        super().__init__(content, split or _as_one, line)
+        self._is_whole = split is None and not PLACEHOLDER.search(text)
+        if self._is_whole:
+            self.sentences = [text]
+
+    def text(self, translations: Sequence[str], joint: str) -> str:
         """The translation."""
-        return list(translations) if self._whole else super().translated(translations, joint)
+        items = translations if self._is_whole else self.translated(translations, joint)
+        return "".join(map(str, items))
 
 
-def block_of(line: str, split: Splitter | None) -> Block:
-    """A line that is not empty: running text, or without ``split`` a sentence."""
-    return Sentence(line) if split is None else Block([line], split)
+def _as_one(text: str) -> list[str]:
+    return [text] if text else []
 
 
-class PlainText(DocumentFile):
+class Lines(DocumentFile):
+    """A file whose blocks are lines."""
+
+    has_lines = True
+
+    def texts(self, translations: Sequence[Sequence[str]], joint: str) -> Iterator[str]:
+        """The translation of each block."""
+        for block, found in self.by_block(translations):
+            assert isinstance(block, Line)
+            yield block.text(found, joint)
+
+
+class PlainText(Lines):
     """Text whose lines are sentences; an empty line, or ``<d>``, ends a document.
 
     In running text a line is a paragraph, and only ``<d>`` ends a document.
     """
 
-    has_lines = True
-
     def __init__(self, path: str, split: Splitter | None, choice: Choice = ANY) -> None:
         super().__init__(path)
         self.lines = list(plain_lines(path))
         self.line_end = line_end(path)
-        self.numbers: list[int] = []
         self.documents.append([])
         for number, line in enumerate(self.lines, start=1):
             if is_boundary(line) and (line or split is None):
                 self.documents.append([])
             elif line:
                 check_length(path, number, line)
-                block = block_of(line, split)
-                self.documents[-1].append(block)
-                self.numbers += [number] * len(block.sentences)
+                self.documents[-1].append(Line(line, split, number))
         if split is None:
             notice_running_text(path, self.lines)
 
-    def lines_of_sentences(self) -> list[int]:
-        """See :meth:`DocumentFile.lines_of_sentences`."""
-        return self.numbers
-
     def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
         """See :meth:`DocumentFile.translated`."""
-        blocks = self.by_block(translations)
-        lines = []
-        for line in self.lines:
-            if not is_boundary(line):
-                block, found = next(blocks)
-                line = "".join(map(str, block.translated(found, joint)))
-            lines.append(f"{line}{self.line_end}")
-        return "".join(lines).encode()
+        texts = self.texts(translations, joint)
+        lines = (line if is_boundary(line) else next(texts) for line in self.lines)
+        return "".join(f"{line}{self.line_end}" for line in lines).encode()

@@ -13,9 +13,8 @@ from itertools import chain
 
 from gtrans.data.documents import iterate_raw_lines, line_end
 from gtrans.errors import GtransError
-from gtrans.formats.document_file import DocumentFile
-from gtrans.formats.inline import Block, Splitter
-from gtrans.formats.plain import block_of
+from gtrans.formats.inline import Splitter
+from gtrans.formats.plain import Line, Lines
 from gtrans.messages import say
 from gtrans.text import reader
 from gtrans.text.reader import ANY, Choice, open_text
@@ -32,18 +31,16 @@ class _Row:
 
     number: int
     name: str
-    lines: list[Block | None]
+    lines: list[Line | None]
 
     @property
     def sentences(self) -> int:
         """How many sentences are translated."""
-        return sum(len(block.sentences) for block in self.lines if block)
+        return sum(len(line.sentences) for line in self.lines if line)
 
 
-class Rows(DocumentFile):
+class Rows(Lines):
     """JSON lines or a table; rows of one document are in its order, also if others are between."""
-
-    has_lines = True
 
     def __init__(self, path: str, split: Splitter | None, choice: Choice = ANY) -> None:
         super().__init__(path)
@@ -60,14 +57,14 @@ class Rows(DocumentFile):
             text = row.value if isinstance(row.value, str) else "\n".join(row.value)
             name = row.segments[0].name
             lines = [" ".join(line.split()) for line in ([text] if name else text.split("\n"))]
-            blocks = [block_of(line, split) if line else None for line in lines]
+            blocks = [Line(line, split, row.number) if line else None for line in lines]
             self.rows.setdefault(row.document, []).append(_Row(row.number, name, blocks))
         if not any(row.sentences for row in chain(*self.rows.values())):
             raise GtransError(f"'{path}' holds no text; give rows with a document id and a text")
         if rows.others:
             say(f"{path}: {rows.others.total()} rows of other directions stay as they are")
         self.documents = [
-            [block for row in of_document for block in row.lines if block]
+            [line for row in of_document for line in row.lines if line]
             for of_document in self.rows.values()
         ]
 
@@ -80,48 +77,39 @@ class Rows(DocumentFile):
                 numbers = range(1, row.sentences + 1)
                 if not row.name:
                     ids += [str(len(ids) + n) for n in numbers]
-                elif len(numbers) > 1:  # ids must differ
-                    ids += [f"{row.name}.{n}" for n in numbers]
-                else:
-                    ids += [row.name for _ in numbers]
+                else:  # ids must differ
+                    ids += [f"{row.name}.{n}" if len(numbers) > 1 else row.name for n in numbers]
             found.append((name, ids))
         return found
 
-    def lines_of_sentences(self) -> list[int]:
-        """See :meth:`DocumentFile.lines_of_sentences`."""
-        return [row.number for row in chain(*self.rows.values()) for _ in range(row.sentences)]
-
     def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
         """See :meth:`DocumentFile.translated`."""
-        following = self.by_block(translations)
-        by_line: dict[int, str] = {}
-        for row in chain(*self.rows.values()):
-            texts = [
-                "".join(map(str, block.translated(next(following)[1], joint))) if block else ""
-                for block in row.lines
-            ]
-            by_line[row.number] = "\n".join(texts)
-        return "".join(f"{line}{self.line_end}" for line in self._written(by_line)).encode()
+        texts = self.texts(translations, joint)
+        by_line = {
+            row.number: "\n".join(next(texts) if line else "" for line in row.lines)
+            for row in chain(*self.rows.values())
+        }
+        lines = self._json_lines(by_line) if self.columns is None else self._table(by_line)
+        return "".join(f"{line}{self.line_end}" for line in lines).encode()
 
-    def _written(self, by_line: dict[int, str]) -> list[str]:
-        """The lines, with the translations of those that are rows."""
-        if self.columns is None:
-            return [
-                json.dumps({**json.loads(line), TRANSLATION: by_line[number]}, ensure_ascii=False)
-                if number in by_line
-                else line
-                for number, line in enumerate(self.lines, start=1)
-            ]
-        columns = self.columns
+    def _json_lines(self, by_line: dict[int, str]) -> list[str]:
+        return [
+            json.dumps({**json.loads(line), TRANSLATION: by_line[number]}, ensure_ascii=False)
+            if number in by_line
+            else line
+            for number, line in enumerate(self.lines, start=1)
+        ]
+
+    def _table(self, by_line: dict[int, str]) -> list[str]:
+        columns = self.columns or []
         place = columns.index(TRANSLATION) if TRANSLATION in columns else len(columns)
-        lines: list[str] = []
-        headless = place == len(columns)
+        lines, header = [], TRANSLATION
         for number, line in enumerate(self.lines, start=1):
             cells = line.split("\t")
             if number in by_line:
                 cells[place : place + 1] = [" ".join(by_line[number].split("\n"))]
             elif len(cells) > 1 and place == len(columns):  # the header, then rows without text
-                cells.append(TRANSLATION if headless else "")
-                headless = False
+                cells.append(header)
+                header = ""
             lines.append("\t".join(cells))
         return lines

@@ -79,7 +79,7 @@ def test_plain_text_as_lines_and_as_running_text(tmp_path: Path) -> None:
         ["The old man was late.", "It was heavy, 3.5 kg!", "Where were you?", "It sang at."]
     ]
     assert by_words(list, file).decode() == RUNNING
-    assert file.lines_of_sentences() == [1, 1, 1, 3]
+    assert file.where() == [f"{file.path}:{n}" for n in (1, 1, 1, 3)]
 
 
 @pytest.mark.parametrize("change", [list, upper_and_backwards, lambda words: ["Wort"] * 30])
