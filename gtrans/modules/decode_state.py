@@ -88,10 +88,8 @@ class TokenTree:
 
     def layers(self) -> dict[int, Keys]:
         """What each layer reads; the last ``beam`` columns are those of the step's tokens."""
-        keys, values = self._data[:, :, :, : self.width]
-        mask = self._mask[:, None, :, : self.width]
-        pairs = zip(self.numbers, keys.unbind(), values.unbind(), strict=True)
-        return {layer: (key, value, mask) for layer, key, value in pairs}
+        data, mask = self._data[:, :, :, : self.width], self._mask[:, None, :, : self.width]
+        return {n: (data[0, index], data[1, index], mask) for index, n in enumerate(self.numbers)}
 
     def reorder(self, rows: Tensor) -> None:
         """Let hypothesis ``i`` continue hypothesis ``rows[i]`` of the same document."""
@@ -204,8 +202,8 @@ class SentenceWindow:
 
     def layers(self) -> dict[int, Keys]:
         """What each layer reads."""
-        keys, values = self._data[:, :, :, : self._width]
-        return {n: (keys[index], values[index], self.mask) for n, index in self._index.items()}
+        data = self._data[:, :, :, : self._width]
+        return {n: (data[0, index], data[1, index], self.mask) for n, index in self._index.items()}
 
     def keep(self, documents: Tensor, numbers: Sequence[int]) -> None:
         """Drop all other documents; ``numbers`` are the same as Python numbers."""
