@@ -37,10 +37,9 @@ from gtrans.models.base.encoder import Encoder, EncoderOutput
 from gtrans.models.base.model import BERT_FEATURES, DocumentModel
 from gtrans.models.base.options import UnitTransformerConfig, sizes
 from gtrans.models.base.planning import (
-    Planner,
+    PlanSpec,
     chosen_index,
-    joined,
-    plan_of,
+    plan_rows,
     self_plans,
     taken,
 )
@@ -53,7 +52,7 @@ from gtrans.modules.context_attention import (
     ContextAttention,
     PackedContext,
 )
-from gtrans.modules.group_attention import BatchPlan, DocumentLayout, Entries
+from gtrans.modules.group_attention import DocumentLayout, Plan
 from gtrans.modules.linear import Linear
 from gtrans.modules.transformer import EncoderLayer, LayerSpec, Surroundings
 
@@ -147,50 +146,48 @@ class ContextEncoder(nn.Module):
         return x if self.layer_norm is None else self.layer_norm(x)
 
 
-class ContextPlanner(Planner):
-    """Plans of windows whose current sentence alone goes into the encoder."""
+def plan_contexts(spec: PlanSpec, net_input: Mapping[str, Any]) -> Plan:
+    """The encoder's part of a plan, of windows, or of sentences if there is no ``current``.
 
-    def of_source(self, source: Mapping[str, Tensor]) -> Entries:
-        """The plan of windows, or of sentences if there is no ``current``.
-
-        For windows there are ``current (batch, length)``, the tokens of the sentences to translate
-        (:func:`gtrans.models.base.planning.chosen_index`), and ``neighbours``, those of the others
-        if they are read as words; with a context its layout and plans ``context``, and
-        ``context_lengths (batch,)``.
-        """
-        tokens, reads = source["src_tokens"], self.further["reads"]
-        is_neighbour, sentences = torch.zeros_like(tokens, dtype=torch.bool), tokens
-        further: dict[str, Any] = {}
-        if "current" in source:
-            window = self.source_layout(tokens)
-            is_current = window.sentence.eq(source["current"][window.row])
-            in_window = window.pad(is_current.long()).bool()
-            is_neighbour = tokens.ne(self.pad) & ~in_window
-            further["current"] = chosen_index(in_window)
-            sentences = taken(tokens, further["current"], self.pad)
-        layout = None
-        if reads == "words":
-            # Room for `</s>` in rows without neighbours.
-            neighbours = F.pad(chosen_index(is_neighbour), (0, 1), value=-1)
-            further["neighbours"] = neighbours[:, : max(neighbours.size(1) - 1, 1)]
-            words = neighbours_of(tokens, further["neighbours"], self.pad, self.eos)
-            layout = DocumentLayout.of_source(words, self.pad, self.eos)
-        elif reads == "bert" and "context_lengths" in source:
-            layout = DocumentLayout.of_rows(source["context_lengths"])
-        sentence_layout = self.source_layout(sentences)
-        if layout is None:
-            return joined(self.of_rows(sentence_layout), plan_of({}, {}, **further))
-        lengths = further["context_lengths"] = layout.document_lengths
-        attention = {"context": self_plans(layout, ("global",), self.shapes)}
-        rows = self.of_rows(sentence_layout, lengths)
-        return joined(rows, plan_of({"context": layout}, attention, **further))
+    The encoder reads the current sentences alone: windows have ``current (batch, length)``, their
+    tokens (:func:`gtrans.models.base.planning.chosen_index`), and ``neighbours``, those of the
+    others if they are read as words. With a context there are its layout ``context``, its plans
+    ``in_context``, and ``context_lengths (batch,)``.
+    """
+    tokens, reads, plan = net_input["src_tokens"], spec.further["reads"], Plan()
+    is_neighbour, sentences = torch.zeros_like(tokens, dtype=torch.bool), tokens
+    if "current" in net_input:
+        window = spec.source_layout(tokens)
+        is_current = window.sentence.eq(net_input["current"][window.row])
+        in_window = window.pad(is_current.long()).bool()
+        is_neighbour = tokens.ne(spec.pad) & ~in_window
+        plan["current"] = chosen_index(in_window)
+        sentences = taken(tokens, plan["current"], spec.pad)
+    layout = spec.source_layout(sentences)
+    if reads == "words":
+        # Room for `</s>` in rows without neighbours.
+        neighbours = F.pad(chosen_index(is_neighbour), (0, 1), value=-1)
+        plan["neighbours"] = neighbours[:, : max(neighbours.size(1) - 1, 1)]
+        words = neighbours_of(tokens, plan["neighbours"], spec.pad, spec.eos)
+        context = DocumentLayout.of_source(words, spec.pad, spec.eos)
+    elif reads == "bert" and "context_lengths" in net_input:
+        context = DocumentLayout.of_rows(net_input["context_lengths"])
+    else:
+        return plan_rows(spec, layout) | plan
+    return {
+        **plan_rows(spec, layout, context.document_lengths),
+        **plan,
+        "context": context,
+        "in_context": self_plans(context, ("global",), spec.shapes),
+        "context_lengths": context.document_lengths,
+    }
 
 
 @register_system("bert_context_transformer", BertContextConfig, PRESETS)
 class BertContextTransformer(DocumentModel):
     """BERT-context Transformer: a frozen BERT, or a trained encoder, reads the context."""
 
-    planner_type = ContextPlanner
+    plan_source = staticmethod(plan_contexts)
     units = ("window", "sentence")
     context_sides: ClassVar[tuple[str, ...]] = ("source",)
 
@@ -249,34 +246,33 @@ class BertContextTransformer(DocumentModel):
                 padding, and ``context_lengths (batch,)``, how many of them each row has.
         """
         src_tokens: Tensor = source["src_tokens"]
-        plan: BatchPlan = source.get("plan") or self.encoder.planned(source)
-        context, lengths = None, plan.further.get("context_lengths")
+        plan: Plan = source.get("plan") or self.encoder.planned(source)
+        context, lengths = None, plan.get("context_lengths")
         if lengths is not None:
             context = PackedContext(self._context_states(source, plan), lengths)
-        if "current" in plan.further:
-            src_tokens = taken(src_tokens, plan.further["current"], self.encoder.frame.pad)
+        if "current" in plan:
+            src_tokens = taken(src_tokens, plan["current"], self.encoder.frame.pad)
         encoded: EncoderOutput = self.encoder(src_tokens, context=context, plan=plan)
         return encoded
 
-    def _context_states(self, source: Mapping[str, Any], plan: BatchPlan) -> Tensor:
+    def _context_states(self, source: Mapping[str, Any], plan: Plan) -> Tensor:
         """``(context tokens, dim)``: what is attended to of the contexts of all rows."""
         if self.whitening is not None:
             states: Tensor = self.whitening(source["context_states"])
         else:
-            frame, layout = self.encoder.frame, plan.layouts["context"]
-            neighbours = plan.further["neighbours"]
-            words = neighbours_of(source["src_tokens"], neighbours, frame.pad, frame.eos)
-            states = self.encoder.embedded(words, layout)
+            pad, eos = self.encoder.frame.pad, self.encoder.frame.eos
+            words = neighbours_of(source["src_tokens"], plan["neighbours"], pad, eos)
+            states = self.encoder.embedded(words, plan["context"])
         if self.context_encoder is not None:
-            states = self.context_encoder(states, Surroundings(plan.attention["context"], {}))
+            states = self.context_encoder(states, Surroundings(plan["in_context"], {}))
         return states
 
-    def new_planner(self, **further: Any) -> Planner:
+    def new_plan_spec(self, **further: Any) -> PlanSpec:
         """As in the base class, with what is read of the context (``reads``)."""
         reads = None
         if self.whitening is not None or self.context_input == "words":
             reads = self.context_input
-        return super().new_planner(reads=reads, **further)
+        return super().new_plan_spec(reads=reads, **further)
 
 
 def add_context_attention(model: DocumentModel, cfg: Any, width: int) -> None:

@@ -7,7 +7,7 @@ Translation", ACL 2020.
 Eq 2     ``[E(c); E(x)]``: a window of :mod:`gtrans.data.units`, embedded as words
 Eq 3     ``[S(c); S(x)]``: ``embed_segments``, row 0 for the context, row 1 for the sentence
 Eq 4     bottom blocks over context and sentence: ``encoder.layers[:bottom_layers]``
-Eq 5     ``h1[s:t]``: ``kept`` of :class:`FlatPlanner` the tokens of the sentence;
+Eq 5     ``h1[s:t]``: ``kept`` of :func:`plan_windows` the tokens of the sentence;
          the top blocks and the decoder see no others; fused groups of the bottom blocks
          are cut down to them, too
 §3.2     sizes, one sentence before and one after: ``PRESETS``, ``context_size``
@@ -22,6 +22,7 @@ it is the sentence Transformer.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Optional
 
 import torch
@@ -35,17 +36,16 @@ from gtrans.models.base.encoder import Encoder, EncoderOutput, StackDesign
 from gtrans.models.base.model import DocumentModel
 from gtrans.models.base.options import UnitTransformerConfig, sizes
 from gtrans.models.base.planning import (
-    Planner,
+    PlanSpec,
     chosen_index,
-    joined,
-    plan_of,
+    plan_rows,
+    plan_source,
     self_plans,
     taken,
 )
 from gtrans.models.base.presets import register_system
 from gtrans.modules.bert import CLS, SEP
-from gtrans.modules.group_attention import BatchPlan, DocumentLayout, Entries
-from gtrans.modules.layer_fusion import run_layers
+from gtrans.modules.group_attention import DocumentLayout, Plan
 from gtrans.modules.transformer import Surroundings
 
 
@@ -74,31 +74,32 @@ PRESETS = {
 }
 
 
-class FlatPlanner(Planner):
-    """Plans of windows; the encoder of a BERT reads no more than ``longest`` tokens of a row."""
+def plan_windows(spec: PlanSpec, net_input: Mapping[str, Any]) -> Plan:
+    """The encoder's part of a plan, of windows, or of sentences if there is no ``current``.
 
-    def of_source(self, source: Mapping[str, Tensor]) -> Entries:
-        """The plan of windows, or of sentences if there is no ``current``.
-
-        For windows there are a layout and plans ``window``, ``is_current (window tokens,)``, 1 for
-        the tokens of the current sentences, else 0, and ``kept (sentence tokens,)``, their numbers
-        among those of the windows; for a BERT ``shortened`` (:func:`chosen_index`), what is read.
-        """
-        if "current" not in source:
-            return super().of_source(source)
-        tokens, current = source["src_tokens"], source["current"]
-        further: dict[str, Any] = {}
-        if "longest" in self.further:
-            marks = CLS, self.pad, SEP
-            index, current = bert_windows(tokens, current, self.further["longest"], marks)
-            tokens, further["shortened"] = taken(tokens, index, self.pad), index
-        window = self.source_layout(tokens)
-        is_current = window.sentence.eq(current[window.row])
-        lengths = torch.bincount(window.row[is_current], minlength=window.shape[0])
-        further.update(is_current=is_current.long(), kept=is_current.nonzero().squeeze(1))
-        plans = self_plans(window, self.kinds["encoder"], self.shapes)
-        sentence = self.of_rows(DocumentLayout.of_rows(lengths))
-        return joined(sentence, plan_of({"window": window}, {"window": plans}, **further))
+    Windows have a layout ``window`` and plans ``in_window``, ``is_current (window tokens,)``, 1 for
+    the tokens of the current sentences, else 0, and ``kept (sentence tokens,)``, their numbers
+    among those of the windows. The encoder of a BERT reads no more than ``longest`` tokens of a
+    row, those in ``shortened`` (:func:`gtrans.models.base.planning.chosen_index`).
+    """
+    if "current" not in net_input:
+        return plan_source(spec, net_input)
+    tokens, current, plan = net_input["src_tokens"], net_input["current"], Plan()
+    if "longest" in spec.further:
+        marks = CLS, spec.pad, SEP
+        index, current = bert_windows(tokens, current, spec.further["longest"], marks)
+        tokens, plan["shortened"] = taken(tokens, index, spec.pad), index
+    window = spec.source_layout(tokens)
+    is_current = window.sentence.eq(current[window.row])
+    lengths = torch.bincount(window.row[is_current], minlength=window.shape[0])
+    return {
+        **plan_rows(spec, DocumentLayout.of_rows(lengths)),
+        **plan,
+        "window": window,
+        "in_window": self_plans(window, spec.kinds["encoder"], spec.shapes),
+        "is_current": is_current.long(),
+        "kept": is_current.nonzero().squeeze(1),
+    }
 
 
 class FlatTransformerEncoder(Encoder):
@@ -123,50 +124,32 @@ class FlatTransformerEncoder(Encoder):
             size = float(cfg.segment_size) * self.embed.scale
             nn.init.normal_(self.embed_segments.weight, std=size * dim**-0.5)
 
-    def read(
-        self,
-        src_tokens: Tensor,
-        current: Tensor,
-        return_all_layers: bool = False,
-        plan: BatchPlan | None = None,
-    ) -> EncoderOutput:
+    def read(self, src_tokens: Tensor, current: Tensor, plan: Plan | None = None) -> EncoderOutput:
         """Encode windows; the output holds the tokens of the current sentences only.
 
         Args:
             src_tokens: ``(batch, length)`` windows, padded on either side.
             current: ``(batch,)`` number of the sentence to translate, in its window.
-            return_all_layers: put the outputs of all layers into ``layers``: ``(window tokens,
-                dim)`` of the bottom layers, ``(sentence tokens, dim)`` of the others.
             plan: of the windows; None: it is made now.
         """
         if plan is None:
             plan = self.planned({"src_tokens": src_tokens, "current": current})
-        if "shortened" in plan.further:
-            src_tokens = taken(src_tokens, plan.further["shortened"], self.frame.pad)
-        window, segments = plan.layouts["window"], None
+        if "shortened" in plan:
+            src_tokens = taken(src_tokens, plan["shortened"], self.frame.pad)
+        window, segments, order = plan["window"], None, None
         if self.embed_segments is not None:
-            segments = self.embed_segments(plan.further["is_current"])
-        x = self.embedded(src_tokens, window, segments)
-        order = None
+            segments = self.embed_segments(plan["is_current"])
         if self.embed.by_sentence:
             order = self.embed.order(window.sentence, window.most_sentences, window.in_several)
-        in_window = Surroundings(plan.attention["window"], {}, order)
-        in_sentence = Surroundings(plan.attention["encoder"], {})
-        outputs: list[Tensor] = []
-
-        def run(number: int, x: Tensor) -> Tensor:
-            around = in_window if number < self.bottom_layers else in_sentence
-            output: Tensor = self.layers[number](x, around)
-            if return_all_layers:
-                outputs.append(output)
-            return output
-
-        # What is fused of the bottom layers is cut down to the current sentences, too.
-        cut = self.bottom_layers, lambda state: state.index_select(0, plan.further["kept"])
-        x = run_layers(self.fusion, self.used_layers, x, run, cut=cut)[0][0]
-        if self.layer_norm is not None:
-            x = self.layer_norm(x)
-        return EncoderOutput(x, plan.layouts["source"], None, outputs)
+        around = [Surroundings(plan["in_window"], {}, order)] * self.bottom_layers
+        around += [Surroundings(plan["encoder"], {})] * (len(self.layers) - self.bottom_layers)
+        fused, _ = self.run(
+            self.embedded(src_tokens, window, segments),
+            [partial(layer, around=x) for layer, x in zip(self.layers, around, strict=True)],
+            # What is fused of the bottom layers is cut down to the current sentences, too.
+            cut=(self.bottom_layers, lambda state: state.index_select(0, plan["kept"])),
+        )
+        return EncoderOutput(fused[0], plan["source"], None, [])
 
 
 @register_system("flat_transformer", FlatTransformerConfig, PRESETS)
@@ -175,7 +158,7 @@ class FlatTransformer(DocumentModel):
 
     encoder: FlatTransformerEncoder
     encoder_type = FlatTransformerEncoder
-    planner_type = FlatPlanner
+    plan_source = staticmethod(plan_windows)
     units = ("window", "sentence")
     context_size = (1, 1)
     context_sides = ("source",)
@@ -267,7 +250,7 @@ class FlatBert(BertSourceTransformer, FlatTransformer):
     encoder: FlatBertEncoder
     encoder_type = FlatBertEncoder
 
-    def new_planner(self, **further: Any) -> Planner:
+    def new_plan_spec(self, **further: Any) -> PlanSpec:
         """As in the base class, with what a BERT can read."""
         learned: Any = self.encoder.embed_positions
-        return super().new_planner(longest=learned.size, **further)
+        return super().new_plan_spec(longest=learned.size, **further)

@@ -20,7 +20,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum
@@ -32,22 +31,12 @@ from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import Encoder, EncoderOutput, StackDesign
 from gtrans.models.base.model import SentenceTransformer
 from gtrans.models.base.options import TransformerConfig, sizes
-from gtrans.models.base.planning import Planner, joined, lengths_without_end, plan_of
+from gtrans.models.base.planning import PlanSpec, lengths_without_end, plan_rows, plan_target
 from gtrans.models.base.presets import register_system
 from gtrans.modules.context_attention import PackedContext
 from gtrans.modules.decode_state import DecodeState
-from gtrans.modules.group_attention import (
-    BatchPlan,
-    DocumentLayout,
-    Entries,
-    Ints,
-    Segments,
-)
-from gtrans.modules.hierarchical_attention import (
-    HierarchicalAttention,
-    SentencesBefore,
-    sentences_before,
-)
+from gtrans.modules.group_attention import DocumentLayout, Plan
+from gtrans.modules.hierarchical_attention import HierarchicalAttention, sentences_before
 
 SIDES = ("both", "encoder", "decoder")
 
@@ -98,28 +87,39 @@ class History:
         return cls(source, target)
 
 
-class HanPlanner(Planner):
-    """Plans with the sentences before the last one of every row."""
+def plan_windows(spec: PlanSpec, net_input: Mapping[str, Any]) -> Plan:
+    """The encoder's part of a plan, with the layout of the ``rows`` that are read."""
+    rows = spec.source_layout(net_input["src_tokens"])
+    encoded = rows
+    if not spec.further["keeps_window"]:
+        last = rows.sentence_counts.cumsum(0) - 1
+        encoded = DocumentLayout.of_rows(rows.sentence_lengths[last])
+    return {
+        **plan_rows(spec, rows),
+        "rows": rows,
+        "source": encoded,
+        "current": current_tokens(rows),
+        "encoder_before": sentences_before(rows, rows.sentence_lengths, spec.shapes),
+    }
 
-    def of_source(self, source: Mapping[str, Tensor]) -> Entries:
-        """As in the base class, with the layout of the ``rows`` that are read."""
-        layout = self.source_layout(source["src_tokens"])
-        encoded = layout
-        if not self.further["keeps_window"]:
-            last = layout.sentence_counts.cumsum(0) - 1
-            encoded = DocumentLayout.of_rows(layout.sentence_lengths[last])
-        before = in_window(layout, layout.sentence_lengths, self.shapes)
-        further: dict[str, Any] = {"current": current_tokens(layout), "encoder_before": before}
-        layouts = {"rows": layout, "source": encoded}
-        return joined(self.of_rows(layout), plan_of(layouts, {}, **further))
 
-    def further_of_target(self, layout: DocumentLayout, tokens: Tensor) -> dict[str, Any]:
-        """Of a decoder that attends to them the words of sentences, and who attends to which."""
-        if self.shares_prefixes:
-            return {}
-        words = lengths_without_end(layout, tokens, self.eos, layout.sentence_lengths)
-        before = in_window(layout, words, self.shapes)
-        return {"words": words, "current_words": current_tokens(layout), "decoder_before": before}
+def plan_translations(spec: PlanSpec, tokens: Tensor, *further: Any) -> Plan:
+    """The decoder's part of a plan; who attends to which words, if its side attends to any."""
+    plan = plan_target(spec, tokens, *further)
+    if spec.shares_prefixes:
+        return plan
+    layout = plan["target"]
+    words = lengths_without_end(layout, tokens, spec.eos, layout.sentence_lengths)
+    before = sentences_before(layout, words, spec.shapes)
+    return plan | {
+        "words": words, "current_words": current_tokens(layout), "decoder_before": before
+    }  # fmt: skip
+
+
+def current_tokens(layout: DocumentLayout) -> Tensor:
+    """The tokens of the last sentence of every row."""
+    last = layout.sentence_counts[layout.row] - 1
+    return layout.sentence.eq(last).nonzero().squeeze(1)
 
 
 class HanEncoder(Encoder):
@@ -143,8 +143,7 @@ class HanEncoder(Encoder):
         src_lengths: Tensor | None = None,
         *,
         memory: History | None = None,
-        return_all_layers: bool = False,
-        plan: BatchPlan | None = None,
+        plan: Plan | None = None,
     ) -> EncoderOutput:
         """Encode windows, whose last sentence is the current one, or sentences with a history.
 
@@ -152,20 +151,17 @@ class HanEncoder(Encoder):
             src_tokens: ``(batch, length)``, padded on either side.
             src_lengths: unused.
             memory: the sentences before each row, if rows are single sentences.
-            return_all_layers: put the outputs of all layers into ``layers``.
             plan: of the rows; None: it is made now.
         """
         if plan is None:
             plan = self.planned({"src_tokens": src_tokens})
-        rows = replace(plan, layouts={"source": plan.layouts["rows"]})
-        encoded = super().forward(src_tokens, return_all_layers=return_all_layers, plan=rows)
-        current = plan.further["current"]
+        encoded = super().forward(src_tokens, plan={**plan, "source": plan["rows"]})
+        current = plan["current"]
         h = refined = encoded.states[current]
         if memory is not None:
             memory.encoded = encoded
         if self.han is not None and memory is None:
-            before = SentencesBefore.of(plan.further["encoder_before"])
-            refined = self.han(h, encoded.states, before)
+            refined = self.han(h, encoded.states, plan["encoder_before"])
         elif self.han is not None and memory is not None:
             # The words of a document read its history as hypotheses do, each by itself.
             padded, layout = encoded.layout.align(h), encoded.layout
@@ -175,7 +171,7 @@ class HanEncoder(Encoder):
         if self.keeps_window or memory is not None:
             states = encoded.states.index_copy(0, current, refined)
             return replace(encoded, states=states)
-        return EncoderOutput(refined, plan.layouts["source"], None, encoded.layers)
+        return EncoderOutput(refined, plan["source"], None, encoded.layers)
 
 
 class HanDecoder(Decoder):
@@ -196,17 +192,15 @@ class HanDecoder(Decoder):
         prev_output_tokens: Tensor,
         encoder_out: EncoderOutput,
         memory: Any = None,
-        layers: list[Tensor] | None = None,
-        plan: BatchPlan | None = None,
+        plan: Plan | None = None,
     ) -> tuple[Tensor, DocumentLayout]:
         """As in the base class; the last sentence of every row has seen those before it."""
         if plan is None:
             plan = self.planned(prev_output_tokens, encoder_out)
-        features, layout = super().states(prev_output_tokens, encoder_out, None, layers, plan)
+        features, layout = super().states(prev_output_tokens, encoder_out, None, plan)
         if self.han is None:
             return features, layout
-        before = SentencesBefore.of(plan.further["decoder_before"])
-        current = plan.further["current_words"]
+        current, before = plan["current_words"], plan["decoder_before"]
         refined = [self.han(h[current], h, before) for h in features]
         return features.index_copy(1, current, torch.stack(refined)), layout
 
@@ -218,7 +212,7 @@ class HanDecoder(Decoder):
         Those of the groups of a word ``(groups * dim,)`` stand one after the other.
         """
         plan = self.planned(prev_output_tokens, encoder_out)
-        words = plan.further["words"]
+        words = plan["words"]
         features, layout = super().states(prev_output_tokens, encoder_out, plan=plan)
         real = layout.position < words[layout.row]
         return PackedContext(features[:, real].transpose(0, 1).flatten(1), words)
@@ -247,7 +241,8 @@ class HanTransformer(SentenceTransformer):
     decoder: HanDecoder
     encoder_type = HanEncoder
     decoder_type = HanDecoder
-    planner_type = HanPlanner
+    plan_source = staticmethod(plan_windows)
+    plan_target = staticmethod(plan_translations)
     units = ("window", "sentence")
     context_sides = ("history", "source")
     context_size = (3, 0)
@@ -277,9 +272,9 @@ class HanTransformer(SentenceTransformer):
             if cfg.han_side in ("both", side):
                 stack.han = HierarchicalAttention(self.layer_spec(cfg, side))
 
-    def new_planner(self, **further: Any) -> Planner:
+    def new_plan_spec(self, **further: Any) -> PlanSpec:
         """As in the base class, with ``keeps_window``."""
-        return super().new_planner(keeps_window=self.encoder.keeps_window, **further)
+        return super().new_plan_spec(keeps_window=self.encoder.keeps_window, **further)
 
     @property
     def shares_prefixes(self) -> bool:
@@ -305,25 +300,3 @@ class HanTransformer(SentenceTransformer):
         if self.decoder.han is not None:
             target = self.decoder.by_themselves(prev_output_tokens, encoded)
             memory.target = [target, *memory.target][: self.history_size]
-
-
-def current_tokens(layout: DocumentLayout) -> Tensor:
-    """The tokens of the last sentence of every row."""
-    last = layout.sentence_counts[layout.row] - 1
-    return layout.sentence.eq(last).nonzero().squeeze(1)
-
-
-def in_window(layout: DocumentLayout, words: Tensor, shapes: str) -> Entries:
-    """The sentences before the last one of every row, by distance.
-
-    ``words (sentences,)``: how many tokens of each are attended to. See
-    :class:`gtrans.modules.hierarchical_attention.SentencesBefore`.
-    """
-    counts, starts = layout.sentence_counts.numpy(), layout.sentence_starts.numpy()
-    last = counts.cumsum() - 1
-    before: list[tuple[Ints, Segments]] = []
-    for distance in range(1, layout.most_sentences):
-        rows = np.flatnonzero(counts > distance)
-        sentences = last[rows] - distance
-        before.append((rows, Segments(starts[sentences], words.numpy()[sentences])))
-    return sentences_before(layout.sentence_lengths.numpy()[last], before, layout.tokens, shapes)

@@ -215,9 +215,7 @@ class DocumentAttention(MultiheadAttention):
         Returns:
             ``(queries, dim)``.
         """
-        own = key is query
-        query = lowered(query)
-        key = query if own else lowered(key)
+        query, key = lowered(query, key)
         attend = MultiheadAttention.forward
         if self.kind == "group":
             return attend(self, query, key, key, plans["group"])

@@ -199,4 +199,4 @@ class Embedder(nn.Module):
             x = x + segments
         if norm is not None:
             x = norm(x)
-        return dropout(x, self.dropout, self.training)
+        return dropout(x, self.dropout, True) if self.training else x

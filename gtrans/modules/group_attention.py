@@ -8,7 +8,7 @@ is needed. The file has three parts, in the order in which a batch meets them:
   Eq 3). Models get ids ``(batch, length)`` and work on *packed* states ``(tokens, dim)``, the real
   tokens of all rows one after the other.
 * :func:`attention_plan`: who attends to whom, as index tensors. Made with NumPy where batches are
-  made, it is part of ``net_input``, so that no pass waits for the device.
+  made, it is part of ``net_input`` (:func:`entries_of`), so that no pass waits for the device.
 * :func:`segment_attention` pads packed tokens to ``(segments, longest segment)``, runs
   ``scaled_dot_product_attention``, and packs the result. A segment is a sentence in group attention
   and a document in global attention. :func:`dense_attention` is the equation as written: the oracle
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -29,8 +29,8 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 Ints = NDArray[np.int64]
-Entries = dict[str, Any]
-"""Index tensors by name, with numbers and further entries: what a plan is in ``net_input``."""
+Plan = dict[str, Any]
+"""Layouts, attention plans and index tensors of a batch (:mod:`gtrans.models.base.planning`)."""
 
 _KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
@@ -45,15 +45,41 @@ _BUCKET_RATIO = 0.87
 _FINE_FROM = 512
 
 
+class PlanPart:
+    """A part of a plan; in ``net_input`` a dictionary, which fairseq moves to the device."""
+
+    kinds: ClassVar[dict[str, type[PlanPart]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        PlanPart.kinds[cls.__name__] = cls
+
+
+def entries_of(plan: Any) -> Any:
+    """A plan as dictionaries and lists of tensors, numbers and names; see :func:`plan_of`."""
+    if isinstance(plan, PlanPart):
+        plan = {"kind": type(plan).__name__, **vars(plan)}
+    if isinstance(plan, Mapping):
+        return {name: entries_of(part) for name, part in plan.items()}
+    return [entries_of(part) for part in plan] if isinstance(plan, list | tuple) else plan
+
+
+def plan_of(entries: Any) -> Any:
+    """The plan of :func:`entries_of`, wherever its tensors are now."""
+    if isinstance(entries, Mapping):
+        made = {name: plan_of(entry) for name, entry in entries.items() if name != "kind"}
+        return PlanPart.kinds[entries["kind"]](**made) if "kind" in entries else made
+    return [plan_of(entry) for entry in entries] if isinstance(entries, list | tuple) else entries
+
+
 # ---- layout: which token belongs to which sentence -----------------------------------------------
 
 
 @dataclass(frozen=True)
-class DocumentLayout:
+class DocumentLayout(PlanPart):
     """The sentence structure of a padded batch.
 
     Attributes:
-        shape: ``(batch, length)`` of the padded batch.
+        shape: batch and length of the padded batch.
         index: ``(tokens,)`` position of every real token in the flattened batch.
         row: ``(tokens,)`` the document of a token; a row of the batch is one, unless it is divided.
         sentence: ``(tokens,)`` number of its sentence in the document, from 0.
@@ -71,7 +97,7 @@ class DocumentLayout:
         whole: then the layout of the same rows without sharing.
     """
 
-    shape: tuple[int, int]
+    shape: Sequence[int]
     index: Tensor
     row: Tensor
     sentence: Tensor
@@ -151,22 +177,6 @@ class DocumentLayout:
         first = tokens.gather(1, real.int().argmax(1, keepdim=True))
         opening = torch.where(first.eq(eos), first, torch.full_like(first, bos))
         return cls.from_starts(real, tokens.eq(opening) & real)
-
-    @classmethod
-    def of_entries(cls, entries: Mapping[str, Any]) -> DocumentLayout:
-        """The layout of :meth:`entries`."""
-        whole = entries["whole"]
-        batch, length = entries["shape"]
-        further = {"shape": (batch, length), "whole": whole and cls.of_entries(whole)}
-        return cls(**{**entries, **further})
-
-    def entries(self) -> Entries:
-        """The layout as a part of a plan."""
-        return {**vars(self), "whole": self.whole and self.whole.entries()}
-
-    def to(self, device: torch.device) -> DocumentLayout:
-        """The same layout on a device."""
-        return DocumentLayout.of_entries(to_device(self.entries(), device))
 
     def on_host(self) -> DocumentLayout:
         """The same layout on the host, which waits once."""
@@ -365,7 +375,8 @@ def _with_rows(padded: Any, rows: int, value: int = -1) -> Any:
     return np.pad(padded, ((0, rows - len(padded)), (0, 0)), constant_values=value)
 
 
-class Bucket(NamedTuple):
+@dataclass(frozen=True)
+class Bucket(PlanPart):
     """Segments of similar length: ``segments`` of them, padded to ``query`` and ``key`` tokens.
 
     ``mask`` broadcasts to ``(segments, heads, query, key)`` and is True on visible keys. Without
@@ -380,7 +391,7 @@ class Bucket(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Gather:
+class Gather(PlanPart):
     """Pads packed tokens by an index, with a gather as its gradient.
 
     Autograd's own scatter-add would be several times slower.
@@ -427,7 +438,7 @@ class _GatherFunction(torch.autograd.Function):
         return gathered, None, None, None
 
 
-def gather_entries(padded: Sequence[Ints], tokens: int) -> Entries | None:
+def gather_of(padded: Sequence[Ints], tokens: int) -> Gather | None:
     """The :class:`Gather` of all buckets, from the indices of each; None if nothing is to move."""
     index = np.concatenate([np.zeros(0, np.int64), *(bucket.ravel() for bucket in padded)])
     if len(index) == tokens and (index == np.arange(tokens)).all():
@@ -437,15 +448,15 @@ def gather_entries(padded: Sequence[Ints], tokens: int) -> Entries | None:
     inverse[index[real]] = real
     unused = inverse < 0
     repeats = len(real) > tokens - unused.sum()
-    return {
-        "index": torch.from_numpy(np.maximum(index, 0)),
-        "inverse": None if repeats else torch.from_numpy(np.maximum(inverse, 0)),
-        "unused": torch.from_numpy(unused) if unused.any() else None,
-    }
+    return Gather(
+        torch.from_numpy(np.maximum(index, 0)),
+        None if repeats else torch.from_numpy(np.maximum(inverse, 0)),
+        torch.from_numpy(unused) if unused.any() else None,
+    )
 
 
 @dataclass(frozen=True)
-class AttentionPlan:
+class AttentionPlan(PlanPart):
     """Who attends to whom; made by :func:`attention_plan`.
 
     Attributes:
@@ -459,21 +470,14 @@ class AttentionPlan:
         longest: tokens of the longest segment of queries and of keys.
     """
 
-    size: tuple[int, int]
+    size: Sequence[int]
     buckets: Sequence[Bucket]
     query: Gather | None
     key: Gather | None
     causal: bool
     begins: Sequence[Tensor]
     consecutive: bool
-    longest: tuple[int, int]
-
-    @classmethod
-    def of(cls, entries: Mapping[str, Any]) -> AttentionPlan:
-        """The plan of :func:`attention_plan`, wherever its tensors are now."""
-        query, key = (entries[side] and Gather(**entries[side]) for side in ("query", "key"))
-        buckets = [Bucket(*bucket) for bucket in entries["buckets"]]
-        return cls(**{**entries, "buckets": buckets, "query": query, "key": key})
+    longest: Sequence[int]
 
     @property
     def visible(self) -> Tensor:
@@ -504,41 +508,14 @@ class AttentionPlan:
         return [torch.split(queries, rows), *(torch.split(x, columns) for x in keys)]
 
 
-@dataclass(frozen=True)
-class BatchPlan:
-    """The plan of a batch (:mod:`gtrans.models.base.planning`) on the device of the model.
-
-    Attributes:
-        layouts: ``source``, that of the encoder's output, and ``target``; others by system.
-        attention: for ``encoder``, ``decoder`` and ``cross`` the plans by kind of attention.
-        memory: for ``encoder`` and ``decoder`` the entries of the plan of their memories.
-        further: index tensors of a system.
-    """
-
-    layouts: Mapping[str, DocumentLayout]
-    attention: Mapping[str, Mapping[str, AttentionPlan]]
-    memory: Mapping[str, Entries]
-    further: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, entries: Mapping[str, Any]) -> BatchPlan:
-        """The plan in ``net_input``."""
-        layouts = {name: DocumentLayout.of_entries(e) for name, e in entries["layouts"].items()}
-        attention = {
-            side: {kind: AttentionPlan.of(e) for kind, e in plans.items()}
-            for side, plans in entries["attention"].items()
-        }
-        return cls(layouts, attention, entries["memory"], entries["further"])
-
-
 def attention_plan(
     query: Segments,
     key: Segments,
     size: tuple[int, int],
     causal: bool = False,
     shapes: str = "exact",
-) -> Entries:
-    """The entries of an :class:`AttentionPlan` on the host.
+) -> AttentionPlan:
+    """Who attends to whom, on the host.
 
     Segment ``i`` of the queries sees segment ``i`` of the keys and nothing else.
 
@@ -575,21 +552,18 @@ def attention_plan(
             mask[len(members) :] = True
         visible = None if mask is None else torch.from_numpy(mask)
         buckets.append(Bucket(count, rows, columns, causal and whole, visible))
-    gather = gather_entries(padded[0], size[0])
-    return {
-        "size": size,
-        "buckets": buckets,
-        "query": gather,
-        "key": gather if query is key else gather_entries(padded[1], size[1]),
-        "causal": causal,
-        "begins": [_begins(query), _begins(key)],
-        "consecutive": query.cover(size[0]) and key.cover(size[1]),
-        "longest": (_most(query.lengths), _most(key.lengths)),
-    }
-
-
-def _begins(segments: Segments) -> Tensor:
-    return torch.from_numpy(np.concatenate([[0], segments.lengths.cumsum()]).astype(np.int32))
+    gather = gather_of(padded[0], size[0])
+    ends = [np.append(0, side.lengths.cumsum()).astype(np.int32) for side in (query, key)]
+    return AttentionPlan(
+        size=size,
+        buckets=buckets,
+        query=gather,
+        key=gather if query is key else gather_of(padded[1], size[1]),
+        causal=causal,
+        begins=list(map(torch.from_numpy, ends)),
+        consecutive=query.cover(size[0]) and key.cover(size[1]),
+        longest=(_most(query.lengths), _most(key.lengths)),
+    )
 
 
 def _alike(lengths: Ints, shapes: str) -> Iterator[Ints]:
@@ -645,19 +619,17 @@ def on_host(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
-def to_device(entries: Any, device: torch.device) -> Any:
-    """A tensor, or all tensors of a plan, on ``device``; the host does not wait for its copies."""
-    if isinstance(entries, Tensor):
-        if entries.device == device:
-            return entries
-        return entries.pin_memory().to(device, non_blocking=True)
+def to_device(plan: Any, device: torch.device) -> Any:
+    """A tensor, or a plan from the host, on ``device``; the host does not wait for its copies."""
     if device.type == "cpu":
-        return entries
-    if isinstance(entries, Mapping):
-        return {name: to_device(entry, device) for name, entry in entries.items()}
-    if isinstance(entries, list | tuple):
-        return [to_device(entry, device) for entry in entries]
-    return entries
+        return plan
+    if isinstance(plan, Tensor):
+        return plan if plan.device == device else plan.pin_memory().to(device, non_blocking=True)
+    if isinstance(plan, PlanPart):
+        return type(plan)(**to_device(vars(plan), device))
+    if isinstance(plan, Mapping):
+        return {name: to_device(part, device) for name, part in plan.items()}
+    return [to_device(part, device) for part in plan] if isinstance(plan, list | tuple) else plan
 
 
 # ---- attention -----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ A sentence that has none before it keeps its states.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,14 +27,14 @@ from torch import Tensor
 from gtrans.modules.attention import Gate, MultiheadAttention
 from gtrans.modules.context_attention import PackedContext
 from gtrans.modules.decode_state import SharedSources
-from gtrans.modules.group_attention import AttentionPlan, Entries, Ints, Segments, attention_plan
+from gtrans.modules.group_attention import DocumentLayout, PlanPart, Segments, attention_plan
 from gtrans.modules.linear import Linear
 from gtrans.modules.transformer import LayerSpec, ResidualLayer
 
 
 @dataclass(frozen=True)
-class SentencesBefore:
-    """Which sentences stand before the current ones; made by :func:`sentences_before`.
+class SentencesBefore(PlanPart):
+    """Which sentences stand before the last ones of rows; made by :func:`sentences_before`.
 
     Attributes:
         words: for each distance from 1 the current tokens ``(n,)`` that have a sentence so far
@@ -43,42 +43,38 @@ class SentencesBefore:
         mask: ``(m, 1, 1, distances)`` True where they have one.
     """
 
-    words: Sequence[tuple[Tensor, AttentionPlan]]
-    some: Tensor | None
-    mask: Tensor | None
-
-    @classmethod
-    def of(cls, entries: Mapping[str, Any]) -> SentencesBefore:
-        """What :func:`sentences_before` has made, wherever its tensors are now."""
-        words = [(tokens, AttentionPlan.of(plan)) for tokens, plan in entries["words"]]
-        return cls(words, entries["some"], entries["mask"])
+    words: Sequence[Sequence[Any]]
+    some: Tensor | None = None
+    mask: Tensor | None = None
 
 
-def sentences_before(
-    current: Ints, before: Sequence[tuple[Ints, Segments]], keys: int, shapes: str = "exact"
-) -> Entries:
-    """The entries of :class:`SentencesBefore` on the host.
+def sentences_before(layout: DocumentLayout, words: Tensor, shapes: str) -> SentencesBefore:
+    """The sentences before the last one of every row, by distance, on the host.
 
     Args:
-        current: ``(sentences,)`` tokens of the current sentences, which follow each other.
-        before: for each distance from 1 the numbers of the current sentences that have a sentence
-            so far before them, and the runs of those among the keys.
-        keys: number of key tokens.
+        layout: of the rows.
+        words: ``(sentences,)`` how many tokens of each are attended to.
         shapes: one of :data:`gtrans.modules.group_attention.SHAPES`.
     """
-    sentence = np.arange(len(current)).repeat(current)
-    words, known = [], []
-    for numbers, runs in before:
-        known.append(np.isin(sentence, numbers))
-        tokens = torch.from_numpy(np.flatnonzero(known[-1]))
-        asking = Segments.of(torch.from_numpy(current[numbers]))
-        words.append((tokens, attention_plan(asking, runs, (len(tokens), keys), shapes=shapes)))
-    if not words:
-        return {"words": [], "some": None, "mask": None}
+    counts, lengths = layout.sentence_counts.numpy(), layout.sentence_lengths.numpy()
+    last, starts = counts.cumsum() - 1, layout.sentence_starts.numpy()
+    row = np.arange(len(counts)).repeat(lengths[last])
+    read, known = [], []
+    for distance in range(1, layout.most_sentences):
+        rows = np.flatnonzero(counts > distance)
+        sentences = last[rows] - distance
+        known.append(np.isin(row, rows))
+        tokens = np.flatnonzero(known[-1])
+        asking = Segments.of(layout.sentence_lengths[last[rows]])
+        asked = Segments(starts[sentences], words.numpy()[sentences])
+        plan = attention_plan(asking, asked, (len(tokens), layout.tokens), shapes=shapes)
+        read.append((torch.from_numpy(tokens), plan))
+    if not read:
+        return SentencesBefore([])
     # Whoever has a sentence farther away has the nearest one, too.
     some = np.flatnonzero(known[0])
-    mask = np.stack(known, 1)[some][:, None, None, :]
-    return {"words": words, "some": torch.from_numpy(some), "mask": torch.from_numpy(mask)}
+    mask = torch.from_numpy(np.stack(known, 1)[some][:, None, None, :])
+    return SentencesBefore(read, torch.from_numpy(some), mask)
 
 
 class HierarchicalAttention(ResidualLayer):

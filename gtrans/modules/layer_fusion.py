@@ -51,9 +51,8 @@ class LayerFusion(nn.Module):
 
 def run_layers(
     fusion: LayerFusion,
-    layers: int,
+    layers: Sequence[Callable[[Tensor], Tensor]],
     x: Tensor,
-    run: Callable[[int, Tensor], Tensor],
     keep_all: bool = False,
     cut: tuple[int, Callable[[Tensor], Tensor]] | None = None,
 ) -> tuple[Tensor, list[Tensor]]:
@@ -61,9 +60,8 @@ def run_layers(
 
     Args:
         fusion: how the states of its layers are used.
-        layers: how many layers run, from the bottom.
+        layers: those that run, from the bottom.
         x: ``(.., dim)`` the embedded input.
-        run: runs a layer, given its number from 0 and its input.
         keep_all: return the states of all layers, even if ``fusion`` reads only the last one.
         cut: how many layers read all tokens, and what leaves those of a state that the others
             read, and that the result has; None: all tokens are read by all layers.
@@ -73,11 +71,12 @@ def run_layers(
         or of the last layer only.
     """
     states = [fusion.remember(x, 0)]
-    for number in range(layers + 1):
-        if cut is not None and number == min(cut[0], layers):
+    most = len(layers) if cut is None else min(cut[0], len(layers))
+    for number, layer in enumerate([*layers, None]):
+        if cut is not None and number == most:
             states = [cut[1](state) for state in states]
-        if number < layers:
-            state = fusion.remember(run(number, fusion.layer_input(states)), number + 1)
+        if layer is not None:
+            state = fusion.remember(layer(fusion.layer_input(states)), number + 1)
             if not (keep_all or fusion.reads_all):
                 states.clear()
             states.append(state)

@@ -15,13 +15,16 @@ _FEW_STATES = 8
 _LEVELS = 1 << 16
 
 
-def lowered(x: Tensor) -> Tensor:
-    """``x`` in the precision of autocast, if it is on; for what several projections read.
+def lowered(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+    """Both in the precision of autocast, if it is on; for what several projections read.
 
     Each of them would convert it again, and its gradient.
     """
-    dtype = autocast_dtype(x.device)
-    return x if dtype is None else x.to(dtype)
+    dtype = autocast_dtype(query.device)
+    if dtype is None:
+        return query, key
+    low = query.to(dtype)
+    return low, low if key is query else key.to(dtype)
 
 
 class Linear(nn.Linear):

@@ -23,7 +23,7 @@ it at once. The result is the same as that of one step after the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -37,11 +37,11 @@ from gtrans.modules.embedding import OFFSET, SinusoidalPositions
 from gtrans.modules.group_attention import (
     AttentionPlan,
     DocumentLayout,
-    Entries,
     Gather,
+    PlanPart,
     Segments,
     attention_plan,
-    gather_entries,
+    gather_of,
     rounded_width,
 )
 from gtrans.modules.linear import dropout
@@ -141,7 +141,7 @@ class MemoryFlow:
 
 
 @dataclass(frozen=True)
-class MemoryPlan:
+class MemoryPlan(PlanPart):
     """Which tokens update which memory at which step; made by :func:`memory_plan`.
 
     Documents are sorted by their number of steps, the longest first, so that those with a
@@ -167,12 +167,6 @@ class MemoryPlan:
     to_layout: Tensor
     reading: AttentionPlan
 
-    @classmethod
-    def of(cls, entries: Mapping[str, Any]) -> MemoryPlan:
-        """The plan of :func:`memory_plan`, wherever its tensors are now."""
-        gather = entries["gather"] and Gather(**entries["gather"])
-        return cls(**{**entries, "gather": gather, "reading": AttentionPlan.of(entries["reading"])})
-
     def by_step(self, packed: Tensor) -> list[Tensor]:
         """``(tokens, dim)`` -> for every step ``(active, width, dim)``, padding arbitrary."""
         padded = packed if self.gather is None else self.gather.pad(packed)
@@ -190,8 +184,8 @@ def memory_plan(
     written: Tensor | None = None,
     shapes: str = "exact",
     steps: str = STEPS[0],
-) -> Entries:
-    """The entries of the :class:`MemoryPlan` of a batch, on the host, for all layers of a side.
+) -> MemoryPlan:
+    """Which tokens of a batch update which memory when, on the host, for all layers of a side.
 
     Args:
         layout: sentences and instances of every row; a row is (a part of) one document.
@@ -225,34 +219,16 @@ def memory_plan(
         widths.append(width)
     memories = Segments.of(torch.full((len(parts.lengths),), size))
     tokens = layout.tokens, len(parts.lengths) * size
-    return {
-        "order": torch.from_numpy(order),
-        "inverse": torch.from_numpy(np.argsort(order)),
-        "active": active,
-        "widths": widths,
-        "masks": masks,
-        "gather": gather_entries(padded, layout.tokens),
-        "to_layout": torch.from_numpy(np.argsort(np.concatenate(by_step))),
-        "reading": attention_plan(parts, memories, tokens, shapes=shapes),
-    }
-
-
-@dataclass(frozen=True)
-class MemoryPass:
-    """One pass over a batch by the memories of one side.
-
-    Attributes:
-        flow: holds the memories at the beginning, and receives those at the end.
-        plan: that of all memories of the side.
-    """
-
-    flow: MemoryFlow
-    plan: MemoryPlan
-
-    @classmethod
-    def of(cls, flow: MemoryFlow | None, entries: Entries | None) -> MemoryPass | None:
-        """The pass of a side with these entries of :func:`memory_plan`; None if it has none."""
-        return None if flow is None or entries is None else cls(flow, MemoryPlan.of(entries))
+    return MemoryPlan(
+        order=torch.from_numpy(order),
+        inverse=torch.from_numpy(np.argsort(order)),
+        active=active,
+        widths=widths,
+        masks=masks,
+        gather=gather_of(padded, layout.tokens),
+        to_layout=torch.from_numpy(np.argsort(np.concatenate(by_step))),
+        reading=attention_plan(parts, memories, tokens, shapes=shapes),
+    )
 
 
 class RecurrentMemory(ResidualLayer):
@@ -279,18 +255,18 @@ class RecurrentMemory(ResidualLayer):
             nn.init.zeros_(self.output_attn.out_proj.weight)
             nn.init.zeros_(self.output_attn.out_proj.bias)
 
-    def forward(self, h: Tensor, this_pass: MemoryPass) -> Tensor:
+    def forward(self, h: Tensor, flow: MemoryFlow, plan: MemoryPlan) -> Tensor:
         """Update the memory step by step, then let every step read its memory.
 
         Args:
             h: ``(tokens, dim)`` packed output of self-attention.
-            this_pass: the pass over this batch. Its flow holds the memory before the first
-                steps and receives that after the last ones.
+            flow: holds the memory before the first steps, receives that after the last ones.
+            plan: that of all memories of this side.
 
         Returns:
             ``(tokens, dim)``.
         """
-        plan, flow, number = this_pass.plan, this_pass.flow, self.number
+        number = self.number
         start = flow.at_start(number, self.initial, plan.order.numel())[plan.order]
         states = h
         if self.pre_norm and self.output_attn_layer_norm is not None:

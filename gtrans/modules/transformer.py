@@ -98,12 +98,12 @@ class ResidualLayer(nn.Module):
         self.residual_scale = nn.Parameter(torch.zeros(1)) if spec.rezero else None
 
     def _residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        probability = self.spec.dropout
+        h = sublayer(norm(x) if self.spec.pre_norm else x)
+        if self.training:
+            h = dropout(h, self.spec.dropout, True)
         if self.residual_scale is not None:
-            return x + self.residual_scale * dropout(sublayer(x), probability, self.training)
-        if self.spec.pre_norm:
-            return x + dropout(sublayer(norm(x)), probability, self.training)
-        output: Tensor = norm(x + dropout(sublayer(x), probability, self.training))
+            h = self.residual_scale * h
+        output: Tensor = x + h if self.spec.pre_norm else norm(x + h)
         return output
 
     def _feed_forward(self, x: Tensor) -> Tensor:
@@ -131,7 +131,8 @@ class Surroundings:
             document (:meth:`gtrans.modules.attention.DocumentAttention.forward`).
         source_order: ``(source tokens, dim)`` the same of the source.
         context: the context of each source; None: there is none.
-        memory: the :class:`~gtrans.modules.memory.MemoryPass` over the batch; None: there is none.
+        memory: the :class:`~gtrans.modules.memory.MemoryFlow` of the batch; None: there is none.
+        memory_plan: that of the memories of this side; None: it has none.
     """
 
     own: Mapping[str, AttentionPlan]
@@ -140,6 +141,7 @@ class Surroundings:
     source_order: Tensor | None = None
     context: PackedContext | None = None
     memory: Any = None
+    memory_plan: Any = None
 
 
 class TransformerLayer(ResidualLayer):
@@ -175,7 +177,7 @@ class TransformerLayer(ResidualLayer):
         read = self._reading(around)
         x = self._behind(self._residual(x, self.self_attn_layer_norm, attend), read)
         if self.memory is not None and around.memory is not None:
-            x = self.memory(x, around.memory)
+            x = self.memory(x, around.memory, around.memory_plan)
         return x
 
     def _reading(self, around: Surroundings) -> _Reading | None:

@@ -100,5 +100,5 @@ def test_segments_that_only_add_up_do_not_cover_the_tokens() -> None:
     # A key that two queries share, and one that nobody sees: as many as there are tokens.
     queries = Segments(np.array([0, 1]), np.array([1, 1]))
     keys = Segments(np.array([0, 0]), np.array([1, 1]))
-    assert attention_plan(queries, queries, (2, 2))["consecutive"]
-    assert not attention_plan(queries, keys, (2, 2))["consecutive"]
+    assert attention_plan(queries, queries, (2, 2)).consecutive
+    assert not attention_plan(queries, keys, (2, 2)).consecutive

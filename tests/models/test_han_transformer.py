@@ -6,7 +6,6 @@ import json
 from argparse import Namespace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from support.contract import Case, batch_of, build, searched_and_read
@@ -16,13 +15,10 @@ from torch import Tensor, nn
 
 from gtrans.cli import main
 from gtrans.errors import GtransError
+from gtrans.models.han_transformer import current_tokens
 from gtrans.modules.context_attention import PackedContext
-from gtrans.modules.group_attention import Segments
-from gtrans.modules.hierarchical_attention import (
-    HierarchicalAttention,
-    SentencesBefore,
-    sentences_before,
-)
+from gtrans.modules.group_attention import DocumentLayout
+from gtrans.modules.hierarchical_attention import HierarchicalAttention, sentences_before
 from gtrans.modules.transformer import LayerSpec
 
 WINDOWS = Case("han_transformer_tiny", "window", "history")
@@ -54,18 +50,16 @@ def expected(han: HierarchicalAttention, h: Tensor, before: list[Tensor]) -> Ten
 def test_the_equations_word_by_word():
     torch.manual_seed(1)
     han = HierarchicalAttention(LayerSpec(DIM, 16, 2)).eval()
-    keys = torch.randn(9, DIM)
-    sentences = [keys[:4], keys[4:9]]
-    # the first current sentence has two sentences before it, the second one, the third none
-    h = torch.randn(6, DIM)
-    before = [
-        (np.array([0, 1]), Segments(np.array([4, 0]), np.array([5, 4]))),
-        (np.array([0]), Segments(np.array([0]), np.array([4]))),
-    ]
-    made = sentences_before(np.array([2, 3, 1]), before, len(keys))
-    found = han(h, keys, SentencesBefore.of(made))
-    wanted = [expected(han, word, sentences[::-1]) for word in h[:2]]
-    wanted += [expected(han, word, sentences[:1]) for word in h[2:5]]
+    # two sentences before the last one, one of which one word is left out, and none
+    rows = [[0, 4, 4, 4, 2, 0, 4, 2, 0, 2], [0, 4, 2, 0, 4, 2], [2]]
+    tokens = torch.tensor([row + [1] * (10 - len(row)) for row in rows])
+    layout = DocumentLayout.of_source(tokens, 1, 2)
+    words = torch.tensor([5, 3, 2, 2, 3, 1])
+    keys = torch.randn(layout.tokens, DIM)
+    h = keys[current_tokens(layout)]
+    found = han(h, keys, sentences_before(layout, words, "exact"))
+    wanted = [expected(han, word, [keys[5:8], keys[:5]]) for word in h[:2]]
+    wanted += [expected(han, word, [keys[10:12]]) for word in h[2:5]]
     torch.testing.assert_close(found[:5], torch.stack(wanted))
     assert torch.equal(found[5], h[5])
 

@@ -15,14 +15,7 @@ from gtrans.errors import GtransError
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 from gtrans.models.memory_transformer import MemoryTransformer, parse_layers
 from gtrans.modules.group_attention import DocumentLayout
-from gtrans.modules.memory import (
-    MemoryFlow,
-    MemoryPass,
-    MemoryPlan,
-    MemorySpec,
-    RecurrentMemory,
-    memory_plan,
-)
+from gtrans.modules.memory import MemoryFlow, MemorySpec, RecurrentMemory, memory_plan
 from gtrans.modules.transformer import LayerSpec
 
 BOS, PAD, EOS = 0, 1, 2
@@ -38,11 +31,6 @@ def layout_of(documents: list[list[int]]) -> DocumentLayout:
         for sentence in range(len(lengths)):
             starts[row, sum(lengths[:sentence])] = True
     return DocumentLayout.from_starts(real, starts)
-
-
-def pass_over(layout: DocumentLayout, size: int) -> MemoryPass:
-    """Of memories of ``size`` vectors; all documents begin."""
-    return MemoryPass(MemoryFlow(), MemoryPlan.of(memory_plan(layout, size)))
 
 
 # ---- one layer -----------------------------------------------------------------------------------
@@ -86,7 +74,7 @@ def test_all_sentences_at_once_are_one_after_the_other(options, documents, size)
     memory = RecurrentMemory(LayerSpec(dim=8, ffn_dim=6, heads=2), spec)
     layout = layout_of(documents)
     h = torch.randn(layout.tokens, 8)
-    out = memory(h, pass_over(layout, size))
+    out = memory(h, MemoryFlow(), memory_plan(layout, size))
     at = 0
     for lengths_of in documents:
         parts = h[at : at + sum(lengths_of)].split(lengths_of)
@@ -100,7 +88,7 @@ def test_pre_norm_layers_read_through_the_norm():
     spec = LayerSpec(dim=8, ffn_dim=6, heads=2, pre_norm=True)
     memory = RecurrentMemory(spec, MemorySpec(2))
     h = torch.randn(3, 8)
-    out = memory(h, pass_over(layout_of([[3]]), 2))
+    out = memory(h, MemoryFlow(), memory_plan(layout_of([[3]]), 2))
     normed = memory.output_attn_layer_norm(h)
     key, value = memory.prepare(MemoryFlow(), 1)
     wanted = h + memory.output_attn.attend(normed, key, value, None)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -62,7 +65,21 @@ def model(request: pytest.FixtureRequest) -> GTransformer:
 
 
 def encode(model: GTransformer) -> EncoderOutput:
-    return model.encoder(tensor("src_tokens"), return_all_layers=True)
+    return model.encoder(tensor("src_tokens"))
+
+
+@contextmanager
+def states_of(stack: Any) -> Iterator[list[Tensor]]:
+    """What enters the layers of a stack in a pass, and the output of the last one."""
+    states: list[Tensor] = []
+    hooks = [
+        layer.register_forward_pre_hook(lambda _, args: states.append(args[0]))
+        for layer in stack.layers
+    ]
+    hooks.append(stack.layers[-1].register_forward_hook(lambda *got: states.append(got[2])))
+    yield states
+    for hook in hooks:
+        hook.remove()
 
 
 def assert_packed(packed: Tensor, layout: DocumentLayout, name: str, real: Tensor) -> None:
@@ -90,22 +107,25 @@ def test_group_tags(model: GTransformer) -> None:
 
 @torch.no_grad()
 def test_encoder_states(model: GTransformer) -> None:
-    output = encode(model)
+    with states_of(model.encoder) as states:
+        output = encode(model)
     real = ~tensor("encoder_padding_mask")
     assert_packed(output.states, output.layout, "encoder_out", real)
-    assert len(output.layers) == 3
-    for number, states in enumerate(output.layers):
-        assert_packed(states, output.layout, f"encoder_layer_out/{number}", real)
+    assert len(states) == 4
+    for number, state in enumerate(states[1:]):
+        assert_packed(state, output.layout, f"encoder_layer_out/{number}", real)
 
 
 @torch.no_grad()
 def test_decoder_states_and_logits(model: GTransformer) -> None:
     prev = tensor("prev_output_tokens")
-    logits, extra = model.decoder(prev, encode(model), return_all_layers=True)
+    with states_of(model.decoder) as states:
+        logits, _ = model.decoder(prev, encode(model))
     real = prev.ne(PAD)
-    assert len(extra["layers"]) == 4
-    for number, states in enumerate(extra["layers"]):
-        assert_packed(states, extra["layout"], f"decoder_inner_state/{number}", real)
+    assert len(states) == 4
+    layout = DocumentLayout.of_target(prev, PAD, 0, 2)
+    for number, state in enumerate(states):
+        assert_packed(state, layout, f"decoder_inner_state/{number}", real)
     expected = tensor("decoder_logits")
     torch.testing.assert_close(logits[real], expected[real], atol=TOLERANCE, rtol=0)
 
@@ -213,7 +233,7 @@ def _padding_plan(padding: Tensor, keys: DocumentLayout) -> AttentionPlan:
     """Queries of padding ``(batch, length)`` see all keys of their document."""
     lengths = padding.sum(1)
     queries, documents = Segments.of(lengths), Segments.of(keys.document_lengths)
-    return AttentionPlan.of(attention_plan(queries, documents, (int(lengths.sum()), keys.tokens)))
+    return attention_plan(queries, documents, (int(lengths.sum()), keys.tokens))
 
 
 @torch.no_grad()
@@ -225,16 +245,15 @@ def test_attention_entropies(model: GTransformer) -> None:
     """
     src_tokens, prev = tensor("src_tokens"), tensor("prev_output_tokens")
     watched = _Entropies(model)
-    encoded = encode(model)
-    _, extra = model.decoder(prev, encoded, return_all_layers=True)
-    source, target = encoded.layout, extra["layout"]
-    embedded = model.encoder.embedded(src_tokens, source)
+    with states_of(model.encoder) as inputs, states_of(model.decoder) as read:
+        encoded = encode(model)
+        model.decoder(prev, encoded)
+    source, target = encoded.layout, DocumentLayout.of_target(prev, PAD, 0, 2)
 
     padding = src_tokens.eq(PAD)
     plan = _padding_plan(padding, source)
     x = start = model.encoder.embed.scale * model.encoder.embed_tokens.weight[PAD]
     x = start.expand(int(padding.sum()), -1)
-    inputs = [embedded, *encoded.layers]
     for number, layer in enumerate(model.encoder.layers):
         attended = layer.self_attn(x, inputs[number], {"group": plan, "global": plan})
         x = layer._feed_forward(layer.self_attn_layer_norm(x + attended))
@@ -245,8 +264,7 @@ def test_attention_entropies(model: GTransformer) -> None:
     plan, cross = _padding_plan(padding, target), _padding_plan(padding, source)
     x = start.expand(int(padding.sum()), -1)
     for number, layer in enumerate(model.decoder.layers):
-        keys = extra["layers"][number]
-        attended = layer.self_attn(x, keys, {"group": plan, "global": plan})
+        attended = layer.self_attn(x, read[number], {"group": plan, "global": plan})
         x = layer.self_attn_layer_norm(x + attended)
         attended = layer.encoder_attn(x, encoded.states, {"group": cross, "global": cross})
         x = layer._feed_forward(layer.encoder_attn_layer_norm(x + attended))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gtrans.modules import varlen_attention as varlen
 from gtrans.modules.attention import MultiheadAttention
-from gtrans.modules.group_attention import AttentionPlan, segment_attention, to_device
+from gtrans.modules.group_attention import segment_attention, to_device
 
 SOURCE = [[3, 0, 5], [7], [1, 2, 2]]
 TARGET = [[2, 4, 1], [9], [3, 1, 2]]
@@ -99,9 +99,7 @@ def test_where_they_suit(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", PLANS)
 def test_kernels_on_cuda(name: str, dtype: torch.dtype) -> None:
     made = plans_of(batch_of(SOURCE, left=True), batch_of(TARGET))[name]
-    gathers = {side: getattr(made, side) for side in ("query", "key")}
-    entries = vars(made) | {side: gather and vars(gather) for side, gather in gathers.items()}
-    plan = AttentionPlan.of(to_device(entries, torch.device("cuda")))
+    plan = to_device(made, torch.device("cuda"))
     torch.manual_seed(0)
     sizes = (*plan.size, plan.size[1])
     inputs = [torch.randn(s, 64, device="cuda", dtype=dtype, requires_grad=True) for s in sizes]

@@ -46,11 +46,10 @@ def plans_of(source: Tensor, target: Tensor, shapes: str = "exact") -> dict[str,
         "decoder": self_plans(read, kinds, shapes, causal=True),
         "cross": cross_plans(encoded, read, kinds, shapes),
     }
-    return {f"{s}_{k}": AttentionPlan.of(e) for s, plans in made.items() for k, e in plans.items()}
+    return {f"{side}_{kind}": plan for side, own in made.items() for kind, plan in own.items()}
 
 
 def context_plan(rows: list[int], context: list[int]) -> AttentionPlan:
     """The plan by which rows of so many tokens see contexts of so many."""
     layout = DocumentLayout.of_rows(torch.tensor(rows))
-    made = self_plans(layout, ("context",), "exact", torch.tensor(context))
-    return AttentionPlan.of(made["context"])
+    return self_plans(layout, ("context",), "exact", torch.tensor(context))["context"]

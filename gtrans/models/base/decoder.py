@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any, Optional
 
 import torch
@@ -12,21 +12,19 @@ from torch import Tensor, nn
 
 from gtrans.models.base.encoder import EncoderOutput, Stack, StackDesign
 from gtrans.models.base.options import StackConfig
-from gtrans.models.base.planning import entries_of
 from gtrans.modules.attention import DocumentAttention, ProjectedKeys
 from gtrans.modules.chunked_loss import DecoderStates
 from gtrans.modules.context_attention import PackedContext
 from gtrans.modules.decode_state import DecodeState, SharedSources, as_global
-from gtrans.modules.group_attention import BatchPlan, DocumentLayout, to_device
+from gtrans.modules.group_attention import DocumentLayout, Plan, to_device
 from gtrans.modules.layer_fusion import (
     DecoderGroupFusion,
     ProbabilityFusion,
     TransparentAttention,
     fuse_probabilities,
-    run_layers,
 )
 from gtrans.modules.linear import Linear
-from gtrans.modules.memory import MemoryFlow, MemoryPass
+from gtrans.modules.memory import MemoryFlow
 from gtrans.modules.transformer import DecoderLayer, Surroundings
 
 # Where fairseq's search keeps the state of ours.
@@ -47,7 +45,6 @@ class Decoder(Stack, FairseqIncrementalDecoder):
 
     Attributes:
         cross_kinds: kind of cross-attention of every layer.
-        start: id of the symbol that is read in place of ``</s>``; None: ``</s>`` itself.
         groups: the groups of its layers that predict words.
     """
 
@@ -83,14 +80,6 @@ class Decoder(Stack, FairseqIncrementalDecoder):
             self.output_projection.weight = embed_tokens.weight
         else:
             nn.init.normal_(self.output_projection.weight, std=spec.dim**-0.5)
-
-    def embedding(
-        self, tokens: Tensor, positions: tuple[Tensor, int], segments: Tensor | None = None
-    ) -> Tensor:
-        """As in the base class; ``</s>`` is read as :attr:`start`."""
-        if self.start is not None:
-            tokens = tokens.masked_fill(tokens.eq(self.frame.eos), self.start)
-        return super().embedding(tokens, positions, segments)
 
     def forward(
         self,
@@ -132,9 +121,8 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         *,
         predict_at: Tensor | None = None,
         states_only: bool = False,
-        return_all_layers: bool = False,
         memory: MemoryFlow | None = None,
-        plan: BatchPlan | None = None,
+        plan: Plan | None = None,
     ) -> tuple[Any, dict[str, Any]]:
         """Logits ``(batch, length, vocabulary)`` of every next token.
 
@@ -146,18 +134,11 @@ class Decoder(Stack, FairseqIncrementalDecoder):
             encoder_out: the encoded sources.
             predict_at, states_only: see
                 :meth:`gtrans.models.base.model.DocumentModel.forward`.
-            return_all_layers: the dictionary also holds ``"layers"`` (the embedded input and
-                every layer's output, ``(tokens, dim)`` each) and ``"layout"``.
             memory: as in :meth:`gtrans.models.base.encoder.Encoder.forward`.
             plan: of the input; None: it is made now.
         """
-        layers: list[Tensor] = []
-        features, layout = self.states(
-            prev_output_tokens, encoder_out, memory, layers if return_all_layers else None, plan
-        )
+        features, layout = self.states(prev_output_tokens, encoder_out, memory, plan)
         extra: dict[str, Any] = {"attn": None}
-        if return_all_layers:
-            extra.update(layers=layers, layout=layout)
         if predict_at is not None:
             features = layout.choose(features.transpose(0, 1), predict_at).transpose(0, 1)
         if states_only:
@@ -180,47 +161,40 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         prev_output_tokens: Tensor,
         encoder_out: EncoderOutput,
         memory: MemoryFlow | None = None,
-        layers: list[Tensor] | None = None,
-        plan: BatchPlan | None = None,
+        plan: Plan | None = None,
     ) -> tuple[Tensor, DocumentLayout]:
-        """States before the output projection, ``(groups, tokens, dim)``, and their layout.
-
-        The embedded input and every layer's output are appended to ``layers``, if it is given.
-        """
+        """States before the output projection, ``(groups, tokens, dim)``, and their layout."""
         if plan is None:
             plan = self.planned(prev_output_tokens, encoder_out)
-        layout = plan.layouts["target"]
-        x = self.embedded(prev_output_tokens, layout)
-        order = None
+        layout, sources, order = plan["target"], self._sources(encoder_out), None
         if self.embed.by_sentence:
             most = encoder_out.layout.most_sentences
-            order = self.embed.order(layout.sentence, most, plan.further["in_several"])
+            order = self.embed.order(layout.sentence, most, plan["in_several"])
         around = Surroundings(
-            plan.attention["decoder"], plan.attention["cross"], order, encoder_out.order,
-            encoder_out.context, MemoryPass.of(memory, plan.memory.get("decoder")),
+            plan["decoder"], plan["cross"], order, encoder_out.order, encoder_out.context,
+            memory, plan.get("decoder_memory"),
         )  # fmt: skip
-        sources = self._sources(encoder_out)
-        if layers is not None:
-            layers.append(x)
+        pairs = zip(self.layers, sources, strict=True)
+        layers = [partial(layer, encoded=source, around=around) for layer, source in pairs]
+        features, _ = self.run(self.embedded(prev_output_tokens, layout), layers)
+        if self.training and self.probabilities is not None and features.size(0) == 1:
+            # One group has no use for its weight, but DistributedDataParallel needs a gradient,
+            # even a zero one, for every parameter.
+            features = features + 0.0 * self.probabilities.weights.sum()
+        return features, layout
 
-        def run(number: int, x: Tensor) -> Tensor:
-            output: Tensor = self.layers[number](x, sources[number], around)
-            if layers is not None:
-                layers.append(output)
-            return output
-
-        return self._run(x, run), layout
-
-    def planned(self, prev_output_tokens: Tensor, encoder_out: EncoderOutput) -> BatchPlan:
+    def planned(self, prev_output_tokens: Tensor, encoder_out: EncoderOutput) -> Plan:
         """The plan of input that is on the device of the model; the host waits."""
-        context, rows = encoder_out.context, encoder_out.source_of_row
-        plan = self.planner.of_target(
+        context, rows, spec = encoder_out.context, encoder_out.source_of_row, self.plan_spec
+        plan = spec.target(
+            spec,
             prev_output_tokens.cpu(),
             encoder_out.layout.on_host(),
             None if context is None else context.lengths.cpu(),
             None if rows is None else rows.cpu(),
         )
-        return BatchPlan.of(to_device(entries_of(plan), prev_output_tokens.device))
+        moved: Plan = to_device(plan, prev_output_tokens.device)
+        return moved
 
     def search_scores(self, logits: Tensor) -> Tensor:
         """``(.., vocabulary)`` what a search adds up: log-probabilities in single precision.
@@ -340,14 +314,9 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         order = None
         if self.embed.by_sentence:
             order = self.embed.order(state.sentence, state.most_sentences, state.in_several)
-
-        def run(number: int, x: Tensor) -> Tensor:
-            output: Tensor = self.layers[number].step(  # type: ignore[operator]
-                x, state.layers[number], order
-            )
-            return output
-
-        return self._run(self.embedding(tokens, state.positions(self.embed.by_sentence)), run)
+        x = self.embedding(tokens, state.positions(self.embed.by_sentence))
+        pairs: Any = zip(self.layers, state.layers, strict=False)
+        return self.run(x, [partial(layer.step, keys=keys, order=order) for layer, keys in pairs])[0]
 
     def reorder_incremental_state(
         self, incremental_state: dict[str, Any], new_order: Tensor
@@ -369,15 +338,6 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         remaining = (parents - (sources - numbers)[:, None] * state.beam).flatten()
         if not torch.equal(remaining, torch.arange(remaining.numel())):
             state.reorder(to_device(remaining, new_order.device))
-
-    def _run(self, x: Tensor, run: Callable[[int, Tensor], Tensor]) -> Tensor:
-        """The layers in use on ``x (tokens, dim)``: ``(groups in use, tokens, dim)``."""
-        features, _ = run_layers(self.fusion, self.used_layers, x, run)
-        if self.training and self.probabilities is not None and features.size(0) == 1:
-            # One group has no use for its weight, but DistributedDataParallel needs a gradient,
-            # even a zero one, for every parameter.
-            features = features + 0.0 * self.probabilities.weights.sum()
-        return features if self.layer_norm is None else self.layer_norm(features)
 
     def logits(self, features: Tensor) -> Tensor:
         """``(groups, tokens, dim) -> (tokens, vocabulary)``; those of several groups are fused."""

@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from fairseq.data import Dictionary
@@ -14,18 +15,18 @@ from torch import Tensor, nn
 
 from gtrans.data.frame import Frame
 from gtrans.models.base.options import StackConfig
-from gtrans.models.base.planning import PLANNED, Planner
+from gtrans.models.base.planning import PLANNED, PlanSpec, plan_batch
 from gtrans.modules.context_attention import PackedContext
 from gtrans.modules.embedding import Embedder, LearnedPositions
 from gtrans.modules.group_attention import (
-    BatchPlan,
     DocumentLayout,
+    Plan,
     on_host,
     shapes_for,
     to_device,
 )
 from gtrans.modules.layer_fusion import LayerFusion, run_layers
-from gtrans.modules.memory import MemoryFlow, MemoryPass
+from gtrans.modules.memory import MemoryFlow
 from gtrans.modules.transformer import EncoderLayer, LayerSpec, Surroundings
 
 
@@ -97,12 +98,14 @@ class Stack(nn.Module):
         used_layers: how many layers run, from the bottom.
         fusion: what becomes of the outputs of the layers.
         layer_norm: LayerNorm at the end, or None.
-        planned_by: makes plans of batches for both stacks of the model, on a CPU; set by the model.
+        start: id of the symbol that is read in place of ``</s>``; None: ``</s>`` itself.
+        planned_by: what plans of batches are made by on a CPU; set by the model.
     """
 
     dictionary: Dictionary
     layers: nn.ModuleList
-    planned_by: Planner
+    start: int | None = None
+    planned_by: PlanSpec
     embed_positions: LearnedPositions | None
     layernorm_embedding: nn.LayerNorm | None
 
@@ -134,8 +137,8 @@ class Stack(nn.Module):
         self.layer_norm = None if normalised else design.spec.norm()
 
     @property
-    def planner(self) -> Planner:
-        """What makes plans where the model is now; it holds no parameters."""
+    def plan_spec(self) -> PlanSpec:
+        """What plans are made by where the model is now."""
         return replace(self.planned_by, shapes=shapes_for(self.embed_tokens.weight.device))
 
     def embedding(
@@ -148,6 +151,8 @@ class Stack(nn.Module):
             positions: ``(tokens,)`` of each, and a number above all of them.
             segments: embedded segments, or None.
         """
+        if self.start is not None:
+            tokens = tokens.masked_fill(tokens.eq(self.frame.eos), self.start)
         norm, learned = self.layernorm_embedding, self.embed_positions
         x: Tensor = self.embed(tokens, positions, self.embed_tokens, learned, norm, segments)
         return x
@@ -164,6 +169,22 @@ class Stack(nn.Module):
             positions = layout.position_in_sentence, layout.longest_sentence
         return self.embedding(layout.pack(tokens), positions, segments)
 
+    def run(
+        self, x: Tensor, layers: Sequence[Callable[[Tensor], Tensor]], **options: Any
+    ) -> tuple[Tensor, list[Tensor]]:
+        """The layers in use, fused, and the LayerNorm at the end.
+
+        Args:
+            x: ``(tokens, dim)`` the embedded input.
+            layers: all of the stack, each ready to read the states of the one below.
+            options: further ones of :func:`gtrans.modules.layer_fusion.run_layers`.
+
+        Returns:
+            ``(groups, tokens, dim)``, and the states that were stored.
+        """
+        fused, states = run_layers(self.fusion, layers[: self.used_layers], x, **options)
+        return fused if self.layer_norm is None else self.layer_norm(fused), states
+
     def max_positions(self) -> int:
         """Most tokens of a row; sinusoidal positions have no limit."""
         learned = self.embed_positions
@@ -178,7 +199,8 @@ class EncoderOutput:
         states: ``(source tokens, dim)`` packed.
         layout: the source's layout.
         order: ``(source tokens, dim)`` embedded sentence numbers for global attention, or None.
-        layers: outputs of all layers, ``(source tokens, dim)`` each, if they were asked for.
+        layers: what the fusion has stored, ``(source tokens, dim)`` each: for transparent attention
+            of the embedded input and all layers.
         context: the contexts for the decoder's context attention, or None.
         source_of_row: ``(rows,)`` the source of each row of a batch in which sources are
             repeated or reordered; None: every source once, in order.
@@ -212,28 +234,28 @@ class Encoder(Stack, FairseqEncoder):
         self.build(cfg, embed_tokens, design, layers)
         self.gives_layers = design.transparent > 0
 
-    def planned(self, net_input: Mapping[str, Any]) -> BatchPlan:
+    def planned(self, net_input: Mapping[str, Any]) -> Plan:
         """The plan of a batch that is on the device of the model: the host waits once."""
         read = {name: net_input[name] for name in PLANNED if net_input.get(name) is not None}
-        entries = self.planner(on_host(read))
-        return BatchPlan.of(to_device(entries, net_input["src_tokens"].device))
+        plan: Plan = to_device(
+            plan_batch(self.plan_spec, on_host(read)), net_input["src_tokens"].device
+        )
+        return plan
 
     def forward(
         self,
         src_tokens: Tensor,
         src_lengths: Tensor | None = None,
         *,
-        return_all_layers: bool = False,
         context: PackedContext | None = None,
         memory: MemoryFlow | None = None,
-        plan: BatchPlan | None = None,
+        plan: Plan | None = None,
     ) -> EncoderOutput:
         """Encode the sources of a batch.
 
         Args:
             src_tokens: ``(batch, length)``, padded on either side.
             src_lengths: unused; lengths are known from the padding.
-            return_all_layers: put the outputs of all layers into ``layers``.
             context: the context of each row, for context attention.
             memory: the memory with which the rows begin; it receives that with which they end.
             plan: of these rows; None: it is made now.
@@ -241,26 +263,19 @@ class Encoder(Stack, FairseqEncoder):
         if plan is None:
             lengths = {} if context is None else {"context_lengths": context.lengths}
             plan = self.planned({"src_tokens": src_tokens, **lengths})
-        layout = plan.layouts["source"]
-        x = self.embedded(src_tokens, layout)
+        layout = plan["source"]
         order = None
         if self.embed.by_sentence:
             order = self.embed.order(layout.sentence, layout.most_sentences, layout.in_several)
-        memory_pass = MemoryPass.of(memory, plan.memory.get("encoder"))
         around = Surroundings(
-            plan.attention["encoder"], {}, order, context=context, memory=memory_pass
+            plan["encoder"], {}, order, None, context, memory, plan.get("encoder_memory")
         )
-        outputs: list[Tensor] = []
-
-        def run(number: int, x: Tensor) -> Tensor:
-            output: Tensor = self.layers[number](x, around)
-            if return_all_layers:
-                outputs.append(output)
-            return output
-
-        fused, states = run_layers(self.fusion, self.used_layers, x, run, self.gives_layers)
-        x = fused[0] if self.layer_norm is None else self.layer_norm(fused[0])
-        return EncoderOutput(x, layout, order, states if self.gives_layers else outputs, context)
+        fused, states = self.run(
+            self.embedded(src_tokens, layout),
+            [partial(layer, around=around) for layer in self.layers],
+            keep_all=self.gives_layers,
+        )
+        return EncoderOutput(fused[0], layout, order, states, context)
 
     def reorder_encoder_out(self, encoder_out: EncoderOutput, new_order: Tensor) -> EncoderOutput:
         """As in fairseq: row ``i`` continues row ``new_order[i]``."""

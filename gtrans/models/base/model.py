@@ -6,7 +6,7 @@ on nothing that is not here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
@@ -24,16 +24,17 @@ from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import AttentionKinds, Encoder, EncoderOutput, StackDesign
 from gtrans.models.base.fusion import check_fusion, decoder_groups, group_fusion, used_groups
 from gtrans.models.base.options import check_stack, layer_spec
-from gtrans.models.base.planning import Planner
+from gtrans.models.base.planning import PlanSpec, plan_entries, plan_source, plan_target
 from gtrans.models.base.presets import DocumentModelConfig, Presets, resolve_sizes
 from gtrans.modules.attention import MultiheadAttention
 from gtrans.modules.bert import BertWeights, Whitening
 from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.embedding import word_table
-from gtrans.modules.group_attention import BatchPlan, DocumentLayout, Entries
+from gtrans.modules.group_attention import DocumentLayout, Plan, plan_of, to_device
 from gtrans.modules.memory import MemoryFlow, MemorySpec
 from gtrans.modules.transformer import LayerSpec
-from gtrans.train.begin import Plan, begin
+from gtrans.train.begin import Plan as TrainingPlan
+from gtrans.train.begin import begin
 
 Model = TypeVar("Model", bound="DocumentModel")
 
@@ -109,7 +110,8 @@ class DocumentModel(FairseqEncoderDecoderModel):
         sentence_marks: architecture to sentence marks, for pretrained models whose marks are
             not ``both``.
         encoder_type, decoder_type: classes of its two stacks.
-        planner_type: what makes the plans of its batches.
+        plan_source, plan_target: make the two parts of the plans of its batches
+            (:mod:`gtrans.models.base.planning`).
         training_plan: what the training that has built it does; None: no training has.
         memory_spec: settings of its memories
             (:func:`gtrans.models.memory_transformer.add_memories`); None: no layer has one.
@@ -121,7 +123,8 @@ class DocumentModel(FairseqEncoderDecoderModel):
     presets: ClassVar[Presets]
     encoder_type: ClassVar[type[Encoder]] = Encoder
     decoder_type: ClassVar[type[Decoder]] = Decoder
-    planner_type: ClassVar[type[Planner]] = Planner
+    plan_source: ClassVar[Callable[..., Plan]] = staticmethod(plan_source)
+    plan_target: ClassVar[Callable[..., Plan]] = staticmethod(plan_target)
     units: ClassVar[tuple[str, ...]] = ("document", "sentence", "window")
     stream_of: ClassVar[str] = "sentences"
     context_sides: ClassVar[tuple[str, ...]] = ("source", "both")
@@ -131,7 +134,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
     def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
         super().__init__(encoder, decoder)
         self.memory_spec: MemorySpec | None = None
-        self.training_plan: Plan | None = None
+        self.training_plan: TrainingPlan | None = None
 
     # ---- before the model is built: asked by the task ------------------------------------------
 
@@ -212,7 +215,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
             cls.decoder_type(cfg, target, decoder_table, cls.design(cfg, "decoder")),
         )
         model.add_parts(cfg)
-        model.encoder.planned_by = model.decoder.planned_by = model.new_planner()
+        model.encoder.planned_by = model.decoder.planned_by = model.new_plan_spec()
         model.use_backend(str(cfg.attention_backend))
         return model
 
@@ -308,7 +311,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         predict_at: Tensor | None = None,
         states_only: bool = False,
         memory: Any = None,
-        plan: Entries | None = None,
+        plan: Mapping[str, Any] | None = None,
         **source: Any,
     ) -> tuple[Any, dict[str, Any]]:
         """Logits ``(batch, target length, vocabulary)`` of every next token.
@@ -344,7 +347,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
             targets = {"prev_output_tokens": prev_output_tokens, "source_of_row": source_of_row}
             planned = self.encoder.planned({**source, **targets})
         else:
-            planned = BatchPlan.of(plan)
+            planned = plan_of(plan)
         if self.memory_spec is not None and flow is not None and torch.is_grad_enabled():
             for _ in range(self.memory_spec.passes - 1):
                 self._read(src_tokens, prev_output_tokens, flow, planned)
@@ -383,12 +386,12 @@ class DocumentModel(FairseqEncoderDecoderModel):
         return encoded
 
     @property
-    def planner(self) -> Planner:
+    def planner(self) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
         """Makes the plans of batches, in the processes that load data; holds no parameters."""
-        return self.encoder.planner
+        return partial(plan_entries, self.encoder.plan_spec)
 
-    def new_planner(self, **further: Any) -> Planner:
-        """What :attr:`planner` is on a CPU; ``further``: what a system must know besides."""
+    def new_plan_spec(self, **further: Any) -> PlanSpec:
+        """What plans are made by on a CPU; ``further``: what a system must know besides."""
         encoder, decoder = self.encoder, self.decoder
         kinds = {
             "encoder": encoder.self_kinds,
@@ -405,13 +408,15 @@ class DocumentModel(FairseqEncoderDecoderModel):
                 plans[side].add("context")
             if spec is not None and any(layer.memory is not None for layer in stack.layers):
                 memories[side] = spec.size
-        return self.planner_type(
+        return PlanSpec(
             pad=encoder.frame.pad,
             opening=decoder.opening,
             eos=decoder.frame.eos,
             closing=encoder.frame.closing,
             kinds={part: frozenset(own) for part, own in plans.items()},
             memories=memories,
+            source=type(self).plan_source,
+            target=type(self).plan_target,
             steps=self.stream_of,
             shares_prefixes=self.shares_prefixes,
             further=further,
@@ -508,7 +513,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         """
         if not self.has_memory:
             return
-        if "decoder" in self.planner.memories:
+        if "decoder" in self.decoder.planned_by.memories:
             self.decoder.states(prev_output_tokens, memory.encoded, memory)
 
     def _read(
@@ -516,11 +521,11 @@ class DocumentModel(FairseqEncoderDecoderModel):
         src_tokens: Tensor,
         prev_output_tokens: Tensor,
         flow: MemoryFlow,
-        plan: BatchPlan,
+        plan: Plan,
     ) -> None:
         encoded: EncoderOutput = self.encoder(src_tokens, memory=flow, plan=plan)
-        if "decoder" in self.planner.memories:
-            self.decoder.states(prev_output_tokens, encoded, flow, plan=plan)
+        if "decoder" in self.decoder.planned_by.memories:
+            self.decoder.states(prev_output_tokens, encoded, flow, plan)
 
     # ---- BERT ----------------------------------------------------------------------------------
 
@@ -549,9 +554,10 @@ class DocumentModel(FairseqEncoderDecoderModel):
             src_tokens: ``(batch, source length)``.
             prev_output_tokens: ``(batch, target length)``.
         """
-        source = self.planner.source_layout(src_tokens.cpu())
-        target = self.planner.target_layout(prev_output_tokens.cpu())
-        return source.to(src_tokens.device), target.to(src_tokens.device)
+        spec = self.encoder.planned_by
+        source = spec.source_layout(src_tokens.cpu())
+        target = spec.target_layout(prev_output_tokens.cpu())
+        return to_device(source, src_tokens.device), to_device(target, src_tokens.device)
 
 
 class SentenceTransformer(DocumentModel):

@@ -4,12 +4,16 @@ Read from tokens on a GPU, every number of a plan would make the host wait. So t
 is made with NumPy where the batch is made, in the processes that load data, and is a part of
 ``net_input``: dictionaries of tensors, which fairseq moves to the device like all others. Without
 it (fairseq's own tasks, search, force decoding) a model copies its tokens to the host once and
-makes the plan there. :class:`gtrans.modules.group_attention.BatchPlan` is how a model reads it.
+makes the plan there.
+
+A plan has the layouts ``source``, that of the encoder's output, and ``target``; for ``encoder``,
+``decoder`` and ``cross`` the attention plans by kind; where there are memories the plans
+``encoder_memory`` and ``decoder_memory``; and what else a system reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,11 +24,13 @@ from torch import Tensor
 from gtrans.errors import GtransError
 from gtrans.modules import STEPS
 from gtrans.modules.group_attention import (
+    AttentionPlan,
     DocumentLayout,
-    Entries,
     Ints,
+    Plan,
     Segments,
     attention_plan,
+    entries_of,
     shared_prefixes,
 )
 from gtrans.modules.memory import memory_plan
@@ -36,8 +42,8 @@ PLANNED = (
 
 
 @dataclass(frozen=True)
-class Planner:
-    """Makes the plans of a model's batches; a system that reads otherwise has its own.
+class PlanSpec:
+    """What the plans of a model's batches are made by.
 
     Attributes:
         pad: id of padding.
@@ -47,6 +53,8 @@ class Planner:
         kinds: for ``encoder``, ``decoder`` and ``cross`` the plans that are asked for: ``group``,
             ``global``, ``context``.
         memories: vectors of a memory on the sides that have memories.
+        source, target: the functions of its system: :func:`plan_source`, :func:`plan_target`, or
+            others with the same arguments.
         steps: what updates a memory at once, one of :data:`gtrans.modules.STEPS`.
         shares_prefixes: whether translations of one source share the states of a common prefix.
         shapes: one of :data:`gtrans.modules.group_attention.SHAPES`.
@@ -59,65 +67,12 @@ class Planner:
     closing: int
     kinds: Mapping[str, frozenset[str]]
     memories: Mapping[str, int]
+    source: Callable[[PlanSpec, Mapping[str, Any]], Plan]
+    target: Callable[[PlanSpec, Tensor, DocumentLayout, Tensor | None, Tensor | None], Plan]
     steps: str = STEPS[0]
     shares_prefixes: bool = True
     shapes: str = "exact"
     further: Mapping[str, Any] = field(default_factory=dict)
-
-    def __call__(self, net_input: Mapping[str, Any]) -> Entries:
-        """The plan of a batch on the host; without decoder input only that of the source."""
-        read = {name: net_input[name] for name in PLANNED if net_input.get(name) is not None}
-        if "word_pieces" in net_input:
-            read["context_lengths"] = net_input["word_pieces"].ne(self.pad).sum(1)
-        plan = self.of_source(read)
-        if "prev_output_tokens" in read:
-            context, rows = plan["further"].get("context_lengths"), read.get("source_of_row")
-            source = plan["layouts"]["source"]
-            plan = joined(plan, self.of_target(read["prev_output_tokens"], source, context, rows))
-        return entries_of(plan)
-
-    def of_source(self, source: Mapping[str, Tensor]) -> Entries:
-        """The encoder's part of a plan, with layouts as they are."""
-        layout = self.source_layout(source["src_tokens"]).divided(source.get("instances"))
-        return self.of_rows(layout, source.get("context_lengths"))
-
-    def of_rows(self, layout: DocumentLayout, context: Tensor | None = None) -> Entries:
-        """That of rows that are read as they are; ``context (batch,)`` tokens of contexts."""
-        attention = self_plans(layout, self.kinds["encoder"], self.shapes, context)
-        return plan_of({"source": layout}, {"encoder": attention}, self._memory("encoder", layout))
-
-    def of_target(
-        self, tokens: Tensor, source: DocumentLayout, context: Tensor | None, rows: Tensor | None
-    ) -> Entries:
-        """The decoder's part of a plan, with layouts as they are.
-
-        Args:
-            tokens: ``(rows, length)`` the decoder's input.
-            source: the layout of the encoder's output.
-            context: ``(sources,)`` tokens of the context of each source, or None.
-            rows: ``(rows,)`` the source of each row; None: the same number.
-        """
-        instances = source.instances
-        if instances is not None and rows is not None:
-            instances = instances[rows]
-        layout = self.target_layout(tokens).divided(instances)
-        lengths = layout.sentence_lengths if self.steps == STEPS[0] else layout.document_lengths
-        written = lengths_without_end(layout, tokens, self.eos, lengths)
-        memory = self._memory("decoder", layout, written)
-        documents = source_documents(source, rows)
-        several = source.sentence_counts.gt(1)
-        several = several if documents is None else several[torch.from_numpy(documents)]
-        if rows is not None and self.shares_prefixes:
-            layout = shared_prefixes(layout, tokens, rows)
-        numbers = None if rows is None else rows.numpy()
-        own = self_plans(layout, self.kinds["decoder"], self.shapes, context, True, numbers)
-        cross = cross_plans(source, layout, self.kinds["cross"], self.shapes, documents)
-        further = {"in_several": several[layout.row], **self.further_of_target(layout, tokens)}
-        return plan_of({"target": layout}, {"decoder": own, "cross": cross}, memory, **further)
-
-    def further_of_target(self, layout: DocumentLayout, tokens: Tensor) -> dict[str, Any]:
-        """What a system's decoder reads besides, of the ``tokens (rows, length)``."""
-        return {}
 
     def source_layout(self, tokens: Tensor) -> DocumentLayout:
         """The sentence structure of source ``tokens (batch, length)`` on the host."""
@@ -127,36 +82,80 @@ class Planner:
         """The sentence structure of decoder input ``(rows, length)`` on the host."""
         return DocumentLayout.of_target(tokens, self.pad, self.opening, self.eos)
 
-    def _memory(
-        self, side: str, layout: DocumentLayout, written: Tensor | None = None
-    ) -> dict[str, Entries]:
-        if side not in self.memories:
+    def memory(self, side: str, layout: DocumentLayout, written: Tensor | None = None) -> Plan:
+        """The plan of the memories of one side, if it has any."""
+        size = self.memories.get(side)
+        if size is None:
             return {}
-        size = self.memories[side]
-        return {side: memory_plan(layout, size, written, self.shapes, self.steps)}
+        return {f"{side}_memory": memory_plan(layout, size, written, self.shapes, self.steps)}
 
 
-def plan_of(
-    layouts: Mapping[str, DocumentLayout],
-    attention: Mapping[str, Mapping[str, Entries]],
-    memory: Mapping[str, Entries] | None = None,
-    **further: Any,
-) -> Entries:
-    """A part of a plan; arguments as :class:`gtrans.modules.group_attention.BatchPlan` has them."""
-    return {"layouts": layouts, "attention": attention, "memory": memory or {}, "further": further}
+def plan_entries(spec: PlanSpec, net_input: Mapping[str, Any]) -> dict[str, Any]:
+    """What the collater puts into ``net_input`` as ``plan``."""
+    entries: dict[str, Any] = entries_of(plan_batch(spec, net_input))
+    return entries
 
 
-def entries_of(plan: Entries) -> Entries:
-    """A plan as ``net_input`` has it: nothing but tensors, numbers and what holds them."""
-    made = {name: layout.entries() for name, layout in plan["layouts"].items()}
-    return {**plan, "layouts": made}
+def plan_batch(spec: PlanSpec, net_input: Mapping[str, Any]) -> Plan:
+    """The plan of a batch on the host; without decoder input only that of the source."""
+    if "word_pieces" in net_input:
+        lengths = net_input["word_pieces"].ne(spec.pad).sum(1)
+        net_input = {**net_input, "context_lengths": lengths}
+    plan = spec.source(spec, net_input)
+    target = net_input.get("prev_output_tokens")
+    if target is None:
+        return plan
+    context, rows = plan.get("context_lengths"), net_input.get("source_of_row")
+    return plan | spec.target(spec, target, plan["source"], context, rows)
 
 
-def joined(*parts: Entries) -> Entries:
-    """All parts of a plan together."""
+def plan_source(spec: PlanSpec, net_input: Mapping[str, Any]) -> Plan:
+    """The encoder's part of a plan."""
+    layout = spec.source_layout(net_input["src_tokens"])
+    return plan_rows(spec, layout.divided(net_input.get("instances")))
+
+
+def plan_rows(spec: PlanSpec, layout: DocumentLayout, context: Tensor | None = None) -> Plan:
+    """That of rows that are read as they are; ``context (batch,)`` tokens of contexts."""
+    attention = self_plans(layout, spec.kinds["encoder"], spec.shapes, context)
+    return {"source": layout, "encoder": attention, **spec.memory("encoder", layout)}
+
+
+def plan_target(
+    spec: PlanSpec,
+    tokens: Tensor,
+    source: DocumentLayout,
+    context: Tensor | None,
+    rows: Tensor | None,
+) -> Plan:
+    """The decoder's part of a plan.
+
+    Args:
+        spec: of the model.
+        tokens: ``(rows, length)`` the decoder's input.
+        source: the layout of the encoder's output.
+        context: ``(sources,)`` tokens of the context of each source, or None.
+        rows: ``(rows,)`` the source of each row; None: the same number.
+    """
+    instances = source.instances
+    if instances is not None and rows is not None:
+        instances = instances[rows]
+    layout = spec.target_layout(tokens).divided(instances)
+    lengths = layout.sentence_lengths if spec.steps == STEPS[0] else layout.document_lengths
+    written = lengths_without_end(layout, tokens, spec.eos, lengths)
+    memory = spec.memory("decoder", layout, written)
+    documents = source_documents(source, rows)
+    several = source.sentence_counts.gt(1)
+    several = several if documents is None else several[torch.from_numpy(documents)]
+    if rows is not None and spec.shares_prefixes:
+        layout = shared_prefixes(layout, tokens, rows)
+    numbers = None if rows is None else rows.numpy()
     return {
-        name: {key: value for part in parts for key, value in part[name].items()}
-        for name in parts[0]
+        "target": layout,
+        "decoder": self_plans(layout, spec.kinds["decoder"], spec.shapes, context, True, numbers),
+        "cross": cross_plans(source, layout, spec.kinds["cross"], spec.shapes, documents),
+        "in_several": several[layout.row],
+        **memory,
     }
 
 
@@ -167,7 +166,7 @@ def self_plans(
     context: Tensor | None = None,
     causal: bool = False,
     source_of_row: Ints | None = None,
-) -> dict[str, Entries]:
+) -> dict[str, AttentionPlan]:
     """Plans of self-attention and context attention, by kind.
 
     Args:
@@ -217,7 +216,7 @@ def cross_plans(
     kinds: Iterable[str],
     shapes: str,
     documents: Ints | None = None,
-) -> dict[str, Entries]:
+) -> dict[str, AttentionPlan]:
     """Plans of cross-attention, by kind.
 
     Args:
