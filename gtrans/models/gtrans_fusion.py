@@ -30,6 +30,7 @@ from gtrans.models.base.fusion import FusionConfig
 from gtrans.models.base.model import DocumentModel
 from gtrans.models.base.options import PLAIN_SWITCHES, StackConfig, layer_spec, sizes
 from gtrans.models.base.presets import register_system
+from gtrans.models.base.warm_start import dictionaries_of
 from gtrans.models.base.xlmr_start import start_from_xlmr
 from gtrans.modules.layer_fusion import LayerCombination, LayerFusion, RepresentationFusion
 from gtrans.modules.transformer import FFN_INITS, LayerSpec
@@ -100,14 +101,10 @@ class GtransFusion(DocumentModel):
     def check(cls, cfg: Any, task: Any) -> None:
         """Raises GtransError for options that are out of range or contradict each other."""
         super().check(cfg, task)
-        for side in ("encoder", "decoder"):
-            if cfg.system != "gtrans" and getattr(cfg, f"no_{side}_fusion"):
-                raise GtransError(
-                    f"`--no-{side}-fusion` is for --system gtrans; '{cfg.system}' has no groups."
-                )
         if cfg.system != "gtrans":
+            names = ("no_encoder_fusion", "no_decoder_fusion", "fusion_bias")
             why = f"is for --system gtrans; '{cfg.system}' has no groups"
-            refuse_given(cfg, FusionConfig, ("fusion_bias",), why)
+            refuse_given(cfg, FusionConfig, names, why)
         layers, kept = int(cfg.encoder_layers or 0), cfg.keep_encoder_layers
         if cfg.system == "mlrf" and kept not in (None, layers):
             raise GtransError(
@@ -132,16 +129,6 @@ class GtransFusion(DocumentModel):
         )
 
     @classmethod
-    def positions_restart(cls, cfg: Any) -> bool:
-        """Positions count through the unit."""
-        return False
-
-    @classmethod
-    def ends_with_norm(cls, cfg: Any, side: str) -> bool:
-        """Every pre-norm stack does."""
-        return True
-
-    @classmethod
     def design(cls, cfg: Any, side: str) -> StackDesign:
         """The stack of one side, fused as ``--system`` says."""
         design = super().design(cfg, side)
@@ -157,19 +144,18 @@ class GtransFusion(DocumentModel):
     def build_from_options(cls, cfg: Any, task: Any) -> "GtransFusion":
         """Build from options with all sizes, and start from XLM-R with ``--init-xlmr``."""
         model = super().build_from_options(cfg, task)
-        mistake = None
-        if cfg.init_xlmr and not Path(cfg.init_xlmr).is_dir():
-            mistake = "there is no such folder."
-        elif cfg.init_xlmr and not cfg.share_all_embeddings:
+        if not cfg.init_xlmr:
+            return model
+        mistake = "there is no such folder."
+        if Path(cfg.init_xlmr).is_dir():
             mistake = "XLM-R has one table of embeddings; give `--share-all-embeddings`, too."
-        elif cfg.init_xlmr:
-            dictionaries = {"encoder": task.source_dictionary, "decoder": task.target_dictionary}
-            start_from_xlmr(model, cfg.init_xlmr, dictionaries)
-        if mistake is not None:
-            # A resumed or finished run loads its own checkpoint and does not need XLM-R. If
-            # nothing has been loaded when training begins, it was needed.
-            model.start_mistake = f"--init-xlmr {cfg.init_xlmr}: {mistake}"
-            model.register_load_state_dict_post_hook(_has_parameters)
+            if cfg.share_all_embeddings:
+                start_from_xlmr(model, cfg.init_xlmr, dictionaries_of(task))
+                return model
+        # A resumed or finished run loads its own checkpoint and does not need XLM-R. If nothing
+        # has been loaded when training begins, it was needed.
+        model.start_mistake = f"--init-xlmr {cfg.init_xlmr}: {mistake}"
+        model.register_load_state_dict_post_hook(_has_parameters)
         return model
 
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:

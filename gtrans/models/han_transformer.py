@@ -21,14 +21,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum
-from torch import Tensor, nn
+from torch import Tensor
 
 from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
 from gtrans.models.base.decoder import Decoder
-from gtrans.models.base.encoder import Encoder, EncoderOutput, StackDesign
+from gtrans.models.base.encoder import Encoder, EncoderOutput
 from gtrans.models.base.model import SentenceTransformer
 from gtrans.models.base.options import TransformerConfig, sizes
 from gtrans.models.base.planning import PlanSpec, lengths_without_end, plan_rows, plan_target
@@ -80,9 +79,9 @@ class History:
     @classmethod
     def joined(cls, histories: Sequence["History"]) -> "History":
         """Those of documents that have as many sentences before the current one."""
+        sides = [one.source for one in histories], [one.target for one in histories]
         source, target = (
-            [PackedContext.joined(places) for places in zip(*sides, strict=True)]
-            for sides in ([one.source for one in histories], [one.target for one in histories])
+            [PackedContext.joined(place) for place in zip(*side, strict=True)] for side in sides
         )
         return cls(source, target)
 
@@ -130,12 +129,8 @@ class HanEncoder(Encoder):
         keeps_window: the decoder reads the whole window, not only its last sentence.
     """
 
-    def __init__(
-        self, cfg: Any, dictionary: Dictionary, embed_tokens: nn.Embedding, design: StackDesign
-    ) -> None:
-        super().__init__(cfg, dictionary, embed_tokens, design)
-        self.keeps_window = cfg.context_sides == "history"
-        self.han: HierarchicalAttention | None = None
+    han: HierarchicalAttention | None
+    keeps_window: bool
 
     def forward(  # type: ignore[override]
         self,
@@ -181,11 +176,7 @@ class HanDecoder(Decoder):
         han: None where the decoder's side has none.
     """
 
-    def __init__(
-        self, cfg: Any, dictionary: Dictionary, embed_tokens: nn.Embedding, design: StackDesign
-    ) -> None:
-        super().__init__(cfg, dictionary, embed_tokens, design)
-        self.han: HierarchicalAttention | None = None
+    han: HierarchicalAttention | None
 
     def states(
         self,
@@ -252,12 +243,14 @@ class HanTransformer(SentenceTransformer):
     def check(cls, cfg: Any, task: Any) -> None:
         """Raises GtransError for options that contradict each other."""
         super().check(cfg, task)
-        if cfg.unit == "window" and cfg.context_after:
+        if cfg.unit != "window":
+            return
+        if cfg.context_after:
             raise GtransError(
                 f"`--context-after` must be 0 for HAN, which reads the sentences before, but is "
                 f"{cfg.context_after}."
             )
-        if cfg.unit == "window" and cfg.context_sides == "source" and cfg.han_side != "encoder":
+        if cfg.context_sides == "source" and cfg.han_side != "encoder":
             raise GtransError(
                 f"`--han-side {cfg.han_side}` reads earlier translations, which `--context-sides "
                 "source` leaves out; give --context-sides history, or --han-side encoder."
@@ -265,12 +258,12 @@ class HanTransformer(SentenceTransformer):
 
     def add_parts(self, cfg: Any) -> None:
         """Hierarchical attention, unless sentences are read by themselves."""
-        if cfg.unit != "window":
-            return
-        self.history_size = int(cfg.context_before)
-        for side, stack in (("encoder", self.encoder), ("decoder", self.decoder)):
-            if cfg.han_side in ("both", side):
-                stack.han = HierarchicalAttention(self.layer_spec(cfg, side))
+        self.history_size = int(cfg.context_before or 0)
+        self.encoder.keeps_window = cfg.context_sides == "history"
+        stacks: list[tuple[str, Any]] = [("encoder", self.encoder), ("decoder", self.decoder)]
+        for side, stack in stacks:
+            attends = cfg.unit == "window" and cfg.han_side in ("both", side)
+            stack.han = HierarchicalAttention(self.layer_spec(cfg, side)) if attends else None
 
     def new_plan_spec(self, **further: Any) -> PlanSpec:
         """As in the base class, with ``keeps_window``."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -26,6 +27,8 @@ from torch import Tensor
 
 from gtrans.modules.group_attention import DocumentLayout
 
+Sources = dict[int, tuple[Tensor, Tensor]]
+"""Keys and values by the number of the layer that attends to them."""
 # Steps between two times that tokens without a hypothesis are dropped.
 _STEPS_BETWEEN = 8
 
@@ -133,24 +136,16 @@ class SentenceWindow:
     translates; mostly that is one sentence.
     """
 
-    def __init__(
-        self, source: DocumentLayout, sources: Mapping[int, tuple[Tensor, Tensor]]
-    ) -> None:
-        """``sources``: number of a layer -> keys and values, each ``(source tokens, dim)``."""
+    def __init__(self, source: DocumentLayout, sources: Sources) -> None:
+        """``sources``: ``(source tokens, dim)`` each."""
         self._index = {layer: number for number, layer in enumerate(sources)}
         self._pairs = pairs = [torch.stack(part) for part in zip(*sources.values(), strict=True)]
         self._sentence = source.sentence
-        sizes = iter(source.sentence_lengths.tolist())
+        ends = [0, *accumulate(source.sentence_lengths.tolist())]
         # For each document the source tokens before each of its sentences, and before its end.
-        self._bounds: list[list[int]] = []
-        begin = 0
-        for count in source.sentence_counts.tolist():
-            bounds = [begin]
-            for _ in range(count):
-                bounds.append(bounds[-1] + next(sizes))
-            begin = bounds[-1]
-            self._bounds.append(bounds)
-        documents = len(self._bounds)
+        last = list(accumulate(source.sentence_counts.tolist()))
+        self._bounds = [ends[n : m + 1] for n, m in zip([0, *last[:-1]], last, strict=True)]
+        documents = len(last)
         self._spans: list[tuple[int, int]] = [(-1, -1)] * documents
         self._data = pairs[0].new_zeros(2, pairs[0].size(0), documents, 0, pairs[0].size(2))
         # (documents, capacity) the sentence of each token, -1 after the end
@@ -174,14 +169,9 @@ class SentenceWindow:
 
     def _fill(self, moved: list[int]) -> None:
         """Gather the windows of documents whose span is another one."""
-        begins, ends = zip(
-            *(
-                (bounds[first], bounds[last + 1])
-                for bounds, (first, last) in zip(self._bounds, self._spans, strict=True)
-            ),
-            strict=True,
-        )
-        sizes = [end - begin for begin, end in zip(begins, ends, strict=True)]
+        pairs = list(zip(self._bounds, self._spans, strict=True))
+        sizes = [bounds[last + 1] - bounds[first] for bounds, (first, last) in pairs]
+        begins = [bounds[first] for bounds, (first, _) in pairs]
         self._width = max(sizes)
         capacity = self._inside.size(1)
         if self._width > capacity:
@@ -215,13 +205,11 @@ class SentenceWindow:
 class SharedSources:
     """Keys and values of some layers, stored once for all hypotheses of a document."""
 
-    def __init__(
-        self, sources: Mapping[int, tuple[Tensor, Tensor]], lengths: Tensor | None = None
-    ) -> None:
+    def __init__(self, sources: Sources, lengths: Tensor | None = None) -> None:
         """Store them.
 
         Args:
-            sources: number of a layer -> its keys and values, each ``(documents, longest, dim)``.
+            sources: ``(documents, longest, dim)`` each.
             lengths: ``(documents,)`` how many of them are real; None: there is no padding.
         """
         self._index = {layer: number for number, layer in enumerate(sources)}
@@ -231,6 +219,11 @@ class SharedSources:
         if lengths is not None:
             columns = torch.arange(self._keys.size(2), device=lengths.device)
             self._mask = (columns < lengths[:, None])[:, None, None, :]
+
+    @classmethod
+    def of(cls, sources: Sources, lengths: Tensor | None = None) -> SharedSources | None:
+        """The same of some layers; None: there are none."""
+        return cls(sources, lengths) if sources else None
 
     def for_layer(self, layer: int) -> Keys:
         """Keys, values ``(documents, longest, dim)`` and mask of a layer."""
@@ -284,8 +277,8 @@ class DecodeState:
         source: DocumentLayout,
         beam: int,
         self_kinds: Sequence[str],
-        group_sources: Mapping[int, tuple[Tensor, Tensor]],
-        global_sources: Mapping[int, tuple[Tensor, Tensor]],
+        group_sources: Sources,
+        global_sources: Sources,
         like: Tensor,
         context: SharedSources | None = None,
         memory: SharedSources | None = None,
@@ -296,8 +289,8 @@ class DecodeState:
             source: layout of the source batch.
             beam: hypotheses per document.
             self_kinds: kind of self-attention of each decoder layer.
-            group_sources: keys and values, each ``(source tokens, dim)``, of the layers whose
-                cross-attention has a group part, by their numbers.
+            group_sources: ``(source tokens, dim)`` each, of the layers whose cross-attention has a
+                group part.
             global_sources: the same, ``(documents, longest, dim)``, of those whose cross-attention
                 has a global part or is computed as global attention (:func:`as_global`).
             like: any state of the model ``(.., dim)``.
@@ -324,10 +317,8 @@ class DecodeState:
         }
         self.layers: list[LayerKeys] = []
         self._window = SentenceWindow(source, group_sources) if group_sources else None
-        self._global_sources: SharedSources | None = None
-        if global_sources:
-            lengths = None if source.is_dense else source.document_lengths
-            self._global_sources = SharedSources(global_sources, lengths)
+        lengths = None if source.is_dense else source.document_lengths
+        self._global_sources = SharedSources.of(global_sources, lengths)
         # (hypotheses,) tokens that each has read before the first step, and the most of them
         self._read: Tensor | None = None
         self._most_read = 0

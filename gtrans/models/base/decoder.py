@@ -14,8 +14,7 @@ from gtrans.models.base.encoder import EncoderOutput, Stack, StackDesign
 from gtrans.models.base.options import StackConfig
 from gtrans.modules.attention import DocumentAttention, ProjectedKeys
 from gtrans.modules.chunked_loss import DecoderStates
-from gtrans.modules.context_attention import PackedContext
-from gtrans.modules.decode_state import DecodeState, SharedSources, as_global
+from gtrans.modules.decode_state import DecodeState, SharedSources, Sources, as_global
 from gtrans.modules.group_attention import DocumentLayout, Plan, to_device
 from gtrans.modules.layer_fusion import (
     DecoderGroupFusion,
@@ -227,44 +226,33 @@ class Decoder(Stack, FairseqIncrementalDecoder):
     ) -> DecodeState:
         """The state before the first token, with ``beam`` hypotheses for every source."""
         layout, order, used = encoder_out.layout, encoder_out.order, self.used_layers
-        group_sources: dict[int, tuple[Tensor, Tensor]] = {}
-        global_sources: dict[int, tuple[Tensor, Tensor]] = {}
-        for number, states in enumerate(self._sources(encoder_out)[:used]):
-            attention: Any = self.layers[number].encoder_attn
-            kind = self.cross_kinds[number]
+        context, documents = encoder_out.context, layout.documents
+        group: Sources = {}
+        whole: Sources = {}
+        contexts: Sources = {}
+        memories: Sources = {}
+        layers: Any = self.layers
+        for n, states in enumerate(self._sources(encoder_out)[:used]):
+            attention, kind, layer = layers[n].encoder_attn, self.cross_kinds[n], layers[n]
             if kind != "global" and not as_global(kind, layout):
-                group_sources[number] = attention.k_proj(states), attention.v_proj(states)
+                group[n] = attention.k_proj(states), attention.v_proj(states)
             if kind != "group" or as_global(kind, layout):
-                over_document = attention.global_attn or attention
+                attention = attention.global_attn or attention
                 keys = states if kind == "group" or order is None else states + order
-                key, value = over_document.k_proj(keys), over_document.v_proj(states)
-                global_sources[number] = layout.align(key), layout.align(value)
+                pair = attention.k_proj(keys), attention.v_proj(states)
+                whole[n] = layout.align(pair[0]), layout.align(pair[1])
+            if layer.context_attn is not None and context is not None:
+                attention = layer.context_attn.attention
+                read = context.states.to(attention.k_proj.weight)
+                pair = attention.k_proj(read), attention.v_proj(read)
+                contexts[n] = context.align(pair[0]), context.align(pair[1])
+            if layer.memory is not None and memory is not None:
+                memories[n] = layer.memory.prepare(memory, documents)
         return DecodeState(
-            layout, beam, self.self_kinds[:used], group_sources, global_sources,
-            encoder_out.states, self._context_sources(encoder_out.context),
-            self._memory_sources(memory, layout.documents),
+            layout, beam, self.self_kinds[:used], group, whole, encoder_out.states,
+            None if context is None else SharedSources.of(contexts, context.lengths),
+            SharedSources.of(memories),
         )  # fmt: skip
-
-    def _context_sources(self, context: PackedContext | None) -> SharedSources | None:
-        """Keys and values of the layers that attend to ``context``; None: there are none."""
-        sources: dict[int, tuple[Tensor, Tensor]] = {}
-        for number, layer in enumerate(self.layers[: self.used_layers]):
-            part: Any = layer.context_attn
-            if context is not None and part is not None:
-                attention = part.attention
-                states = context.states.to(attention.k_proj.weight)
-                key, value = attention.k_proj(states), attention.v_proj(states)
-                sources[number] = context.align(key), context.align(value)
-        return SharedSources(sources, context.lengths) if context and sources else None
-
-    def _memory_sources(self, flow: MemoryFlow | None, documents: int) -> SharedSources | None:
-        """Keys and values of the layers with a memory of ``documents``; None: there are none."""
-        sources: dict[int, tuple[Tensor, Tensor]] = {}
-        for number, layer in enumerate(self.layers[: self.used_layers]):
-            memory: Any = layer.memory
-            if flow is not None and memory is not None:
-                sources[number] = memory.prepare(flow, documents)
-        return SharedSources(sources) if sources else None
 
     def read_prefix(
         self,
@@ -316,7 +304,9 @@ class Decoder(Stack, FairseqIncrementalDecoder):
             order = self.embed.order(state.sentence, state.most_sentences, state.in_several)
         x = self.embedding(tokens, state.positions(self.embed.by_sentence))
         pairs: Any = zip(self.layers, state.layers, strict=False)
-        return self.run(x, [partial(layer.step, keys=keys, order=order) for layer, keys in pairs])[0]
+        return self.run(x, [partial(layer.step, keys=keys, order=order) for layer, keys in pairs])[
+            0
+        ]
 
     def reorder_incremental_state(
         self, incremental_state: dict[str, Any], new_order: Tensor

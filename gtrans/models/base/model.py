@@ -174,26 +174,18 @@ class DocumentModel(FairseqEncoderDecoderModel):
         check_environment()
         options = resolve_sizes(cfg, cls.options, cls.presets)
         if isinstance(task, FairseqTask) and not isinstance(task, DocumentTask):
-            cls._refuse_stock_task(options)
+            # They read sentences, and their search calls the encoder with nothing but tokens.
+            if cls.units[0] in ("window", "stream") or cls.bert_use(options) is not None:
+                raise GtransError(
+                    f"`--arch {options._name}` reads more than fairseq's own tasks give it; choose "
+                    "`--task document_translation`."
+                )
             _check_stock_vocabulary(task)
         cls.check(options, task)
         plan = begin(cfg, cls, task)
         model = cls.build_from_options(options, task)
         model.training_plan = plan
         return model
-
-    @classmethod
-    def _refuse_stock_task(cls, cfg: Any) -> None:
-        """Raises GtransError unless fairseq's own tasks give the model all that it reads.
-
-        They read sentences, and their search calls the encoder with nothing but tokens.
-        """
-        beyond = cls.units[0] in ("window", "stream")
-        if beyond or cls.bert_use(cfg) is not None:
-            raise GtransError(
-                f"`--arch {cfg._name}` reads more than fairseq's own tasks give it; choose `--task "
-                "document_translation`."
-            )
 
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:
@@ -232,12 +224,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
     @classmethod
     def positions_restart(cls, cfg: Any) -> bool:
         """Whether positions restart in every sentence."""
-        return str(cfg.positions) == "sentence"
-
-    @classmethod
-    def ends_with_norm(cls, cfg: Any, side: str) -> bool:
-        """Whether a pre-norm stack ends with a LayerNorm."""
-        return side == "encoder" or not cfg.no_decoder_final_norm
+        return str(getattr(cfg, "positions", "document")) == "sentence"
 
     @classmethod
     def groups(cls, cfg: Any) -> int:
@@ -256,7 +243,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
             fusion=partial(group_fusion, cfg, side, spec.pre_norm),
             by_sentence=cls.positions_restart(cfg),
             has_groups="combined" in (*kinds.encoder, *kinds.decoder, *kinds.cross),
-            final_norm=cls.ends_with_norm(cfg, side),
+            final_norm=not (is_decoder and getattr(cfg, "no_decoder_final_norm", False)),
             used_layers=None if is_decoder else cfg.keep_encoder_layers,
             groups=used_groups(cfg, cls.groups(cfg)) if is_decoder else None,
             probability_fusion=str(cfg.probability_fusion),
@@ -343,14 +330,14 @@ class DocumentModel(FairseqEncoderDecoderModel):
         """
         flow = self._flow(memory)
         source = {"src_tokens": src_tokens, **source}
+        whole = {**source, "prev_output_tokens": prev_output_tokens, "source_of_row": source_of_row}
         if plan is None or source_of_row is not None:
-            targets = {"prev_output_tokens": prev_output_tokens, "source_of_row": source_of_row}
-            planned = self.encoder.planned({**source, **targets})
+            planned = self.encoder.planned(whole)
         else:
             planned = plan_of(plan)
         if self.memory_spec is not None and flow is not None and torch.is_grad_enabled():
             for _ in range(self.memory_spec.passes - 1):
-                self._read(src_tokens, prev_output_tokens, flow, planned)
+                self._read(whole, flow, planned)
         encoded = self.encode({**source, "memory": flow, "plan": planned})
         if source_of_row is not None:
             encoded = encoded.reordered(source_of_row)
@@ -392,28 +379,26 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
     def new_plan_spec(self, **further: Any) -> PlanSpec:
         """What plans are made by on a CPU; ``further``: what a system must know besides."""
-        encoder, decoder = self.encoder, self.decoder
-        kinds = {
-            "encoder": encoder.self_kinds,
-            "decoder": decoder.self_kinds,
-            "cross": decoder.cross_kinds,
-        }
+        stacks = {"encoder": self.encoder, "decoder": self.decoder}
+        kinds = {side: {*stack.self_kinds} for side, stack in stacks.items()}
+        kinds["cross"] = {*self.decoder.cross_kinds}
         plans = {
-            part: {kind for kind in ("group", "global") if {kind, "combined"} & set(own)}
+            part: {kind for kind in ("group", "global") if {kind, "combined"} & own}
             for part, own in kinds.items()
         }
-        spec, memories = self.memory_spec, {}
-        for side, stack in (("encoder", encoder), ("decoder", decoder)):
+        memories = {}
+        for side, stack in stacks.items():
             if any(layer.context_attn is not None for layer in stack.layers):
                 plans[side].add("context")
-            if spec is not None and any(layer.memory is not None for layer in stack.layers):
-                memories[side] = spec.size
+            if any(layer.memory is not None for layer in stack.layers):
+                assert self.memory_spec is not None
+                memories[side] = self.memory_spec.size
         return PlanSpec(
-            pad=encoder.frame.pad,
-            opening=decoder.opening,
-            eos=decoder.frame.eos,
-            closing=encoder.frame.closing,
-            kinds={part: frozenset(own) for part, own in plans.items()},
+            pad=self.encoder.frame.pad,
+            opening=self.decoder.opening,
+            eos=self.decoder.frame.eos,
+            closing=self.encoder.frame.closing,
+            kinds=plans,
             memories=memories,
             source=type(self).plan_source,
             target=type(self).plan_target,
@@ -500,8 +485,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
             net_input: arguments of :meth:`forward`, with the decoder's input.
             memory: as made by :meth:`new_memory`; updated in place.
         """
-        read = net_input["src_tokens"], net_input["prev_output_tokens"]
-        self._read(*read, memory, self.encoder.planned(net_input))
+        self._read(net_input, memory, self.encoder.planned(net_input))
 
     @torch.no_grad()
     def remember(self, prev_output_tokens: Tensor, memory: Any) -> None:
@@ -511,21 +495,13 @@ class DocumentModel(FairseqEncoderDecoderModel):
             prev_output_tokens: ``(documents, longest)`` decoder input of the translations.
             memory: the state that :meth:`begin_decoding` got as ``source["memory"]``.
         """
-        if not self.has_memory:
-            return
         if "decoder" in self.decoder.planned_by.memories:
             self.decoder.states(prev_output_tokens, memory.encoded, memory)
 
-    def _read(
-        self,
-        src_tokens: Tensor,
-        prev_output_tokens: Tensor,
-        flow: MemoryFlow,
-        plan: Plan,
-    ) -> None:
-        encoded: EncoderOutput = self.encoder(src_tokens, memory=flow, plan=plan)
+    def _read(self, net_input: Mapping[str, Any], flow: MemoryFlow, plan: Plan) -> None:
+        encoded: EncoderOutput = self.encoder(net_input["src_tokens"], memory=flow, plan=plan)
         if "decoder" in self.decoder.planned_by.memories:
-            self.decoder.states(prev_output_tokens, encoded, flow, plan)
+            self.decoder.states(net_input["prev_output_tokens"], encoded, flow, plan)
 
     # ---- BERT ----------------------------------------------------------------------------------
 

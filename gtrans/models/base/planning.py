@@ -65,7 +65,7 @@ class PlanSpec:
     opening: int
     eos: int
     closing: int
-    kinds: Mapping[str, frozenset[str]]
+    kinds: Mapping[str, set[str]]
     memories: Mapping[str, int]
     source: Callable[[PlanSpec, Mapping[str, Any]], Plan]
     target: Callable[[PlanSpec, Tensor, DocumentLayout, Tensor | None, Tensor | None], Plan]

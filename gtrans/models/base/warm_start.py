@@ -78,6 +78,13 @@ class WarmStartReport:
         shares = [f"{side} {_share(*pair)}" for side, pair in self.symbols.items()]
         return [*lines, f"  vocabulary entries found: {', '.join(shares)}"] if shares else lines
 
+    def known(self, side: str, rows: Mapping[str, int], new: Dictionary) -> Tensor:
+        """``(symbols,)`` which of the symbols of ``new`` are among ``rows``; they are counted."""
+        known = torch.tensor([symbol in rows for symbol in new.symbols])
+        words = known[new.nspecial :]
+        self.symbols[side] = int(words.sum()), len(words)
+        return known
+
     def mark(self, model: nn.Module) -> None:
         """Mark the parameters of ``model`` that were loaded, for the optimizer.
 
@@ -105,8 +112,8 @@ def warm_start(
 ) -> WarmStartReport:
     """Load the parameters that fit from the checkpoint at ``path`` into ``model``.
 
-    Embeddings are copied symbol by symbol, see :class:`CheckpointVocabulary`. Parameters that
-    were loaded are marked for the optimizer (:meth:`WarmStartReport.mark`).
+    Embeddings are copied symbol by symbol. Parameters that were loaded are marked for the
+    optimizer (:meth:`WarmStartReport.mark`).
 
     Args:
         model: changed in place.
@@ -139,9 +146,11 @@ def warm_start(
             f"--init-from {path}: none of its {len(original)} tensors fits this model; "
             "it must be a Transformer's or G-Transformer's checkpoint."
         )
-    vocabulary = CheckpointVocabulary(checkpoint, path, init_dict)
+    identity = ModelIdentity.of_checkpoint(checkpoint, path)
+    task = options_of(checkpoint, "task")
+    vocabularies = _vocabularies(identity, task, init_dict, path)
     if languages is not None and not other_vocabulary:
-        vocabulary.check_languages(languages)
+        _check_languages(identity, task, languages, path)
     if options is not None:
         _check_options(checkpoint, path, type(model), options)
     result: dict[str, Tensor] = {}
@@ -153,11 +162,9 @@ def warm_start(
         source = state[name if name in state else local]
         if _BY_SYMBOL.search(name) and source.dim() == tensor.dim():
             side = name.split(".")[0]
-            symbols, new = vocabulary.symbols(side, source.size(0)), dictionaries[side]
-            rows = {symbol: row for row, symbol in enumerate(symbols)}
-            known = torch.tensor([symbol in rows for symbol in new.symbols])
-            words = known[new.nspecial :]
-            report.symbols[side] = int(words.sum()), len(words)
+            symbols = _symbols_of(vocabularies, side, source.size(0), path)
+            rows, new = {symbol: row for row, symbol in enumerate(symbols)}, dictionaries[side]
+            known = report.known(side, rows, new)
             if symbols != new.symbols and source.shape[1:] == tensor.shape[1:]:
                 result[name] = grown(tensor, source, rows, new)
                 report.grown[name] = known
@@ -176,7 +183,7 @@ def warm_start(
     _check_tied(own, result, path)
     model.load_state_dict({**own, **result})
     report.mark(model)
-    if not vocabulary.carried:
+    if identity is None:
         say_unknown(f"--init-from {path}")
     for line in report.lines(path):
         logger.info(line)
@@ -277,9 +284,8 @@ def grown(tensor: Tensor, source: Tensor, rows: Mapping[str, int], new: Dictiona
     """
     table = tensor.clone()
     known = [(place, rows[symbol]) for place, symbol in enumerate(new.symbols) if symbol in rows]
-    if known:
-        places, sources = map(list, zip(*known, strict=True))
-        table[places] = source[sources].to(table.dtype)
+    places, sources = [place for place, _ in known], [row for _, row in known]
+    table[places] = source[sources].to(table.dtype)
     return table
 
 
@@ -288,93 +294,81 @@ def dictionaries_of(task: Any) -> dict[str, Dictionary]:
     return {"encoder": task.source_dictionary, "decoder": task.target_dictionary}
 
 
-class CheckpointVocabulary:
-    """The symbols of a checkpoint's embeddings, in order, for both sides.
+Vocabularies = dict[str, tuple[list[str], int]]
+"""Of ``encoder`` and ``decoder`` all symbols, and how many of them have embeddings at least."""
 
-    A checkpoint of this project carries them; for one that does not, its dictionary is named
-    (``--init-dict``).
+
+def _vocabularies(
+    identity: ModelIdentity | None, options: Mapping[str, Any], init_dict: str | None, path: str
+) -> Vocabularies:
+    """The symbols of a checkpoint's embeddings, in order; empty if they are not known.
+
+    A checkpoint of this project carries them; for one that does not, its dictionary is named.
+
+    Args:
+        identity: what the checkpoint carries, or None.
+        options: of its task.
+        init_dict: ``--init-dict``: dictionaries of source and target, joined by ``:``, or one for
+            both.
+        path: of the checkpoint.
+
+    Raises:
+        GtransError: a dictionary is missing, or its checkpoint carries another vocabulary.
     """
-
-    def __init__(
-        self,
-        checkpoint: Mapping[str, Any],
-        path: str,
-        init_dict: str | None,
-    ) -> None:
-        """The vocabulary of one checkpoint.
-
-        Args:
-            checkpoint: its contents.
-            path: its path.
-            init_dict: ``--init-dict``: dictionaries of source and target, joined by ``:``, or one
-                for both.
-
-        Raises:
-            GtransError: a dictionary is missing, or its checkpoint carries another vocabulary.
-        """
-        self._path = path
-        self._identity = ModelIdentity.of_checkpoint(checkpoint, path)
-        self._options = options_of(checkpoint, "task")
-        self._named: dict[str, Dictionary] = {}
-        if init_dict and self.carried:
+    found: Vocabularies = {}
+    if identity is not None:
+        if init_dict:
             raise GtransError(
                 f"`--init-dict`: {path} carries its vocabulary; leave the option out."
             )
-        if init_dict:
-            source, _, target = init_dict.partition(os.pathsep)
-            self._named["encoder"] = load_dictionary(source)
-            self._named["decoder"] = load_dictionary(target or source)
+        for side, vocabulary in (("encoder", identity.source), ("decoder", identity.target)):
+            found[side] = vocabulary.symbols, len(vocabulary.symbols)
+    elif init_dict:
+        source, _, target = init_dict.partition(os.pathsep)
+        # What the checkpoint's task may have added.
+        added = [*map(language_symbol, split_languages(options.get("langs"))), MASK]
+        for side, name in (("encoder", source), ("decoder", target or source)):
+            symbols = load_dictionary(name).symbols
+            found[side] = [*symbols, *added], len(symbols)
+    return found
 
-    @property
-    def carried(self) -> bool:
-        """Whether the checkpoint carries it."""
-        return self._identity is not None
 
-    def check_languages(self, languages: tuple[str, str]) -> None:
-        """Raises GtransError if the checkpoint translates other languages.
+def _symbols_of(vocabularies: Vocabularies, side: str, rows: int, path: str) -> list[str]:
+    """The symbols of an embedding of ``rows`` rows on one side.
 
-        One that has symbols of languages has learned several, and is not compared.
-        """
-        options = self._options
-        named = (str(options.get("source_lang") or ""), str(options.get("target_lang") or ""))
-        there = named if self._identity is None else self._identity.languages
-        known = all(name not in ("", "None") for name in (*there, *languages))
-        if known and not options.get("langs") and there != languages:
-            raise GtransError(
-                f"--init-from {self._path}: it translates {'-'.join(there)}, not "
-                f"{'-'.join(languages)}; give a checkpoint of these languages, or "
-                "`--init-other-vocabulary` if this is meant."
-            )
+    Raises:
+        GtransError: they are not known, or do not fit the embedding.
+    """
+    if side not in vocabularies:
+        raise GtransError(
+            f"--init-from {path}: identity unknown: it does not say which symbols its {rows} "
+            "embeddings belong to; name its dictionary with `--init-dict DICT` (dict.LANG.txt of "
+            "the folder it was trained with, or the dict.txt of a published model)."
+        )
+    symbols, least = vocabularies[side]
+    if not least <= rows <= len(symbols):
+        raise GtransError(
+            f"--init-from {path}: it has {rows} embeddings, but its dictionary has {least} "
+            "symbols; name the dictionary it was trained with (`--init-dict`)."
+        )
+    return symbols[:rows]
 
-    def symbols(self, side: str, rows: int) -> list[str]:
-        """The symbols of an embedding of ``rows`` rows; one that is unknown is empty.
 
-        Args:
-            side: ``encoder`` or ``decoder``.
-            rows: size of the embedding.
+def _check_languages(
+    identity: ModelIdentity | None,
+    options: Mapping[str, Any],
+    languages: tuple[str, str],
+    path: str,
+) -> None:
+    """Raises GtransError if the checkpoint translates other languages.
 
-        Raises:
-            GtransError: they are not known, or do not fit the embedding.
-        """
-        added: list[str] = []
-        if self._identity is not None:
-            own = self._identity.source if side == "encoder" else self._identity.target
-            symbols = own.symbols
-        elif side in self._named:
-            # What the checkpoint's task may have added.
-            added = [*map(language_symbol, split_languages(self._options.get("langs"))), MASK]
-            symbols = [*self._named[side].symbols, *added]
-        else:
-            raise GtransError(
-                f"--init-from {self._path}: identity unknown: it does not say which symbols its "
-                f"{rows} embeddings belong to; name its dictionary with `--init-dict DICT` "
-                "(dict.LANG.txt of the folder it was trained with, or the dict.txt of a "
-                "published model)."
-            )
-        if not len(symbols) - len(added) <= rows <= len(symbols):
-            raise GtransError(
-                f"--init-from {self._path}: it has {rows} embeddings, but its dictionary has "
-                f"{len(symbols) - len(added)} symbols; name the dictionary it was trained with "
-                "(`--init-dict`)."
-            )
-        return list(symbols[:rows])
+    One that has symbols of languages has learned several, and is not compared.
+    """
+    named = (str(options.get("source_lang") or ""), str(options.get("target_lang") or ""))
+    there = named if identity is None else identity.languages
+    known = all(name not in ("", "None") for name in (*there, *languages))
+    if known and not options.get("langs") and there != languages:
+        raise GtransError(
+            f"--init-from {path}: it translates {'-'.join(there)}, not {'-'.join(languages)}; give "
+            "a checkpoint of these languages, or `--init-other-vocabulary` if this is meant."
+        )

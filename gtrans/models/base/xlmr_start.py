@@ -87,9 +87,7 @@ def start_from_xlmr(
     ):
         new = dictionaries[side]
         renamed[f"{name}.weight"] = grown(own[f"{name}.weight"], words, symbols, new)
-        report.grown[f"{name}.weight"] = torch.tensor([symbol in symbols for symbol in new.symbols])
-        known = report.grown[f"{name}.weight"][new.nspecial :]
-        report.symbols[side] = int(known.sum()), len(known)
+        report.grown[f"{name}.weight"] = report.known(side, symbols, new)
     if not any(known for known, _ in report.symbols.values()):
         raise GtransError(
             f"--init-xlmr {folder}: its vocabulary has no word of this corpus; prepare the corpus "
