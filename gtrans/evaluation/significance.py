@@ -25,7 +25,7 @@ both tails with one; they are given as ``p_sacrebleu``.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -46,119 +46,38 @@ _ROUNDING = 1e-9  # smaller differences between scores are rounding errors
 _AT_ONCE = 20_000_000  # units of trials in memory
 
 
-@dataclass(frozen=True)
-class Confidence:
-    """A 95% interval by bootstrap: the percentiles of the trials, so it stays within the scale.
-
-    sacreBLEU prints ``mean`` plus or minus ``radius`` of the same trials, which may leave it.
-    """
-
-    interval: tuple[float, float]
-    mean: float
-    trials: int
-
-    @property
-    def radius(self) -> float:
-        """Half of the interval's width."""
-        return (self.interval[1] - self.interval[0]) / 2
-
-
-@dataclass(frozen=True)
-class PairedResult:
-    """The result of one resampling test: our p-value and that of sacreBLEU.
-
-    ``p_holm`` is adjusted for all systems by Holm's method; None if there are only two.
-    """
-
-    p: float
-    p_sacrebleu: float
-    trials: int
-    p_holm: float | None = None
-
-
-@dataclass(frozen=True)
-class NonInferiority:
-    """Whether a system is worse than the baseline by less than a margin.
-
-    Attributes:
-        margin: in points of the score, at least 0.
-        p: one-sided; a small one is evidence that the system loses less than the margin.
-        trials: of the randomisation.
-        largest_loss: how much worse than the baseline the system is in the unit where it loses
-            most, in points of the score; below 0: it is better everywhere.
-        worst_unit: the number of this unit, from 1.
-    """
-
-    margin: float
-    p: float
-    trials: int
-    largest_loss: float
-    worst_unit: int
-
-
-@dataclass(frozen=True)
-class SignTest:
-    """Number of segments whose exchange makes the baseline better, worse, or neither.
-
-    The test asks how often, not how much, so it can point the other way than the scores.
-    ``direction`` is what the system does more often; what a small ``p`` is evidence of.
-    """
-
-    better: int
-    worse: int
-    equal: int
-    p: float
-    direction: Direction
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A system compared with the baseline; the last six are None without what they need.
-
-    Attributes:
-        difference: the system's score minus the baseline's.
-        direction: whether the score is better or worse than the baseline's.
-        interval: 95% interval of the difference, by randomisation; None with fewer than 6 units.
-        detectable: the least true difference that is detected with a power of 80%.
-        paired_randomisation: paired approximate randomisation.
-        paired_bootstrap: paired bootstrap; None unless all tests were asked for, as the next one.
-        sign_test: sign test over the segments of the metric.
-        non_inferiority: test against a margin.
-    """
-
-    difference: float
-    direction: Direction
-    interval: tuple[float, float] | None = None
-    detectable: float | None = None
-    paired_randomisation: PairedResult | None = None
-    paired_bootstrap: PairedResult | None = None
-    sign_test: SignTest | None = None
-    non_inferiority: NonInferiority | None = None
-
-    @property
-    def p(self) -> float:
-        """The p-value of the randomisation, adjusted if there are several; 1 without a test."""
-        test = self.paired_randomisation
-        if test is None:
-            return 1.0
-        return test.p if test.p_holm is None else test.p_holm
+Found = dict[str, Any]
+"""What JSON has of a comparison, or of an interval."""
 
 
 @dataclass(frozen=True)
 class Resampling:
-    """Confidence intervals and comparisons of one metric.
+    """Confidence intervals and comparisons of one metric, as JSON has them.
 
     Attributes:
         unit: what was resampled: ``document``, or the unit of the metric's segments.
         units: number of these units; 0: nothing was resampled.
-        confidence: by system; empty if there are too few units.
-        comparisons: by system, for all but the first one, which is the baseline.
+        confidence: by system, the percentiles of the bootstrap as ``interval``, which stays within
+            the scale; sacreBLEU prints ``mean`` plus or minus ``radius``. Empty if there are too
+            few units.
+        comparisons: by system, for all but the first one, which is the baseline: ``difference`` of
+            the scores and its ``direction``; with resampling its ``interval`` (of at least 6
+            units), the least ``detectable`` difference, and tests. ``paired_randomisation`` and
+            ``paired_bootstrap`` have ``p`` and that of sacreBLEU, the first one ``p_holm``, too, if
+            there are several systems; ``non_inferiority`` has a one-sided ``p``, and the
+            ``largest_loss`` of a unit with its number from 1.
     """
 
     unit: str
     units: int
-    confidence: dict[str, Confidence]
-    comparisons: dict[str, Comparison]
+    confidence: dict[str, Found]
+    comparisons: dict[str, Found]
+
+
+def p_of(comparison: Found) -> float:
+    """The p-value of the randomisation, adjusted if there are several systems; 1 without a test."""
+    test = comparison.get("paired_randomisation", {})
+    return float(test.get("p_holm", test.get("p", 1)))
 
 
 def seed() -> int | None:
@@ -204,59 +123,58 @@ def resample(
     }
     baseline, *others = statistics
     units = len(statistics[baseline])
-    drawn: dict[str, NDArray[Any]] = {}
+    resampled = "document" if grouped else measurement.unit
+    about: Found = {}
+    drawn: dict[str, Statistics] = {}
     if unit != "none" and units > 1:
         times = _drawn(units, bootstrap_trials)
         drawn = {name: measurement.compute(times @ it) for name, it in statistics.items()}
+        about = {"resampled": resampled, "units": units}
+    confidence = {
+        name: _confidence(scores) | about | {"seed": str(seed()).lower()}
+        for name, scores in drawn.items()
+    }
+    about = {"baseline": baseline, "higher_is_better": measurement.higher_is_better} | about
+    sign = 1 if measurement.higher_is_better else -1
     comparisons = {}
     for name in others:
         difference = measurement.score(name) - measurement.score(baseline)
-        up = difference if measurement.higher_is_better else -difference
-        found = Comparison(difference, "even" if measurement.neutral else _direction(up))
-        if all_tests:
-            found = replace(found, sign_test=sign_test(measurement, baseline, name))
+        up = 0.0 if measurement.neutral else sign * difference
+        found: Found = about | {"difference": difference, "direction": _direction(up)}
         if drawn:
             changes = drawn[name] - drawn[baseline]
             pair = statistics[baseline], statistics[name]
             swapped, shares = _swapped(measurement, *pair, randomisation_trials)
-            found = replace(
-                found,
-                interval=_interval(swapped, shares, difference),
-                detectable=_detectable(changes, units),
-                paired_randomisation=_result(swapped, np.abs(swapped), difference),
-            )
+            interval = _interval(swapped, shares, difference)
+            found |= {} if interval is None else {"interval": interval}
+            found["detectable"] = _detectable(changes, units)
+            found["paired_randomisation"] = _test(swapped, np.abs(swapped), difference)
             if all_tests:
                 trials = changes - changes.mean(), np.abs(changes) - np.abs(changes).mean()
-                found = replace(found, paired_bootstrap=_result(*trials, difference))
-            if margin is not None:
-                sign = 1 if measurement.higher_is_better else -1
-                p = _p_above(sign * swapped + margin * shares, sign * difference + margin)
-                losses = sign * (measurement.compute(pair[0]) - measurement.compute(pair[1]))
-                worst = int(losses.argmax())
-                not_worse = NonInferiority(
-                    margin, p, randomisation_trials, float(losses[worst]), worst + 1
-                )
-                found = replace(found, non_inferiority=not_worse)
+                found["paired_bootstrap"] = _test(*trials, difference)
+        if all_tests:
+            found["sign_test"] = sign_test(measurement, baseline, name)
+        if drawn and margin is not None:
+            losses = sign * (measurement.compute(pair[0]) - measurement.compute(pair[1]))
+            found["non_inferiority"] = {
+                "margin": margin,
+                "p": _p_above(sign * swapped + margin * shares, sign * difference + margin),
+                "trials": randomisation_trials,
+                "largest_loss": float(losses.max()),
+                "worst_unit": int(losses.argmax()) + 1,
+            }
         comparisons[name] = found
-    _adjust(comparisons)
-    return Resampling(
-        "document" if grouped else measurement.unit,
-        0 if unit == "none" else units,
-        {name: _confidence(scores) for name, scores in drawn.items()},
-        comparisons,
-    )
+    if drawn and len(others) > 1:
+        _adjust([it["paired_randomisation"] for it in comparisons.values()])
+    return Resampling(resampled, 0 if unit == "none" else units, confidence, comparisons)
 
 
-def _adjust(comparisons: dict[str, Comparison]) -> None:
-    """Adjust the p-values by Holm's method where there are several systems."""
-    tests = {name: it.paired_randomisation for name, it in comparisons.items()}
-    known = {name: test for name, test in tests.items() if test is not None}
+def _adjust(tests: list[Found]) -> None:
+    """Adjust the p-values of several systems by Holm's method."""
     least = 0.0
-    for rank, name in enumerate(sorted(known, key=lambda name: known[name].p)):
-        least = max(least, min(1.0, (len(known) - rank) * known[name].p))
-        if len(known) > 1:
-            adjusted = replace(known[name], p_holm=least)
-            comparisons[name] = replace(comparisons[name], paired_randomisation=adjusted)
+    for rank, test in enumerate(sorted(tests, key=lambda test: test["p"])):
+        least = max(least, min(1.0, (len(tests) - rank) * test["p"]))
+        test["p_holm"] = least
 
 
 def _direction(difference: float) -> Direction:
@@ -265,11 +183,11 @@ def _direction(difference: float) -> Direction:
     return "better" if difference > 0 else "worse"
 
 
-def _result(trials: Statistics, of_sacrebleu: Statistics, observed: float) -> PairedResult:
+def _test(trials: Statistics, of_sacrebleu: Statistics, observed: float) -> Found:
     """The p-values of trials; ``of_sacrebleu``: those that sacreBLEU counts."""
     above = np.count_nonzero(of_sacrebleu > abs(observed))
     other = float((above + 1) / (len(trials) + 1))
-    return PairedResult(p_value(trials, observed), other, len(trials))
+    return {"p": p_value(trials, observed), "p_sacrebleu": other, "trials": len(trials)}
 
 
 def _interval(
@@ -336,12 +254,15 @@ def _swapped(
     return measurement.compute(first) - measurement.compute(second), 1 - change[:, -1]
 
 
-def _confidence(trials: NDArray[Any]) -> Confidence:
+def _confidence(trials: Statistics) -> Found:
     """The interval between the trials that sacreBLEU takes, too."""
     outside = len(trials) // 40
     ordered = np.sort(trials)
-    ends = float(ordered[outside]), float(ordered[len(trials) - outside - 1])
-    return Confidence(ends, float(ordered.mean()), len(trials))
+    low, high = float(ordered[outside]), float(ordered[len(trials) - outside - 1])
+    return {
+        "interval": (low, high), "mean": float(ordered.mean()), "trials": len(trials),
+        "level": 0.95, "radius": (high - low) / 2,
+    }  # fmt: skip
 
 
 def p_value(trials: NDArray[Any], observed: float) -> float:
@@ -355,20 +276,25 @@ def _p_above(trials: NDArray[Any], observed: float) -> float:
     return float((extreme + 1) / (len(trials) + 1))
 
 
-def sign_test(measurement: Measurement, baseline: str, system: str) -> SignTest:
+def sign_test(measurement: Measurement, baseline: str, system: str) -> Found:
     """The sign test of Collins et al. (2005), two-sided.
 
     A corpus score has no values for single segments. So one segment of the baseline at a time
     is exchanged for that of the system, and the corpus score goes up, down or neither. Under
-    the null hypothesis up and down are equally probable; segments without effect do not count.
+    the null hypothesis up and down are equally probable; segments without effect do not count. The
+    test asks how often, not how much, so it can point the other way than the scores.
+
+    Returns:
+        numbers of segments that make the score ``better`` and ``worse``, and of ``equal`` ones;
+        ``p``, and the ``direction`` that it is evidence of.
     """
     old, new = measurement.statistics[baseline], measurement.statistics[system]
     total = old.sum(0)
     changes = (new - old)[(new != old).any(1)]
     effects = measurement.compute(total + changes) - measurement.compute(total)
-    if not measurement.higher_is_better:
-        effects = -effects
+    effects = effects if measurement.higher_is_better else -effects
     better, worse = int((effects > _ROUNDING).sum()), int((effects < -_ROUNDING).sum())
     decided = better + worse
     p = float(binomtest(better, decided).pvalue) if decided else 1.0
-    return SignTest(better, worse, len(old) - decided, p, _direction(better - worse))
+    counts = {"better": better, "worse": worse, "equal": len(old) - decided}
+    return {**counts, "p": p, "direction": _direction(better - worse)}

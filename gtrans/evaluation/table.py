@@ -24,7 +24,7 @@ from gtrans.evaluation.significance import (
     FEW_FOR_MARGIN,
     SIGNIFICANT,
     Resampling,
-    seed,
+    p_of,
 )
 from gtrans.files import StrPath, atomic_writer
 from gtrans.messages import about_interval, aligned, change_interval, in_digits
@@ -143,7 +143,7 @@ def _bucket(
         _, documents = np.unique(metric.documents[inside], return_inverse=True)
         statistics = {name: values[inside] for name, values in metric.statistics.items()}
         part = replace(metric, statistics=statistics, documents=documents)
-        found["comparison"] = {metric.key: _comparisons(part, compare(part))}
+        found["comparison"] = {metric.key: compare(part).comparisons}
     return found
 
 
@@ -163,7 +163,6 @@ def _entries(report: Report) -> Iterator[tuple[Measurement, str, dict[str, Any]]
     """All that is known of every score, as JSON has it, with its metric and its system."""
     for key, metric in report.measurements.items():
         resampled = report.resampled[key]
-        comparisons = _comparisons(metric, resampled)
         for name in report.systems:
             found: dict[str, Any] = {
                 "score": metric.score(name),
@@ -174,34 +173,10 @@ def _entries(report: Report) -> Iterator[tuple[Measurement, str, dict[str, Any]]
                 covered = report.coverage[name]
                 found |= {"omitted": covered.omitted, "added": covered.added}
             if name in resampled.confidence:
-                confidence = resampled.confidence[name]
-                found["confidence"] = asdict(confidence) | {
-                    "level": 0.95,
-                    "radius": confidence.radius,
-                    "resampled": resampled.unit,
-                    "units": resampled.units,
-                    "seed": str(seed()).lower(),
-                }
-            if name in comparisons:
-                found["comparison"] = comparisons[name]
+                found["confidence"] = resampled.confidence[name]
+            if name in resampled.comparisons:
+                found["comparison"] = resampled.comparisons[name]
             yield metric, name, found | dict(report.details.get(key, {}).get(name, {}))
-
-
-def _comparisons(metric: Measurement, resampled: Resampling) -> dict[str, dict[str, Any]]:
-    """The comparisons by system, without what they lack."""
-    about: dict[str, Any] = {"baseline": next(iter(metric.statistics))}
-    about |= {"higher_is_better": metric.higher_is_better}
-    if resampled.confidence:
-        about |= {"resampled": resampled.unit, "units": resampled.units}
-    return {name: about | _known(asdict(it)) for name, it in resampled.comparisons.items()}
-
-
-def _known(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        key: _known(value) if isinstance(value, Mapping) else value
-        for key, value in found.items()
-        if value is not None
-    }
 
 
 # --- columns --------------------------------------------------------------------------------------
@@ -367,17 +342,23 @@ def to_text(report: Report, details: bool = False) -> list[str]:
 def _foot(report: Report) -> list[str]:
     """What was resampled, and the least differences that would have been detected."""
     found: dict[str, list[str]] = {}
-    for key, metric in report.measurements.items():
-        resampled = report.resampled[key]
-        known = [it.detectable for it in resampled.comparisons.values() if it.detectable]
-        if known and not metric.neutral:
-            kind = f"{resampled.units} {resampled.unit}s resampled"
-            least = f"{metric.label} {in_digits(max(known), metric.digits)}"
-            found.setdefault(kind, []).append(least)
+    for metric, resampled in _compared(report):
+        least = max(it["detectable"] for it in resampled.comparisons.values())
+        kind = f"{resampled.units} {resampled.unit}s resampled"
+        shown = f"{metric.label} {in_digits(least, metric.digits)}"
+        found.setdefault(kind, []).append(shown)
     return [
         f"{kind}; least difference detected with 80% power: {', '.join(parts)}"
         for kind, parts in found.items()
     ]
+
+
+def _compared(report: Report) -> Iterator[tuple[Measurement, Resampling]]:
+    """The metrics by which systems are tested and called better or worse."""
+    for key, metric in report.measurements.items():
+        resampled = report.resampled[key]
+        if resampled.confidence and resampled.comparisons and not metric.neutral:
+            yield metric, resampled
 
 
 def _bucket_lines(report: Report, table: str, buckets: Sequence[Bucket]) -> list[str]:
@@ -455,7 +436,20 @@ MIN_UNITS_FOR_RANDOMISATION = 6
 
 def notes(report: Report) -> list[str]:
     """All warnings and explanations."""
-    found = list(report.notes) + _power(report)
+    found = [*report.notes]
+    for name in report.systems[1:]:
+        parts = []
+        for metric, resampled in _compared(report):
+            comparison = resampled.comparisons[name]
+            if p_of(comparison) >= SIGNIFICANT:
+                least = in_digits(comparison["detectable"], metric.digits)
+                parts.append(f"{metric.label} ({resampled.units} {resampled.unit}s, {least})")
+        if parts:
+            found.append(
+                f"no significant difference between {name} and {report.systems[0]} in "
+                f"{', '.join(parts)}; in brackets the least difference that is detected with 80% "
+                "power"
+            )
     for metric, margin in _margins(report):
         found.append(
             f"p non-inf: a small one is evidence that {metric.label} is worse than "
@@ -468,28 +462,6 @@ def notes(report: Report) -> list[str]:
                 "badly; read the largest loss beside it"
             )
     return found + _few_units(report)
-
-
-def _power(report: Report) -> list[str]:
-    """What was not found, with the differences that would have been."""
-    found = []
-    for name in report.systems[1:]:
-        parts = []
-        for key, metric in report.measurements.items():
-            resampled = report.resampled[key]
-            comparison = resampled.comparisons[name]
-            if metric.neutral:
-                continue
-            if comparison.detectable is not None and comparison.p >= SIGNIFICANT:
-                least = in_digits(comparison.detectable, metric.digits)
-                parts.append(f"{metric.label} ({resampled.units} {resampled.unit}s, {least})")
-        if parts:
-            found.append(
-                f"no significant difference between {name} and {report.systems[0]} in "
-                f"{', '.join(parts)}; in brackets the least difference that is detected with 80% "
-                "power"
-            )
-    return found
 
 
 def _few_units(report: Report) -> list[str]:
@@ -519,6 +491,6 @@ def _few_units(report: Report) -> list[str]:
 def _margins(report: Report) -> Iterator[tuple[Measurement, float]]:
     """The metrics with a test of non-inferiority, and its margin."""
     for key, metric in report.measurements.items():
-        tests = [it.non_inferiority for it in report.resampled[key].comparisons.values()]
-        if tests and tests[0] is not None:
-            yield metric, tests[0].margin
+        for comparison in [*report.resampled[key].comparisons.values()][:1]:
+            if "non_inferiority" in comparison:
+                yield metric, comparison["non_inferiority"]["margin"]
