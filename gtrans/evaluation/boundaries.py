@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import log2
 
 import numpy as np
@@ -80,6 +80,17 @@ def tokens_of(text: str) -> list[str]:
     return _normal_tokens(text, list(_pattern().finditer(text)))
 
 
+def cased_tokens(text: str) -> list[str]:
+    """The tokens of a text, in their normal form but for capitals."""
+    found = list(_pattern().finditer(text))
+    return _cased(found, _normal_tokens(text, found))
+
+
+def _cased(found: Sequence[re.Match[str]], tokens: Sequence[str]) -> list[str]:
+    pairs = zip(tokens, found, strict=True)
+    return [token.capitalize() if raw[0][0].isupper() else token for token, raw in pairs]
+
+
 def _normal_tokens(text: str, found: Sequence[re.Match[str]]) -> list[str]:
     """The normal forms of tokens; a quotation mark is one that opens, or one that closes."""
     tokens = []
@@ -136,10 +147,7 @@ class Text:
         self._ends = [token.end() for token in found]
         self._raw = [token.group() for token in found]
         self.tokens = _normal_tokens(text, found)
-        self.cased = [
-            token.capitalize() if raw[0].isupper() else token
-            for token, raw in zip(self.tokens, self._raw, strict=True)
-        ]
+        self.cased = _cased(found, self.tokens)
         self.edges: NDArray[np.int8] = np.array(self._find_edges(), dtype=np.int8)
 
     def part(self, start: int, stop: int) -> str:
@@ -228,8 +236,10 @@ PRIOR = 2
 TOGETHER, TOGETHER_LIMIT = 3, 4.0
 """Cost of a boundary for each doubling of the odds that its two tokens follow each other; at most
 so many (half as many the other way)."""
+CAPITAL = 10
+"""Gain of a boundary without a final mark, before a capital that only begins sentences."""
 
-Pair = tuple[str, ...]
+_Counts = dict[str | tuple[str, ...], float]
 
 
 class Habits:
@@ -238,62 +248,59 @@ class Habits:
     In a script without spaces, where tokens are characters, the latter tells the inside of words.
 
     Args:
-        sentences: the tokens of each.
+        sentences: the tokens of each, with capitals.
     """
 
     def __init__(self, sentences: Sequence[Sequence[str]]) -> None:
-        sentences = [tokens for tokens in sentences if tokens]
-        self._counts = Counter(token for tokens in sentences for token in tokens)
-        self._pairs: Counter[Pair] = Counter(pair for one in sentences for pair in pairwise(one))
-        self._total = max(1, sum(self._counts.values()))
-        self._share = max(1, len(sentences)) / self._total
-        self._begins = _Ends((tokens[:2], 1.0) for tokens in sentences)
-        ends = [(tokens[-2:][::-1], 1.0) for tokens in sentences]
-        for tokens in sentences:
+        given = [tuple(tokens) for tokens in sentences if tokens]
+        # How often each token and each pair occurs, begins sentences, and ends them.
+        self._seen: _Counts = dict(Counter(chain(*given, *map(pairwise, given))))
+        self._begins: _Counts = {}
+        self._ends: _Counts = {}
+        self._total = max(1, sum(map(len, given)))
+        self._share = max(1, len(given)) / self._total
+        for tokens in given:
+            _count(self._begins, tokens, 1.0)
+            _count(self._ends, tokens[::-1], 1.0)
             bare = len(tokens)
             while bare and not is_word(tokens[bare - 1]):
                 bare -= 1
             if 0 < bare < len(tokens):
-                ends.append((tokens[:bare][-2:][::-1], UNPUNCTUATED))
-        self._ends = _Ends(ends)
+                _count(self._ends, tokens[:bare][::-1], UNPUNCTUATED)
 
-    def gains(self, tokens: Sequence[str]) -> NDArray[np.int64]:
+    def gains(self, text: Text) -> NDArray[np.int64]:
         """The gain of a boundary at each place of a text, (tokens + 1); 0 at both ends."""
+        tokens = tuple(text.cased)
         found = [0] * (len(tokens) + 1)
         for place in range(1, len(tokens)):
             left, right = tokens[max(0, place - 2) : place], tokens[place : place + 2]
-            odds = self._odds(self._ends, left[::-1], tuple(left))
-            odds += self._odds(self._begins, right, tuple(right))
+            odds = self._odds(self._ends, left[::-1], left)
+            odds += self._odds(self._begins, right, right)
             found[place] = int(ODDS * odds - TOGETHER * self._together(left[-1], right[0]))
+            if text.edges[place] >= Edge.PUNCTUATION and self._only_begins(right[0]):
+                found[place] += CAPITAL
         return np.array(found)
 
-    def _odds(self, edge: _Ends, tokens: Sequence[str], pair: Pair) -> float:
+    def _odds(self, edge: _Counts, tokens: tuple[str, ...], pair: tuple[str, ...]) -> float:
         """Doublings of the odds of a boundary beside tokens, the nearest first."""
         token = tokens[0]
-        share = (edge.one.get(token, 0.0) + 2 * self._share) / (self._counts.get(token, 0) + 2)
-        seen = self._pairs.get(pair, 0)
-        share = (edge.two.get(tuple(tokens), 0.0) + PRIOR * share) / (seen + PRIOR)
+        share = (edge.get(token, 0.0) + 2 * self._share) / (self._seen.get(token, 0) + 2)
+        share = (edge.get(tokens, 0.0) + PRIOR * share) / (self._seen.get(pair, 0) + PRIOR)
         return max(-ODDS_LIMIT, min(ODDS_LIMIT, log2(share / self._share)))
 
     def _together(self, left: str, right: str) -> float:
         """Doublings of the odds that two tokens follow each other (mutual information)."""
-        expected = self._counts.get(left, 0) * self._counts.get(right, 0) / self._total
-        odds = log2((self._pairs.get((left, right), 0) + 0.5) / (expected + 0.5))
+        expected = self._seen.get(left, 0) * self._seen.get(right, 0) / self._total
+        odds = log2((self._seen.get((left, right), 0) + 0.5) / (expected + 0.5))
         return max(-TOGETHER_LIMIT / 2, min(TOGETHER_LIMIT, odds))
 
+    def _only_begins(self, token: str) -> bool:
+        """Whether inside of sentences a token with a capital more often has none."""
+        inside = self._seen.get(token, 0) - self._begins.get(token, 0)
+        return token[0].isupper() and self._seen.get(token.casefold(), 0) > inside
 
-class _Ends:
-    """What sentences have at one of their ends: weighted counts.
 
-    Attributes:
-        one: of the outermost token.
-        two: of the two outermost tokens, the outermost first.
-    """
-
-    def __init__(self, sentences: Iterable[tuple[Sequence[str], float]]) -> None:
-        self.one: dict[str, float] = {}
-        self.two: dict[Pair, float] = {}
-        for tokens, weight in sentences:
-            self.one[tokens[0]] = self.one.get(tokens[0], 0.0) + weight
-            pair = tuple(tokens)
-            self.two[pair] = self.two.get(pair, 0.0) + weight
+def _count(counts: _Counts, tokens: tuple[str, ...], weight: float) -> None:
+    """Count the outermost token of a sentence, and the two outermost ones."""
+    for key in (tokens[0], tokens[:2]):
+        counts[key] = counts.get(key, 0.0) + weight

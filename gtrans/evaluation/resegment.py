@@ -18,15 +18,16 @@ deletion is the lengths minus a gain, so the best split has the largest sum of g
 
 With several references every sentence takes the one that fits best.
 
-A document of n tokens and m tokens of reference takes O(n m) time, K rows of n numbers of memory.
+A document of n tokens and m tokens of reference takes O(n m) time, K rows of n numbers of memory;
+a long one is searched in a band, see :func:`bands`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import compress, pairwise
+from dataclasses import dataclass, field
+from itertools import chain, compress, pairwise
 from math import log10
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ from gtrans.evaluation.boundaries import (
     Edge,
     Habits,
     Text,
+    cased_tokens,
     ends_a_sentence,
     is_word,
     tokens_of,
@@ -46,7 +48,7 @@ from gtrans.evaluation.metrics import Documents
 from gtrans.files import StrPath, atomic_writer, unwritable
 from gtrans.text.reader import Identified
 
-SIGNATURE = "resegmented:edit-distance.4"
+SIGNATURE = "resegmented:edit-distance.5"
 """The mark of a resegmented translation in signatures; the number counts versions."""
 
 # The unit of gains is a tenth of the match of the most frequent token.
@@ -68,6 +70,10 @@ STEM, STEM_LETTERS = 0.5, 5
 OMITTED, ADDED, OPENING = 0.08, 0.22, 30
 """Share of its weight that a sentence gains by being omitted, a stretch by being added, less
 OPENING."""
+
+LONG, ANCHORS, ROOM = 4000, 16, 100
+"""A translation of more than LONG tokens is searched between so many anchors on either side, and
+ROOM tokens around them."""
 
 _ROWS_AT_ONCE = 64
 _IMPOSSIBLE = -(10**8)
@@ -109,7 +115,7 @@ class Split:
     omitted: list[int]
     added: list[Addition]
     tokens: list[int]
-    gain: int
+    gain: int = field(compare=False)  # of a band, sums are rounded from its begin
 
 
 class Resegmenter:
@@ -137,7 +143,7 @@ class Resegmenter:
         self._counts = Counter(token for tokens in sentences for token in tokens)
         self._total = max(1, sum(self._counts.values()))
         self.habits = Habits(
-            [Text(one).cased for documents in references for lines in documents for one in lines]
+            [cased_tokens(one) for documents in references for lines in documents for one in lines]
         )
         self._weights: dict[str, int] = {}
 
@@ -198,10 +204,10 @@ class _Sentence:
 class _Search:
     """The search for the best split of one document.
 
-    Columns are places between tokens of the translation, 0 to n. A row has for each column the
-    largest gain with which the references up to some token can be followed to it. It carries the
-    column where its sentence began: as the lower bits of the gain, so that of equal gains the
-    shorter sentence counts.
+    Columns are places between tokens of the translation, 0 to n. A row has for each column of a
+    band the largest gain with which the references up to some token can be followed to it. It
+    carries the column where its sentence began: as the lower bits of the gain, so that of equal
+    gains the shorter sentence counts.
     """
 
     def __init__(
@@ -224,12 +230,13 @@ class _Search:
         self._weight = np.array([model.weight(token) for token in tokens], dtype=np.int64)
         self._columns = np.arange(len(tokens) + 1)
         self._unit = 1 << len(tokens).bit_length()  # one of gain, above the bits of the column
-        habits = model.habits.gains(text.cased)
+        habits = model.habits.gains(text)
         self._boundary: dict[bool, Gains] = {}
         for final, costs in COSTS.items():
             by_edge = np.array([costs[edge] for edge in Edge])
             self._boundary[final] = habits - by_edge[text.edges]
         self._adding = _running(ADDED * self._weight)
+        self._bands = bands(references[0], tokens)
         self._sentences = [
             [self._prepare(one) for one in alternatives]
             for alternatives in zip(*references, strict=True)
@@ -251,26 +258,31 @@ class _Search:
 
     def split(self) -> Split:
         """The best split."""
-        ends = np.where(self._columns, _IMPOSSIBLE, 0)
+        band = self._bands[0] if self._bands else slice(0, len(self._columns))
+        ends = np.where(self._columns[band], _IMPOSSIBLE, 0)
         stops, starts = [], []  # of each sentence: the end of the one before it, its begin
-        for number, alternatives in enumerate(self._sentences):
-            ends, stop = self._with_addition(ends)
-            row = (ends + self._omission(number)) * self._unit + self._columns
+        for number, (own, alternatives) in enumerate(
+            zip(self._bands, self._sentences, strict=True)
+        ):
+            ends, stop = self._with_addition(_fitted(ends, band, own), own)
+            row = (ends + self._omission(number)) * self._unit + self._columns[own]
             for sentence in alternatives:
-                row = np.maximum(row, self._follow(number, sentence, ends))
+                row = np.maximum(row, self._follow(number, sentence, ends, own))
             ends, start = np.divmod(row, self._unit)
             stops.append(stop.astype(np.int32))
             starts.append(start.astype(np.int32))
-        ends, stop = self._with_addition(ends)
-        end = len(self._tokens)
-        column = int(stop[end])
-        pieces, places = [(column, end)], []  # of additions, of sentences
-        for stops_before, begins in zip(reversed(stops), reversed(starts), strict=True):
-            begin = int(begins[column])
+            band = own
+        ends, stop = self._with_addition(ends, band)
+        column = int(stop[-1])
+        pieces, places = [(column, len(self._tokens))], []  # of additions, of sentences
+        for own, stops_before, begins in zip(
+            reversed(self._bands), reversed(stops), reversed(starts), strict=True
+        ):
+            begin = int(begins[column - own.start])
             places.append((begin, column))
-            column = int(stops_before[begin])
+            column = int(stops_before[begin - own.start])
             pieces.append((column, begin))
-        return self._result(places[::-1], pieces[::-1], int(ends[end]))
+        return self._result(places[::-1], pieces[::-1], int(ends[-1]))
 
     def _result(
         self, places: list[tuple[int, int]], pieces: list[tuple[int, int]], gain: int
@@ -296,57 +308,105 @@ class _Search:
 
     # --- parts of the sum ---------------------------------------------------------------
 
-    def _follow(self, number: int, sentence: _Sentence, starts: Gains) -> Gains:
+    def _follow(self, number: int, sentence: _Sentence, starts: Gains, own: slice) -> Gains:
         """The row at the end of a sentence of the reference, from the gains at its begin."""
-        moved = self._moved(sentence)
-        before: Gains = np.maximum.accumulate((starts - moved) * self._unit + self._columns)
+        moved = self._moved(sentence, own)
+        before: Gains = np.maximum.accumulate((starts - moved) * self._unit + self._columns[own])
         # A sentence has at least one token; one without any is omitted, which has its own price.
         row = np.concatenate([[_IMPOSSIBLE * self._unit], before[:-1]])
-        for gains in self._gains(sentence):
+        for gains in self._gains(sentence, own):
             reached = np.maximum(row, before)[:-1] + gains
             row[1:] = np.maximum(reached, row[1:])
             row = np.maximum.accumulate(row)
-        found: Gains = row + (moved + self._end(number, sentence)) * self._unit
+        found: Gains = row + (moved + self._end(number, sentence, own)) * self._unit
         return found
 
-    def _end(self, number: int, sentence: _Sentence) -> Gains:
+    def _end(self, number: int, sentence: _Sentence, own: slice) -> Gains:
         """The gain of the end of a sentence at each place.
 
         The place costs nothing where the sentence's last token stands before it, and the first one
         of the next sentence behind it.
         """
-        cost = self._boundary[sentence.final]
+        cost = self._boundary[sentence.final][own]
         following = self._sentences[number + 1] if number + 1 < len(self._sentences) else []
-        behind = np.isin(self._around[1:], [other.edges[0] for other in following])
-        certain = behind & (self._around[:-1] == sentence.edges[1])
+        behind = np.isin(self._around[1:][own], [other.edges[0] for other in following])
+        certain = behind & (self._around[:-1][own] == sentence.edges[1])
         found: Gains = np.where(certain, np.maximum(cost, 0), cost)
         return found
 
-    def _gains(self, sentence: _Sentence) -> Iterator[Gains]:
+    def _gains(self, sentence: _Sentence, own: slice) -> Iterator[Gains]:
         """For each token of the reference, its gain with each token of the translation."""
+        between = slice(own.start, own.stop - 1)
+        tokens, stems, words = (it[between] for it in (self._tokens, self._stems, self._words))
         for begin in range(0, len(sentence.ids), _ROWS_AT_ONCE):
             part = slice(begin, begin + _ROWS_AT_ONCE)
-            gains = np.where(sentence.words[part, None] == self._words, SUBSTITUTION, 0)
+            gains = np.where(sentence.words[part, None] == words, SUBSTITUTION, 0)
             weights = sentence.weights[part, None]
             alike = np.maximum(SUBSTITUTION, (STEM * weights).astype(np.int64))
-            gains = np.where(sentence.stems[part, None] == self._stems, alike, gains)
-            equal = sentence.ids[part, None] == self._tokens
+            gains = np.where(sentence.stems[part, None] == stems, alike, gains)
+            equal = sentence.ids[part, None] == tokens
             yield from np.where(equal, weights, gains) * self._unit
 
-    def _moved(self, sentence: _Sentence) -> Gains:
+    def _moved(self, sentence: _Sentence, own: slice) -> Gains:
         """Sums over the tokens of the translation that occur in a sentence, in any order."""
-        return _running(MOVED * self._weight * np.isin(self._tokens, sentence.ids))
+        between = slice(own.start, own.stop - 1)
+        present = np.isin(self._tokens[between], sentence.ids)
+        return _running(MOVED * self._weight[between] * present)
 
     def _omission(self, number: int) -> int:
         weights = [int(sentence.weights.sum()) for sentence in self._sentences[number]]
         return int(OMITTED * sum(weights) / len(weights)) - OPENING
 
-    def _with_addition(self, ends: Gains) -> tuple[Gains, Gains]:
+    def _with_addition(self, ends: Gains, own: slice) -> tuple[Gains, Gains]:
         """The gains before the next sentence, which an added stretch may precede; its begin."""
-        jump = np.maximum.accumulate((ends - self._adding) * self._unit + self._columns)
-        jump += (self._adding - OPENING + self._boundary[True]) * self._unit
-        gains, begins = np.divmod(np.maximum(ends * self._unit + self._columns, jump), self._unit)
+        adding, columns = self._adding[own], self._columns[own]
+        jump = np.maximum.accumulate((ends - adding) * self._unit + columns)
+        jump += (adding - OPENING + self._boundary[True][own]) * self._unit
+        gains, begins = np.divmod(np.maximum(ends * self._unit + columns, jump), self._unit)
         return gains, begins
+
+
+def bands(reference: Sequence[list[str]], tokens: list[str]) -> list[slice]:
+    """The columns in which each sentence of a reference is searched; all of a short text.
+
+    Three tokens that occur once on both sides are an anchor. A sentence stands between those before
+    and behind it; a quarter of the nearest :data:`ANCHORS` may be in wrong places.
+    """
+    last = len(tokens)
+    if last <= LONG:
+        return [slice(0, last + 1)] * len(reference)
+    theirs = list(chain.from_iterable(reference))
+    here, there = _once(theirs), _once(tokens)
+    pairs = np.array([(place, there[it]) for it, place in here.items() if it in there])
+    pairs = pairs.reshape(-1, 2)
+    ends = np.cumsum([len(sentence) for sentence in reference])
+    firsts, lasts = [], []
+    for begin, end in zip([0, *ends[:-1]], ends, strict=True):
+        before, behind = np.searchsorted(pairs[:, 0], (begin - 2, end))
+        left, right = pairs[max(0, before - ANCHORS) : before, 1], pairs[behind:, 1][:ANCHORS]
+        enough = len(left) == ANCHORS, len(right) == ANCHORS
+        firsts.append(max(0, np.sort(left)[ANCHORS // 4] - ROOM) if enough[0] else 0)
+        lasts.append(min(last, np.sort(right)[-1 - ANCHORS // 4] + ROOM) if enough[1] else last)
+    # Neither goes back, and each band meets the next one.
+    first = np.minimum.accumulate(firsts[::-1])[::-1]
+    stop = np.maximum(np.maximum.accumulate(lasts), [*first[1:], last]) + 1
+    return [slice(int(one), int(other)) for one, other in zip(first, stop, strict=True)]
+
+
+def _once(tokens: list[str]) -> dict[tuple[str, ...], int]:
+    """The place of every three tokens that stand together once only, in their order."""
+    found = list(zip(tokens, tokens[1:], tokens[2:], strict=False))
+    counts = Counter(found)
+    return {it: place for place, it in enumerate(found) if counts[it] == 1}
+
+
+def _fitted(row: Gains, band: slice, own: slice) -> Gains:
+    """A row of one band in the columns of the next one; what it lacks cannot be reached."""
+    found = np.full(own.stop - own.start, _IMPOSSIBLE)
+    both = slice(max(band.start, own.start), min(band.stop, own.stop))
+    kept = row[both.start - band.start : both.stop - band.start]
+    found[both.start - own.start : both.stop - own.start] = kept
+    return found
 
 
 def _running(values: NDArray[Any]) -> Gains:

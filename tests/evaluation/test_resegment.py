@@ -133,7 +133,7 @@ sentences = st.lists(tokens.filter(bool).map(" ".join), min_size=1, max_size=4)
 def best_gain(model: Resegmenter, text: Text, references: list[list[list[str]]]) -> int:
     """The largest gain of a split, by trying every boundary in turn."""
     ours, n = text.tokens, len(text.tokens)
-    habits = model.habits.gains(text.cased)
+    habits = model.habits.gains(text)
 
     def boundary(place: int, final: bool) -> int:
         return int(habits[place]) - COSTS[final][Edge(text.edges[place])]
@@ -319,7 +319,7 @@ def test_references_of_real_corpora_come_back(path: str, real_data: Path) -> Non
 def test_a_capital_that_only_begins_sentences_tells_a_boundary() -> None:
     reference = ["Gibt es noch Fragen an uns?", "Wir sehen, es gibt Tee.", "Morgen gibt es Tee."]
     habits = Resegmenter([[reference]]).habits
-    begins, inside = (habits.gains(Text(it).cased)[1] for it in ("legen Gibt es", "legen gibt es"))
+    begins, inside = (habits.gains(Text(it))[1] for it in ("legen Gibt es", "legen gibt es"))
     assert begins > inside
 
 
