@@ -29,7 +29,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -98,175 +98,99 @@ _MARGIN = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gtrans score``."""
     add_lab_columns()
-    files = parser.add_argument_group("files")
-    files.add_argument(
-        "--hyp",
-        required=True,
-        nargs="+",
-        metavar="[NAME=]FILE",
+    add = parser.add_argument_group("files").add_argument
+    add(
+        "--hyp", required=True, nargs="+", metavar="[NAME=]FILE",
         help="translations, one file per system; the tests compare all others with the first. Of a "
         "file with several systems NAME chooses one",
-    )
-    files.add_argument(
-        "--ref",
-        nargs="+",
-        default=[],
-        metavar="FILE",
+    )  # fmt: skip
+    add(
+        "--ref", nargs="+", default=[], metavar="FILE",
         help="the reference, or several; with --src, --segment-scores and COMET without reference "
         "need none",
-    )
-    files.add_argument(
-        "--src",
-        metavar="FILE",
-        help="the source; needed for COMET; with it, the length of a sentence in an instance is "
-        "that of its longer side",
-    )
-    files.add_argument(
-        "--documents-only",
-        action="store_true",
-        help="score whole documents only; a translated document may then have more or fewer "
-        "sentences than its reference",
-    )
-    files.add_argument(
-        "--resegment",
-        nargs="?",
-        const="others",
-        choices=("others", "always"),
+    )  # fmt: skip
+    add("--src", metavar="FILE", help="the source; instances are measured by both sides then")
+    add("--documents-only", action="store_true", help="score whole documents only, of any lines")
+    add(
+        "--resegment", nargs="?", const="others", choices=("others", "always"),
         help="split each translated document into the sentences of the reference that fit best; "
-        "it may have any other lines, and one with as many lines as sentences stays as it is "
-        "(unless 'always' is given). With every score, the shares of omitted and of added text are "
-        "printed",
-    )
-    files.add_argument(
-        "--resegment-dir",
-        type=Path,
-        metavar="DIR",
-        help="with --resegment, write the translations with the lines of the reference to "
-        "DIR/hyp.NAME.txt, and the reference and the source beside them",
-    )
+        "one with as many lines as sentences stays as it is (unless 'always' is given). The "
+        "shares of omitted and of added text are printed",
+    )  # fmt: skip
+    add(
+        "--resegment-dir", type=Path, metavar="DIR",
+        help="with --resegment, write the translations as DIR/hyp.NAME.txt in the lines of the "
+        "reference, which stands beside them, as the source does",
+    )  # fmt: skip
     add_choice(parser.add_argument_group("files with several texts"), several=True)
-    what = parser.add_argument_group("metrics, tokeniser and case")
-    what.add_argument(
-        "-m",
-        "--metrics",
-        nargs="+",
-        type=_metric,
-        choices=METRICS,
-        metavar="KEY",
+    add = parser.add_argument_group("metrics, tokeniser and case").add_argument
+    add(
+        "-m", "--metrics", nargs="+", type=_metric, choices=METRICS, metavar="KEY",
         help=f"compute only these of: {', '.join(METRICS)}; bleu is s_bleu (default: all but "
         f"d_chrf_pp; with --documents-only: {' and '.join(DOCUMENT_METRICS)})",
-    )
-    what.add_argument(
-        "--target-lang",
-        default="",
-        metavar="LANG",
-        help="language of the translations (de, zh_CN, Chinese, ..); it chooses the BLEU tokeniser "
-        "(sacreBLEU's for zh, ja and ko, otherwise 13a) and the stemmer of METEOR "
-        "(default: the target language of --data, if given)",
-    )
-    what.add_argument(
-        "--tokenize",
-        choices=TOKENIZERS,
-        metavar="NAME",
-        help=f"BLEU tokeniser: {', '.join(TOKENIZERS)} (default: the one for --target-lang); "
-        "moses: Moses' tokens of translation and reference, as in papers with tokenised BLEU",
-    )
-    what.add_argument("--lowercase", action="store_true", help="ignore case")
-    output = parser.add_argument_group("output")
-    output.add_argument(
-        "--details", action="store_true", help="also print scores of parts of the corpus"
-    )
-    output.add_argument(
-        "--json",
-        nargs="?",
-        const=STANDARD_STREAM,
-        metavar="FILE",
+    )  # fmt: skip
+    add(
+        "--target-lang", default="", metavar="LANG",
+        help="language of the translations (de, zh_CN, Chinese, ..), which chooses the tokeniser "
+        "and the stemmer (default: the target language of --data, if given)",
+    )  # fmt: skip
+    add(
+        "--tokenize", choices=TOKENIZERS, metavar="NAME",
+        help=f"BLEU tokeniser: {', '.join(TOKENIZERS)} (default: sacreBLEU's for --target-lang); "
+        "moses: as in papers with tokenised BLEU",
+    )  # fmt: skip
+    add("--lowercase", action="store_true", help="ignore case")
+    add = parser.add_argument_group("output").add_argument
+    add("--details", action="store_true", help="also print scores of parts of the corpus")
+    add(
+        "--json", nargs="?", const=STANDARD_STREAM, metavar="FILE",
         help="write JSON to standard output; with FILE, to that file beside the usual lines",
-    )
-    output.add_argument(
-        "--segments",
-        type=Path,
-        metavar="FILE",
+    )  # fmt: skip
+    add(
+        "--segments", type=Path, metavar="FILE",
         help="also write the scores of every segment, one a line: JSON if FILE ends in .jsonl, "
         "otherwise tabs between the columns",
-    )
-    output.add_argument(
-        "--latex",
-        type=Path,
-        metavar="FILE",
-        help="also write a table for a paper: a row for each system, a column for each score",
-    )
-    output.add_argument(
-        "--csv",
-        type=Path,
-        metavar="FILE",
-        help="also write all scores, intervals and tests, a line for each system and score",
-    )
-    unit = parser.add_argument_group("instances")
-    unit.add_argument(
-        "--max-doc-tokens",
-        type=int,
-        default=512,
-        metavar="N",
+    )  # fmt: skip
+    add("--latex", type=Path, metavar="FILE", help="also write a table for a paper")
+    add("--csv", type=Path, metavar="FILE", help="also write a line for each system and score")
+    add = parser.add_argument_group("instances").add_argument
+    add(
+        "--max-doc-tokens", type=int, default=512, metavar="N",
         help="longest instance in tokens; a sentence counts two more for its begin and end marks "
         "(default: %(default)s)",
-    )
-    unit.add_argument(
-        "--data",
-        metavar="DIR",
-        help="data folder, made by 'gtrans prepare': measure instances in its BPE tokens "
-        "(default: in words)",
-    )
-    _add_significance(parser.add_argument_group("intervals and tests"))
-    parts = parser.add_argument_group("scores of parts of the corpus (in JSON, and with --details)")
-    parts.add_argument(
-        "--test-parts",
-        action="store_true",
-        help="also compare the systems within each part, with the same tests (in JSON)",
-    )
-    parts.add_argument(
-        "--sentence-lengths",
-        type=int,
-        nargs="+",
-        default=SENTENCE_LENGTHS,
-        metavar="N",
-        help="upper bounds of the buckets of sentences, in reference tokens "
-        f"(default: {' '.join(map(str, SENTENCE_LENGTHS))})",
-    )
-    others = parser.add_argument_group("other scores")
-    for flag, score in SCORES.items():
-        others.add_argument(flag, **score.settings)
-    others.add_argument(
-        "--lower-is-better",
-        nargs="+",
-        default=[],
-        metavar="NAME",
-        help="which NAMEs of --segment-scores are error rates",
-    )
-
-
-def _add_significance(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--resample",
-        choices=("document", "sentence", "none"),
-        default="document",
+    )  # fmt: skip
+    add("--data", metavar="DIR", help="count BPE tokens of this data folder (default: words)")
+    add = parser.add_argument_group("intervals and tests").add_argument
+    add(
+        "--resample", choices=("document", "sentence", "none"), default="document",
         help="the unit that is resampled; 'sentence' resamples each metric's segments, as if they "
         "were independent, like sacreBLEU (default: %(default)s)",
-    )
-    group.add_argument(
-        "--all-tests",
-        action="store_true",
+    )  # fmt: skip
+    add(
+        "--all-tests", action="store_true",
         help="also print the paired bootstrap and the sign test, which find differences between "
         "equal systems too often",
-    )
-    group.add_argument(
-        "--non-inferior",
-        nargs="+",
-        default=[],
-        metavar="[METRIC=]MARGIN",
+    )  # fmt: skip
+    add(
+        "--non-inferior", nargs="+", default=[], metavar="[METRIC=]MARGIN",
         help="also test whether each system is worse than the first by less than MARGIN points of "
         f"a metric ({DEFAULT_MARGIN_METRIC} if none is named), such as 0.2 or s_bleu=0.5",
-    )
+    )  # fmt: skip
+    parts = parser.add_argument_group("scores of parts of the corpus (in JSON, and with --details)")
+    add = parts.add_argument
+    add("--test-parts", action="store_true", help="also test within each part (in JSON)")
+    add(
+        "--sentence-lengths", type=int, nargs="+", default=SENTENCE_LENGTHS, metavar="N",
+        help="upper bounds of the buckets of sentences, in reference tokens "
+        f"(default: {' '.join(map(str, SENTENCE_LENGTHS))})",
+    )  # fmt: skip
+    add = parser.add_argument_group("other scores").add_argument
+    for flag, score in SCORES.items():
+        add(flag, **score.settings)
+    add(
+        "--lower-is-better", nargs="+", default=[], metavar="NAME",
+        help="which NAMEs of --segment-scores are error rates",
+    )  # fmt: skip
 
 
 def _metric(name: str) -> str:
@@ -287,13 +211,13 @@ def _check(args: argparse.Namespace) -> None:
         )
     bounds = list(args.sentence_lengths)
     if bounds != sorted(set(bounds)) or bounds[0] < 1:
-        raise GtransError(
-            "--sentence-lengths must be ascending numbers from 1, but is "
-            f"{' '.join(map(str, bounds))}"
-        )
-    _margins(args)
-    seed()
+        shown = " ".join(map(str, bounds))
+        raise GtransError(f"--sentence-lengths must be ascending numbers from 1, but is {shown}")
     chosen = chosen_scores(args)
+    # The names of other scores are known once they are computed.
+    unsure = any(flag != "--segment-scores" for flag in chosen)
+    _margins(args, [*_measured(args), *segment_score_files(args)], unsure)
+    seed()
     for flag, score in chosen.items():
         if missing := [name for name in score.needs if not value_of(args, name)]:
             raise GtransError(f"{flag} needs {missing[0]}; give {' and '.join(score.needs)}")
@@ -306,25 +230,25 @@ def _check(args: argparse.Namespace) -> None:
             raise GtransError(f"{flag} needs the reference; give it with --ref")
     if args.documents_only:
         _check_documents_only(args, "--documents-only")
-    if args.resegment and args.documents_only:
-        raise GtransError(
-            "--resegment finds the sentences that --documents-only does without; give one of them"
-        )
-    if args.resegment_dir and not args.resegment:
-        raise GtransError("--resegment-dir needs --resegment")
+        if args.resegment:
+            raise GtransError(
+                "--resegment finds the sentences that --documents-only does without; give one of "
+                "them"
+            )
+    if args.resegment_dir:
+        if not args.resegment:
+            raise GtransError("--resegment-dir needs --resegment")
+        check_output_folder("--resegment-dir", args.resegment_dir)
     flags: dict[Path, str] = {}
     for flag, path in _outputs(args).items():
         check_output(flag, path, inputs(args))
         if (other := flags.setdefault(path.resolve(), flag)) != flag:
             raise GtransError(f"{other} and {flag} are both {path}; give each a file of its own")
-    if args.resegment_dir:
-        check_output_folder("--resegment-dir", args.resegment_dir)
 
 
 def _check_documents_only(args: argparse.Namespace, why: str) -> None:
     """Raises GtransError for a score that needs aligned sentences; ``why`` there are none."""
-    wrong = [key for key in args.metrics or () if key not in DOCUMENT_METRICS]
-    if wrong:
+    if wrong := [key for key in args.metrics or () if key not in DOCUMENT_METRICS]:
         raise GtransError(
             f"--metrics {wrong[0]} needs aligned sentences; {why} can have "
             f"{', '.join(DOCUMENT_METRICS)}"
@@ -344,22 +268,28 @@ def _reads_texts(args: argparse.Namespace) -> bool:
     return bool(args.ref) or any(score.reads for score in chosen_scores(args).values())
 
 
-def _margins(args: argparse.Namespace) -> dict[str, float]:
+def _margins(
+    args: argparse.Namespace, known: Collection[str], unsure: bool = False
+) -> dict[str, float]:
     """The margins of ``--non-inferior`` by metric.
 
+    Args:
+        args: the options.
+        known: the scores that they compute.
+        unsure: whether there may be others.
+
     Raises:
-        GtransError: no such metric, or one that these options do not compute; no number of at least
-            0, a metric twice, or nothing to compare.
+        GtransError: no such score, no number of at least 0, a score twice, or nothing to compare.
     """
     margins: dict[str, float] = {}
-    known = [*_measured(args), *segment_score_files(args)]
-    # The names of other scores are known once they are computed.
-    others = any(flag != "--segment-scores" for flag in chosen_scores(args))
     for word in args.non_inferior:
         key, _, number = word.rpartition("=")
         key = key or DEFAULT_MARGIN_METRIC
-        if key not in known and not others:
-            raise _no_such_score(key, known)
+        if key not in known and not unsure:
+            raise GtransError(
+                f"--non-inferior: {key} is not among the scores here, which are "
+                f"{', '.join(known)}; name one of these, or add it by --metrics"
+            )
         if not _MARGIN.fullmatch(number) or not float(number) < float("inf"):
             raise GtransError(f"--non-inferior {word}: the margin must be a number of at least 0")
         if key in margins:
@@ -370,13 +300,6 @@ def _margins(args: argparse.Namespace) -> dict[str, float]:
     if margins and len(args.hyp) < 2:
         raise GtransError("--non-inferior compares with the first --hyp; give at least two")
     return margins
-
-
-def _no_such_score(key: str, known: Sequence[str]) -> GtransError:
-    return GtransError(
-        f"--non-inferior: {key} is not among the scores here, which are {', '.join(known)}; name "
-        "one of these, or add it by --metrics"
-    )
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -418,21 +341,21 @@ def report_of(args: argparse.Namespace) -> Report:
     """
     _check(args)
     files = system_names(args.hyp)
-    report, given = Report(list(files)), Given(args, files)
-    texts = read_all(args, files) if _reads_texts(args) else None
-    if texts is not None:
-        report.coverage, report.notes = texts.coverage, list(texts.notes)
-        first = next(iter(texts.references), None)
-        options = _metric_options(args, first or [])
-        given = Given(args, files, texts.sources, first, texts.systems, texts.counted, options)
-        shape = [*map(len, first if first is not None else texts.sources or [])]
+    report, texts = Report(list(files)), Texts([], None, {}, [])
+    if _reads_texts(args):
+        texts = read_all(args, files)
+    report.coverage, report.notes = texts.coverage, list(texts.notes)
+    first = next(iter(texts.references), None)
+    options = _metric_options(args, first or [])
+    given = Given(args, files, texts.sources, first, texts.systems, texts.counted, options)
+    if shape := [*map(len, first or texts.sources or [])]:
         report.counts = {"sentences": sum(shape), "documents": len(shape)}
-        if len(texts.references) > 1:
-            report.counts["references"] = len(texts.references)
+    if len(texts.references) > 1:
+        report.counts["references"] = len(texts.references)
     # First, so that what is missing is reported before the slow work.
     others = {flag: score.measure(given) for flag, score in chosen_scores(args).items()}
-    if texts is not None and texts.references:
-        _measure(args, report, texts, given.options)
+    if texts.references:
+        _measure(args, report, texts, options)
     for flag, found in others.items():
         for measurement in found.measurements:
             if measurement.key in report.measurements:
@@ -443,17 +366,14 @@ def report_of(args: argparse.Namespace) -> Report:
             if args.resegment and SCORES[flag].aligned:
                 report.resegmented.add(measurement.key)
             report.measurements[measurement.key] = measurement
+            report.details.setdefault(measurement.key, found.details)
         report.notes += found.notes
-        if found.measurements:
-            report.details[found.measurements[0].key] = found.details
         report.tables += [found.lines] if found.lines else []
-    for key in report.resegmented:
-        metric = report.measurements[key]
-        report.measurements[key] = replace(metric, signature=f"{metric.signature}|{SIGNATURE}")
-    margins = _margins(args)
-    if unknown := [key for key in margins if key not in report.measurements]:
-        raise _no_such_score(unknown[0], list(report.measurements))
+    margins = _margins(args, report.measurements)
     for key, metric in report.measurements.items():
+        if key in report.resegmented:
+            metric = replace(metric, signature=f"{metric.signature}|{SIGNATURE}")
+            report.measurements[key] = metric
         report.resampled[key] = resample(
             metric, args.resample, margin=margins.get(key), all_tests=args.all_tests
         )
@@ -470,18 +390,18 @@ def _measure(args: argparse.Namespace, report: Report, texts: Texts, options: Op
         corpus = replace(_instances(args, first, texts.sources), others=others)
         report.counts["instances"] = sum(map(len, corpus.instances))
     report.notes += _notes_on_text(texts.systems, keys, options)
-    jobs = min(8, os.cpu_count() or 1)
-    report.measurements = measure(corpus, texts.systems, keys, options, jobs)
+    report.measurements = measure(corpus, texts.systems, keys, options, min(8, os.cpu_count() or 1))
     report.resegmented |= set(report.measurements) if args.resegment else set()
-    s_bleu = report.measurements.get("s_bleu")
-    if s_bleu is not None:
+    if s_bleu := report.measurements.get("s_bleu"):
         tests = partial(resample, unit=args.resample, all_tests=args.all_tests)
         compare = tests if args.test_parts else None
         lengths = token_counts(first, options)
-        report.buckets["by_position"] = by_position(s_bleu, compare=compare)
-        report.buckets["by_sentence_length"] = by_sentence_length(
-            s_bleu, lengths, args.sentence_lengths, compare
-        )
+        report.buckets = {
+            "by_position": by_position(s_bleu, compare=compare),
+            "by_sentence_length": by_sentence_length(
+                s_bleu, lengths, args.sentence_lengths, compare
+            ),
+        }
 
 
 def _notes_on_text(
@@ -516,7 +436,7 @@ def inputs(args: argparse.Namespace) -> list[str]:
 
 def _outputs(args: argparse.Namespace) -> dict[str, Path]:
     """The files to write besides what is printed, by flag."""
-    json_file = None if args.json in (None, STANDARD_STREAM) else Path(args.json)
+    json_file = Path(args.json) if args.json and args.json != STANDARD_STREAM else None
     files = {"--latex": args.latex, "--csv": args.csv, "--json": json_file}
     files["--segments"] = args.segments
     return {flag: path for flag, path in files.items() if path is not None}
@@ -546,9 +466,9 @@ def read_all(args: argparse.Namespace, files: Mapping[str, str]) -> Texts:
     always = args.resegment == "always"
     texts = read_texts(args.ref, args.src, files, alignment, choice, always)
     if args.resegment_dir:
-        numbers = ["", *map(str, range(2, len(texts.references) + 1))]
         written = {f"hyp.{name}.txt": it for name, it in texts.systems.items()}
-        written |= {f"ref{n}.txt": one for n, one in zip(numbers, texts.references, strict=True)}
+        for number, reference in enumerate(texts.references, start=1):
+            written[f"ref{number if number > 1 else ''}.txt"] = reference
         if texts.sources is not None:
             written["src.txt"] = texts.sources
         write_documents(args.resegment_dir, written, inputs(args))
@@ -558,12 +478,14 @@ def read_all(args: argparse.Namespace, files: Mapping[str, str]) -> Texts:
 # --- words ----------------------------------------------------------------------------------------
 
 
-def _prepared_languages(data_dir: str) -> tuple[str, str]:
+def _prepared_languages(data_dir: str | None) -> tuple[str, str]:
     """Source and target language of a folder made by ``gtrans prepare``, as they are written there.
 
     Raises:
         GtransError: it was not made so, or not completely.
     """
+    if data_dir is None:
+        return "", ""
     from gtrans.text.prepared_folder import read_state
 
     state = read_state(Path(data_dir))
@@ -576,11 +498,9 @@ def _metric_options(args: argparse.Namespace, references: Documents) -> Options:
     Raises:
         GtransError: there is no such language.
     """
-    target_lang = ""
+    target_lang = language_code(_prepared_languages(args.data)[1]) or ""
     if args.target_lang:
         target_lang = known_language("--target-lang", args.target_lang)
-    elif args.data:
-        target_lang = language_code(_prepared_languages(args.data)[1]) or ""
     without_spaces = target_lang in WITHOUT_SPACES or is_written_without_spaces(references)
     return Options(args.tokenize, target_lang, args.lowercase, without_spaces)
 
@@ -589,7 +509,7 @@ def _instances(
     args: argparse.Namespace, references: Documents, sources: Documents | None
 ) -> Corpus:
     """The references with their instances, and the name of an instance in signatures."""
-    languages = _prepared_languages(args.data) if args.data else ("", "")
+    languages = _prepared_languages(args.data)
     target_lengths, counted = _lengths(references, args.data, languages[1])
     source_lengths, units = target_lengths, {counted: None}
     if sources is not None:
@@ -599,11 +519,8 @@ def _instances(
     if sources is None:
         # Other lengths give other instances and another score, so the signature says which.
         unit += "|lengths:ref"
-    split = [
-        split_instances(source, target, args.max_doc_tokens)
-        for source, target in zip(source_lengths, target_lengths, strict=True)
-    ]
-    return Corpus(references, split, unit)
+    pairs = zip(source_lengths, target_lengths, strict=True)
+    return Corpus(references, [split_instances(*it, args.max_doc_tokens) for it in pairs], unit)
 
 
 def _lengths(documents: Documents, data_dir: str | None, lang: str) -> tuple[list[list[int]], str]:
@@ -611,12 +528,13 @@ def _lengths(documents: Documents, data_dir: str | None, lang: str) -> tuple[lis
 
     Where there are no spaces between words, characters are counted.
     """
+    tokens: Callable[[str], str] = str
+    unit = "words"
     if data_dir is not None:
         # Imported on demand: most calls need no pipeline, and sacremoses starts slowly.
         from gtrans.text.prepared_folder import load_pipeline
 
-        encode = load_pipeline(data_dir, lang).encode
-        return [[len(encode(line).split()) for line in lines] for lines in documents], "bpe"
-    if is_written_without_spaces(documents):
-        return [[len(spaced(line).split()) for line in lines] for lines in documents], "characters"
-    return [[len(line.split()) for line in lines] for lines in documents], "words"
+        tokens, unit = load_pipeline(data_dir, lang).encode, "bpe"
+    elif is_written_without_spaces(documents):
+        tokens, unit = spaced, "characters"
+    return [[len(tokens(line).split()) for line in lines] for lines in documents], unit

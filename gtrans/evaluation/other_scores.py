@@ -206,15 +206,12 @@ def measure_segment_scores(given: Given) -> Found:
 
 def _of_files(name: str, paths: Sequence[str], given: Given, higher_is_better: bool) -> Measurement:
     found = _of_systems(name, paths, {it: given.files.get(it, it) for it in given.systems})
-    counted = given.counted
-    shape = [sum(flags) for flags in counted if any(flags)]
-    kinds = {
-        "sentence": ([flag for of in counted for flag in of], np.repeat(range(len(shape)), shape)),
-        "document": ([any(of) for of in counted], np.arange(len(shape))),
-    }
-    numbers = {len(scores) for scores in found.values()}
-    for unit, (flags, places) in kinds.items():
-        if numbers <= {len(flags), sum(flags)}:
+    shape = [sum(flags) for flags in given.counted if any(flags)]
+    for unit, flags, places in (
+        ("sentence", [*chain.from_iterable(given.counted)], np.repeat(range(len(shape)), shape)),
+        ("document", [any(of) for of in given.counted], np.arange(len(shape))),
+    ):
+        if {len(scores) for scores in found.values()} <= {len(flags), sum(flags)}:
             kept = {
                 system: [*compress(of, flags)] if len(of) == len(flags) else of
                 for system, of in found.items()
@@ -232,36 +229,33 @@ def _of_systems(
     name: str, paths: Sequence[str], systems: Mapping[str, str]
 ) -> dict[str, list[float]]:
     """The scores of every system; ``systems``: their files by name."""
-    first = _read(paths[0])
-    if len(paths) == 1 and isinstance(first, Mapping):
+    read = [_read(path) for path in paths]
+    if len(paths) == 1 and "" not in read[0]:
         found = {}
         for system, file in systems.items():
             # COMET names systems by their files.
             wanted = (system, file, Path(file).name)
-            keys = [key for key in first if key in wanted or Path(key).name in wanted]
-            keys = keys or (list(first) if len(first) == len(systems) == 1 else [])
+            keys = [key for key in read[0] if key in wanted or Path(key).name in wanted]
+            keys = keys or (list(read[0]) if len(read[0]) == len(systems) == 1 else [])
             if not keys:
                 raise GtransError(
-                    f"{paths[0]} has no scores of '{system}', only of {', '.join(first)}"
+                    f"{paths[0]} has no scores of '{system}', only of {', '.join(read[0])}"
                 )
-            found[system] = _numbers(first[keys[0]], f"{paths[0]}: {system}")
+            found[system] = _numbers(read[0][keys[0]], f"{paths[0]}: {system}")
         return found
     if len(paths) != len(systems):
         raise GtransError(
             f"--segment-scores {name}: {len(paths)} files for {len(systems)} systems; give one for "
             "each --hyp, in their order, or a JSON object with a list for every system"
         )
-    found = {}
-    for system, path in zip(systems, paths, strict=True):
-        scores = _read(path)
-        if isinstance(scores, Mapping) and len(scores) == 1:  # it may name its only system
-            scores = next(iter(scores.values()))
-        found[system] = _numbers(scores, path)
-    return found
+    return {
+        system: _numbers(next(iter(scores.values())) if len(scores) == 1 else scores, path)
+        for system, path, scores in zip(systems, paths, read, strict=True)
+    }
 
 
-def _read(path: str) -> object:
-    """What JSON has, or the lines that are not empty."""
+def _read(path: str) -> Mapping[str, object]:
+    """What a file has of each system it names; "" names the only system of one without names."""
     try:
         data = Path(path).read_bytes()
         text = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode("utf-8-sig")
@@ -270,10 +264,10 @@ def _read(path: str) -> object:
         raise GtransError(f"--segment-scores {path}: {reason}") from None
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if lines and lines[0][0] in "[{":
-        several = len(lines) > 1 and lines[0][-1] == "}" and lines[1][0] == "{"
-        if several:  # JSON lines, as those of MetricX
-            return [parse_json(line, path) for line in lines]
-        return parse_json(text, path)
+        if len(lines) > 1 and lines[0][-1] == "}" and lines[1][0] == "{":  # as those of MetricX
+            return {"": [parse_json(line, path) for line in lines]}
+        value = parse_json(text, path)
+        return value if isinstance(value, Mapping) else {"": value}
     by_system: dict[str, list[str]] = {}
     for line in lines:
         # "FILE  Segment 0  score: 0.81" of comet-score, which ends with the score of the system;
@@ -282,7 +276,7 @@ def _read(path: str) -> object:
             by_system.setdefault(found["system"] or "", []).append(found["score"])
         elif len(cells := line.split("\t")) == 2 and not cells[1].startswith("score:"):
             by_system.setdefault(cells[0], []).append(cells[1])
-    return by_system or lines
+    return by_system or {"": lines}
 
 
 def _numbers(values: object, place: str) -> list[float]:
@@ -293,11 +287,10 @@ def _numbers(values: object, place: str) -> list[float]:
         if isinstance(value, Mapping):  # of MetricX, of COMET
             value = next((value[key] for key in _KEYS if key in value), value)
         try:
-            score = float(value) if isinstance(value, (int, float, str)) else math.nan
-        except ValueError:
+            score = math.nan if isinstance(value, bool) else float(value)
+        except (ValueError, TypeError):
             score = math.nan
-        # Larger ones could not be added up.
-        if not abs(score) <= _LARGEST or isinstance(value, bool):
+        if not abs(score) <= _LARGEST:  # larger ones could not be added up
             raise GtransError(f"{place}: score {number} is '{value}', which is no score")
         found.append(score)
     return found
@@ -306,9 +299,7 @@ def _numbers(values: object, place: str) -> list[float]:
 SCORES: dict[str, OtherScore] = {
     "--comet": OtherScore(
         {
-            "nargs": "?",
-            "const": DEFAULT_MODEL,
-            "metavar": "MODEL",
+            "nargs": "?", "const": DEFAULT_MODEL, "metavar": "MODEL",
             "help": "score with COMET: a model with a reference or one without, a name or a "
             f"checkpoint (default: {DEFAULT_MODEL}); needs --src and unbabel-comet",
         },
@@ -316,9 +307,7 @@ SCORES: dict[str, OtherScore] = {
     ),
     "--segment-scores": OtherScore(
         {
-            "nargs": "+",
-            "default": [],
-            "metavar": "NAME=FILE",
+            "nargs": "+", "default": [], "metavar": "NAME=FILE",
             "help": "scores of a metric NAME, one a line for every sentence (or document): a FILE "
             "for each --hyp, in their order; or one JSON object with a list of scores for every "
             "system",
