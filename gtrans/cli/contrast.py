@@ -82,78 +82,57 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     files = parser.add_argument_group("files")
     add_model_files(files, required=False)
     files.add_argument(
-        "--set",
-        required=True,
-        nargs="+",
-        metavar="FILE",
+        "--set", required=True, nargs="+", metavar="FILE",
         help="contrastive sets, gzipped or not; the folder, for a set of several files",
-    )
+    )  # fmt: skip
     files.add_argument(
-        "--format",
-        choices=list(READERS),
-        default="jsonl",
+        "--format", choices=list(READERS), default="jsonl",
         help="format of the sets; jsonl is that of 'gtrans make-corpus' (default: %(default)s)",
-    )
+    )  # fmt: skip
     files.add_argument(
-        "--documents",
-        metavar="DIR",
+        "--documents", metavar="DIR",
         help="for JSON files of contrapro and large-pronoun: the folder of the documents that "
         "contain the contexts",
-    )
+    )  # fmt: skip
     files.add_argument(
-        "--context",
-        type=int,
-        default=1,
-        metavar="N",
+        "--context", type=int, default=1, metavar="N",
         help="for contrapro, contracat and large-pronoun: the most sentences of context (default: "
         "%(default)s)",
-    )
+    )  # fmt: skip
     files.add_argument(
-        "--output",
-        metavar="FILE",
+        "--output", metavar="FILE",
         help="write what the first system, the model if there is one, makes of each item, as JSON "
         "lines: the scores of its candidates, or with --generate its translation",
-    )
+    )  # fmt: skip
     others = parser.add_argument_group("other systems")
     others.add_argument(
-        "--scores",
-        nargs="+",
-        default=[],
-        metavar="[NAME=]FILE",
+        "--scores", nargs="+", default=[], metavar="[NAME=]FILE",
         help="scores of other systems: one a line for each candidate in the order of the set, or "
         "what --output wrote; the tests compare all others with the first system",
-    )
+    )  # fmt: skip
     others.add_argument(
-        LOWER,
-        nargs="*",
-        metavar="NAME",
+        LOWER, nargs="*", metavar="NAME",
         help="scores are losses: those of the systems named, or of all (without this option they "
         "are log-probabilities, none above 0)",
-    )
+    )  # fmt: skip
     generation = parser.add_argument_group("translation")
     generation.add_argument(
-        "--generate",
-        action="store_true",
+        "--generate", action="store_true",
         help="translate the items; a translation counts as right if it has a word that only the "
         "right candidate has, and none that only the others have",
-    )
+    )  # fmt: skip
     generation.add_argument(
-        "--translations",
-        nargs="+",
-        default=[],
-        metavar="[NAME=]FILE",
+        "--translations", nargs="+", default=[], metavar="[NAME=]FILE",
         help="with --generate: the last sentences as other systems translate them, one a line for "
         "each item",
-    )
+    )  # fmt: skip
     generation.add_argument(
         "--beam", type=int, default=5, metavar="N", help="beam size (default: %(default)s)"
     )
-    control = parser.add_argument_group("control")
-    control.add_argument(
-        "--random-context",
-        action="store_true",
+    parser.add_argument_group("control").add_argument(
+        "--random-context", action="store_true",
         help="also score every item with the context of another item",
-    )
+    )  # fmt: skip
     add_context(parser)
     add_scoring(parser)
     add_instances(parser.add_argument_group("instances"), "an item is read as a whole")
@@ -172,9 +151,8 @@ def run(args: argparse.Namespace) -> None:
         raise GtransError(f"`--context` must be at least 0, but is {args.context}.")
     if args.documents is not None and not Path(args.documents).is_dir():
         raise GtransError(f"`--documents`: there is no folder '{args.documents}'.")
-    files = _check_systems(args)
-    options = ReadOptions(args.documents and Path(args.documents), args.context)
-    items = _items_of(args.set, args.format, options)
+    files = _files(args)
+    items = _items_of(args)
     if args.generate:
         _check_answers(args.set, items)
     variants = [items]
@@ -183,14 +161,18 @@ def run(args: argparse.Namespace) -> None:
         variants.append(control)
         for note in notes:
             say(note)
-    _print(args, items, _results(args, files, variants))
+    # Files first: a mistake in one should not wait for a model.
+    results = {name: _of_file(args, name, path, items) for name, path in files.items()}
+    if args.path is not None:
+        results = {MODEL: _of_model(args, variants), **results}
+    _print(args, items, results)
 
 
 def _print(args: argparse.Namespace, items: Sequence[Item], results: dict[str, Result]) -> None:
+    first, *others = results
     if args.output:
         with atomic_writer(args.output) as file:
-            file.writelines(f"{line}\n" for line in next(iter(results.values())).lines)
-    first, *others = results
+            file.writelines(f"{line}\n" for line in results[first].lines)
     tests = {
         name: tabulate(items, changes(results[first].right, results[name].right), Change)
         for name in others
@@ -204,8 +186,8 @@ def _print(args: argparse.Namespace, items: Sequence[Item], results: dict[str, R
         print(json_text(to_json(results, tests)))
         return
     for name, result in results.items():
-        heading = [f"{name}:"] if others else []
-        print_lines(*heading, *lines_of(result), *([""] if others else []))
+        heading, behind = ([f"{name}:"], [""]) if others else ([], [])
+        print_lines(*heading, *lines_of(result), *behind)
     if others:
         print_lines(*test_lines(first, tests))
 
@@ -226,18 +208,18 @@ def _check_answers(paths: Sequence[str], items: Sequence[Item]) -> None:
         )
 
 
-def _items_of(paths: Sequence[str], format: str, options: ReadOptions) -> list[Item]:
+def _items_of(args: argparse.Namespace) -> list[Item]:
     """The items of all sets; raises GtransError if two sets share one, whatever its id."""
+    options = ReadOptions(args.documents and Path(args.documents), args.context)
     items: list[Item] = []
     origin: dict[tuple[object, ...], str] = {}
-    for path in paths:
-        of_path = read_items(path, format, options)
+    for path in args.set:
+        of_path = read_items(path, args.format, options)
         found = {(it.phenomenon, it.source, *it.candidates): it for it in of_path}
         # A set may repeat an item itself, as some are published.
-        if both := found.keys() & origin.keys():
-            one = next(iter(both))
+        for both in found.keys() & origin.keys():
             raise GtransError(
-                f"`--set`: item '{found[one].id}' of {path} is also in {origin[one]} and would "
+                f"`--set`: item '{found[both].id}' of {path} is also in {origin[both]} and would "
                 "count twice; give each item once."
             )
         origin.update(dict.fromkeys(found, path))
@@ -251,36 +233,34 @@ MODEL = "model"
 """The name of the system of ``--path``."""
 
 
-def _check_systems(args: argparse.Namespace) -> dict[str, str]:
+def _files(args: argparse.Namespace) -> dict[str, str]:
     """The files of other systems by their names.
 
     Raises:
         GtransError: there is no system, or options contradict each other.
     """
-    flag, wrong = ("translations", "scores") if args.generate else ("scores", "translations")
-    if getattr(args, wrong):
+    if args.generate and args.scores:
         raise GtransError(
             "`--scores` are not translations; give `--translations` with `--generate`."
-            if args.generate
-            else "`--translations` needs `--generate`."
         )
-    files = system_names(getattr(args, flag), f"--{flag}")
+    if args.translations and not args.generate:
+        raise GtransError("`--translations` needs `--generate`.")
+    flag = "--translations" if args.generate else "--scores"
+    files = system_names(args.translations or args.scores, flag)
     if args.lower_is_better is not None and not args.scores:
         raise GtransError(f"`{LOWER}` is of the scores of other systems, `--scores`.")
-    for name in args.lower_is_better or ():
-        if name not in files:
-            raise GtransError(
-                f"`{LOWER}` {name}: no file of `--scores` has this name; take one of "
-                f"{', '.join(files)}."
-            )
-    if args.path is None:
-        if not files:
-            raise GtransError(f"give a model, `--path` CKPT, or `--{flag}` FILE.")
-        if args.random_context:
-            raise GtransError("`--random-context` needs a model, `--path` CKPT.")
-    elif MODEL in files:
+    if unknown := [name for name in args.lower_is_better or () if name not in files]:
         raise GtransError(
-            f"--{flag} {files[MODEL]}: '{MODEL}' is the system of `--path`; give another name."
+            f"`{LOWER}` {unknown[0]}: no file of `--scores` has this name; take one of "
+            f"{', '.join(files)}."
+        )
+    if args.path is None and not files:
+        raise GtransError(f"give a model, `--path` CKPT, or `{flag}` FILE.")
+    if args.path is None and args.random_context:
+        raise GtransError("`--random-context` needs a model, `--path` CKPT.")
+    if args.path is not None and MODEL in files:
+        raise GtransError(
+            f"{flag} {files[MODEL]}: '{MODEL}' is the system of `--path`; give another name."
         )
     if args.output:
         check_output("--output", args.output, [*_inputs(args), *files.values()])
@@ -301,29 +281,14 @@ def _inputs(args: argparse.Namespace) -> list[str | Path]:
     return [*found, *(prepared_files(args.data) if args.data else [])]
 
 
-def _results(
-    args: argparse.Namespace, files: dict[str, str], variants: Sequence[Sequence[Item]]
-) -> dict[str, Result]:
-    """Every system by its name, that of ``--path`` first.
-
-    Args:
-        args: the options.
-        files: the files of other systems.
-        variants: the items; with a control also those with random contexts.
-
-    Raises:
-        GtransError: see :func:`run`.
-    """
-    items, losses = variants[0], args.lower_is_better
-    # Files first: a mistake in one should not wait for a model.
-    others = {}
-    for name, path in files.items():
-        if args.generate:
-            others[name] = _of_translations(items, read_translations(path, items))
-        else:
-            lower = losses is not None and (not losses or name in losses)
-            others[name] = _of_scores(items, read_scores(path, items, lower))
-    return others if args.path is None else {MODEL: _of_model(args, variants), **others}
+def _of_file(args: argparse.Namespace, name: str, path: str, items: Sequence[Item]) -> Result:
+    """A system of ``--scores`` or ``--translations``."""
+    if args.generate:
+        return _of_translations(items, read_translations(path, items))
+    losses = args.lower_is_better
+    return _of_scores(
+        items, read_scores(path, items, losses is not None and (not losses or name in losses))
+    )
 
 
 def _of_scores(items: Sequence[Item], scores: Sequence[Sequence[float]]) -> Result:
@@ -366,35 +331,30 @@ def _of_model(args: argparse.Namespace, variants: Sequence[Sequence[Item]]) -> R
     )
     encoders = task.source_encoder(), target
     whole = args.max_doc_tokens is None and not args.overlap
-    options = DecodingOptions(
-        paths=tuple(split_paths(args.path)),
-        data=args.data,
-        search=SearchOptions(beam=args.beam),
-        max_tokens=args.max_tokens,
-        max_doc_tokens=args.max_doc_tokens,
-        overlap=args.overlap,
-        cpu=args.cpu,
-        fp16=args.fp16,
-    )
     results: list[Result] = []
     scored: list[Sequence[Sequence[float]]] = []
     for name, variant in zip(("true context", "random context"), variants, strict=False):
         plain = [item.as_text((source.detokenise, target.detokenise)) for item in variant]
         placed = with_places(task, encoders[0], variant, plain, whole and not args.generate)
         if args.generate:
+            options = DecodingOptions(
+                paths=tuple(split_paths(args.path)), data=args.data,
+                search=SearchOptions(beam=args.beam), max_tokens=args.max_tokens,
+                max_doc_tokens=args.max_doc_tokens, overlap=args.overlap,
+                cpu=args.cpu, fp16=args.fp16,
+            )  # fmt: skip
             found = translate_items(models, task, target, plain, options)
             results.append(_of_translations(placed, found, variants[0]))
-        else:
-            scores = score_items(
-                models, task, encoders, plain, whole=whole, max_tokens=args.max_tokens,
-                progress=name,
-            )  # fmt: skip
-            results.append(_of_scores(placed, scores))
-            scored.append(scores)
+            continue
+        scores = score_items(
+            models, task, encoders, plain, whole=whole, max_tokens=args.max_tokens, progress=name
+        )
+        results.append(_of_scores(placed, scores))
+        scored.append(scores)
     result = replace(results[0], unit=str(task.cfg.unit))
     if len(results) > 1:
         result = replace(result, control=results[1].table)
     if len(scored) > 1:
-        gains = gained_margins(variants[0], scored[0], scored[1])
+        gains = gained_margins(variants[0], *scored)
         result = replace(result, gains=tabulate(variants[0], gains, Gain))
     return result
