@@ -87,19 +87,10 @@ class History:
 
 
 def plan_windows(spec: PlanSpec, net_input: Mapping[str, Any]) -> Plan:
-    """The encoder's part of a plan, with the layout of the ``rows`` that are read."""
+    """The encoder's part of a plan, with the sentences before the current one."""
     rows = spec.source_layout(net_input["src_tokens"])
-    encoded = rows
-    if not spec.further["keeps_window"]:
-        last = rows.sentence_counts.cumsum(0) - 1
-        encoded = DocumentLayout.of_rows(rows.sentence_lengths[last])
-    return {
-        **plan_rows(spec, rows),
-        "rows": rows,
-        "source": encoded,
-        "current": current_tokens(rows),
-        "encoder_before": sentences_before(rows, rows.sentence_lengths, spec.shapes),
-    }
+    before = sentences_before(rows, rows.sentence_lengths, spec.shapes)
+    return plan_rows(spec, rows) | {"current": current_tokens(rows), "encoder_before": before}
 
 
 def plan_translations(spec: PlanSpec, tokens: Tensor, *further: Any) -> Plan:
@@ -126,11 +117,9 @@ class HanEncoder(Encoder):
 
     Attributes:
         han: None where the encoder's side has none.
-        keeps_window: the decoder reads the whole window, not only its last sentence.
     """
 
     han: HierarchicalAttention | None
-    keeps_window: bool
 
     def forward(  # type: ignore[override]
         self,
@@ -150,23 +139,20 @@ class HanEncoder(Encoder):
         """
         if plan is None:
             plan = self.planned({"src_tokens": src_tokens})
-        encoded = super().forward(src_tokens, plan={**plan, "source": plan["rows"]})
-        current = plan["current"]
-        h = refined = encoded.states[current]
+        encoded = super().forward(src_tokens, plan=plan)
         if memory is not None:
             memory.encoded = encoded
-        if self.han is not None and memory is None:
-            refined = self.han(h, encoded.states, plan["encoder_before"])
-        elif self.han is not None and memory is not None:
-            # The words of a document read its history as hypotheses do, each by itself.
-            padded, layout = encoded.layout.align(h), encoded.layout
-            sources = [self.han.sources(sentence) for sentence in memory.source]
-            read = self.han.step(padded.flatten(0, 1), sources).view_as(padded)
-            refined = read[layout.row, layout.position]
-        if self.keeps_window or memory is not None:
-            states = encoded.states.index_copy(0, current, refined)
-            return replace(encoded, states=states)
-        return EncoderOutput(refined, plan["source"], None, encoded.layers)
+        if self.han is None:
+            return encoded
+        h, layout = encoded.states, encoded.layout
+        if memory is None:
+            refined = self.han(h[plan["current"]], h, plan["encoder_before"])
+            return replace(encoded, states=h.index_copy(0, plan["current"], refined))
+        # The words of a document read its history as hypotheses do, each by itself.
+        padded = layout.align(h)
+        sources = [self.han.sources(sentence) for sentence in memory.source]
+        read = self.han.step(padded.flatten(0, 1), sources).view_as(padded)
+        return replace(encoded, states=read[layout.row, layout.position])
 
 
 class HanDecoder(Decoder):
@@ -235,7 +221,7 @@ class HanTransformer(SentenceTransformer):
     plan_source = staticmethod(plan_windows)
     plan_target = staticmethod(plan_translations)
     units = ("window", "sentence")
-    context_sides = ("history", "source")
+    context_sides = ("history",)
     context_size = (3, 0)
     history_size = 0
 
@@ -243,31 +229,19 @@ class HanTransformer(SentenceTransformer):
     def check(cls, cfg: Any, task: Any) -> None:
         """Raises GtransError for options that contradict each other."""
         super().check(cfg, task)
-        if cfg.unit != "window":
-            return
-        if cfg.context_after:
+        if cfg.unit == "window" and cfg.context_after:
             raise GtransError(
                 f"`--context-after` must be 0 for HAN, which reads the sentences before, but is "
                 f"{cfg.context_after}."
-            )
-        if cfg.context_sides == "source" and cfg.han_side != "encoder":
-            raise GtransError(
-                f"`--han-side {cfg.han_side}` reads earlier translations, which `--context-sides "
-                "source` leaves out; give --context-sides history, or --han-side encoder."
             )
 
     def add_parts(self, cfg: Any) -> None:
         """Hierarchical attention, unless sentences are read by themselves."""
         self.history_size = int(cfg.context_before or 0)
-        self.encoder.keeps_window = cfg.context_sides == "history"
         stacks: list[tuple[str, Any]] = [("encoder", self.encoder), ("decoder", self.decoder)]
         for side, stack in stacks:
             attends = cfg.unit == "window" and cfg.han_side in ("both", side)
             stack.han = HierarchicalAttention(self.layer_spec(cfg, side)) if attends else None
-
-    def new_plan_spec(self, **further: Any) -> PlanSpec:
-        """As in the base class, with ``keeps_window``."""
-        return super().new_plan_spec(keeps_window=self.encoder.keeps_window, **further)
 
     @property
     def shares_prefixes(self) -> bool:
