@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -112,35 +111,6 @@ class MultiheadAttention(nn.Module):
             scores = scores + mask
         for weights, seen in zip(scores.softmax(-1), visible[:, 0], strict=True):
             observer(weights, Pairs(seen))
-
-
-class ProjectedKeys:
-    """Collects, in a ``with`` block, the keys and values that attentions project in a pass."""
-
-    def __init__(self, attentions: Sequence[MultiheadAttention]) -> None:
-        """Collect those of ``attentions``, each of which is called once."""
-        self._projections = [[each.k_proj, each.v_proj] for each in attentions]
-        self._projected: dict[nn.Module, Tensor] = {}
-
-    def __enter__(self) -> ProjectedKeys:
-        def keep(projection: nn.Module, _: Any, projected: Tensor) -> None:
-            self._projected[projection] = projected
-
-        self._hooks = [
-            projection.register_forward_hook(keep)
-            for pair in self._projections
-            for projection in pair
-        ]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for hook in self._hooks:
-            hook.remove()
-
-    @property
-    def pairs(self) -> list[list[Tensor]]:
-        """Of each attention the keys and the values, ``(tokens, dim)`` each."""
-        return [[self._projected[projection] for projection in pair] for pair in self._projections]
 
 
 class Gate(nn.Module):

@@ -16,6 +16,7 @@ import re
 import tempfile
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -202,36 +203,31 @@ class FrozenBert:
             for each row ``(length, dim)`` in half precision on the CPU, as they are cached.
         """
         self._model.to(device)
-        longest = self._pieces.longest
-        places = [(n, at) for n, row in enumerate(rows) for at in range(0, len(row), longest)]
-        parts = [
-            (
-                self._pieces.order[rows[n]][at : at + longest],
-                token_types(rows[n])[at : at + longest],
+        # Ids, who is real, and token types of every part.
+        parts: list[tuple[Tensor, ...]] = []
+        counts = []
+        for row in rows:
+            columns = self._pieces.order[row], torch.ones_like(row), token_types(row)
+            cut = list(
+                zip(*(torch.split(column, self._pieces.longest) for column in columns), strict=True)
             )
-            for n, at in places
-        ]
-        features: dict[int, Tensor] = {}
+            parts += cut
+            counts.append(len(cut))
+        features = [torch.empty(0)] * len(parts)
         by_length = sorted(range(len(parts)), key=lambda index: -len(parts[index][0]))
         while by_length:
             most = max(_TOKENS_AT_ONCE // len(parts[by_length[0]][0]), 1)
             batch, by_length = by_length[:most], by_length[most:]
-            columns = zip(*(parts[index] for index in batch), strict=True)
-            ids, types = (nn.utils.rnn.pad_sequence(list(column), True) for column in columns)
-            lengths = torch.tensor([len(parts[index][0]) for index in batch])
-            real = torch.arange(ids.size(1)) < lengths[:, None]
-            states = self._model(
-                input_ids=ids.to(device),
-                attention_mask=real.long().to(device),
-                token_type_ids=types.to(device),
+            ids, real, types = (
+                nn.utils.rnn.pad_sequence(list(column), True).to(device)
+                for column in zip(*(parts[index] for index in batch), strict=True)
             )
+            states = self._model(input_ids=ids, attention_mask=real, token_type_ids=types)
             halves = states.last_hidden_state.half().cpu()
-            for index, state, length in zip(batch, halves, lengths.tolist(), strict=True):
-                features[index] = state[:length].clone()
-        of_row: list[list[Tensor]] = [[] for _ in rows]
-        for index, (number, _) in enumerate(places):
-            of_row[number].append(features[index])
-        return [states[0] if len(states) == 1 else torch.cat(states) for states in of_row]
+            for index, state in zip(batch, halves, strict=True):
+                features[index] = state[: len(parts[index][0])].clone()
+        found = iter(features)
+        return [torch.cat(list(islice(found, count))) for count in counts]
 
 
 SHRINKAGE = 0.01

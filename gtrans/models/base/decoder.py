@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, Optional
 
@@ -12,7 +13,6 @@ from torch import Tensor, nn
 
 from gtrans.models.base.encoder import EncoderOutput, Stack, StackDesign
 from gtrans.models.base.options import StackConfig
-from gtrans.modules.attention import DocumentAttention, ProjectedKeys
 from gtrans.modules.chunked_loss import DecoderStates
 from gtrans.modules.decode_state import DecodeState, SharedSources, Sources, as_global
 from gtrans.modules.group_attention import DocumentLayout, Plan, to_device
@@ -271,19 +271,24 @@ class Decoder(Stack, FairseqIncrementalDecoder):
             memory: the memory with which the sources begin. What it receives here,
                 :meth:`gtrans.models.base.model.DocumentModel.remember` replaces.
         """
-        attentions = []
-        for number in state.layers_of_document:
-            attention: DocumentAttention = self.layers[number].self_attn  # type: ignore[assignment]
-            attentions.append(attention.global_attn or attention)
-        with ProjectedKeys(attentions) as projected:
+        projected: dict[nn.Module, Tensor] = {}
+
+        def keep(projection: nn.Module, _: Any, output: Tensor) -> None:
+            projected[projection] = output
+
+        layers: Any = self.layers
+        own = [layers[number].self_attn for number in state.layers_of_document]
+        attentions = [attention.global_attn or attention for attention in own]
+        with ExitStack() as hooks:
+            for attention in attentions:
+                hooks.enter_context(attention.k_proj.register_forward_hook(keep))
+                hooks.enter_context(attention.v_proj.register_forward_hook(keep))
             _, layout = self.states(prefix, encoder_out, memory)
         pairs = None
         if attentions:
-            keys, values = zip(*projected.pairs, strict=True)
-            pairs = (
-                torch.stack([layout.align(key) for key in keys]),
-                torch.stack([layout.align(value) for value in values]),
-            )
+            keys = [layout.align(projected[attention.k_proj]) for attention in attentions]
+            values = [layout.align(projected[attention.v_proj]) for attention in attentions]
+            pairs = torch.stack(keys), torch.stack(values)
         state.begin_behind(layout, pairs)
 
     def step(self, tokens: Tensor, opens: Tensor, state: DecodeState) -> Tensor:
@@ -304,9 +309,8 @@ class Decoder(Stack, FairseqIncrementalDecoder):
             order = self.embed.order(state.sentence, state.most_sentences, state.in_several)
         x = self.embedding(tokens, state.positions(self.embed.by_sentence))
         pairs: Any = zip(self.layers, state.layers, strict=False)
-        return self.run(x, [partial(layer.step, keys=keys, order=order) for layer, keys in pairs])[
-            0
-        ]
+        layers = [partial(layer.step, keys=keys, order=order) for layer, keys in pairs]
+        return self.run(x, layers)[0]
 
     def reorder_incremental_state(
         self, incremental_state: dict[str, Any], new_order: Tensor
