@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -140,8 +141,7 @@ class DocumentSearch:
             for model, own in zip(models, sources, strict=True)
         ]
         while run.numbers:
-            tokens, opens = run.newest()
-            log_probs = self._log_probs(models, states, tokens, opens)
+            log_probs = self._log_probs(models, states, run.tokens.flatten(), run.opens.flatten())
             parents, remaining = run.extend(log_probs)
             for state in states:
                 state.reorder(parents)
@@ -150,7 +150,7 @@ class DocumentSearch:
                 for state in states:
                     state.keep(documents)
                 run.keep(remaining, documents)
-        return run.hypotheses()
+        return [sorted(found, key=lambda one: -one.score) for found in run.finished]
 
     def _log_probs(
         self,
@@ -178,6 +178,7 @@ class Run:
         marked: sentences begin with a symbol other than ``</s>``.
         end: id of the last symbol of a document.
         numbers: numbers of the active documents in the batch.
+        finished: of every document the finished hypotheses, as they were found.
         counts: ``(width,)`` sentences of each.
         limits: ``(width, sentences)`` most words of each translation.
         tokens: ``(width, beam)`` the newest token of each hypothesis.
@@ -231,10 +232,6 @@ class Run:
     def width(self) -> int:
         """Number of active documents."""
         return len(self.numbers)
-
-    def newest(self) -> tuple[Tensor, Tensor]:
-        """The newest tokens and whether they open a sentence, each ``(hypotheses,)``."""
-        return self.tokens.flatten(), self.opens.flatten()
 
     def extend(self, log_probs: Tensor) -> tuple[Tensor, list[int]]:
         """Choose the next token of every hypothesis.
@@ -367,18 +364,14 @@ class Run:
         return DocumentHypothesis(self._split(tokens, scores), score, tokens, scores)
 
     def _split(self, tokens: list[int], scores: list[float]) -> list[SentenceHypothesis]:
-        if self.marked:  # the last token is the end of the document, not of a sentence
-            tokens, scores = tokens[:-1], scores[:-1]
         given = self.vocabulary.opening if self.marked else self.vocabulary.prefix
-        sentences = [SentenceHypothesis([], [])]
-        for token, score in zip(tokens, scores, strict=True):
-            if token == given:
-                continue
-            sentences[-1].tokens.append(token)
-            sentences[-1].scores.append(score)
-            if token == self.vocabulary.eos:
-                sentences.append(SentenceHypothesis([], []))
-        return sentences[:-1]
+        written = [pair for pair in zip(tokens, scores, strict=True) if pair[0] != given]
+        # With marks the last token is the end of the document, not of a sentence.
+        ends = [n for n, (token, _) in enumerate(written) if token == self.vocabulary.eos]
+        return [
+            SentenceHypothesis(*map(list, zip(*written[before + 1 : end + 1], strict=True)))
+            for before, end in pairwise([-1, *(ends[:-1] if self.marked else ends)])
+        ]
 
     def _advance(
         self, chosen: Tensor, best: Tensor, origin: Tensor, token: Tensor, ends: Tensor
@@ -420,13 +413,6 @@ class Run:
             "opens",
         ):  # fmt: skip
             setattr(self, name, getattr(self, name)[documents])
-
-    def hypotheses(self) -> list[list[DocumentHypothesis]]:
-        """The finished hypotheses of every document, the best first."""
-        return [
-            sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)
-            for hypotheses in self.finished
-        ]
 
 
 class _FreeRun(Run):

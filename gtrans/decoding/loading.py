@@ -83,10 +83,8 @@ def load_models(
     """
     refuse_folders(paths)
     device = decoding_device(cpu, fp16)
-    if bf16 and fp16:
-        raise GtransError("give either `--bf16` or `--fp16`.")
-    if int8 and (bf16 or fp16):
-        raise GtransError("give either `--int8` or another precision.")
+    if fp16 + bf16 + int8 > 1:
+        raise GtransError("give only one of `--fp16`, `--bf16` and `--int8`.")
     if int8 and device.type != "cpu":
         raise GtransError("`--int8` is for CPUs; give `--cpu`, too, or `--bf16` instead.")
     if bf16 and device.type == "cpu" and not _has_bf16_products():
@@ -109,8 +107,7 @@ def load_models(
                 [path], arg_overrides=options, task=task
             )
         except GtransError as error:
-            named = str(error).startswith(path)
-            raise GtransError(str(error) if named else f"{path}: {error}") from error
+            raise GtransError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from error
         except OmegaConfBaseException as error:
             if not overrides:
                 raise
@@ -265,8 +262,8 @@ def check_overrides(path: str, overrides: Mapping[str, Any]) -> None:
     refuse_folders([path])
     import_plugin()
     state = read_checkpoint(path, in_memory=False)
-    known = {*vars(state.get("args") or Namespace())}
-    known |= {name for it in (state.get("cfg") or {}).values() if _has_names(it) for name in it}
+    groups = [vars(state.get("args") or Namespace()), *(state.get("cfg") or {}).values()]
+    known = {name for one in groups if isinstance(one, (Mapping, DictConfig)) for name in one}
     # Also those that are younger than the checkpoint.
     model = str(options_of(state, "model").get("_name"))
     for typed in (TASK_DATACLASS_REGISTRY[TASK], MODEL_DATACLASS_REGISTRY.get(model)):
@@ -277,10 +274,6 @@ def check_overrides(path: str, overrides: Mapping[str, Any]) -> None:
                 f"`--model-overrides`: {path} has no option '{name}' that can be changed; names "
                 "are those of its options with underscores, such as max_doc_tokens."
             )
-
-
-def _has_names(group: Any) -> bool:
-    return isinstance(group, (Mapping, DictConfig))
 
 
 def _check(state: Mapping[str, Any], path: str, folder: str) -> None:

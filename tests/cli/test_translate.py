@@ -150,7 +150,7 @@ def test_int8(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert len(translate(tiny, text, tmp_path, "--int8")) == 2
     assert not capsys.readouterr().err.count("Warning")
     argv = command(tiny, "--input", tmp_path / "in.en", "--output", tmp_path / "o", *FAST)
-    assert "give either `--int8` or another precision" in error([*argv, "--int8", "--bf16"], capsys)
+    assert "give only one of `--fp16`" in error([*argv, "--int8", "--bf16"], capsys)
     torch.manual_seed(1)
     for bias in (True, False):
         layer, states = Linear(64, 48, bias=bias), torch.randn(7, 64)
