@@ -38,8 +38,8 @@ from gtrans.data.units import DocumentUnit, SentenceUnit, StreamUnit, Unit, Wind
 from gtrans.decoding.force_decode import score_tokens
 from gtrans.decoding.loading import import_plugin
 from gtrans.files import atomic_writer
-from gtrans.modules.attention import Gate
 from gtrans.modules.layer_fusion import group_tops
+from gtrans.modules.transformer import Gate
 from gtrans.tasks.document_translation import DocumentTranslationTask
 from gtrans.tasks.options import DocumentTranslationConfig
 

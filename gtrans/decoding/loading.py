@@ -28,7 +28,7 @@ from gtrans.checkpoints.reading import check_values, options_of, read_checkpoint
 from gtrans.errors import GtransError
 from gtrans.messages import say
 from gtrans.models.base.checkpoint_fit import check_fit
-from gtrans.modules.linear import to_int8
+from gtrans.modules.precision import to_int8
 from gtrans.text.prepared_folder import check_data_folder
 
 TASK = "document_translation"

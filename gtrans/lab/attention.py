@@ -2,7 +2,7 @@
 
 Bao et al. 2021 (§3.2, figures 4, 5 and 8) use the entropy of attention to show whether a
 Transformer has failed on long input. Here it is measured from outside while a model reads a
-corpus: by the observers of :class:`gtrans.modules.attention.MultiheadAttention` and by hooks on
+corpus: by the observers of :class:`gtrans.modules.transformer.MultiheadAttention` and by hooks on
 the gates. A model that is not observed does no extra work.
 """
 
@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from gtrans.modules.attention import (
+from gtrans.modules.group_attention import AttentionPlan
+from gtrans.modules.transformer import (
     DocumentAttention,
     Gate,
     MultiheadAttention,
     Pairs,
     WeightObserver,
 )
-from gtrans.modules.group_attention import AttentionPlan
 
 _NAME = re.compile(r"(?:^|\.)(context_encoder|encoder|decoder)\.layers\.(\d+)\.(.+)$")
 _SIDES = ("context_encoder", "encoder", "decoder")

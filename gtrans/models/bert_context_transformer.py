@@ -7,7 +7,7 @@ attended to in every layer of a sentence Transformer.
 ===============  =====================================================================
 §3.3             C_B: :class:`gtrans.modules.bert.FrozenBert`; the task computes it and
                  passes it in (``context_states``); it is not part of the model
-Eq 3.4-3.5       :class:`gtrans.modules.context_attention.ContextAttention` next to
+Eq 3.4-3.5       :class:`gtrans.modules.transformer.ContextAttention` next to
                  self-attention in the encoder (Eq 3.4 is inferred)
 Eq 3.8-3.10      the same next to cross-attention in the decoder
 §3.6             training in two steps: ``--init-from`` a sentence model
@@ -44,17 +44,19 @@ from gtrans.models.base.planning import (
     taken,
 )
 from gtrans.models.base.presets import register_system, resolve_sizes, size_option
-from gtrans.modules.attention import MultiheadAttention
 from gtrans.modules.bert import Whitening
-from gtrans.modules.context_attention import (
+from gtrans.modules.group_attention import DocumentLayout, Plan
+from gtrans.modules.transformer import (
     COMBINATIONS,
     PLACES,
     ContextAttention,
+    EncoderLayer,
+    LayerSpec,
+    Linear,
+    MultiheadAttention,
     PackedContext,
+    Surroundings,
 )
-from gtrans.modules.group_attention import DocumentLayout, Plan
-from gtrans.modules.linear import Linear
-from gtrans.modules.transformer import EncoderLayer, LayerSpec, Surroundings
 
 CONTEXT_INPUTS = ("bert", "words")
 INTEGRATIONS = ("both", "encoder", "decoder", "none")

@@ -6,9 +6,9 @@ Translation", ACL 2021.
 ==========  ==========================================================================
 Eq 3-10     in one file, as printed: ``tests/support/gtransformer_equations.py``
 Eq 3        group tags: :class:`gtrans.modules.group_attention.DocumentLayout`
-Eq 4-5      :class:`gtrans.modules.attention.MultiheadAttention`
+Eq 4-5      :class:`gtrans.modules.transformer.MultiheadAttention`
 Eq 6-8      :func:`gtrans.modules.group_attention.segment_attention` (regrouped)
-Eq 9-10     :class:`gtrans.modules.attention.DocumentAttention`, ``Gate``
+Eq 9-10     :class:`gtrans.modules.transformer.DocumentAttention`, ``Gate``
 §4.1        ``G_Q = G_K = G_X`` and so on: :mod:`gtrans.models.base.planning`
 §4.2        combined attention in the top layers: :meth:`GTransformer.attention_kinds`
 §4.3        decoding: :mod:`gtrans.decoding.document_search`
@@ -38,8 +38,7 @@ from gtrans.models.base.options import (
     sizes,
 )
 from gtrans.models.base.presets import register_system
-from gtrans.modules.attention import KINDS
-from gtrans.modules.transformer import LayerSpec
+from gtrans.modules.transformer import KINDS, LayerSpec
 
 logger = logging.getLogger(__name__)
 

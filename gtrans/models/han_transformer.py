@@ -32,10 +32,10 @@ from gtrans.models.base.model import SentenceTransformer
 from gtrans.models.base.options import TransformerConfig, sizes
 from gtrans.models.base.planning import PlanSpec, lengths_without_end, plan_rows, plan_target
 from gtrans.models.base.presets import register_system
-from gtrans.modules.context_attention import PackedContext
 from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.group_attention import DocumentLayout, Plan
 from gtrans.modules.hierarchical_attention import HierarchicalAttention, sentences_before
+from gtrans.modules.transformer import PackedContext
 
 SIDES = ("both", "encoder", "decoder")
 

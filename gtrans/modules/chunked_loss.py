@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from gtrans.modules.group_attention import DocumentLayout
-from gtrans.modules.linear import autocast_dtype, without_autocast
+from gtrans.modules.precision import autocast_dtype, without_autocast
 
 # Just below 32 MiB, from which on glibc maps every block anew. A piece of fewer rows would be small
 # beside the output matrix, which is read for each piece.

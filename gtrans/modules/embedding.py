@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from gtrans.errors import GtransError
 from gtrans.modules.group_attention import to_device
-from gtrans.modules.linear import dropout
+from gtrans.modules.transformer import dropout
 
 # fairseq's padding_idx + 1.
 OFFSET = 2

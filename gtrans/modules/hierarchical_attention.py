@@ -24,12 +24,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gtrans.modules.attention import Gate, MultiheadAttention
-from gtrans.modules.context_attention import PackedContext
 from gtrans.modules.decode_state import SharedSources
 from gtrans.modules.group_attention import DocumentLayout, PlanPart, Segments, attention_plan
-from gtrans.modules.linear import Linear
-from gtrans.modules.transformer import LayerSpec, ResidualLayer
+from gtrans.modules.transformer import (
+    Gate,
+    LayerSpec,
+    Linear,
+    MultiheadAttention,
+    PackedContext,
+    ResidualLayer,
+)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,6 @@ import torch
 from torch import Tensor, nn
 
 from gtrans.modules import STEPS
-from gtrans.modules.attention import MultiheadAttention
 from gtrans.modules.embedding import OFFSET, SinusoidalPositions
 from gtrans.modules.group_attention import (
     AttentionPlan,
@@ -44,8 +43,7 @@ from gtrans.modules.group_attention import (
     gather_of,
     rounded_width,
 )
-from gtrans.modules.linear import dropout
-from gtrans.modules.transformer import LayerSpec, ResidualLayer
+from gtrans.modules.transformer import LayerSpec, MultiheadAttention, ResidualLayer, dropout
 
 OUTPUTS = ("residual", "added", "printed")
 

@@ -1,15 +1,17 @@
-"""Transformer layers on packed states.
+"""Transformer layers on packed states, and all that they consist of.
 
-Parameter names follow fairseq's layers. A layer knows nothing of documents: what it reads besides
-its states, with the plans of who sees whom, is in a :class:`Surroundings`. A model may switch on
-two parts of a layer, which are off (None) in a new layer: ``context_attn``, a second attention next
-to self-attention in the encoder and next to cross-attention in the decoder (or, with a LayerNorm of
-its own, behind self-attention in both), and ``memory``, which comes after self-attention.
+Parameter names follow fairseq's layers. Attention is over groups, over documents, or both combined
+by a gate. A layer knows nothing of documents: what it reads besides its states, with the plans of
+who sees whom, is in a :class:`Surroundings`, in a search in a
+:class:`gtrans.modules.decode_state.LayerKeys`. A model may switch on two parts of a layer, which
+are off (None) in a new layer: ``context_attn``, a second attention next to self-attention in the
+encoder and next to cross-attention in the decoder (or, with a LayerNorm of its own, behind
+self-attention in both), and ``memory``, which comes after self-attention.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,11 +20,423 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gtrans.modules.attention import DocumentAttention
-from gtrans.modules.context_attention import ContextAttention, PackedContext
-from gtrans.modules.decode_state import LayerKeys
-from gtrans.modules.group_attention import AttentionPlan
-from gtrans.modules.linear import Linear, dropout
+from gtrans.modules.decode_state import Keys, LayerKeys
+from gtrans.modules.group_attention import (
+    AttentionPlan,
+    dense_attention,
+    scaled_attention,
+    segment_attention,
+)
+from gtrans.modules.precision import autocast_dtype
+from gtrans.modules.varlen_attention import suits, varlen_attention
+
+# Measured with MKL: with more states torch's own product is faster.
+_FEW_STATES = 8
+# Of dropout: probabilities are multiples of 1 / _LEVELS.
+_LEVELS = 1 << 16
+
+# ---- linear maps and dropout, made fast ----------------------------------------------------------
+
+
+def lowered(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+    """Both in the precision of autocast, if it is on; for what several projections read.
+
+    Each of them would convert it again, and its gradient.
+    """
+    dtype = autocast_dtype(query.device)
+    if dtype is None:
+        return query, key
+    low = query.to(dtype)
+    return low, low if key is query else key.to(dtype)
+
+
+class Linear(nn.Linear):
+    """``nn.Linear``, with the same parameters.
+
+    A decoding step of one document has as few states as the beam has hypotheses, but reads all
+    weights of the model, which no processor's cache holds. Then ``W x'``, with the weight as
+    the left factor, is faster on the CPU by a third or more.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``(.., in) -> (.., out)``."""
+        few = input.dim() == 2 and input.size(0) <= _FEW_STATES
+        measured = input.is_cpu and input.dtype == torch.float32
+        if not few or not measured or torch.is_grad_enabled():
+            return super().forward(input)
+        product = torch.mm(self.weight, input.t())
+        if self.bias is not None:
+            product += self.bias[:, None]
+        return product.t().contiguous()
+
+
+def dropout(x: Tensor, probability: float, training: bool) -> Tensor:
+    """Zero each element with ``probability``, scale the others so that the mean stays.
+
+    On the CPU torch draws one Bernoulli number for each element, which takes as long as
+    a whole projection of a small model. Here one random 64-bit number decides on four
+    elements, 16 bits each; probabilities are rounded to multiples of ``2 ** -16``, and
+    the scale is that of the rounded one.
+    """
+    if not x.is_cpu:
+        return F.dropout(x, probability, training)
+    dropped = round(probability * _LEVELS)
+    if not training or dropped == 0 or x.numel() == 0:
+        return x
+    if dropped == _LEVELS:
+        return x * 0.0
+    lowest = torch.iinfo(torch.int64).min
+    numbers = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(lowest, None)
+    levels = numbers.view(torch.int16)[: x.numel()].view(x.shape)
+    kept = levels.ge(dropped - _LEVELS // 2).to(x.dtype)
+    return x * kept.mul_(_LEVELS / (_LEVELS - dropped))
+
+
+# ---- attention -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Who attends to whom in attention that has no plan; ``visible``: ``(queries, keys)``."""
+
+    visible: Tensor
+
+
+# Called after every attention with its weights (heads, queries, keys) and who attends to whom.
+WeightObserver = Callable[[Tensor, AttentionPlan | Pairs], None]
+
+KINDS = ("group", "global", "combined")
+
+
+class MultiheadAttention(nn.Module):
+    """Multi-head attention (Eq 5) inside segments.
+
+    Parameter names are those of fairseq's ``MultiheadAttention``.
+
+    Attributes:
+        backend: one of :data:`gtrans.modules.group_attention.BACKENDS`.
+        observer: called with the attention weights; None: weights are not computed apart.
+    """
+
+    def __init__(
+        self, dim: int, heads: int, dropout: float = 0.0, key_dim: int | None = None
+    ) -> None:
+        """``key_dim``: width of keys and values; None: ``dim``."""
+        super().__init__()
+        self.dim = dim
+        self.heads = heads
+        self.dropout = dropout
+        self.backend = "auto"
+        self.observer: WeightObserver | None = None
+        self.q_proj = Linear(dim, dim)
+        self.k_proj = Linear(key_dim or dim, dim)
+        self.v_proj = Linear(key_dim or dim, dim)
+        self.out_proj = Linear(dim, dim)
+        for projection in (self.q_proj, self.k_proj, self.v_proj):
+            nn.init.xavier_uniform_(projection.weight, gain=2**-0.5)
+        nn.init.xavier_uniform_(self.out_proj.weight)
+        nn.init.zeros_(self.out_proj.bias)
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, plan: AttentionPlan) -> Tensor:
+        """``query (queries, dim)``, ``key`` and ``value (keys, key_dim)`` -> ``(queries, dim)``."""
+        q, k, v = self.q_proj(query), self.k_proj(key), self.v_proj(value)
+        dropout = self.dropout if self.training else 0.0
+        if self.observer is not None or self.backend == "dense":
+            attended, weights = dense_attention(q, k, v, plan, self.heads, dropout)
+            if self.observer is not None:
+                self.observer(weights, plan)
+        elif self.backend == "auto" and q.is_cuda and suits(q, plan, self.heads, dropout):
+            attended = varlen_attention(q, k, v, plan, self.heads)
+        else:
+            attended = segment_attention(q, k, v, plan, self.heads, dropout)
+        output: Tensor = self.out_proj(attended)
+        return output
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        """Attend to keys and values that are already projected, in a decoding or memory step.
+
+        Args:
+            query: ``(groups * queries, dim)``, not projected.
+            key: ``(groups, keys, dim)``.
+            value: ``(groups, keys, dim)``.
+            mask: ``(groups, 1, 1 or queries, keys)``: True where a key may be seen, or a number
+                that is added to the scores; None: every key may be.
+
+        Returns:
+            ``(groups * queries, dim)``.
+        """
+        groups = key.size(0)
+        q, k, v = (
+            x.reshape(groups, -1, self.heads, key.size(2) // self.heads).transpose(1, 2)
+            for x in (self.q_proj(query), key, value)
+        )
+        if self.observer is not None:
+            self._show(self.observer, q, k, mask)
+        if self.training or torch.is_grad_enabled() or q.is_cuda:
+            attended = scaled_attention(q, k, v, mask, self.dropout if self.training else 0.0)
+        else:  # a step of a search on a CPU, of which there are many
+            attended = F.scaled_dot_product_attention(q, k, v, mask)
+        output: Tensor = self.out_proj(attended.transpose(1, 2).reshape(query.shape))
+        return output
+
+    def _show(self, observer: WeightObserver, q: Tensor, k: Tensor, mask: Tensor | None) -> None:
+        """The weights of :meth:`attend`, group by group; ``q, k (groups, heads, .., head_dim)``."""
+        scores = torch.matmul(q, k.transpose(2, 3)).float() / q.size(3) ** 0.5
+        visible = torch.ones_like(scores[:, :1], dtype=torch.bool)
+        if mask is not None and mask.dtype == torch.bool:
+            visible = visible & mask
+            scores = scores.masked_fill(~visible, float("-inf"))
+        elif mask is not None:
+            scores = scores + mask
+        for weights, seen in zip(scores.softmax(-1), visible[:, 0], strict=True):
+            observer(weights, Pairs(seen))
+
+
+class Gate(nn.Module):
+    """Mixes a layer's own state with another: Eq 10 of G-Transformer, and the gates of others.
+
+    ``H = g H_own + (1 - g) H_other`` with ``g = sigmoid([H_own, H_other] W + b)`` or, if the other
+    state comes first in the equation, ``H = g H_other + (1 - g) H_own`` with
+    ``g = sigmoid([H_other, H_own] W + b)``.
+    """
+
+    def __init__(self, dim: int, bias: float | None = None, other_first: bool = False) -> None:
+        """``bias``: every gate begins at ``sigmoid(bias)`` on the own side; None: random gates."""
+        super().__init__()
+        self.other_first = other_first
+        self.proj = Linear(2 * dim, dim)
+        if bias is not None:
+            nn.init.zeros_(self.proj.weight)
+            nn.init.constant_(self.proj.bias, -bias if other_first else bias)
+
+    def forward(self, own: Tensor, other: Tensor) -> Tensor:
+        """Mix two ``(.., dim)`` states element by element."""
+        pair = (other, own) if self.other_first else (own, other)
+        gate = self.proj(torch.cat(pair, -1))
+        # Computed directly: 1 - g would round a small share to 0, and a gate that begins closed
+        # would get no gradient; and a share of 0 leaves the own state as it is to the last bit.
+        share = torch.sigmoid(gate if self.other_first else -gate)
+        return own + share * (other - own)
+
+
+class DocumentAttention(MultiheadAttention):
+    """The attention of a document model: group, global, or both combined by a gate.
+
+    The projections of the class itself belong to group attention in a combined layer. They have
+    the names of a sentence Transformer's attention, so that its checkpoints fit without
+    renaming; ``global_attn`` and ``gate`` are added.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        dropout: float = 0.0,
+        kind: str = "group",
+        gate_bias: float | None = None,
+    ) -> None:
+        super().__init__(dim, heads, dropout)
+        self.kind = kind
+        self.global_attn: MultiheadAttention | None = None
+        self.gate: Gate | None = None
+        if kind == "combined":
+            self.global_attn = MultiheadAttention(dim, heads, dropout)
+            self.gate = Gate(dim, gate_bias)
+
+    def forward(  # type: ignore[override]
+        self,
+        query: Tensor,
+        key: Tensor,
+        plans: Mapping[str, AttentionPlan],
+        query_order: Tensor | None = None,
+        key_order: Tensor | None = None,
+    ) -> Tensor:
+        """Attend from ``query (queries, dim)`` to ``key (keys, dim)``.
+
+        Args:
+            query: packed queries.
+            key: packed keys and values.
+            plans: of ``group`` and ``global`` attention, as far as the kind needs them.
+            query_order: ``(queries, dim)`` embedded sentence numbers, added to the queries of
+                global attention; None: positions count through the document.
+            key_order: ``(keys, dim)``, the same for the keys.
+
+        Returns:
+            ``(queries, dim)``.
+        """
+        query, key = lowered(query, key)
+        attend = MultiheadAttention.forward
+        if self.kind == "group":
+            return attend(self, query, key, key, plans["group"])
+        ordered_query = query if query_order is None else query + query_order
+        ordered_key = key if key_order is None else key + key_order
+        if self.global_attn is None or self.gate is None:
+            return attend(self, ordered_query, ordered_key, key, plans["global"])
+        output: Tensor = self.gate(
+            attend(self, query, key, key, plans["group"]),
+            self.global_attn(ordered_query, ordered_key, key, plans["global"]),
+        )
+        return output
+
+    def step_self(self, x: Tensor, keys: Mapping[str, Keys], order: Tensor | None) -> Tensor:
+        """Self-attention of one new token of each hypothesis.
+
+        Args:
+            x: ``(hypotheses, dim)``.
+            keys: of each kind of attention those so far; the last columns are written.
+            order: ``(hypotheses, dim)`` as ``query_order`` in :meth:`forward`.
+
+        Returns:
+            ``(hypotheses, dim)``.
+        """
+
+        def attend(attention: MultiheadAttention, kind: str, query: Tensor) -> Tensor:
+            key, value, mask = keys[kind]
+            new = x.view(key.size(0), -1, x.size(1))  # (documents, beam, dim)
+            key[:, -new.size(1) :] = attention.k_proj(query).view_as(new)
+            value[:, -new.size(1) :] = attention.v_proj(x).view_as(new)
+            return attention.attend(query, key, value, mask)
+
+        return self._step(x, order, attend)
+
+    def step_cross(self, x: Tensor, keys: Mapping[str, Keys], order: Tensor | None) -> Tensor:
+        """Cross-attention of one new token of each hypothesis; as :meth:`step_self`."""
+
+        def attend(attention: MultiheadAttention, kind: str, query: Tensor) -> Tensor:
+            return attention.attend(query, *keys[kind])
+
+        return self._step(x, order, attend)
+
+    def _step(
+        self,
+        x: Tensor,
+        order: Tensor | None,
+        attend: Callable[[MultiheadAttention, str, Tensor], Tensor],
+    ) -> Tensor:
+        if self.kind == "group":
+            return attend(self, "group", x)
+        ordered = x if order is None else x + order
+        if self.global_attn is None or self.gate is None:
+            return attend(self, "global", ordered)
+        output: Tensor = self.gate(
+            attend(self, "group", x), attend(self.global_attn, "global", ordered)
+        )
+        return output
+
+
+# ---- attention to a context ----------------------------------------------------------------------
+
+COMBINATIONS = ("gate", "mean")
+PLACES = ("beside", "behind")
+
+
+@dataclass(frozen=True)
+class PackedContext:
+    """The context of every row of a batch.
+
+    Attributes:
+        states: ``(context tokens, width)``, row after row.
+        lengths: ``(batch,)`` number of context tokens of each row, at least one.
+    """
+
+    states: Tensor
+    lengths: Tensor
+
+    def chosen(self, rows: Tensor) -> PackedContext:
+        """The contexts of ``rows (n,)``, repeated or reordered."""
+        lengths = self.lengths[rows]
+        starts = self.lengths.cumsum(0) - self.lengths
+        begins = lengths.cumsum(0) - lengths
+        shift = torch.repeat_interleave(starts[rows] - begins, lengths)
+        index = torch.arange(shift.numel(), device=shift.device) + shift
+        return PackedContext(self.states[index], lengths)
+
+    @classmethod
+    def joined(cls, contexts: Sequence[PackedContext]) -> PackedContext:
+        """The rows of several batches, one batch after the other."""
+        states = torch.cat([context.states for context in contexts])
+        return cls(states, torch.cat([context.lengths for context in contexts]))
+
+    def align(self, packed: Tensor) -> Tensor:
+        """``(context tokens, ..) -> (batch, longest, ..)``, zeros after a row's end."""
+        parts = torch.split(packed, self.lengths.tolist())
+        return nn.utils.rnn.pad_sequence(list(parts), batch_first=True)
+
+
+class ContextAttention(nn.Module):
+    """Attention to the context of a sentence, combined with a layer's own attention.
+
+    Context attention has the same queries as one of the layer's own attentions; their outputs are
+    combined.
+
+    Guo Zhiyu, "Incorporating BERT into Document-Level Neural Machine Translation", master's thesis,
+    2021 (Eq 3.4, a figure there, is inferred from figure 3.3 and Eq 3.8):
+
+    ========  =============================================================================
+    Eq 3.4    ``D = MultiHead(S, C, C)`` next to self-attention ``B`` in the encoder, inferred
+    Eq 3.5    ``A = g * B + (1 - g) * D``, ``g = sigmoid([B, D] W + b)``
+    Eq 3.8    ``F = MultiHead(E, C, C)`` next to cross-attention ``G`` in the decoder
+    Eq 3.10   ``H = d * F + (1 - d) * G``, ``d = sigmoid([F, G] W + b)``
+    ========  =============================================================================
+
+    BERT-fused (Zhu et al. 2020) has their mean instead of a gate, and in training drop-net (Eq
+    2.16-2.17): with a given probability only one of the two.
+
+    In the document-aware Transformer (Zhang et al. 2018) context attention is not next to another
+    attention but a sublayer of its own, behind self-attention on both sides, with the output of
+    self-attention as queries. The gate stands where other sublayers have the residual connection.
+    """
+
+    def __init__(
+        self,
+        attention: MultiheadAttention,
+        combine: str,
+        *,
+        context_first: bool,
+        gate_bias: float | None = None,
+        drop_net: float = 1.0,
+        norm: nn.Module | None = None,
+    ) -> None:
+        """Combine ``attention`` with a layer's own attention.
+
+        Args:
+            attention: with queries of the layer's width and keys of the context's width.
+            combine: one of :data:`COMBINATIONS`.
+            context_first: order of the two sides in the equations; False in encoders, True in
+                decoders.
+            gate_bias: see :class:`Gate`.
+            drop_net: with ``mean``, the probability that training uses only one of the two.
+            norm: LayerNorm of a sublayer of its own, behind self-attention; None: it is next to
+                the layer's own attention.
+        """
+        super().__init__()
+        self.attention = attention
+        self.context_first = context_first
+        self.drop_net = drop_net
+        self.layer_norm = norm
+        self.gate: Gate | None = None
+        if combine == "gate":
+            self.gate = Gate(attention.dim, gate_bias, context_first)
+
+    def combine(self, own: Tensor, context: Tensor) -> Tensor:
+        """The gated sum or the mean of two ``(.., dim)`` states; in training with drop-net."""
+        if self.gate is not None:
+            mixed: Tensor = self.gate(own, context)
+            return mixed
+        share = self.context_share(float(torch.rand(()))) if self.training else 0.5
+        return (1 - share) * own + share * context
+
+    def context_share(self, u: float) -> float:
+        """The share of the context for the random number ``u`` in 0 .. 1 (Eq 2.16-2.17)."""
+        half = self.drop_net / 2
+        if u < half:
+            return 1.0 if self.context_first else 0.0
+        if u > 1 - half:
+            return 0.0 if self.context_first else 1.0
+        return 0.5
+
+
+# ---- layers --------------------------------------------------------------------------------------
 
 # Context attention of queries ``(tokens, dim)``.
 _Reading = Callable[[Tensor], Tensor]
@@ -46,7 +460,7 @@ class LayerSpec:
         pre_norm: LayerNorm before each sublayer instead of after its residual.
         rezero: no LayerNorm; each layer has a learned scalar, 0 at the beginning, by which the
             outputs of its sublayers are multiplied (Bachlechner et al. 2020).
-        gate_bias: see :class:`gtrans.modules.attention.Gate`.
+        gate_bias: see :class:`Gate`.
         norm_eps: epsilon of LayerNorm (1e-12 in BERT).
         ffn_init: how feed-forward networks begin, one of :data:`FFN_INITS`: Xavier's uniform
             weights and no bias, or the default of ``nn.Linear``, uniform in
@@ -128,7 +542,7 @@ class Surroundings:
         own: plans of self-attention (``group``, ``global``) and of context attention (``context``).
         cross: plans of cross-attention (``group``, ``global``).
         order: ``(tokens, dim)`` embedded sentence numbers; None: positions count through the
-            document (:meth:`gtrans.modules.attention.DocumentAttention.forward`).
+            document (:meth:`DocumentAttention.forward`).
         source_order: ``(source tokens, dim)`` the same of the source.
         context: the context of each source; None: there is none.
         memory: the :class:`~gtrans.modules.memory.MemoryFlow` of the batch; None: there is none.
@@ -157,7 +571,7 @@ class TransformerLayer(ResidualLayer):
     memory: Any
 
     def __init__(self, spec: LayerSpec, attention: str) -> None:
-        """``attention`` is one of :data:`gtrans.modules.attention.KINDS`."""
+        """``attention`` is one of :data:`KINDS`."""
         super().__init__(spec)
         self.context_attn = None
         self.memory = None
@@ -222,7 +636,7 @@ class DecoderLayer(TransformerLayer):
     """
 
     def __init__(self, spec: LayerSpec, attention: str, cross_attention: str) -> None:
-        """``attention`` and ``cross_attention``: see :data:`gtrans.modules.attention.KINDS`."""
+        """``attention`` and ``cross_attention``: see :data:`KINDS`."""
         super().__init__(spec, attention)
         self.encoder_attn = spec.attention(cross_attention)
         self.encoder_attn_layer_norm = spec.norm()

@@ -23,7 +23,8 @@ from support.translating import FAST, Interrupted, command, error, interrupt_aft
 from gtrans.cli import main
 from gtrans.decoding import generator, loading, options, translator
 from gtrans.decoding.generator import make_batches, rows_at_once
-from gtrans.modules.linear import Int8Linear, Linear
+from gtrans.modules.precision import Int8Linear
+from gtrans.modules.transformer import Linear
 from gtrans.text.pipeline import PLACEHOLDER
 from gtrans.text.prepared_folder import load_pipeline
 

@@ -16,10 +16,9 @@ from torch import Tensor, nn
 from gtrans.cli import main
 from gtrans.errors import GtransError
 from gtrans.models.han_transformer import current_tokens
-from gtrans.modules.context_attention import PackedContext
 from gtrans.modules.group_attention import DocumentLayout
 from gtrans.modules.hierarchical_attention import HierarchicalAttention, sentences_before
-from gtrans.modules.transformer import LayerSpec
+from gtrans.modules.transformer import LayerSpec, PackedContext
 
 WINDOWS = Case("han_transformer_tiny", "window", "history")
 DIM = 8

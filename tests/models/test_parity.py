@@ -20,7 +20,6 @@ from gtrans.decoding.document_search import DocumentHypothesis, DocumentSearch, 
 from gtrans.decoding.options import SearchOptions
 from gtrans.models.base.encoder import EncoderOutput
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
-from gtrans.modules.attention import DocumentAttention, MultiheadAttention
 from gtrans.modules.group_attention import (
     BACKENDS,
     AttentionPlan,
@@ -28,6 +27,7 @@ from gtrans.modules.group_attention import (
     Segments,
     attention_plan,
 )
+from gtrans.modules.transformer import DocumentAttention, MultiheadAttention
 
 TOLERANCE = 1e-4
 PAD = 1

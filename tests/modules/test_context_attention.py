@@ -8,8 +8,7 @@ import pytest
 import torch
 from support.batches import context_plan
 
-from gtrans.modules.attention import Gate, MultiheadAttention
-from gtrans.modules.context_attention import ContextAttention, PackedContext
+from gtrans.modules.transformer import ContextAttention, Gate, MultiheadAttention, PackedContext
 
 
 def attention(dim: int = 2, key_dim: int = 3) -> MultiheadAttention:

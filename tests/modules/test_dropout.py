@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gtrans.modules.linear import dropout
+from gtrans.modules.transformer import dropout
 
 
 @pytest.mark.parametrize("probability", [0.1, 0.3, 0.5, 0.9])

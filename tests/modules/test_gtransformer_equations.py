@@ -12,7 +12,7 @@ from support.gtransformer_equations import (
     group_tags,
 )
 
-from gtrans.modules.attention import KINDS, DocumentAttention
+from gtrans.modules.transformer import KINDS, DocumentAttention
 
 BOS, PAD, EOS = 0, 1, 2
 # two documents: 3 and 2 sentences on each side, of unequal lengths

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from gtrans.modules.linear import Linear
+from gtrans.modules.transformer import Linear
 
 
 @pytest.mark.parametrize("bias", [True, False])

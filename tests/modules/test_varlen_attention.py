@@ -11,8 +11,8 @@ from support.batches import PLANS, batch_of, plans_of
 from torch import Tensor
 
 from gtrans.modules import varlen_attention as varlen
-from gtrans.modules.attention import MultiheadAttention
 from gtrans.modules.group_attention import segment_attention, to_device
+from gtrans.modules.transformer import MultiheadAttention
 
 SOURCE = [[3, 0, 5], [7], [1, 2, 2]]
 TARGET = [[2, 4, 1], [9], [3, 1, 2]]

@@ -1,7 +1,7 @@
 """G-Transformer's attention as its paper prints it (Bao et al. 2021, §4, Eq 3-10).
 
 One document at a time, with ``N x N`` masks, for reading and as the oracle of the tests. Models
-run :mod:`gtrans.modules.attention`, which computes the same, but whose group attention has
+run :mod:`gtrans.modules.transformer`, which computes the same, but whose group attention has
 linear cost in the number of sentences. Both use the parameters of the same modules.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gtrans.modules.attention import DocumentAttention, Gate, MultiheadAttention
+from gtrans.modules.transformer import DocumentAttention, Gate, MultiheadAttention
 
 GAMMA = -1e8
 

@@ -29,8 +29,8 @@ from gtrans.lab.attention import Location, attention_watched
 from gtrans.lab.plots import figure_class, plain, write_together
 from gtrans.libraries import ENGINE
 from gtrans.messages import print_lines
-from gtrans.modules.attention import Pairs
 from gtrans.modules.group_attention import AttentionPlan
+from gtrans.modules.transformer import Pairs
 
 EXAMPLE = (
     "gtrans analyse maps --path checkpoints/checkpoint_best.pt --data data --split test --unit 3 "

@@ -27,9 +27,9 @@ from gtrans.lab.measure import read_units
 from gtrans.lab.plots import Figure, Panel, Series, add_plot, check_figure, mean_of_runs, write
 from gtrans.lab.runs import Run, add_checkpoints, labelled_paths
 from gtrans.libraries import ENGINE
-from gtrans.modules.attention import Pairs
 from gtrans.modules.group_attention import AttentionPlan
 from gtrans.modules.memory import RecurrentMemory
+from gtrans.modules.transformer import Pairs
 
 EXAMPLE = (
     "gtrans analyse memory --path m8/checkpoint_best.pt m16/checkpoint_best.pt --data data "

@@ -22,9 +22,12 @@ from gtrans.modules.layer_fusion import (
     TransparentAttention,
     fuse_probabilities,
 )
-from gtrans.modules.linear import Linear
 from gtrans.modules.memory import MemoryFlow
-from gtrans.modules.transformer import DecoderLayer, Surroundings
+from gtrans.modules.transformer import (
+    DecoderLayer,
+    Linear,
+    Surroundings,
+)
 
 # Where fairseq's search keeps the state of ours.
 _STATE = "gtrans"

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from gtrans.data.frame import Frame
 from gtrans.models.base.options import StackConfig
 from gtrans.models.base.planning import PLANNED, PlanSpec, plan_batch
-from gtrans.modules.context_attention import PackedContext
 from gtrans.modules.embedding import Embedder, LearnedPositions
 from gtrans.modules.group_attention import (
     DocumentLayout,
@@ -27,7 +26,7 @@ from gtrans.modules.group_attention import (
 )
 from gtrans.modules.layer_fusion import LayerFusion, run_layers
 from gtrans.modules.memory import MemoryFlow
-from gtrans.modules.transformer import EncoderLayer, LayerSpec, Surroundings
+from gtrans.modules.transformer import EncoderLayer, LayerSpec, PackedContext, Surroundings
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class StackDesign:
     Attributes:
         spec: sizes and switches of its layers.
         self_kinds: kind of self-attention of every layer, the bottom layer first
-            (:data:`gtrans.modules.attention.KINDS`).
+            (:data:`gtrans.modules.transformer.KINDS`).
         fusion: builds the fusion of its layers.
         cross_kinds: the same for cross-attention; empty in encoders.
         by_sentence: positions restart in every sentence.
@@ -69,7 +68,7 @@ class StackDesign:
 class AttentionKinds:
     """The kind of attention of every layer, the bottom layer first.
 
-    Kinds are those of :data:`gtrans.modules.attention.KINDS`.
+    Kinds are those of :data:`gtrans.modules.transformer.KINDS`.
 
     Attributes:
         encoder, decoder: kinds of self-attention.

@@ -26,13 +26,12 @@ from gtrans.models.base.fusion import check_fusion, decoder_groups, group_fusion
 from gtrans.models.base.options import check_stack, layer_spec
 from gtrans.models.base.planning import PlanSpec, plan_entries, plan_source, plan_target
 from gtrans.models.base.presets import DocumentModelConfig, Presets, resolve_sizes
-from gtrans.modules.attention import MultiheadAttention
 from gtrans.modules.bert import BertWeights, Whitening
 from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.embedding import word_table
 from gtrans.modules.group_attention import DocumentLayout, Plan, plan_of, to_device
 from gtrans.modules.memory import MemoryFlow, MemorySpec
-from gtrans.modules.transformer import LayerSpec
+from gtrans.modules.transformer import LayerSpec, MultiheadAttention
 from gtrans.train.begin import Plan as TrainingPlan
 from gtrans.train.begin import begin
 

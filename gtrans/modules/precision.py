@@ -1,0 +1,63 @@
+"""Numbers of fewer bits: autocast, and weights of 8 bits."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor, nn
+
+
+def autocast_dtype(device: torch.device) -> torch.dtype | None:
+    """The precision of autocast on ``device``; None where it is off, or the device has none."""
+    if not torch.amp.is_autocast_available(device.type):
+        return None
+    if not torch.is_autocast_enabled(device.type):
+        return None
+    return torch.get_autocast_dtype(device.type)
+
+
+def without_autocast(device: torch.device) -> AbstractContextManager[object]:
+    """A context in which autocast is off on ``device``."""
+    if not torch.amp.is_autocast_available(device.type):
+        return nullcontext()
+    return torch.autocast(device.type, enabled=False)
+
+
+class Int8Linear(nn.Module):
+    """``nn.Linear`` for inference on a CPU, with weights of 8 bits and a scale for each output.
+
+    Inputs become 8 bits, too, by one scale for all of them at a time.
+
+    Attributes:
+        weight: empty, of the type and on the device of the outputs.
+    """
+
+    weight: Tensor
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        weight = linear.weight.detach().float()
+        scales = weight.abs().amax(1).clamp(min=1e-8).double() / 127
+        zeros = torch.zeros(len(scales), dtype=torch.long)
+        with warnings.catch_warnings():  # deprecated; the pinned version has nothing instead
+            warnings.filterwarnings("ignore", message="torch.quantize_per_tensor")
+            rounded = torch.quantize_per_channel(weight, scales, zeros, 0, torch.qint8)
+        bias = None if linear.bias is None else linear.bias.detach().float()
+        self._packed = torch.ops.quantized.linear_prepack(rounded, bias)
+        self.register_buffer("weight", weight.new_empty(0), persistent=False)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``(.., in) -> (.., out)``."""
+        # Of the inputs 7 bits: sums of products of 8 bits overflow on older processors.
+        product: Tensor = torch.ops.quantized.linear_dynamic(input, self._packed, True)
+        return product
+
+
+def to_int8(model: nn.Module) -> None:
+    """Replace all linear layers by those of 8 bits; the model can then only infer, on a CPU."""
+    for module in list(model.modules()):
+        for name, child in list(module.named_children()):
+            if isinstance(child, nn.Linear):
+                setattr(module, name, Int8Linear(child))
