@@ -6,7 +6,6 @@ Only the text of paragraphs (``w:t``) is replaced. Every other part of the file 
 from __future__ import annotations
 
 import io
-import posixpath
 import re
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -20,10 +19,11 @@ from gtrans.formats.inline import Block, Mark, Splitter, with_points
 from gtrans.text.reader import ANY, Choice
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_RELATION = "{http://schemas.openxmlformats.org/package/2006/relationships}Relationship"
 _COMPATIBLE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
-# The parts with text that is translated, by what they are to the main part (ECMA-376, 11.3).
+_TYPES = "[Content_Types].xml"
+# The parts with text that is translated, besides the main part, by the end of their types
+# (ECMA-376, 11.3).
 _TRANSLATED = ("header", "footer", "footnotes", "endnotes")
 # Text of other parts, which stays.
 _TEXT = re.compile(rb"<(?:\w+:)?[tv](?: [^>]*)?>[^<]*[A-Za-z\x80-\xff]")
@@ -82,26 +82,18 @@ class Docx(DocumentFile):
         from lxml import etree
 
         archive = zipfile.ZipFile(io.BytesIO(contents))
-        members = archive.infolist()
-        for member in members:
-            self.members.append((member, archive.read(member)))
+        self.members = [(member, archive.read(member)) for member in archive.infolist()]
         by_name = {member.filename: data for member, data in self.members}
         parser = etree.XMLParser(no_network=True, remove_comments=True, remove_pis=True)
-
-        def related(part: str) -> Iterator[tuple[str, str]]:
-            """What a part has a relation to, by the kind of it."""
-            folder, name = posixpath.split(part)
-            data = by_name.get(posixpath.join(folder, "_rels", f"{name}.rels"))
-            for one in () if data is None else etree.fromstring(data, parser).iter(_RELATION):
-                target = posixpath.join("/", folder, one.get("Target", ""))
-                kind = one.get("Type", "").rpartition("/")[2]
-                yield kind, posixpath.normpath(target).lstrip("/")
-
-        main = next((name for kind, name in related("") if kind == "officeDocument"), "")
-        if main not in by_name:
+        found: dict[str, list[str]] = {}  # by what they are
+        for one in etree.fromstring(by_name[_TYPES], parser).iter("{*}Override"):
+            kind = str(one.get("ContentType")).rpartition(".")[2]
+            found.setdefault(kind, []).append(str(one.get("PartName")).lstrip("/"))
+        main = [name for name in found.get("main+xml", ()) if name in by_name]
+        if not main:
             raise GtransError(f"'{self.path}' is no DOCX file: it has no main document")
-        others = sorted(name for kind, name in related(main) if kind in _TRANSLATED)
-        for name in [main, *(name for name in others if name in by_name)]:
+        others = sorted(name for kind in _TRANSLATED for name in found.get(f"{kind}+xml", ()))
+        for name in [*main, *(name for name in others if name in by_name)]:
             root = self.parts[name] = etree.fromstring(by_name[name], parser)
             if not root.tag.startswith(_W):
                 raise GtransError(

@@ -242,30 +242,26 @@ class _Line:
             self.spans.append((self.spans.pop()[0] if together else begin, end))
 
     def _read(self, content: Content) -> None:
-        seen: list[Mark] = []  # those that are seen, since the last text
-        gap = ["", ""]  # white space since the last text: before and behind those
-        white = ""  # since the last text or mark
+        white, first = "", 0  # since the last text or mark; the first mark since the last text
         for item in content:
             words = item.strip() if isinstance(item, str) else ""
             if isinstance(item, str):
                 white += item[: len(item) - len(item.lstrip())]
                 if not words:
                     continue
-            if self.marks and self.marks[-1].offset == len(self.text):
-                self.marks[-1].after = white
+            marks = self.marks[first:]
+            if marks:
+                marks[-1].after = white
             elif not self.text:
                 self._head.append(white)
-            gap[bool(seen)] += white
             if isinstance(item, Mark):
                 self.marks.append(_Placed(item, len(self.text), white))
                 white = ""
-                if item.is_seen:
-                    seen.append(item)
-                    gap[1] = ""
-                continue
-            self.text += _between(self.text, words, seen, gap) if self.text else ""
-            self.text += re.sub(r"\s+", lambda found: _one_space(found[0]), words)
-            seen, gap, white = [], ["", ""], item[len(item.rstrip()) :]
+            else:
+                first = len(self.marks)
+                self.text += _between(self.text, words, marks, white) if self.text else ""
+                self.text += re.sub(r"\s+", lambda found: _one_space(found[0]), words)
+                white = item[len(item.rstrip()) :]
         self._tail = white
 
     def sentence(self, span: tuple[int, int]) -> str:
@@ -298,20 +294,25 @@ def _leading(content: Content) -> int:
     return count
 
 
-def _between(text: str, words: str, seen: Sequence[Mark], gap: Sequence[str]) -> str:
-    """What stands between two texts without the marks ``seen`` between them.
+def _between(text: str, words: str, marks: Sequence[_Placed], white: str) -> str:
+    """What stands between two texts without the marks between them.
 
     "the <code>x</code>, then" is "the, then", and "a<img>b" is "a b".
 
     Args:
         text, words: the texts.
-        seen: the marks.
-        gap: the white space before and behind them.
+        marks: the marks.
+        white: the white space behind the last of them.
     """
-    before, behind = gap
+    seen = [number for number, one in enumerate(marks) if one.mark.is_seen]
+    spaces = [*(one.before for one in marks), white]
+    before, behind = "", "".join(spaces)
+    if seen:
+        before, behind = "".join(spaces[: seen[0] + 1]), "".join(spaces[seen[-1] + 1 :])
     if behind or not seen:
-        return _one_space(behind or before)
-    apart = _is_letter(text[-1:]) and _is_letter(words[0]) and not all(one.script for one in seen)
+        return _one_space(behind)
+    is_script = all(marks[number].mark.script for number in seen)
+    apart = _is_letter(text[-1:]) and _is_letter(words[0]) and not is_script
     return (_one_space(before) or " ") if apart or (before and words[0].isalnum()) else ""
 
 

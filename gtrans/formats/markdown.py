@@ -90,12 +90,12 @@ def _template(state: StateInline, silent: bool) -> bool:
     return found is not None
 
 
-def outline(text: str) -> list[tuple[str, ...]]:
-    """The tree of a Markdown text: its blocks and inline markup, in order, without words."""
+def outline(tokens: Sequence[Token]) -> list[tuple[str, ...]]:
+    """The tree of a Markdown text: its blocks and inline markup but emphasis, without words."""
     found: list[tuple[str, ...]] = []
-    for token in parser().parse(text):
+    for token in tokens:
         if token.type == "inline":
-            found += inline_outline(token)
+            found += inline_outline(token, EMPHASES)
         elif token.type == "html_block":
             found.append((token.type, *map(str, TAG.findall(token.content))))
         elif token.type == "admonition_open":
@@ -114,11 +114,6 @@ def inline_outline(token: Token, without: Sequence[str] = ()) -> list[tuple[str,
         for one in token.children or ()
         if one.type not in ("text", "softbreak") and one.type.rpartition("_")[0] not in without
     ]
-
-
-def is_emphasis(entry: tuple[str, ...]) -> bool:
-    """Whether an entry of an outline is emphasis."""
-    return entry[0].rpartition("_")[0] in EMPHASES
 
 
 def _remembering(name: str, rule: Any) -> Any:
@@ -163,7 +158,7 @@ _TASK = re.compile(r"\[[ xX]\]\s+")
 _ALERT = re.compile(r"\[!\w+\][+-]?(?=\s|\Z)")
 
 
-@dataclass
+@dataclass(eq=False)
 class Place:
     """Where running text or HTML stands, in characters of the file.
 
@@ -176,6 +171,7 @@ class Place:
         token: the inline markup, if it is no HTML.
         in_table: it is a cell.
         is_paragraph: a block can begin in its text.
+        text: what is written in its place; None: what was there.
     """
 
     line: int
@@ -187,6 +183,7 @@ class Place:
     token: Any = None
     in_table: bool = False
     is_paragraph: bool = False
+    text: str | None = None
 
 
 class _Emphasis(str):
@@ -288,7 +285,6 @@ class Markdown(DocumentFile):
         self.newline = first[0] if first else "\n"
         self.text = text.replace("\r\n", "\n").replace("\r", "\n")
         self.lines = self.text.split("\n")
-        self.outline = outline(self.text)
         self.places: list[Place] = []
         self.unread: list[Note] = []  # about text that stays as it is
         self.references: dict[str, Any] = {}  # what markdown-it knows of the file
@@ -299,6 +295,7 @@ class Markdown(DocumentFile):
     def _find(self, split: Splitter) -> None:
         """Find the running text and the HTML."""
         tokens = parser().parse(self.text, self.references)
+        self.outline = outline(tokens)
         cell, labels = (-1, 0), 0  # the line and the end of the cell before
         starts = [0, *accumulate(len(line) + 1 for line in self.lines)]
         for number, token in enumerate(tokens):
@@ -354,43 +351,33 @@ class Markdown(DocumentFile):
         """See :meth:`DocumentFile.translated`."""
         self.notes = list(self.unread)
         following = (found for _, found in self.by_block(translations))
-        texts = [self._text(place, following, joint) for place in self.places]
-        offending = self._offending(texts, range(len(texts)))
-        if offending:
-            changed = [None if n in offending else text for n, text in enumerate(texts)]
-            if self._differs(changed):  # they change it together only
-                offending, changed = set(range(len(texts))), [None for _ in texts]
-            texts = changed
-        for number in sorted(offending):
-            self.notes.append(Note(self.place(self.places[number].line), KEPT, _TO_KEEP))
-        written = (
-            place for place, text in zip(self.places, texts, strict=True) if text is not None
-        )
-        self.note_moved(block for place in written for block in place.blocks)
-        return self._composed(texts).replace("\n", self.newline).encode()
+        for place in self.places:
+            place.text = self._text(place, following, joint)
+        changed = [place for place in self.places if place.text is not None]
+        offending = self._offending(changed)
+        kept = [place for place in changed if place not in offending]
+        if offending and self._differs(kept):  # they change it together only
+            offending, kept = changed, []
+        self.notes += [Note(self.place(place.line), KEPT, _TO_KEEP) for place in offending]
+        self.note_moved(block for place in kept for block in place.blocks)
+        return self._composed(kept).replace("\n", self.newline).encode()
 
-    def _offending(self, texts: Sequence[str | None], numbers: Sequence[int]) -> set[int]:
-        """The places among ``numbers`` of which the translation changes the tree of the file."""
-        chosen = [text if n in numbers else None for n, text in enumerate(texts)]
-        if not numbers or not self._differs(chosen):
-            return set()
-        if len(numbers) == 1:
-            return set(numbers)
-        half = len(numbers) // 2
-        return self._offending(texts, numbers[:half]) | self._offending(texts, numbers[half:])
+    def _offending(self, places: list[Place]) -> list[Place]:
+        """Those of the places of which the translation changes the tree of the file."""
+        if not places or not self._differs(places):
+            return []
+        half = len(places) // 2
+        return self._offending(places[:half]) + self._offending(places[half:]) if half else places
 
-    def _differs(self, texts: Sequence[str | None]) -> bool:
-        trees = (self.outline, outline(self._composed(texts)))
-        kept, found = ([one for one in tree if not is_emphasis(one)] for tree in trees)
-        return kept != found
+    def _differs(self, places: Sequence[Place]) -> bool:
+        return outline(parser().parse(self._composed(places))) != self.outline
 
-    def _composed(self, texts: Sequence[str | None]) -> str:
-        """The file with the texts of places; None: as it was."""
+    def _composed(self, places: Sequence[Place]) -> str:
+        """The file with the new texts of some places."""
         parts, done = list[str](), 0
-        for place, text in zip(self.places, texts, strict=True):
-            if text is not None:
-                parts += [self.text[done : place.begin], text]
-                done = place.end
+        for place in places:
+            parts += [self.text[done : place.begin], place.text or ""]
+            done = place.end
         return "".join([*parts, self.text[done:]])
 
     def _text(self, place: Place, translations: Iterator[Sequence[str]], joint: str) -> str | None:
