@@ -159,23 +159,25 @@ def average_checkpoints(paths: Sequence[Path], target: Path) -> int:
         the number of tensors.
 
     Raises:
-        GtransError: no path, unreadable or different checkpoints (parameters, vocabulary,
+        GtransError: unreadable or different checkpoints (parameters, vocabulary,
             preparation or unit), or a target that cannot be written or is one of ``paths``.
     """
-    if not paths:
-        raise GtransError("there is no checkpoint to average; name at least one.")
     check_output("--output", target, paths)
-    _check_target(target, paths)
-    last = Checkpoint.read(paths[0])
-    sums = {
-        name: tensor.double() if tensor.is_floating_point() else tensor.clone()
-        for name, tensor in last.tensors.items()
-    }
-    identities = [last.identity]
-    for path in paths[1:]:
+    trained = _OF_TRAINING.fullmatch(target.name)
+    if trained and target.resolve().parent in {path.resolve().parent for path in paths}:
+        raise GtransError(
+            f"`--output` '{target}': the training in its folder has checkpoints of this name; give "
+            "another, such as average.pt."
+        )
+    sums: dict[str, Tensor] = {}
+    identities: list[ModelIdentity | None] = []
+    for path in paths:
         last = Checkpoint.read(path)
         identities.append(last.identity)
         same_identity(paths[: len(identities)], identities)
+        if not sums:
+            sums = {name: _wide(tensor) for name, tensor in last.tensors.items()}
+            continue
         last.check_same_model(sums, paths[0])
         for name, tensor in last.tensors.items():
             if tensor.is_floating_point():
@@ -190,10 +192,9 @@ def average_checkpoints(paths: Sequence[Path], target: Path) -> int:
             mean = sums[name] / len(paths) if tensor.is_floating_point() else sums[name]
             shared[key] = mean.to(tensor.dtype)
         sums[name] = shared[key]
-    last.state["model"] = {name: sums[name] for name in last.tensors}
     last.forget_training()
     del last.state["last_optimizer_state"]
-    last.state[AVERAGE_OF] = [path.name for path in paths]
+    last.state |= {"model": sums, AVERAGE_OF: [path.name for path in paths]}
     last.write(target)
     for path, identity in zip(paths, identities, strict=True):
         if identity is None:
@@ -201,11 +202,6 @@ def average_checkpoints(paths: Sequence[Path], target: Path) -> int:
     return len(sums)
 
 
-def _check_target(target: Path, paths: Sequence[Path]) -> None:
-    """Raises GtransError if a training would lose what it goes on from, or take the mean for it."""
-    trained = _OF_TRAINING.fullmatch(target.name)
-    if trained and target.resolve().parent in {path.resolve().parent for path in paths}:
-        raise GtransError(
-            f"`--output` '{target}': the training in its folder has checkpoints of this name; give "
-            "another, such as average.pt."
-        )
+def _wide(tensor: Tensor) -> Tensor:
+    """A copy to which others can be added without loss."""
+    return tensor.double() if tensor.is_floating_point() else tensor.clone()

@@ -11,6 +11,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from torch import Tensor
 from gtrans.checkpoints.checkpoint import Checkpoint
 from gtrans.checkpoints.hugging_face import read_hugging_face
 from gtrans.checkpoints.identity import ModelIdentity
-from gtrans.checkpoints.reading import reading, write_checkpoint
+from gtrans.checkpoints.reading import reading
 from gtrans.checkpoints.sources import (
     BIAS,
     DECODER_TABLE,
@@ -38,7 +39,7 @@ from gtrans.checkpoints.sources import (
     read_g_transformer,
 )
 from gtrans.data.unit_options import UNIT_FIELDS
-from gtrans.data.vocabulary import MASK, Vocabulary, language_symbol, split_languages
+from gtrans.data.vocabulary import MASK, Vocabulary, language_symbol
 from gtrans.errors import GtransError
 from gtrans.files import check_output
 from gtrans.messages import say
@@ -65,14 +66,13 @@ _NETWORKS = tuple(f"{side}.layers.0.fc1.weight" for side in SIDES)
 # An encoder that is a BERT has a size of its own, and no vectors before the first position.
 _OF_BERT = "bert_positions"
 
-# Parts of fairseq's Transformer that this model does not have, by the names of their tensors.
-_MISSING_PARTS = (
-    (r"\.adaptive_softmax\.", "an adaptive softmax (--adaptive-softmax-cutoff)"),
-    (r"\.project_(in|out)_dim\.", "embeddings of another width than its layers"),
-    (r"\.in_proj_weight$", "joint query, key and value projections (fairseq before 0.7)"),
-)
-# The same for parts without tensors, by option.
-_MISSING_OPTIONS = {
+# Options with the same name and meaning in both, and what they are where a checkpoint is silent.
+_SAME = {
+    **{"activation_fn": "relu", "sinusoid": "fairseq"},
+    **{"start_by_bos": False, "no_scale_embedding": False},
+}
+# Parts of fairseq's Transformer that this model does not have and no tensor shows, by option.
+_MISSING = {
     "no_token_positional_embeddings": "no positions",
     "cross_self_attention": "joint cross- and self-attention",
     "no_cross_attention": "no cross-attention",
@@ -87,15 +87,9 @@ def convert(
     *,
     source_lang: str | None = None,
     target_lang: str | None = None,
-    langs: str | None = None,
-    marks: str | None = None,
-    unit: str | None = None,
-    max_doc_tokens: int = 512,
     positions: int | None = None,
 ) -> list[str]:
     """Write the checkpoint ``path`` of another program as this project's checkpoint ``target``.
-
-    Of what a checkpoint does not contain, None means: as in the checkpoint or usual for its kind.
 
     Args:
         program: one of :data:`SOURCES`.
@@ -103,11 +97,7 @@ def convert(
         target: file to write; after an error it does not exist.
         data: folder of the dictionaries that the model was trained with; None: the checkpoint has
             all that it needs, or lies beside it.
-        source_lang, target_lang: languages to translate from and to.
-        langs: all languages that have a symbol, in the order of the symbols: ``en_XX,de_DE``.
-        marks: the marks around sentences.
-        unit: the unit that the model was trained on.
-        max_doc_tokens: longest document unit in tokens.
+        source_lang, target_lang: languages to translate from and to; None: as in the checkpoint.
         positions: new number of learned positions.
 
     Returns:
@@ -119,66 +109,67 @@ def convert(
     """
     _check_target(path, target, data)
     foreign = SOURCES[program](path)
-    state = foreign.state
+    state, card = foreign.state, foreign.card
     refuse_missing_parts(state, foreign.options, path)
-    names = split_languages(langs) or foreign.langs
     languages = source_lang or foreign.source_lang, target_lang or foreign.target_lang
-    own = None
+    with ExitStack() as stack:
+        folder = stack.enter_context(_own_data(foreign, *languages)) if data is None else str(data)
+        root, task = _task(foreign, os.path.abspath(folder), *languages)
+        if foreign.add_mask(len(task.target_dictionary)):
+            say(f"{path}: it has no {MASK}; its new row is the mean of all")
+        _check_vocabulary(foreign, task)
+        joint = task.source_dictionary == task.target_dictionary
+        with reading(path, "what it says of its options"):
+            model_cfg = model_options(state, foreign.options, joint, foreign.doc_mode, path)
+        for name in (*UNIT_FIELDS, "source_lang", "target_lang"):
+            setattr(model_cfg, name, getattr(root.task, name))
+        if positions is not None:
+            for name in extend_positions(state, positions, path):
+                setattr(model_cfg, name, positions)
+        check_fit({"cfg": {"model": asdict(model_cfg)}, "model": state}, path)
+        model = task.build_model(OmegaConf.structured(model_cfg), from_checkpoint=True)
+        model.load_state_dict(state)
+        root.model = model_cfg
+        task.published = card
+        written = _as_of_fairseq(root, model.state_dict(), task.state_dict())
     if data is None:
-        own = _own_data(foreign, *languages)
-        data = Path(own.name)
-    task_cfg = DocumentTranslationConfig(
-        data=os.path.abspath(data),
-        source_lang=languages[0],
-        target_lang=languages[1],
-        unit=unit or foreign.unit,
-        max_doc_tokens=max_doc_tokens,
-        sentence_marks=marks or foreign.marks,
-        langs=",".join(names) or None,
-    )
-    task_cfg._name = "document_translation"
-    root = OmegaConf.structured(FairseqConfig)
-    root.task = task_cfg
-    root.common_eval.path = str(path)  # a model is read, not trained
-    # setup_task infers missing languages, and reads other groups of the options.
-    task = DocumentTranslationTask.setup_task(root.task)
-    root.common_eval.path = None
-    if foreign.add_mask(len(task.target_dictionary)):
-        say(f"{path}: it has no {MASK}; its new row is the mean of all")
-    _check_vocabulary(foreign, task, names)
-    joint = task.source_dictionary == task.target_dictionary
-    with reading(path, "what it says of its options"):
-        model_cfg = model_options(state, foreign.options, joint, foreign.doc_mode, path)
-    for name in (*UNIT_FIELDS, "source_lang", "target_lang"):
-        setattr(model_cfg, name, getattr(root.task, name))
-    if positions is not None:
-        for name in extend_positions(state, positions, path):
-            setattr(model_cfg, name, positions)
-    check_fit({"cfg": {"model": asdict(model_cfg)}, "model": state}, path)
-    model = task.build_model(OmegaConf.structured(model_cfg), from_checkpoint=True)
-    model.load_state_dict(state)
-    criterion = LabelSmoothedCrossEntropyCriterionConfig(
-        label_smoothing=float(foreign.options.get("label_smoothing") or 0.0)
-    )
-    criterion._name = "label_smoothed_cross_entropy"
-    root.model, root.criterion = model_cfg, criterion
-    task.published = foreign.card
-    written = _as_fairseq_checkpoint(root, model.state_dict(), task.state_dict())
-    if own is not None:
         written["cfg"]["task"]["data"] = ""
-        own.cleanup()
-    write_checkpoint(written, target)
+    checkpoint = Checkpoint(target, written)
+    checkpoint.write(target)
     kept = [name for name in foreign.original if name in state]
     renamed = len(foreign.original) - len(kept) - len(foreign.ignored)
-    symbols = len(task.source_dictionary), len(task.target_dictionary)
-    parameters = sum({x.data_ptr(): x.numel() for x in written["model"].values()}.values())
     return [
-        *(f"{what} {value}" for what, value in foreign.card.items()),
-        f"{parameters:,} parameters",
-        *_described(model_cfg, symbols),
+        *(f"{what} {value}" for what, value in card.items()),
+        f"{checkpoint.parameters:,} parameters",
+        *_described(model_cfg, len(task.source_dictionary), len(task.target_dictionary)),
         f"tensors: {len(kept)} kept, {renamed} renamed, {len(foreign.ignored)} ignored",
         *(f"  ignored: {name}" for name in foreign.ignored),
     ]
+
+
+def _task(
+    foreign: ForeignCheckpoint, data: str, source: str | None, target: str | None
+) -> tuple[Any, DocumentTranslationTask]:
+    """All options of fairseq for a converted model, and its task; it infers missing languages."""
+    root = OmegaConf.structured(FairseqConfig)
+    root.task = DocumentTranslationConfig(
+        data=data,
+        source_lang=source,
+        target_lang=target,
+        unit=foreign.unit,
+        sentence_marks=foreign.marks,
+        langs=",".join(foreign.langs) or None,
+    )
+    root.task._name = "document_translation"
+    root.criterion = LabelSmoothedCrossEntropyCriterionConfig(
+        label_smoothing=float(foreign.options.get("label_smoothing") or 0.0)
+    )
+    root.criterion._name = "label_smoothed_cross_entropy"
+    # setup_task reads other groups of the options: a model is read, not trained.
+    root.common_eval.path = str(foreign.path)
+    task = DocumentTranslationTask.setup_task(root.task)
+    root.common_eval.path = None
+    return root, task
 
 
 def _own_data(
@@ -207,12 +198,10 @@ def _own_data(
     return ModelIdentity((source, target), sides[0], sides[1], preparation, {}).data_folder()
 
 
-def _described(model: GTransformerConfig, symbols: tuple[int, int]) -> list[str]:
-    """The model in words; ``symbols`` of the source and the target vocabulary."""
-    norms = [
-        "pre-norm" if before else "post-norm"
-        for before in (model.encoder_normalize_before, model.decoder_normalize_before)
-    ]
+def _described(model: GTransformerConfig, source: int, target: int) -> list[str]:
+    """The model in words; ``source`` and ``target``: sizes of the vocabularies."""
+    before = model.encoder_normalize_before, model.decoder_normalize_before
+    norms = ["pre-norm" if one else "post-norm" for one in before]
     tables = "separate embeddings"
     if model.share_decoder_input_output_embed:
         tables = "decoder input and output embeddings shared"
@@ -225,26 +214,22 @@ def _described(model: GTransformerConfig, symbols: tuple[int, int]) -> list[str]
             f"{model.encoder_global_layers} encoder, {model.decoder_global_layers} decoder "
             f"and {model.cross_global_layers} cross-attention layers"
         )
-    learned = []
+    lines = [
+        f"layers {model.encoder_layers} + {model.decoder_layers}, dim {model.encoder_embed_dim}, "
+        f"feed-forward {model.encoder_ffn_embed_dim} + {model.decoder_ffn_embed_dim}, "
+        f"heads {model.encoder_attention_heads} + {model.decoder_attention_heads}, "
+        + " + ".join(dict.fromkeys(norms)),
+        attention,
+        f"symbols {source} + {target}, languages {model.langs}, {tables}",
+    ]
     if model.learned_positions:
         norm = ", layer norm on embeddings" if model.layernorm_embedding else ""
         marks = f"sentence marks {model.sentence_marks}"
-        learned = [f"{model.max_positions} learned positions{norm}, {marks}"]
-    return [
-        f"layers {model.encoder_layers} + {model.decoder_layers}, "
-        f"dim {model.encoder_embed_dim}, "
-        f"feed-forward {model.encoder_ffn_embed_dim} + {model.decoder_ffn_embed_dim}, "
-        f"heads {model.encoder_attention_heads} + {model.decoder_attention_heads}, "
-        + (norms[0] if norms[0] == norms[1] else " + ".join(norms)),
-        attention,
-        f"symbols {symbols[0]} + {symbols[1]}, languages {model.langs}, {tables}",
-        *learned,
-    ]
+        lines.append(f"{model.max_positions} learned positions{norm}, {marks}")
+    return lines
 
 
-def _check_vocabulary(
-    foreign: ForeignCheckpoint, task: DocumentTranslationTask, langs: list[str]
-) -> None:
+def _check_vocabulary(foreign: ForeignCheckpoint, task: DocumentTranslationTask) -> None:
     """Refuse dictionaries that are not those of the checkpoint, as far as it says which."""
     path, state = foreign.path, foreign.state
     sides = (
@@ -255,7 +240,7 @@ def _check_vocabulary(
     for name, dictionary, lang in sides:
         rows = state[name].size(0)
         if rows != len(dictionary):
-            symbols = ", ".join([*(language_symbol(lang) for lang in langs), MASK])
+            symbols = ", ".join([*map(language_symbol, foreign.langs), MASK])
             raise GtransError(
                 f"{path}: {name} has {rows} symbols, but {task.cfg.data}/dict.{lang}.txt with "
                 f"{symbols} has {len(dictionary)}; `--data` must hold the dictionaries that the "
@@ -271,22 +256,13 @@ def _check_vocabulary(
 
 
 def _check_target(source: Path, target: Path, data: Path | None = None) -> None:
-    """Refuse a checkpoint to write that cannot be written, or is a file that is read.
-
-    Args:
-        source: checkpoint, or folder of one.
-        target: the file to write.
-        data: folder of the dictionaries.
-
-    Raises:
-        GtransError: see :func:`gtrans.files.check_output`.
-    """
+    """Raises GtransError for a checkpoint that cannot be written, or is a file that is read."""
     inputs = list(source.iterdir()) if source.is_dir() else [source]
     inputs += prepared_files(data) if data is not None else []
     check_output("OUT.pt", target, inputs)
 
 
-def _as_fairseq_checkpoint(
+def _as_of_fairseq(
     root: Any, state: dict[str, Tensor], task_state: dict[str, Any]
 ) -> dict[str, Any]:
     """The checkpoint as fairseq's trainer writes it at update 0.
@@ -296,30 +272,20 @@ def _as_fairseq_checkpoint(
         state: parameters.
         task_state: what the checkpoint carries of its task.
     """
+    # fairseq reads the last entry of this history even with --reset-optimizer.
+    begin = {
+        **{"criterion_name": "LabelSmoothedCrossEntropyCriterion", "optimizer_name": "FairseqAdam"},
+        **{"lr_scheduler_state": {}, "num_updates": 0},
+    }
+    iterator = {"epoch": 1, "iterations_in_epoch": 0, "shuffle": True, "version": 2}
     return {
         "args": None,
         "cfg": OmegaConf.to_container(root, resolve=True, enum_to_str=True),
         "model": state,
         "criterion": None,
-        # fairseq reads the last entry of this history even with --reset-optimizer.
-        "optimizer_history": [
-            {
-                "criterion_name": "LabelSmoothedCrossEntropyCriterion",
-                "optimizer_name": "FairseqAdam",
-                "lr_scheduler_state": {},
-                "num_updates": 0,
-            }
-        ],
+        "optimizer_history": [begin],
         "task_state": task_state,
-        "extra_state": {
-            "train_iterator": {
-                "epoch": 1,
-                "iterations_in_epoch": 0,
-                "shuffle": True,
-                "version": 2,
-            },
-            "previous_training_time": 0.0,
-        },
+        "extra_state": {"train_iterator": iterator, "previous_training_time": 0.0},
     }
 
 
@@ -330,10 +296,7 @@ def refuse_missing_parts(
     state: Mapping[str, Tensor], options: Mapping[str, Any], path: Path
 ) -> None:
     """Raises GtransError for parts that this model does not have."""
-    parts = [
-        label for pattern, label in _MISSING_PARTS if any(re.search(pattern, n) for n in state)
-    ]
-    parts += [label for name, label in _MISSING_OPTIONS.items() if options.get(name)]
+    parts = [label for name, label in _MISSING.items() if options.get(name)]
     activation = options.get("activation_fn") or "relu"
     if activation not in ACTIVATIONS:
         parts.append(f"the activation {activation} (there is {', '.join(ACTIVATIONS)})")
@@ -361,65 +324,49 @@ def model_options(
         path: the checkpoint, for messages.
     """
 
-    def option(name: str, default: Any) -> Any:
-        value = options.get(name)
-        return default if value is None else value
-
-    layers = {side: _count_layers(state, side, path) for side in SIDES}
-    encoder_top, decoder_top, cross_top = (
-        _count_global(state, side, attention, layers[side], path)
-        for side, attention in (
-            ("encoder", "self_attn"),
-            ("decoder", "self_attn"),
-            ("decoder", "encoder_attn"),
-        )
-    )
-    preset = PRESETS.get(str(option("arch", "")), PRESETS["gtransformer"])
+    options = {name: value for name, value in options.items() if value is not None}
+    preset = PRESETS.get(str(options.get("arch")), PRESETS["gtransformer"])
+    tops = {
+        "encoder_global_layers": _count_global(state, "encoder", "self_attn", path),
+        "decoder_global_layers": _count_global(state, "decoder", "self_attn", path),
+        "cross_global_layers": _count_global(state, "decoder", "encoder_attn", path),
+    }
     tied = torch.equal(state[OUTPUT], state[DECODER_TABLE])
     shared = joint and tied and torch.equal(state[ENCODER_TABLE], state[DECODER_TABLE])
-    activation_dropout = option("activation_dropout", 0.0) or option("relu_dropout", 0.0)
     no_final_norm = bool(
-        option("decoder_normalize_before", False) and option("no_decoder_final_norm", False)
+        options.get("decoder_normalize_before") and options.get("no_decoder_final_norm")
     )
-    doc_mode = "partial"
-    if not (encoder_top or decoder_top or cross_top):
-        # Without gates, only the options say whether attention is grouped. The names of tensors
-        # do not: the last version of the authors' program has self_attn_local in both modes.
-        doc_mode = "full" if option("doc_mode", named_mode) == "full" else "partial"
+    # Without gates, only the options say whether attention is grouped. The names of tensors
+    # do not: the last version of the authors' program has self_attn_local in both modes.
+    is_full = not any(tops.values()) and options.get("doc_mode", named_mode) == "full"
+    positions = state.get(_POSITIONS[0])
     cfg = GTransformerConfig(
-        encoder_layers=layers["encoder"],
-        decoder_layers=layers["decoder"],
+        encoder_layers=_count_layers(state, "encoder", path),
+        decoder_layers=_count_layers(state, "decoder", path),
         encoder_embed_dim=state[ENCODER_TABLE].size(1),
-        encoder_ffn_embed_dim=state["encoder.layers.0.fc1.weight"].size(0),
-        decoder_ffn_embed_dim=state["decoder.layers.0.fc1.weight"].size(0),
-        encoder_attention_heads=option(
-            "encoder_attention_heads", preset["encoder_attention_heads"]
+        encoder_ffn_embed_dim=state[_NETWORKS[0]].size(0),
+        decoder_ffn_embed_dim=state[_NETWORKS[1]].size(0),
+        dropout=float(options.get("dropout", 0.1)),
+        attention_dropout=float(options.get("attention_dropout", 0.0)),
+        activation_dropout=float(
+            options.get("activation_dropout") or options.get("relu_dropout") or 0.0
         ),
-        decoder_attention_heads=option(
-            "decoder_attention_heads", preset["decoder_attention_heads"]
-        ),
-        dropout=float(option("dropout", 0.1)),
-        attention_dropout=float(option("attention_dropout", 0.0)),
-        activation_dropout=float(activation_dropout),
-        activation_fn=option("activation_fn", "relu"),
         encoder_normalize_before="encoder.layer_norm.weight" in state,
         decoder_normalize_before="decoder.layer_norm.weight" in state or no_final_norm,
         no_decoder_final_norm=no_final_norm,
         layernorm_embedding="encoder.layernorm_embedding.weight" in state,
-        sinusoid=option("sinusoid", "fairseq"),
         output_bias=BIAS in state,
-        start_by_bos=bool(option("start_by_bos", False)),
-        learned_positions=_POSITIONS[0] in state,
-        max_positions=state[_POSITIONS[0]].size(0) - OFFSET if _POSITIONS[0] in state else None,
+        learned_positions=positions is not None,
+        max_positions=None if positions is None else positions.size(0) - OFFSET,
         share_decoder_input_output_embed=tied and not shared,
         share_all_embeddings=shared,
-        no_scale_embedding=bool(option("no_scale_embedding", False)),
-        doc_mode=doc_mode,
-        encoder_global_layers=encoder_top,
-        decoder_global_layers=decoder_top,
-        cross_global_layers=cross_top,
+        doc_mode="full" if is_full else "partial",
     )
-    cfg._name = "gtransformer"
+    heads = [f"{side}_attention_heads" for side in SIDES]
+    further = {name: options.get(name, preset[name]) for name in heads}
+    further |= {name: options.get(name, default) for name, default in _SAME.items()} | tops
+    for name, value in {**further, "_name": "gtransformer"}.items():
+        setattr(cfg, name, value)
     return cfg
 
 
@@ -431,20 +378,16 @@ def _count_layers(state: Mapping[str, Tensor], side: str, path: Path) -> int:
     return len(numbers)
 
 
-def _count_global(
-    state: Mapping[str, Tensor], side: str, attention: str, layers: int, path: Path
-) -> int:
+def _count_global(state: Mapping[str, Tensor], side: str, attention: str, path: Path) -> int:
     """Number of top layers that have global attention in addition to group attention."""
-    names = [f"{side}.layers.{number}.{attention}" for number in range(layers)]
-    has_global = [f"{name}.gate.proj.weight" in state for name in names]
-    count = sum(has_global)
-    if not all(has_global[layers - count :]):
-        numbers = [number for number, found in enumerate(has_global) if found]
+    gate, layers = f"{attention}.gate.proj.weight", _count_layers(state, side, path)
+    found = [n for n in range(layers) if f"{side}.layers.{n}.{gate}" in state]
+    if found != list(range(layers))[layers - len(found) :]:
         raise GtransError(
-            f"{path}: {side} layers {numbers} have global {attention}, but this model can have "
+            f"{path}: {side} layers {found} have global {attention}, but this model can have "
             "it in the top layers only."
         )
-    return count
+    return len(found)
 
 
 # ---- more positions -----------------------------------------------------------------------------

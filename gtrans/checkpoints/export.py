@@ -22,7 +22,6 @@ from fairseq.models.transformer import TransformerModel
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from gtrans.checkpoints.checkpoint import Checkpoint
-from gtrans.checkpoints.identity import ModelIdentity
 from gtrans.checkpoints.reading import write_checkpoint
 from gtrans.checkpoints.sources import DECODER_TABLE, OUTPUT
 from gtrans.decoding.loading import TASK, check_described, import_plugin
@@ -32,11 +31,12 @@ from gtrans.models.gtransformer import GTransformer
 
 CHECKPOINT_FILE = "model.pt"
 _SINUSOIDAL = 4096  # tokens: positions without a limit get one in an engine's table
+_SIDES = ("encoder", "decoder")
 _SHARED = (
-    *("encoder_layers", "decoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim"),
-    *("decoder_ffn_embed_dim", "encoder_attention_heads", "decoder_attention_heads"),
-    *("encoder_normalize_before", "decoder_normalize_before", "no_decoder_final_norm"),
-    *("activation_fn", "layernorm_embedding", "no_scale_embedding", "dropout"),
+    *(f"{side}_{x}" for side in _SIDES for x in ("layers", "ffn_embed_dim", "attention_heads")),
+    *(f"{side}_normalize_before" for side in _SIDES),
+    *("encoder_embed_dim", "no_decoder_final_norm", "activation_fn", "layernorm_embedding"),
+    *("no_scale_embedding", "dropout"),
 )
 """Options with the same name and meaning in both."""
 _FIRST_WORDS = {
@@ -71,8 +71,14 @@ def export_stock(path: Path, out: Path) -> list[str]:
     tensors = _exchanged(dict(read.tensors), marks)
     source, target = identity.languages
     args = _options(read.options("model"), tensors, marks, source, target)
-    model = TransformerModel.build_model(args, _task(identity, args))
-    _fill(model, tensors, path)
+    cfg = TranslationConfig(source_lang=source, target_lang=target)
+    task = TranslationTask(cfg, identity.source.dictionary(), identity.target.dictionary())
+    model = TransformerModel.build_model(args, task)
+    names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    others = sorted(names ^ set(tensors))
+    if others:
+        raise GtransError(f"{path}: fairseq's Transformer has no place for it: '{others[0]}'.")
+    model.load_state_dict(tensors, strict=False)
     out.mkdir(parents=True, exist_ok=True)
     if identity.preparation is not None:
         identity.preparation.write(out)
@@ -140,9 +146,13 @@ def _options(
 ) -> Namespace:
     """The options of the stock model, in the form of fairseq before its release 0.10."""
     options = {name: model[name] for name in _SHARED if model.get(name) is not None}
-    shared = marks == "end"  # otherwise the tables differ now
     learned = bool(model.get("learned_positions"))
-    longest = model["max_positions"] if learned else _SINUSOIDAL
+    for side in _SIDES:
+        options[f"{side}_learned_pos"] = learned
+    for side in ("source", "target"):
+        options[f"max_{side}_positions"] = model["max_positions"] if learned else _SINUSOIDAL
+    # Tables that were one may differ now.
+    shared = marks == "end" and bool(model.get("share_all_embeddings"))
     return Namespace(
         **options,
         arch="transformer",
@@ -152,29 +162,6 @@ def _options(
         decoder_embed_dim=model["encoder_embed_dim"],
         attention_dropout=0.0,
         activation_dropout=0.0,
-        encoder_learned_pos=learned,
-        decoder_learned_pos=learned,
-        max_source_positions=longest,
-        max_target_positions=longest,
-        share_all_embeddings=shared and bool(model.get("share_all_embeddings")),
+        share_all_embeddings=shared,
         share_decoder_input_output_embed=torch.equal(tensors[DECODER_TABLE], tensors[OUTPUT]),
     )
-
-
-def _task(identity: ModelIdentity, args: Namespace) -> TranslationTask:
-    """A task of fairseq with the model's vocabularies."""
-    cfg = TranslationConfig(source_lang=args.source_lang, target_lang=args.target_lang)
-    return TranslationTask(cfg, identity.source.dictionary(), identity.target.dictionary())
-
-
-def _fill(model: Any, tensors: dict[str, Any], path: Path) -> None:
-    """Load the parameters.
-
-    Raises:
-        GtransError: the stock model has others.
-    """
-    names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
-    others = sorted(names ^ set(tensors))
-    if others:
-        raise GtransError(f"{path}: fairseq's Transformer has no place for it: '{others[0]}'.")
-    model.load_state_dict(tensors, strict=False)

@@ -16,9 +16,8 @@ mBART      ``sentencepiece.bpe.model``                       ``de_DE``, behind t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import yaml
@@ -31,14 +30,12 @@ from gtrans.checkpoints.sources import (
     ENCODER_TABLE,
     MBART25,
     MBART50,
-    RENAMES,
     TABLES,
     ForeignCheckpoint,
     Tokens,
-    renamed,
-    with_all_tables,
+    foreign,
 )
-from gtrans.data.vocabulary import MASK, language_symbol, split_languages
+from gtrans.data.vocabulary import MASK, split_languages
 from gtrans.errors import GtransError
 from gtrans.modules.pretrained_files import WEIGHTS, read_json, read_weights
 from gtrans.text.subwords import (
@@ -64,8 +61,7 @@ M2M100 = (
 """The languages of M2M100, in the order of their symbols."""
 
 
-@dataclass(frozen=True)
-class _Side:
+class _Side(NamedTuple):
     """The symbols of one side, each with its row in the published tables; None: it has none.
 
     Attributes:
@@ -74,14 +70,14 @@ class _Side:
         mask: the row of the mask.
     """
 
-    words: list[tuple[str, int | None]]
-    languages: list[tuple[str, int | None]]
+    words: dict[str, int | None]
+    languages: dict[str, int]
     mask: int | None = None
 
     @property
-    def rows(self) -> list[int | None]:
-        """The row of each symbol, in the order that they have here."""
-        return [row for _, row in (*self.words, *self.languages, ("", self.mask))]
+    def subwords(self) -> list[str]:
+        """The words without the special symbols."""
+        return list(self.words)[len(_SPECIAL) :]
 
 
 def read_hugging_face(folder: Path) -> ForeignCheckpoint:
@@ -105,21 +101,19 @@ def read_hugging_face(folder: Path) -> ForeignCheckpoint:
         )
     options = {**config, "activation_fn": config.get("activation_function")}
     options["no_scale_embedding"] = not config.get("scale_embedding", False)
-    original = read_weights(folder)
-    if not original:
+    tensors = read_weights(folder)
+    if not tensors:
         raise GtransError(
             f"{folder}: there are no weights ({', '.join(WEIGHTS)}); download one of these files "
             "of the model from huggingface.co to it."
         )
     learned = "huggingface" if kind.endswith("bart") else "sinusoidal"
-    state, ignored = renamed(original, RENAMES[learned])
-    state = with_all_tables(state)
-    bias = state.pop(BIAS, None)
+    found = foreign(learned, folder, options, tensors)
+    bias = found.state.pop(BIAS, None)
     if bias is not None and (kind == "marian" or bool(bias.any())):
-        state[BIAS] = bias.flatten()
+        found.state[BIAS] = bias.flatten()
     elif bias is not None:
-        ignored += [name for name in original if name.endswith("final_logits_bias")]
-    found = ForeignCheckpoint(folder, state, options, list(original), ignored)
+        found.ignored += [name for name in tensors if name.endswith("final_logits_bias")]
     found.card = _card(folder, config)
     with reading(folder, "its tokenizer or config.json"):
         if kind == "marian":
@@ -154,51 +148,44 @@ def _as_marian(found: ForeignCheckpoint, folder: Path, config: Mapping[str, Any]
     Raises:
         GtransError: a file is missing, or symbols and tables do not fit together.
     """
-    found.options = {
-        **found.options,
-        "sinusoid": "marian",
-        "start_by_bos": True,
-        "activation_fn": {"silu": "swish"}.get(config["activation_function"])
-        or config["activation_function"],
-    }
+    activation = str(config["activation_function"])
+    activation = "swish" if activation == "silu" else activation
+    further = {"sinusoid": "marian", "start_by_bos": True, "activation_fn": activation}
+    found.options = {**found.options, **further}
     models = [_file(folder, name) for name in MarianPipeline.files[:2]]
     for model in models:
         load_sentencepiece(model)
     separate = not config.get("share_encoder_decoder_embeddings", True)
     names = [_VOCABULARY, "target_vocab.json" if separate else _VOCABULARY]
     start = int(config["decoder_start_token_id"])
-    vocabularies = [read_json(_file(folder, name)) for name in names]
-    tables = (ENCODER_TABLE, DECODER_TABLE)
-    sizes = [found.state[table].size(0) for table in tables]
-    sides = [_marian_side(*of, start) for of in zip(vocabularies, sizes, strict=True)]
+    sides = [
+        _marian_side(read_json(_file(folder, name)), found.state[table].size(0), start)
+        for name, table in zip(names, (ENCODER_TABLE, DECODER_TABLE), strict=True)
+    ]
     if separate and any(side.languages for side in sides):
         raise GtransError(
             f"{folder}: it has symbols of languages and a vocabulary for each side, which gtrans "
             "does not read; take a model with one vocabulary, or for one language."
         )
     _arrange(found, sides)
-    found.langs = [name for name, _ in sides[0].languages]
+    found.langs = list(sides[0].languages)
     found.marks = "marian" if found.langs else "end"
-    given = folder / "tokenizer_config.json"
-    if given.is_file() and not found.langs:
-        known = read_json(given)
+    if not found.langs:
+        known = _known(folder, "tokenizer_config.json")
         found.source_lang, found.target_lang = known.get("source_lang"), known.get("target_lang")
-    contents = [model.read_bytes() for model in models]
-    contents += ["".join(f"{word} 1\n" for word in words).encode() for words in _words(sides)]
-    files = dict(zip(MarianPipeline.files, contents, strict=True))
-    found.tokens = Tokens(_words(sides), {"pieces": MarianPipeline.name}, files)
+    _carry(found, MarianPipeline, sides, [model.read_bytes() for model in models], sides)
 
 
 def _marian_side(vocabulary: Mapping[str, Any], rows: int, start: int) -> _Side:
     """The symbols of a ``vocab.json``; ``start``: the row of the first decoder input."""
-    numbers = {str(symbol): int(number) for symbol, number in vocabulary.items()}
-    languages = sorted((n, s[2:-2]) for s, n in numbers.items() if s[:2] == ">>" and s[-2:] == "<<")
-    tagged = {number for number, _ in languages}
-    special: list[tuple[str, int | None]] = [("<s>", start)]
-    special += [(symbol, numbers.pop(symbol)) for symbol in _SPECIAL[1:]]
-    words = sorted((number, symbol) for symbol, number in numbers.items() if number not in tagged)
-    plain = [(symbol, number) for number, symbol in words] + _unnamed(vocabulary.values(), rows)
-    return _Side([*special, *plain], [(name, number) for number, name in languages])
+    numbers = {symbol: int(n) for symbol, n in sorted(vocabulary.items(), key=lambda it: it[1])}
+    languages = {s: n for s, n in numbers.items() if s[:2] == ">>" and s[-2:] == "<<"}
+    words: dict[str, int | None] = {"<s>": start, **{s: numbers[s] for s in _SPECIAL[1:]}}
+    words |= {s: n for s, n in numbers.items() if s not in languages}
+    # A word for each row without a symbol: it takes part in the softmax.
+    named = set(numbers.values())
+    words |= {f"madeupword{row}": row for row in range(rows) if row not in named}
+    return _Side(words, {symbol[2:-2]: number for symbol, number in languages.items()})
 
 
 def _with_sentencepiece(found: ForeignCheckpoint, folder: Path, languages: Sequence[str]) -> None:
@@ -209,32 +196,40 @@ def _with_sentencepiece(found: ForeignCheckpoint, folder: Path, languages: Seque
     """
     model = _file(folder, _MODEL)
     pieces = model_pieces(load_sentencepiece(model))
-    numbers = {symbol: number for number, symbol in enumerate((*_SPECIAL, *pieces))}
-    if (folder / _VOCABULARY).is_file():
-        numbers = {str(s): int(n) for s, n in read_json(folder / _VOCABULARY).items()}
-    rows = found.state[ENCODER_TABLE].size(0)
-    behind = [(name, len(numbers) + place) for place, name in enumerate(languages)]
-    last = len(numbers) + len(behind)
+    numbers: dict[str, int] = _known(folder, _VOCABULARY)
+    if not numbers:
+        numbers = {symbol: number for number, symbol in enumerate((*_SPECIAL, *pieces))}
+    rows, last = found.state[ENCODER_TABLE].size(0), len(numbers) + len(languages)
     if last > rows:
         raise GtransError(
             f"{folder}: {ENCODER_TABLE} has {rows} rows, but there are {len(numbers)} subwords and "
-            f"{len(behind)} languages; take all files from one model."
+            f"{len(languages)} languages; take all files from one model."
         )
-    words = [(symbol, numbers.pop(symbol)) for symbol in _SPECIAL]
-    words += sorted(numbers.items(), key=lambda item: item[1])
+    words: dict[str, int | None] = {symbol: numbers[symbol] for symbol in _SPECIAL}
+    words |= {symbol: numbers[symbol] for symbol in sorted(numbers, key=numbers.__getitem__)}
     # Rows without a symbol, of which NLLB's and mBART's first one and M2M100's last are as good
     # as any for the mask.
-    unnamed = list(range(last, rows))
-    mask = unnamed.pop(0) if unnamed else None
-    words += [(f"madeupword{row}", row) for row in unnamed]
-    side = _Side([(s, n) for s, n in words], [(s, n) for s, n in behind], mask)
-    found.without_mask = mask is None
+    words |= {f"madeupword{row}": row for row in range(last + 1, rows)}
+    behind = {name: len(numbers) + place for place, name in enumerate(languages)}
+    side = _Side(words, behind, last if last < rows else None)
+    found.without_mask = side.mask is None
     _arrange(found, [side, side])
     found.langs = list(languages)
-    names = [[symbol for symbol, _ in words[len(_SPECIAL) :]]] * 2
-    dictionary = "".join(f"{word} 1\n" for word in names[0]).encode()
-    files = dict(zip(SentencePiecePipeline.files, (model.read_bytes(), dictionary), strict=True))
-    found.tokens = Tokens((names[0], names[1]), {"pieces": SentencePiecePipeline.name}, files)
+    _carry(found, SentencePiecePipeline, [side, side], [model.read_bytes()], [side])
+
+
+def _carry(
+    found: ForeignCheckpoint,
+    pipeline: type[MarianPipeline | SentencePiecePipeline],
+    sides: Sequence[_Side],
+    models: Sequence[bytes],
+    dictionaries: Sequence[_Side],
+) -> None:
+    """Give a checkpoint what its pipeline reads: models of subwords, then dictionaries."""
+    lines = ["".join(f"{word} 1\n" for word in side.subwords).encode() for side in dictionaries]
+    files = dict(zip(pipeline.files, [*models, *lines], strict=True))
+    words = sides[0].subwords, sides[1].subwords
+    found.tokens = Tokens(words, {"pieces": pipeline.name}, files)
 
 
 def _arrange(found: ForeignCheckpoint, sides: Sequence[_Side]) -> None:
@@ -243,45 +238,29 @@ def _arrange(found: ForeignCheckpoint, sides: Sequence[_Side]) -> None:
     Rows that a model lacks are zero, with a bias that keeps them from being written.
 
     Raises:
-        GtransError: a symbol has a row that a table does not have, or two have one name.
+        GtransError: a symbol has a row that a table does not have.
     """
     state = found.state
     made: dict[int, Tensor] = {}
     for name in (*TABLES, BIAS):
         if name not in state:
             continue
-        side = sides[0] if name == ENCODER_TABLE else sides[1]
-        table, rows = state[name], side.rows
-        names = [symbol for symbol, _ in side.words]
-        names += [language_symbol(lang) for lang, _ in side.languages]
-        highest = max(row for row in rows if row is not None)
-        if highest >= table.size(0) or len({*names}) < len(names):
+        side, table = sides[name != ENCODER_TABLE], state[name]
+        rows = [*side.words.values(), *side.languages.values(), side.mask]
+        if side.mask is None and found.without_mask:
+            del rows[-1]  # it is added later
+        index = torch.tensor([table.size(0) if row is None else row for row in rows])
+        if max(filter(None, rows)) >= table.size(0):
             raise GtransError(
                 f"{found.path}: {name} has {table.size(0)} rows, which do not fit the symbols of "
                 "its vocabulary; take all files from one model."
             )
         if table.data_ptr() not in made:
-            if side.mask is None and found.without_mask:
-                rows = rows[:-1]  # it is added later
-            fill = _NEVER if name == BIAS else 0.0
-            extra = table.new_full((1, *table.shape[1:]), fill)
-            index = torch.tensor([table.size(0) if row is None else row for row in rows])
+            extra = table.new_full((1, *table.shape[1:]), _NEVER if name == BIAS else 0.0)
             made[table.data_ptr()] = torch.cat([table, extra])[index]
         state[name] = made[table.data_ptr()]
     if BIAS in state and found.options.get("start_by_bos"):
         state[BIAS][0] = _NEVER
-
-
-def _unnamed(numbers: Any, rows: int) -> list[tuple[str, int | None]]:
-    """A word for each row without a symbol: it takes part in the softmax."""
-    named = set(numbers)
-    return [(f"madeupword{row}", row) for row in range(rows) if row not in named]
-
-
-def _words(sides: Sequence[_Side]) -> tuple[list[str], list[str]]:
-    """The subwords of both sides."""
-    source, target = ([s for s, _ in side.words[len(_SPECIAL) :]] for side in sides)
-    return source, target
 
 
 def _languages(folder: Path) -> list[str]:
@@ -290,18 +269,14 @@ def _languages(folder: Path) -> list[str]:
     Raises:
         GtransError: NLLB's are in none of the files that name them.
     """
-    path = folder / "tokenizer.json"
-    if path.is_file():
-        tokens = sorted(read_json(path)["added_tokens"], key=lambda token: int(token["id"]))
+    if known := _known(folder, "tokenizer.json"):
+        tokens = sorted(known["added_tokens"], key=lambda token: int(token["id"]))
         return [x["content"] for x in tokens if x["content"] not in (*_SPECIAL, MASK)]
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
-        known = read_json(folder / name) if (folder / name).is_file() else {}
-        found = known.get("additional_special_tokens") or known.get("extra_special_tokens")
-        names = [
-            token.get("content") if isinstance(token, dict) else token for token in found or ()
-        ]
-        languages = [str(name).strip("_") for name in names if str(name) not in _SPECIAL]
-        if languages:
+        known = _known(folder, name)
+        found = known.get("additional_special_tokens") or known.get("extra_special_tokens") or ()
+        names = [str(one["content"] if isinstance(one, dict) else one) for one in found]
+        if languages := [name.strip("_") for name in names if name not in _SPECIAL]:
             return languages
     if (folder / _VOCABULARY).is_file():
         return split_languages(M2M100)
@@ -309,6 +284,11 @@ def _languages(folder: Path) -> list[str]:
         f"{folder}: tokenizer.json or special_tokens_map.json is missing, which names the "
         "languages of the model; download it, too."
     )
+
+
+def _known(folder: Path, name: str) -> dict[str, Any]:
+    """What a file of JSON holds; empty if there is none."""
+    return read_json(folder / name) if (folder / name).is_file() else {}
 
 
 def _file(folder: Path, name: str) -> Path:

@@ -113,7 +113,8 @@ class ModelIdentity:
                     _as_bytes(prepared["files"]),
                     _as_bytes(prepared["tokenizer"]),
                 )
-            languages = _plain_language(first), _plain_language(second)
+            # Files are named of them; they may be empty.
+            languages = first and plain_name(first), second and plain_name(second)
             unit = {str(name): value for name, value in dict(state["unit"]).items()}
             return cls(languages, source, target, preparation, unit, str(state["version"]))
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
@@ -138,11 +139,12 @@ class ModelIdentity:
         """
         found = []
         if all((*self.languages, *other.languages)) and self.languages != other.languages:
-            found.append(f"languages {_pair(self.languages)}, not {_pair(other.languages)}")
+            here, there = map("-".join, (self.languages, other.languages))
+            found.append(f"languages {here}, not {there}")
         for side in ("source", "target"):
-            here, there = getattr(self, side), getattr(other, side)
-            if here != there:
-                found.append(f"{side} vocabulary ({here.difference(there)})")
+            own, others = getattr(self, side), getattr(other, side)
+            if own != others:
+                found.append(f"{side} vocabulary ({own.difference(others)})")
         if self.preparation is not None and other.preparation is not None:
             names = self.preparation.differences(other.preparation)
             found += [f"preparation ({', '.join(names)})"] if names else []
@@ -234,10 +236,6 @@ def unit_differences(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[
     ]
 
 
-def _pair(languages: tuple[str, str]) -> str:
-    return "-".join(languages)
-
-
 def _of_vocabulary(vocabulary: Vocabulary) -> dict[str, Any]:
     # Line breaks cannot be in a symbol. A tensor is read only when it is needed.
     words = "\n".join(vocabulary.words).encode()
@@ -249,15 +247,6 @@ def _vocabulary(state: Mapping[str, Any]) -> Vocabulary:
     return Vocabulary(tuple(words.split("\n")), tuple(map(str, state["added"])))
 
 
-def _plain_language(name: object) -> str:
-    """``name``, of which files are named; it may be empty.
-
-    Raises:
-        TypeError: it cannot stand in a file name.
-    """
-    return name if name == "" else plain_name(name)
-
-
 def _as_tensors(contents: Mapping[str, bytes]) -> dict[str, Tensor]:
     return {
         name: torch.from_numpy(np.frombuffer(value, np.uint8).copy())
@@ -265,8 +254,5 @@ def _as_tensors(contents: Mapping[str, bytes]) -> dict[str, Tensor]:
     }
 
 
-def _as_bytes(tensors: Mapping[str, Any]) -> dict[str, bytes]:
-    for name, tensor in tensors.items():
-        if not isinstance(tensor, Tensor) or tensor.dtype != torch.uint8 or tensor.dim() != 1:
-            raise TypeError(f"'{name}' is not text")
+def _as_bytes(tensors: Mapping[str, Tensor]) -> dict[str, bytes]:
     return {name: tensor.numpy().tobytes() for name, tensor in tensors.items()}

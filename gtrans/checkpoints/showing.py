@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,57 +26,65 @@ from gtrans.text.prepared_folder import (
 )
 from gtrans.train.compare import recorded_in
 
+Facts = dict[str, Any]
+"""By short names: text, numbers, None (unknown), lists, or such by names."""
+
 _CHECKPOINTS = "checkpoint*.pt"
-_DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
-_UNKNOWN = "identity unknown: it does not say what it was made from"
+_DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
 # Of the groups of options, what a reader wants to know of a training.
-_SETTINGS = (
-    ("criterion", ("_name", "label_smoothing")),
-    ("optimizer", ("_name", "adam_betas", "weight_decay")),
-    ("lr_scheduler", ("_name", "warmup_updates")),
-    ("optimization", ("lr", "update_freq", "clip_norm", "max_update")),
-    ("dataset", ("max_tokens", "batch_size")),
-    ("distributed_training", ("distributed_world_size",)),
-    ("common", ("seed", "fp16", "bf16", "amp")),
-)
+_SETTINGS = {
+    "criterion": "_name label_smoothing",
+    "optimizer": "_name adam_betas weight_decay",
+    "lr_scheduler": "_name warmup_updates",
+    "optimization": "lr update_freq clip_norm max_update",
+    "dataset": "max_tokens batch_size",
+    "distributed_training": "distributed_world_size",
+    "common": "seed fp16 bf16 amp",
+}
 
 
-@dataclass
-class Facts:
-    """What is known of a file or a folder.
+def facts_of(path: Path) -> Facts:
+    """What a file or a folder is: ``path``, ``kind``, facts of that kind, and ``notes``.
 
-    Attributes:
-        path: as the user named it.
-        kind: what it is: ``checkpoint``, ``prepared folder``, ``run folder``, ``translation``.
-        facts: by short names; values are text, numbers, None (unknown), lists, or such by names.
-        notes: warnings.
+    Raises:
+        GtransError: there is none, it is nothing of this project, or it is damaged.
     """
-
-    path: str
-    kind: str
-    facts: dict[str, Any] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-
-    def as_json(self) -> dict[str, Any]:
-        """All of it as an object for JSON."""
-        return {"path": self.path, "kind": self.kind, **self.facts, "notes": self.notes}
-
-    def lines(self) -> list[str]:
-        """All of it as text; of a digest the first 12 digits (``--json`` has them all)."""
-        rows = [(name, _DIGEST.sub(_shortened, value)) for name, value in _rows(self.facts)]
-        width = max((len(name) for name, _ in rows), default=0)
-        return [
-            f"{self.path}: {self.kind}",
-            *(f"  {name.ljust(width)}  {value}" for name, value in rows),
-            *(f"  note: {note}" for note in self.notes),
-        ]
-
-
-def _shortened(found: re.Match[str]) -> str:
-    return found[0][:12]
+    if not path.exists():
+        raise GtransError(f"{path}: there is no such file or folder.")
+    if (path / STATE_FILE).is_file():
+        found = _of_prepared(path)
+    elif path.is_dir() and any(path.glob(_CHECKPOINTS)):
+        found = _of_run(path)
+    elif path.is_dir():
+        raise GtransError(
+            f"{path}: it holds neither a preparation ({STATE_FILE}) nor checkpoints "
+            f"({_CHECKPOINTS}); name a folder of `gtrans prepare` or of a training."
+        )
+    elif read_record(path) is not None:
+        found = _of_translation(path)
+    elif is_checkpoint(path):
+        found = of_checkpoint(path)
+    else:
+        raise GtransError(
+            f"{path}: neither a checkpoint nor a translation with its record "
+            f"({path.name}.made.json), so nothing is known of it."
+        )
+    return {"path": str(path), "kind": found.pop("kind"), **found, "notes": found.get("notes", [])}
 
 
-def _rows(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def lines_of(facts: Facts) -> list[str]:
+    """Facts as text; of a digest the first 12 digits (``--json`` has them all)."""
+    known = {name: facts[name] for name in facts if name not in ("path", "kind", "notes")}
+    rows = [(name, _DIGEST.sub(r"\1", value)) for name, value in _rows(known)]
+    width = max((len(name) for name, _ in rows), default=0)
+    return [
+        f"{facts['path']}: {facts['kind']}",
+        *(f"  {name.ljust(width)}  {value}" for name, value in rows),
+        *(f"  note: {note}" for note in facts["notes"]),
+    ]
+
+
+def _rows(facts: Facts) -> Iterator[tuple[str, str]]:
     """Names and values; the names of nested values have those before them."""
     for name, value in facts.items():
         if isinstance(value, dict):
@@ -88,43 +95,13 @@ def _rows(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _text(value: Any) -> str:
     """A value as a reader expects it."""
-    if value is None:
-        return "unknown"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:.4g}"
+    if value is None or isinstance(value, bool):
+        return {None: "unknown", True: "yes", False: "no"}[value]
+    if isinstance(value, (int, float)):
+        return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
     if isinstance(value, (list, tuple)):
         return ", ".join(map(_text, value)) or "none"
     return str(value)
-
-
-def facts_of(path: Path) -> Facts:
-    """What a file or a folder is.
-
-    Raises:
-        GtransError: there is none, it is nothing of this project, or it is damaged.
-    """
-    if not path.exists():
-        raise GtransError(f"{path}: there is no such file or folder.")
-    if path.is_dir():
-        if (path / STATE_FILE).is_file():
-            return _of_prepared(path)
-        if any(path.glob(_CHECKPOINTS)):
-            return _of_run(path)
-        raise GtransError(
-            f"{path}: it holds neither a preparation ({STATE_FILE}) nor checkpoints "
-            f"({_CHECKPOINTS}); name a folder of `gtrans prepare` or of a training."
-        )
-    found = _of_translation(path)
-    if found is None and not is_checkpoint(path):
-        raise GtransError(
-            f"{path}: neither a checkpoint nor a translation with its record "
-            f"({path.name}.made.json), so nothing is known of it."
-        )
-    return found or of_checkpoint(path)
 
 
 def of_checkpoint(path: Path) -> Facts:
@@ -135,41 +112,43 @@ def of_checkpoint(path: Path) -> Facts:
             its parameters.
     """
     checkpoint = Checkpoint.read(path, in_memory=False)
+    state = checkpoint.state
     check_values(checkpoint.tensors, path)
     import_plugin()
-    check_described(checkpoint.state, path)
+    check_described(state, path)
     checkpoint.check_fit()
     model, identity = checkpoint.options("model"), checkpoint.identity
-    averaged = ", ".join(checkpoint.state.get(AVERAGE_OF, []))
-    facts = {
+    averaged, card = ", ".join(state.get(AVERAGE_OF, [])), published(state)
+    unknown = ["identity unknown: it does not say what it was made from"]
+    return {
+        "kind": "checkpoint",
         "architecture": model.get("arch") or model.get("_name"),
-        **({PUBLISHED: card} if (card := published(checkpoint.state)) else {}),
+        **({PUBLISHED: card} if card else {}),
         "parameters": checkpoint.parameters,
         **_of_identity(identity, checkpoint.options("task")),
         **({"average of": averaged} if averaged else {}),
         "training": _training(checkpoint),
         "made from": _made_from(checkpoint),
         "sha256": checkpoint.fingerprint,
+        "notes": unknown if identity is None else [],
     }
-    return Facts(str(path), "checkpoint", facts, [] if identity is not None else [_UNKNOWN])
 
 
-def _of_identity(identity: ModelIdentity | None, task: Mapping[str, Any]) -> dict[str, Any]:
+def _of_identity(identity: ModelIdentity | None, task: Mapping[str, Any]) -> Facts:
     """What a model was made for; ``task``: the options of its task."""
     if identity is None:
         pair = [task.get("source_lang"), task.get("target_lang")]
         return {"languages": "-".join(map(str, pair)) if all(pair) else None, "identity": None}
     kind = identity.unit.get("unit")
-    unit = {
-        name.replace("_", " "): value
-        for name, value in identity.unit.items()
-        if value and _matters(name, value, kind)
-    }
     return {
         "languages": "-".join(identity.languages),
         **_of_data(identity),
-        "unit": unit.pop("unit", None),
-        "unit options": unit,
+        "unit": kind,
+        "unit options": {
+            name.replace("_", " "): value
+            for name, value in identity.unit.items()
+            if value and name != "unit" and _matters(name, value, kind)
+        },
         "written by": f"gtrans {identity.version}",
         "identity": identity.digest,
     }
@@ -184,7 +163,7 @@ def _matters(name: str, value: Any, unit: str | None) -> bool:
     return name != "max_doc_tokens" or unit in ("document", "stream")
 
 
-def _of_data(identity: ModelIdentity) -> dict[str, Any]:
+def _of_data(identity: ModelIdentity) -> Facts:
     """What a data folder and its models have in common."""
     sizes = [len(identity.source.symbols), len(identity.target.symbols)]
     return {
@@ -194,46 +173,40 @@ def _of_data(identity: ModelIdentity) -> dict[str, Any]:
     }
 
 
-def _of_preparation(preparation: Preparation | None) -> dict[str, Any] | None:
+def _of_preparation(preparation: Preparation | None) -> Facts | None:
     """How text becomes tokens; None if ``gtrans prepare`` did not do it."""
     if preparation is None:
         return None
     state = preparation.state
-    if state.get("pieces"):
-        segmented: dict[str, Any] = {"subwords": state["pieces"]}
-    else:
+    segmented: Facts = {"subwords": state.get("pieces")}
+    if not state.get("pieces"):
+        # The first of the two, if the size of the vocabulary was given.
+        name = next(name for name in ("symbols", "merges") if state["bpe"].get(name))
         steps = [name for name, done in state["steps"].items() if done]
-        asked = ("symbols", "merges")  # the first, if the size of the vocabulary was given
-        name = next(name for name in asked if state["bpe"].get(name))
         segmented = {"steps": [*steps, "BPE"], f"BPE {name} asked for": state["bpe"][name]}
-    bert = state.get("bert")
-    return {
-        **segmented,
-        **({"word pieces of": bert["name"]} if bert else {}),
-        "identity": preparation.digest,
-    }
+    bert = {"word pieces of": state["bert"]["name"]} if state.get("bert") else {}
+    return {**segmented, **bert, "identity": preparation.digest}
 
 
-def _training(checkpoint: Checkpoint) -> dict[str, Any]:
+def _training(checkpoint: Checkpoint) -> Facts:
     history = checkpoint.state.get("optimizer_history") or [{}]
     extra = checkpoint.state.get("extra_state") or {}
-    position = extra.get("train_iterator") or {}
     settings = {
         (group if name == "_name" else name).replace("_", " "): value
-        for group, names in _SETTINGS
-        for name in names
+        for group, names in _SETTINGS.items()
+        for name in names.split()
         if (value := checkpoint.options(group).get(name)) not in (None, "", False)
     }
     return {
         "updates": history[-1].get("num_updates"),
-        "epoch": position.get("epoch"),
+        "epoch": (extra.get("train_iterator") or {}).get("epoch"),
         "validation loss": extra.get("val_loss"),
         "best of the run": extra.get("best"),
         **settings,
     }
 
 
-def _made_from(checkpoint: Checkpoint) -> dict[str, Any] | None:
+def _made_from(checkpoint: Checkpoint) -> Facts | None:
     """The training data and the start of the run."""
     run = recorded_in(checkpoint.state, checkpoint.path)
     if run is None:
@@ -250,53 +223,49 @@ def _of_prepared(path: Path) -> Facts:
     state = read_state(path)
     finished = state.get("finished") or {}
     languages = str(state["source_lang"]), str(state["target_lang"])
-    found = Facts(str(path), "prepared folder", {"languages": "-".join(languages)})
+    found: Facts = {"kind": "prepared folder", "languages": "-".join(languages)}
     if LAST_STEP not in finished:
-        found.notes.append("not finished: run its `gtrans prepare` again")
-        return found
+        return {**found, "notes": ["not finished: run its `gtrans prepare` again"]}
     check_recorded(
         path, (name for step in finished.values() for name in step["outputs"]), whole=True
     )
-    splits: dict[str, Any] = {}
+    splits: dict[str, str] = {}
     for name in sorted({step.split()[1] for step in finished if step.startswith("encode ")}):
         side = count_split(path, name, languages)[0]
         splits[name] = f"{side.sentences:,} sentences in {side.documents:,} documents"
     dictionaries = [read_dictionary(str(path), lang) for lang in languages]
     source, target = (Vocabulary.of(one, len(one)) for one in dictionaries)
     identity = ModelIdentity(languages, source, target, Preparation.read(path), {})
-    found.facts |= {"splits": splits, **_of_data(identity)}
-    return found
+    return {**found, "splits": splits, **_of_data(identity)}
 
 
 def _of_run(path: Path) -> Facts:
-    names = sorted(checkpoint.name for checkpoint in path.glob(_CHECKPOINTS))
+    found = sorted(path.glob(_CHECKPOINTS))
     newest = path / "checkpoint_last.pt"
     if not newest.is_file():
-        newest = max(path.glob(_CHECKPOINTS), key=lambda file: file.stat().st_mtime_ns)
-    shown = of_checkpoint(newest)
-    facts = {"checkpoints": names, "shown": newest.name, **shown.facts}
-    return Facts(str(path), "run folder", facts, shown.notes)
+        newest = max(found, key=lambda file: file.stat().st_mtime_ns)
+    shown = {"checkpoints": [one.name for one in found], "shown": newest.name}
+    return {**shown, **of_checkpoint(newest), "kind": "run folder"}
 
 
-def _of_translation(path: Path) -> Facts | None:
-    """What a translation is, by the record beside it; None if it has none.
+def _of_translation(path: Path) -> Facts:
+    """What a translation is, by the record beside it.
 
     Raises:
         GtransError: the record is damaged, or of another text.
     """
     record = read_record(path)
-    if record is None:
-        return None
+    assert record is not None
     if not record.describes(path) or fingerprint(record.made_from) != record.run:
         raise GtransError(
             f"{path}: it or its record was changed after `gtrans translate` wrote it, so nobody "
             "knows what it is; translate again."
         )
-    parts = (("files", record.names), ("made from", record.made_from))
-    facts = {
+    parts = {"files": record.names, "made from": record.made_from}
+    return {
+        "kind": "translation",
         "sentences": record.sentences,
-        **{name: {k: v for k, v in part.items() if v is not None} for name, part in parts},
+        **{name: {k: v for k, v in it.items() if v is not None} for name, it in parts.items()},
         "identity": record.run,
         "sha256": record.output,
     }
-    return Facts(str(path), "translation", facts)

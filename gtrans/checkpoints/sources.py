@@ -162,25 +162,38 @@ def renamed(tensors: Mapping[str, Tensor], renames: Renames) -> tuple[dict[str, 
     state: dict[str, Tensor] = {}
     ignored: list[str] = []
     for original, tensor in tensors.items():
-        name: str | None = original
+        name = original
         for pattern, replacement in renames:
-            if name is not None and re.search(pattern, name):
-                name = None if replacement is None else re.sub(pattern, replacement, name)
-        if name is None:
-            ignored.append(original)
+            if replacement is None and re.search(pattern, name):
+                ignored.append(original)
+                break
+            name = re.sub(pattern, replacement or "", name)
         else:
             state[name] = tensor
     return state, ignored
 
 
-def with_all_tables(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The parameters with an entry for each table: programs write one for several that are one."""
+def foreign(
+    renames: str, path: Path, options: Mapping[str, Any], tensors: Mapping[str, Tensor], **more: Any
+) -> ForeignCheckpoint:
+    """A checkpoint of another program.
+
+    Its state has an entry for each table: programs write one for several that are one.
+
+    Args:
+        renames: a name in :data:`RENAMES`.
+        path: its path, for messages.
+        options: its options.
+        tensors: its parameters, under their names there.
+        more: further attributes.
+    """
+    state, ignored = renamed(tensors, RENAMES[renames])
     shared = state.pop(_SHARED, None)
     if shared is not None:
         state = {**dict.fromkeys(TABLES, shared), **state}
     if OUTPUT not in state and DECODER_TABLE in state:
         state[OUTPUT] = state[DECODER_TABLE]
-    return state
+    return ForeignCheckpoint(path, state, options, list(tensors), ignored, **more)
 
 
 def read_g_transformer(path: Path) -> ForeignCheckpoint:
@@ -190,31 +203,27 @@ def read_g_transformer(path: Path) -> ForeignCheckpoint:
         GtransError: it is unreadable, of another program, or does not name its languages.
     """
     checkpoint = read_checkpoint(path)
-    args = checkpoint.get("args")
+    args, tensors = checkpoint.get("args"), checkpoint["model"]
     if not isinstance(args, Namespace):
         raise GtransError(
             f"{path}: not a checkpoint of the authors' G-Transformer, it holds no options "
             "('args') of fairseq 0.9."
         )
-    options, original = vars(args), checkpoint["model"]
-    langs = split_languages(options.get("langs"))
-    source, target = options.get("source_lang"), options.get("target_lang")
-    if not (source and target):
-        if len(langs) != 2:
-            raise GtransError(f"{path}: its options name no source and target language.")
-        source, target = langs
-    state, ignored = renamed(original, RENAMES["g-transformer"])
-    return ForeignCheckpoint(
+    langs = split_languages(getattr(args, "langs", None))
+    pair = [getattr(args, f"{side}_lang", None) for side in ("source", "target")]
+    if not all(pair) and len(langs) != 2:
+        raise GtransError(f"{path}: its options name no source and target language.")
+    source, target = pair if all(pair) else langs
+    return foreign(
+        "g-transformer",
         path,
-        with_all_tables(state),
-        options,
-        list(original),
-        ignored,
-        langs or list(dict.fromkeys([source, target])),
-        source,
-        target,
+        vars(args),
+        tensors,
+        langs=langs or list(dict.fromkeys([source, target])),
+        source_lang=source,
+        target_lang=target,
         unit="document",
-        doc_mode="partial" if any("_attn_local." in name for name in original) else "full",
+        doc_mode="partial" if any("_attn_local." in name for name in tensors) else "full",
     )
 
 
@@ -227,32 +236,29 @@ def read_fairseq(path: Path) -> ForeignCheckpoint:
     if not path.is_file():
         raise GtransError(f"{path}: there is no such checkpoint; {_DOWNLOADS}.")
     checkpoint = read_checkpoint(path)
-    options = options_of(checkpoint, "model")
+    options, task = (options_of(checkpoint, group) for group in ("model", "task"))
     if not options:
         raise GtransError(f"{path}: not a checkpoint of fairseq's, it holds no options.")
-    original = checkpoint["model"]
-    state, ignored = renamed(original, RENAMES["fairseq"])
     # Fine-tuning as a translation model cuts the mask off, which is the last symbol of BART.
-    task = options_of(checkpoint, "task").get("_name")
-    fine_tuned = task is not None and "denoising" not in str(task)
+    fine_tuned = task.get("_name") is not None and "denoising" not in str(task["_name"])
     is_stock = str(options.get("arch") or options.get("_name")).startswith("transformer")
     marks = "end" if is_stock else pretrained_marks(options)
-    found = ForeignCheckpoint(
+    source, target = (
+        options.get(name) or task.get(name) for name in ("source_lang", "target_lang")
+    )
+    return foreign(
+        "fairseq",
         path,
-        with_all_tables(state),
-        _flat(options) if is_stock else options,
-        list(original),
-        ignored,
-        split_languages(options.get("langs")),
-        options.get("source_lang") or options_of(checkpoint, "task").get("source_lang"),
-        options.get("target_lang") or options_of(checkpoint, "task").get("target_lang"),
-        marks,
+        _flat(options),
+        checkpoint["model"],
+        langs=split_languages(options.get("langs")),
+        source_lang=source,
+        target_lang=target,
+        marks=marks,
         identity=ModelIdentity.of_checkpoint(checkpoint, path),
         without_mask=is_stock or (fine_tuned and marks == "bart"),
+        tokens=_beside(path, source, target) if is_stock else None,
     )
-    if is_stock:
-        found.tokens = _beside(path, found.source_lang, found.target_lang)
-    return found
 
 
 def _flat(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,8 +14,9 @@ segmented without the removed ones, see :class:`gtrans.text.subwords.SentencePie
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -31,20 +32,13 @@ from gtrans.errors import GtransError
 from gtrans.files import check_output_folder, copy_file
 from gtrans.tasks.options import read_dictionary
 from gtrans.text.prepared_folder import Preparation, read_state
-from gtrans.text.subwords import (
-    SPACE,
-    MarianPipeline,
-    SentencePiecePipeline,
-    write_pieces,
-)
+from gtrans.text.subwords import SPACE, MarianPipeline, SentencePiecePipeline, write_pieces
 
-CHECKPOINT_FILE, DICTIONARY_FILE, SENTENCEPIECE_FILE = (
-    "model.pt", "dict.txt", "sentence.bpe.model"
-)  # fmt: skip
+CHECKPOINT_FILE, DICTIONARY_FILE = "model.pt", "dict.txt"
+SENTENCEPIECE_FILE = "sentence.bpe.model"
 
 
-@dataclass(frozen=True)
-class Trimmed:
+class Trimmed(NamedTuple):
     """Numbers of pieces and of parameters, each before and after trimming."""
 
     pieces: tuple[int, int]
@@ -75,8 +69,8 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
     dictionaries = [read_dictionary(str(data), lang) for lang in languages]
     loaded = Checkpoint.read(checkpoint)
     loaded.check_fit()
-    identity = _identity(loaded.identity, checkpoint, data, dictionaries)
-    tensors, langs = loaded.tensors, split_languages(loaded.options("task").get("langs"))
+    whole = _identity(loaded, data, languages, dictionaries)
+    langs = split_languages(loaded.options("task").get("langs"))
     used = [
         _used(data, languages, lang, splits, dictionary)
         for lang, dictionary in zip(languages, dictionaries, strict=True)
@@ -84,11 +78,9 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
     if dictionaries[0] == dictionaries[1]:
         used = [used[0] | used[1]] * 2
     kept = [_kept(dictionary, ids) for dictionary, ids in zip(dictionaries, used, strict=True)]
-    before = loaded.parameters
+    before, tensors = loaded.parameters, loaded.tensors
     shared: dict[int, Tensor] = {}
-    for name in (*TABLES, BIAS):
-        if name not in tensors:
-            continue
+    for name in {*TABLES, BIAS} & tensors.keys():
         side, table = int(name != ENCODER_TABLE), tensors[name]
         words = len(dictionaries[side])
         if table.size(0) != words + len(langs) + 1:
@@ -97,61 +89,56 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
                 f"subwords, {len(langs)} languages and the mask; prepare the corpus with the "
                 "model's own dictionary."
             )
-        index = torch.cat([torch.tensor(kept[side]), torch.arange(words, table.size(0))])
+        index = torch.tensor([*kept[side], *range(words, table.size(0))])
         # Shared tables stay shared.
         tensors[name] = shared.setdefault(table.data_ptr(), table[index])
-    out.mkdir(parents=True, exist_ok=True)
-    loaded.forget_training()
     added = (*map(language_symbol, langs), MASK)
     sides = [
         Vocabulary(tuple(dictionary.symbols[number] for number in numbers), added)
         for dictionary, numbers in zip(dictionaries, kept, strict=True)
     ]
     trimmed = replace(
-        identity,
+        whole,
         source=sides[0],
         target=sides[1],
-        preparation=_prepared(identity.preparation, sides),
+        preparation=_prepared(whole.preparation, sides),
     )
+    out.mkdir(parents=True, exist_ok=True)
+    loaded.forget_training()
     card = published(loaded.state)
     loaded.state["task_state"] = {STATE: trimmed.state(), **({PUBLISHED: card} if card else {})}
     loaded.write(out / CHECKPOINT_FILE)
-    if state.get("pieces") == SentencePiecePipeline.name:
+    if state["pieces"] == SentencePiecePipeline.name:
         pieces = list(sides[0].words[dictionaries[0].nspecial :])
         for name in (DICTIONARY_FILE, *(f"dict.{lang}.txt" for lang in languages)):
             write_pieces(pieces, out / name)
         copy_file(data / SentencePiecePipeline.files[0], out / SENTENCEPIECE_FILE)
     if loaded.identity is None:
         say_unknown(checkpoint)
-    sizes = len(dictionaries[1]), len(kept[1])
-    return Trimmed(sizes, (before, loaded.parameters))
+    return Trimmed((len(dictionaries[1]), len(kept[1])), (before, loaded.parameters))
 
 
 def _identity(
-    recorded: ModelIdentity | None, path: Path, data: Path, dictionaries: Sequence[Dictionary]
+    loaded: Checkpoint, data: Path, languages: tuple[str, str], dictionaries: Sequence[Dictionary]
 ) -> ModelIdentity:
     """What a checkpoint was made from, after a comparison with the data folder.
 
-    fairseq's own BART and mBART do not say it (``recorded`` is None); then it is what the folder
-    holds.
+    fairseq's own BART and mBART do not say it; then it is what the folder holds.
 
     Raises:
         GtransError: the checkpoint was made with another vocabulary or preparation.
     """
-    state = read_state(data)
     source, target = (Vocabulary.of(one, len(one)) for one in dictionaries)
-    languages = str(state["source_lang"]), str(state["target_lang"])
     here = ModelIdentity(languages, source, target, Preparation.read(data), {})
+    recorded = loaded.identity
     if recorded is None:
         return here
-    bare = replace(
-        recorded, source=Vocabulary(recorded.source.words), target=Vocabulary(recorded.target.words)
-    )
-    differences = bare.differences(here)
+    bare = [Vocabulary(side.words) for side in (recorded.source, recorded.target)]
+    differences = replace(recorded, source=bare[0], target=bare[1]).differences(here)
     if differences:
         raise GtransError(
-            f"{path}: it was not made with '{data}', it has other {'; '.join(differences)}; "
-            f"prepare the corpus with the model's own subwords (`--reuse {path}`)."
+            f"{loaded.path}: it was not made with '{data}', it has other {'; '.join(differences)}; "
+            f"prepare the corpus with the model's own subwords (`--reuse {loaded.path}`)."
         )
     return recorded
 
@@ -170,11 +157,7 @@ def _prepared(prepared: Preparation | None, sides: Sequence[Vocabulary]) -> Prep
 
 
 def _used(
-    data: Path,
-    languages: tuple[str, str],
-    lang: str,
-    splits: Sequence[str],
-    dictionary: Dictionary,
+    data: Path, pair: tuple[str, str], lang: str, splits: Sequence[str], dictionary: Dictionary
 ) -> set[int]:
     """The ids that occur in one language of the binarised ``splits``.
 
@@ -183,7 +166,7 @@ def _used(
     """
     counts = np.zeros(len(dictionary), np.int64)
     for split in splits:
-        path = data / f"{split}.{'-'.join(languages)}.{lang}"
+        path = data / f"{split}.{'-'.join(pair)}.{lang}"
         if not Path(f"{path}.idx").is_file():
             raise GtransError(f"{path}.idx: there is no such binarised file (`--splits`).")
         lines = load_lines(str(path), dictionary, len(dictionary))

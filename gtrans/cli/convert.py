@@ -55,30 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--target-lang", metavar="LANG", help="target language (default: as in IN or in DIR)"
     )
     parser.add_argument(
-        "--langs",
-        metavar="L1,L2,..",
-        help="all languages that have a symbol, in the order of the symbols (default: as in IN; "
-        "of mBART those of mbart-large-cc25 or mbart-large-50)",
-    )
-    parser.add_argument(
-        "--sentence-marks",
-        choices=["both", "end", "marian", "bart", "mbart", "mbart50"],
-        help="the special tokens around each sentence (default: those of this kind of model)",
-    )
-    parser.add_argument(
-        "--unit",
-        choices=["document", "sentence"],
-        help="the unit that the model was trained on (default: document for g-transformer, "
-        "otherwise sentence)",
-    )
-    parser.add_argument(
-        "--max-doc-tokens",
-        type=int,
-        default=512,
-        metavar="N",
-        help="longest document unit in tokens (default: %(default)s, as in the authors' code)",
-    )
-    parser.add_argument(
         "--extend-positions",
         type=int,
         metavar="N",
@@ -98,34 +74,18 @@ def run(args: argparse.Namespace) -> None:
     if args.to is not None:
         from gtrans.checkpoints.export import export_stock
 
-        _refuse_of_reading(args)
+        for name in ("data", "source_lang", "target_lang", "extend_positions"):
+            if getattr(args, name) is not None:
+                flag = f"--{name.replace('_', '-')}"
+                raise GtransError(f"`{flag}` belongs to `--from`; leave it out.")
         lines = export_stock(args.source, args.target)
     elif args.program == "gtrans":
         if args.extend_positions is None:
             raise GtransError("`--from gtrans` needs `--extend-positions`: nothing else changes.")
         lines = [extend_own(args.source, args.target, args.extend_positions)]
     else:
-        lines = convert(
-            args.program,
-            args.source,
-            args.target,
-            args.data,
-            source_lang=args.source_lang,
-            target_lang=args.target_lang,
-            langs=args.langs,
-            marks=args.sentence_marks,
-            unit=args.unit,
-            max_doc_tokens=args.max_doc_tokens,
-            positions=args.extend_positions,
-        )
+        languages = {"source_lang": args.source_lang, "target_lang": args.target_lang}
+        paths = args.source, args.target, args.data
+        lines = convert(args.program, *paths, **languages, positions=args.extend_positions)
     indented = (f"  {line}" for line in lines)
     print_lines(f"{args.source}:", *indented, f"written to {args.target}")
-
-
-def _refuse_of_reading(args: argparse.Namespace) -> None:
-    """Raises GtransError for options that only ``--from`` reads."""
-    for name in ("data", "source_lang", "target_lang", "langs", "sentence_marks", "unit"):
-        if getattr(args, name) is not None:
-            raise GtransError(f"`--{name.replace('_', '-')}` belongs to `--from`; leave it out.")
-    if args.extend_positions is not None:
-        raise GtransError("`--extend-positions` belongs to `--from`; leave it out.")

@@ -27,10 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Print what it is."""
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.checkpoints.showing import facts_of
+    from gtrans.checkpoints.showing import facts_of, lines_of
 
     found = facts_of(args.path)
     if args.json:
-        print(json_text(found.as_json()))
+        print(json_text(found))
     else:
-        print_lines(*found.lines())
+        print_lines(*lines_of(found))

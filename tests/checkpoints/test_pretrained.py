@@ -22,7 +22,6 @@ from support.tiny_models import Harm
 from torch import Tensor
 
 from gtrans.checkpoints.reading import read_checkpoint
-from gtrans.checkpoints.sources import MBART25
 from gtrans.cli import main
 from gtrans.decoding.loading import load_models
 from gtrans.models.base.warm_start import WarmStartReport, dictionaries_of, warm_start
@@ -300,12 +299,6 @@ def test_what_is_missing_is_named(data: Path, theirs: Any, tmp_path: Path, capsy
         assert convert(program, source, target, data) == 1
         error = capsys.readouterr().err
         assert all(word in error for word in words) and error.count("\n") == 1
-    _, source = theirs["huggingface", "mbart"]
-    others = MBART25.replace("de_DE", "dd_DD")
-    assert convert("huggingface", source, target, data, "--langs", others) == 1
-    assert "has no symbol for the language 'de'" in capsys.readouterr().err
-    assert convert("huggingface", source, target, data, "--langs", "en_XX,de_DE") == 1
-    assert "has 50 symbols, but" in capsys.readouterr().err
     assert not target.exists()
 
 
