@@ -1,32 +1,40 @@
 """The fairseq task: it connects corpus, unit, model and search."""
 
+import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 from fairseq.data import Dictionary
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
-from gtrans.checkpoints.identity import PUBLISHED, STATE, ModelIdentity, published, same_data
+from gtrans.checkpoints.identity import (
+    PUBLISHED,
+    STATE,
+    ModelIdentity,
+    published,
+    same_data,
+    say_unknown,
+    unit_differences,
+)
 from gtrans.data.document_dataset import DocumentDataset
 from gtrans.data.examples import ExampleBuilder
 from gtrans.data.frame import Frame
 from gtrans.data.stream import StreamDataset
 from gtrans.data.unit_options import UNIT_FIELDS
-from gtrans.data.vocabulary import add_symbols, split_languages
+from gtrans.data.vocabulary import Vocabulary, add_symbols, split_languages
 from gtrans.decoding.generator import DocumentGenerator, refuse_unsupported
 from gtrans.decoding.options import SearchOptions
 from gtrans.errors import GtransError, working_on
 from gtrans.models.base.model import BERT_FEATURES, BERT_PIECES, DocumentModel
 from gtrans.models.base.presets import resolve_sizes
 from gtrans.models.base.warm_start import dictionaries_of, warm_start
-from gtrans.tasks.batches import Step, as_in_first_epoch, report_long_units, step_in_parts
-from gtrans.tasks.first_checks import check_first, check_splits
-from gtrans.tasks.identity import LANGUAGES, TaskIdentity
+from gtrans.tasks.first_checks import check_first
 from gtrans.tasks.interactive import (
     InteractiveDocuments,
     LineBuffer,
@@ -42,6 +50,7 @@ from gtrans.tasks.options import (
     languages_of,
     model_class,
     read_dictionary,
+    read_everything,
     task_unit,
 )
 from gtrans.tasks.parts import Batch, Sample, TaskPart
@@ -49,9 +58,15 @@ from gtrans.tasks.parts.bert import BertPart
 from gtrans.tasks.parts.eval_bleu import EvalBleu
 from gtrans.tasks.parts.streams import Streams
 from gtrans.tasks.parts.word_dropout import WordDropout
-from gtrans.tasks.run_options import read_everything
 from gtrans.tasks.splits import SourceContexts, SplitReader, training_files
-from gtrans.text.prepared_folder import load_pipeline
+from gtrans.text.prepared_folder import Preparation, load_pipeline
+
+logger = logging.getLogger(__name__)
+
+Step = tuple[Any, int, dict[str, Any]]
+"""What fairseq's ``train_step`` returns: loss, sample size and what is logged."""
+
+_LANGUAGES = ("source_lang", "target_lang")
 
 
 @register_task("document_translation", dataclass=DocumentTranslationConfig)
@@ -75,18 +90,21 @@ class DocumentTranslationTask(FairseqTask):
     ) -> None:
         super().__init__(cfg)
         self._source, self._target = source, target
-        self._identity = TaskIdentity(cfg, (source, target), (len(source), len(target)))
-        self._made_from: ModelIdentity | None = None
+        # How many symbols of each are the dictionary's own.
+        self._words = len(source), len(target)
         self._contexts = SourceContexts(cfg, source)
-        self.bert: BertPart | None = None
-        self.parts: list[TaskPart] = []
+        self._made_from: Optional[ModelIdentity] = None
+        self._recorded: Optional[dict[str, Any]] = None  # of the checkpoint whose model is next
+        self._units: Optional[dict[str, Any]] = None  # of the models that were built
         self._model: Any = None
         self._lines = LineBuffer(flush=True)
         self._two_rates = False
+        self._longest = (sys.maxsize, sys.maxsize)
+        self.bert: Optional[BertPart] = None
+        self.parts: list[TaskPart] = []
         self.made_from: dict[str, Any] = {}
         self.published: dict[str, str] = {}
         self.reported: set[str] = set()
-        self._longest = (sys.maxsize, sys.maxsize)
         self._declare_symbols()
 
     @classmethod
@@ -105,7 +123,6 @@ class DocumentTranslationTask(FairseqTask):
         languages = languages_of(cfg, folder)
         with open_dict(cfg):
             cfg.source_lang, cfg.target_lang = languages
-        check_splits(cfg, command)
         same_data(folder, others, languages)
         task = cls(cfg, *(read_dictionary(folder, lang) for lang in languages))
         task._lines = lines_of(root)
@@ -141,14 +158,28 @@ class DocumentTranslationTask(FairseqTask):
         return ExampleBuilder(self.frame, task_unit(self.cfg), context, word_pieces)
 
     def _declare_symbols(self) -> None:
-        dictionaries = self._source, self._target
-        for dictionary, words in zip(dictionaries, self._identity.words, strict=True):
+        for dictionary, words in zip((self._source, self._target), self._words, strict=True):
             add_symbols(dictionary, words, split_languages(self.cfg.langs))
+
+    # -------------------------------------------------------------- identity
 
     @property
     def identity(self) -> ModelIdentity:
-        """What the model is made from; a data folder may change while a model is trained."""
-        return self._made_from or self._identity.here(self.bert)
+        """What the model is made from; a data folder may change while a model is trained.
+
+        Raises:
+            GtransError: a file of the data folder is missing or damaged.
+        """
+        if self._made_from is not None:
+            return self._made_from
+        preparation = None
+        if self.cfg.data:
+            reads = self.bert is not None and self.bert.use == BERT_PIECES
+            tokenizer = self.bert.pieces.files() if self.bert is not None and reads else None
+            preparation = Preparation.read(self.data_folder, tokenizer)
+        source, target = map(Vocabulary.of, (self._source, self._target), self._words)
+        languages = str(self.cfg.source_lang), str(self.cfg.target_lang)
+        return ModelIdentity(languages, source, target, preparation, _units_of(self.cfg))
 
     def state_dict(self) -> dict[str, Any]:
         """What checkpoints carry of the task: what the model and its run were made from."""
@@ -157,8 +188,56 @@ class DocumentTranslationTask(FairseqTask):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Remember what a checkpoint carries, until its model is built."""
-        self._identity.record(state_dict)
+        self._recorded = state_dict
         self.published = published({"task_state": state_dict})
+
+    def _check_recorded(self) -> None:
+        """Compare what the checkpoint carries with what the task reads.
+
+        Raises:
+            GtransError: vocabulary or preparation differ.
+        """
+        state, self._recorded = self._recorded, None
+        if state is None:
+            return
+        recorded = ModelIdentity.of_state(state, "the checkpoint")
+        if recorded is None:
+            say_unknown("the checkpoint")
+        elif differences := recorded.differences(self.identity):
+            raise GtransError(
+                f"the checkpoint was not made with '{self.data_folder}', it has other "
+                f"{'; '.join(differences)}; give the data folder it was trained with (`gtrans "
+                "translate` needs none). The models of an ensemble have the same one."
+            )
+
+    def _adopt(self, cfg: Any) -> None:
+        """Take over the unit of a checkpoint's model options ``cfg``.
+
+        Raises:
+            GtransError: it has other languages, or another unit or other marks than the models
+                before.
+        """
+        sides = cfg, self.cfg
+        trained, here = ("-".join(str(of.get(name)) for name in _LANGUAGES) for of in sides)
+        if cfg.get("source_lang") and trained != here:
+            raise GtransError(
+                f"the checkpoint translates {trained}, but the languages of the data folder are "
+                f"{here}; give --source-lang and --target-lang, or another folder."
+            )
+        units = _units_of(cfg)
+        differences = [] if self._units is None else unit_differences(units, self._units)
+        if differences:
+            raise GtransError(
+                f"the model was trained with {', '.join(differences)} as the other models of "
+                "`--path`; they cannot decode together."
+            )
+        self._units = units
+        read_everything(self.cfg)
+        with open_dict(self.cfg):
+            for name in UNIT_FIELDS:
+                if cfg.get(name) is not None:
+                    setattr(self.cfg, name, cfg[name])
+        self._declare_symbols()
 
     # ------------------------------------------------------------------ data
 
@@ -170,14 +249,10 @@ class DocumentTranslationTask(FairseqTask):
         Raises:
             GtransError: missing files, sides that do not match, or sentence marks in the text.
         """
-        folders = data_folders(self.cfg)
-        training = split == self.cfg.train_subset
-        dictionaries, words = (self._source, self._target), self._identity.words
-        reader = SplitReader(self.cfg, dictionaries, words, self.bert, combine)
-        with working_on(f"{os.pathsep.join(folders)}, split '{split}'"):
-            self.datasets[split] = reader.read(
-                folders, split, self.examples, training, self._longest, epoch
-            )
+        sides = (self._source, self._words[0]), (self._target, self._words[1])
+        reader = SplitReader(self.cfg, sides, self.bert, combine)
+        with working_on(f"{self.cfg.data}, split '{split}'"):
+            self.datasets[split] = reader.read(split, self.examples, self._longest, epoch)
         for part in self.parts:
             part.loaded(split, self.datasets[split])
 
@@ -204,16 +279,16 @@ class DocumentTranslationTask(FairseqTask):
         else:
             with open_dict(cfg):
                 adopt_unit(self.cfg, model_type, cfg)
-                for name in (*UNIT_FIELDS, *LANGUAGES):
+                for name in (*UNIT_FIELDS, *_LANGUAGES):
                     cfg[name] = getattr(self.cfg, name)
                 model_type.adapt_to_unit(cfg, str(self.cfg.unit))
         self._use_bert(model_type, cfg, from_checkpoint)
-        self._identity.check(self.bert)
+        self._check_recorded()
         model = super().build_model(cfg, from_checkpoint)
         self._longest = model.max_positions()
         self._model = None if from_checkpoint else model
         if not from_checkpoint:
-            self._made_from = self._identity.here(self.bert)
+            self._made_from = self.identity
             if self.bert is not None:
                 self.bert.start(model)
         if self.cfg.init_from and not from_checkpoint:
@@ -240,18 +315,8 @@ class DocumentTranslationTask(FairseqTask):
                 cfg.update(self.bert.traits)
         if use == BERT_PIECES:
             self.bert.become_source(self._source)
-            self._identity.words = len(self._source), self._identity.words[1]
+            self._words = len(self._source), self._words[1]
             self._declare_symbols()
-
-    def _adopt(self, cfg: Any) -> None:
-        """Take over the unit and the languages of a checkpoint's model options ``cfg``."""
-        self._identity.check_trained(cfg)
-        read_everything(self.cfg)
-        with open_dict(self.cfg):
-            for name in UNIT_FIELDS:
-                if cfg.get(name) is not None:
-                    setattr(self.cfg, name, cfg[name])
-        self._declare_symbols()
 
     def _start_from(self, model: Any, path: str, cfg: Any) -> None:
         self._two_rates = self.cfg.lr_scale_pretrained != 1
@@ -294,13 +359,36 @@ class DocumentTranslationTask(FairseqTask):
         if self._model is not None and isinstance(dataset, DocumentDataset):
             # The processes that load data plan batches for the model where it is now.
             dataset.plan_batch = self._model.planner
-        report_long_units(self, dataset, kwargs)
-        named = as_in_first_epoch(self, dataset, kwargs, int(self.cfg.seed))
-        iterator = super().get_batch_iterator(dataset, *args, **named)
+        if kwargs.get("shard_id", 0) == 0:
+            self._report_long_units(dataset, kwargs.get("max_tokens"))
+        anew = kwargs.get("disable_iterator_cache") or kwargs.get("update_epoch_batch_itr")
+        if not anew and self.can_reuse_epoch_itr(dataset):
+            # fairseq forms these batches once, in the first epoch of a process. What is random in
+            # them depends on that epoch, which for a resumed run must be the same.
+            run_seed, seed = int(self.cfg.seed), kwargs.get("seed", 1)
+            if seed == run_seed + epoch:  # --update-ordered-indices-seed
+                seed = run_seed + 1
+            kwargs |= {"seed": seed, "epoch": 1}
+        iterator = super().get_batch_iterator(dataset, *args, **kwargs)
         if isinstance(dataset, StreamDataset):
             iterator.disable_shuffling = True
             iterator.shuffle = False
         return iterator
+
+    def _report_long_units(self, dataset: Any, limit: Optional[int]) -> None:
+        """Warn of units longer than ``--max-tokens``, once for each split; they are read anyway."""
+        name = next((name for name, known in self.datasets.items() if known is dataset), None)
+        if limit is None or name is None or name in self.reported:
+            return
+        self.reported.add(name)
+        what, lengths = dataset.indivisible
+        too_long = int((lengths > limit).sum())
+        if too_long:
+            flag = "--max-tokens" if name == self.cfg.train_subset else "--max-tokens-valid"
+            logger.warning(
+                f"{flag} {limit}: {too_long} of {len(lengths)} {what} of '{name}' are longer, the "
+                f"longest has {lengths.max()} tokens; each of them is a batch of its own"
+            )
 
     def train_step(
         self,
@@ -313,6 +401,10 @@ class DocumentTranslationTask(FairseqTask):
     ) -> Step:
         """As in fairseq, on the batch that the parts return.
 
+        Of a sample with ``parts``, a list of batches, it reads one after the other. Losses are sums
+        over tokens, so the gradients add up to that of the whole. With several processes only the
+        last one exchanges gradients, since others may have fewer.
+
         Raises:
             GtransError: two learning rates, but another optimizer than ``two_rate_adam``.
         """
@@ -321,16 +413,20 @@ class DocumentTranslationTask(FairseqTask):
                 "`--lr-scale-pretrained` needs the optimizer two_rate_adam (on the command line, "
                 "adam becomes two_rate_adam); choose it, or set the scale to 1."
             )
-
-        def step(part: Sample) -> Step:
+        parts: list[Sample] = sample.get("parts") or [sample]
+        steps: list[Step] = []
+        for number, part in enumerate(parts, 1):
             batch = self._before(Batch(part, model, "train", update_num, ignore_grad))
-            result: Step = FairseqTask.train_step(
-                self, batch.sample, model, criterion, optimizer, update_num, ignore_grad
-            )
+            alone = number < len(parts) and hasattr(model, "no_sync")
+            with model.no_sync() if alone else nullcontext():
+                steps.append(
+                    super().train_step(
+                        batch.sample, model, criterion, optimizer, update_num, ignore_grad
+                    )
+                )
             self._after(batch)
-            return result
-
-        return step_in_parts(sample, model, step)
+        losses, sizes, logged = zip(*steps, strict=True)
+        return sum(losses), sum(sizes), {key: sum(of[key] for of in logged) for key in logged[0]}
 
     def valid_step(self, sample: Sample, model: Any, criterion: Any) -> Step:
         """As in fairseq, on the batch that the parts return.
@@ -430,3 +526,13 @@ class DocumentTranslationTask(FairseqTask):
         if "id" not in sample:
             return generator.document(sample["net_input"]["src_tokens"])
         return generator.batch(sample)
+
+
+def _units_of(cfg: Any) -> dict[str, Any]:
+    """The options of units and marks among ``cfg``, as plain values."""
+    values = {name: cfg.get(name) for name in UNIT_FIELDS}
+    values["langs"] = ",".join(split_languages(values["langs"])) or None
+    return {
+        name: value if value is None or isinstance(value, int) else str(value)
+        for name, value in values.items()
+    }

@@ -9,10 +9,9 @@ from fairseq.data import Dictionary, FairseqDataset
 from torch import Tensor
 
 from gtrans.messages import say
-from gtrans.text.pipeline import input_warnings
 
 _MOST_UNKNOWN = 0.1  # of prepared text, in which hardly any token is unknown
-
+_EMPTY = torch.zeros(0, dtype=torch.long)
 
 # (number of the line relative to the first of the current buffer, its ids)
 NumberedSentence = tuple[int, Tensor]
@@ -105,19 +104,15 @@ def encode_documents(
     """The lines of documents as ids; warns of text that is not prepared as the data were."""
     encoded = []
     for document in documents:
-        lines = ((number, encode(line)) for number, line in document)
-        encoded.append(
-            [
-                (number, dictionary.encode_line(line, add_if_not_exist=False).long())
-                for number, line in lines
-            ]
-        )
-    ids = [sentence for document in encoded for _, sentence in document]
-    unknown = sum(int((sentence == dictionary.unk()).sum()) for sentence in ids)
-    tokens = sum(len(sentence) - 1 for sentence in ids)
-    for warning in input_warnings("input", (), unknown, tokens, _MOST_UNKNOWN):
+        lines = [(number, encode(line)) for number, line in document]
+        ids = [(n, dictionary.encode_line(line, add_if_not_exist=False)) for n, line in lines]
+        encoded.append([(number, sentence.long()) for number, sentence in ids])
+    every = torch.cat([sentence for document in encoded for _, sentence in document] or [_EMPTY])
+    unknown = float(every.eq(dictionary.unk()).sum() / every.ne(dictionary.eos()).sum().clamp(1))
+    if unknown > _MOST_UNKNOWN:
         say(
-            f"warning: {warning} fairseq-interactive reads text that is prepared as the data "
-            "were; `gtrans translate --stream` prepares plain text"
+            f"warning: {unknown:.0%} of the tokens of the input are not in the vocabulary; "
+            "fairseq-interactive reads text that is prepared as the data were; `gtrans translate "
+            "--stream` prepares plain text"
         )
     return encoded

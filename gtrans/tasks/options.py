@@ -2,17 +2,19 @@
 
 import math
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Optional
 
+import numpy as np
 from fairseq.data import Dictionary, data_utils
-from fairseq.dataclass import FairseqDataclass
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import ARCH_MODEL_REGISTRY
-from omegaconf import II
+from omegaconf import II, open_dict
 
-from gtrans.data.binarised import load_dictionary
+from gtrans.data.binarised import ids_of, load_dictionary, load_lines
+from gtrans.data.context_text import Boundaries, Words
 from gtrans.data.frame import ONCE_A_UNIT
 from gtrans.data.stream import StreamOptions
 from gtrans.data.unit_options import UnitConfig, check_ranges, option
@@ -20,7 +22,6 @@ from gtrans.data.units import Unit, unit_of
 from gtrans.errors import GtransError
 from gtrans.models.base.model import DocumentModel, reads_plain_documents
 from gtrans.modules import STEPS
-from gtrans.tasks.run_options import SampleConfig, ValidationConfig
 from gtrans.text.prepared_folder import check_data_folder, check_recorded
 
 # Headings of the help.
@@ -31,6 +32,64 @@ _BERT = "output of a frozen BERT"
 _DROPOUT = "word dropout"
 _START = "starting from a sentence model"
 _RUN = "run folder"
+
+
+VALIDATION, EPOCH = "validation", "epoch"
+
+
+@dataclass
+class SampleConfig:
+    """Part of the training set."""
+
+    min_doc_tokens: int = option(
+        0,
+        "train only on documents of at least this number of tokens, counted as --max-doc-tokens "
+        "counts them (longer side, two marks for each sentence); 0: on all",
+        least=0,
+    )
+    sample_instances: int = option(
+        0,
+        "train only on this number of instances, drawn at random, the same whatever --seed is; a "
+        "smaller sample is part of a larger one; an instance is what the model reads at once "
+        "(--unit; with stream a document); 0: on all",
+        least=0,
+    )
+
+
+@dataclass
+class ValidationConfig:
+    """Validation by translations, and patience."""
+
+    eval_bleu: bool = option(
+        False,
+        "translate the validation documents at every validation, as `gtrans translate` does, and "
+        "log s_bleu, d_bleu and chrf, which --best-checkpoint-metric can name (with "
+        "--maximize-best-checkpoint-metric)",
+    )
+    eval_bleu_args: str = option(
+        "{}",
+        "with --eval-bleu: flags of `gtrans translate` for the search as JSON, such as "
+        "'{\"beam\": 1}'",
+    )
+    eval_bleu_documents: int = option(
+        0,
+        "with --eval-bleu: translate only this number of documents, the first ones; 0: all",
+        least=0,
+    )
+    eval_bleu_reference: Optional[str] = option(
+        None,
+        "with --eval-bleu: plain text of the reference, of the first --valid-subset (default: the "
+        "text that `gtrans prepare` keeps in the data folder)",
+    )
+    patience_unit: ChoiceEnum([VALIDATION, EPOCH]) = option(  # type: ignore[valid-type]
+        VALIDATION,
+        "what --patience counts: validation: all validations, as in fairseq; epoch: those at the "
+        "ends of epochs only, so that validations in between (--validate-interval-updates, "
+        "--save-interval-updates) do not end a run earlier",
+    )
+    save_without_validation: bool = option(
+        False, "do not validate for the checkpoints of --save-interval-updates"
+    )
 
 
 @dataclass
@@ -213,6 +272,70 @@ def read_dictionary(folder: str, lang: Optional[str]) -> Dictionary:
     return load_dictionary(Path(folder) / name)
 
 
+def has_side(folder: str, split: str, pair: str, lang: str | None) -> bool:
+    """Whether a split has a side ``lang``."""
+    return (Path(folder) / f"{split}.{pair}.{lang}.idx").is_file()
+
+
+def split_pair(folder: str, split: str, source_lang: str | None, target_lang: str | None) -> str:
+    """The language pair in the names of the split's files, which may be in either order.
+
+    Raises:
+        GtransError: there is no such split.
+    """
+    for pair in (f"{source_lang}-{target_lang}", f"{target_lang}-{source_lang}"):
+        if has_side(folder, split, pair, source_lang):
+            return pair
+    known = sorted({p.name.split(".")[0] for p in Path(folder).glob(f"*.{source_lang}.idx")})
+    raise GtransError(
+        f"{folder}: there is no split '{split}' for {source_lang}-{target_lang}"
+        + (f"; there are {', '.join(known)}." if known else "; prepare the corpus there.")
+    )
+
+
+def training_words(
+    cfg: Any, symbols: Sequence[str], end: int, left_out: Collection[int], kind: str = ""
+) -> Words:
+    """The words of the source side of the training text, from which random contexts are drawn.
+
+    Args:
+        cfg: options of the task.
+        symbols: how its pieces are written.
+        end: id of the end of a sentence.
+        left_out: ids of symbols that are not text.
+        kind: ``.bert`` for the word pieces of a BERT, empty for the corpus's own pieces.
+
+    Raises:
+        GtransError: the data folder has no training text, or it is damaged.
+    """
+    folder = data_folders(cfg)[0]
+    source = str(cfg.source_lang)
+    try:
+        pair = split_pair(folder, cfg.train_subset, source, cfg.target_lang)
+    except GtransError:
+        raise GtransError(
+            "`--context-kind random` draws words of the training text, which a checkpoint does not "
+            f"carry; give a data folder that has the split '{cfg.train_subset}' (`--data`), or "
+            "another `--context-kind`."
+        ) from None
+    path = str(Path(folder) / f"{cfg.train_subset}.{pair}.{source}{kind}")
+    # The marks of sentences have the same ids in every dictionary.
+    lines = load_lines(path, Dictionary(), len(symbols))
+    return Words.of(ids_of(lines).astype(np.int64), end, Boundaries.of(symbols), left_out)
+
+
+def read_everything(cfg: Any) -> None:
+    """Forget which part of the training set a model has read, and how, for its other commands.
+
+    Args:
+        cfg: options of the task in a checkpoint, which are changed.
+    """
+    with open_dict(cfg):
+        for field in fields(SampleConfig):
+            cfg[field.name] = field.default
+        cfg.mix = None
+
+
 def check_options(cfg: Any) -> None:
     """Raises GtransError for a value out of range, naming flag and value."""
     # An open unit may become a window, the only one with a context.
@@ -307,7 +430,8 @@ def model_class(cfg: Any) -> type[DocumentModel]:
     Raises:
         GtransError: there is no such model, or it does not belong to this project.
     """
-    name = str(cfg.get("_name"))
+    # fairseq's older models have their options in a namespace.
+    name = str(getattr(cfg, "_name", None) or getattr(cfg, "arch", None))
     registered = ARCH_MODEL_REGISTRY.get(name)
     if isinstance(registered, type) and issubclass(registered, DocumentModel):
         return registered

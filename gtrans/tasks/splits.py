@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -24,9 +24,15 @@ from gtrans.data.stream import StreamDataset
 from gtrans.data.units import WHOLE, Selection, Unit, Units, document_units
 from gtrans.errors import GtransError
 from gtrans.models.base.model import BERT_PIECES
-from gtrans.tasks.options import data_folders, mix_weights, stream_options
+from gtrans.tasks.options import (
+    data_folders,
+    has_side,
+    mix_weights,
+    split_pair,
+    stream_options,
+    training_words,
+)
 from gtrans.tasks.parts.bert import BertPart
-from gtrans.tasks.split_files import has_side, split_pair, training_words
 from gtrans.text.moses import LOWER_MARK
 from gtrans.text.prepared_folder import check_recorded
 
@@ -136,50 +142,30 @@ class Mixture:
         return Units.joined(found)
 
 
-_SIDES = ("source", "target", "word_pieces")
-
-
+@dataclass(frozen=True)
 class SplitReader:
-    """Reads splits of a data folder as the units of a task."""
+    """Reads splits of data folders as the units of a task.
 
-    def __init__(
-        self,
-        cfg: Any,
-        dictionaries: tuple[Dictionary, Dictionary],
-        words: tuple[int, int],
-        bert: Optional[BertPart],
-        combine: bool,
-    ) -> None:
-        """Read for a task.
+    Attributes:
+        cfg: options of the task.
+        dictionaries: of source and target, each with how many of its symbols the corpus may have.
+        bert: the part of the task that reads a BERT, or None.
+        combine: join the numbered parts of a split, as fairseq does.
+    """
 
-        Args:
-            cfg: options of the task.
-            dictionaries: of source and target.
-            words: how many symbols of each the corpus may have.
-            bert: the part of the task that reads a BERT, or None.
-            combine: join the numbered parts of a split, as fairseq does.
-        """
-        self._cfg = cfg
-        self._source, self._target = zip(dictionaries, words, strict=True)
-        self._bert = bert
-        self._combine = combine
+    cfg: Any
+    dictionaries: tuple[tuple[Dictionary, int], tuple[Dictionary, int]]
+    bert: Optional[BertPart]
+    combine: bool
 
     def read(
-        self,
-        folders: Sequence[str],
-        split: str,
-        examples: ExampleBuilder,
-        training: bool,
-        longest: tuple[int, int],
-        epoch: int,
+        self, split: str, examples: ExampleBuilder, longest: tuple[int, int], epoch: int
     ) -> DocumentDataset:
-        """A split in units.
+        """A split in units; training reads all folders, mixed or in turns, others the first.
 
         Args:
-            folders: the data folders; training reads all of them, mixed or in turns.
             split: name of the split.
             examples: how units become rows.
-            training: it is the training set.
             longest: most tokens of a unit that the model can read, on both sides.
             epoch: the one that is next.
 
@@ -187,77 +173,72 @@ class SplitReader:
             GtransError: missing files, sides that do not match, units that are too long,
                 sentence marks in the text, or weights that do not fit the folders.
         """
-        cfg, unit = self._cfg, examples.unit
-        mixed = training and cfg.mix is not None
-        weights = mix_weights(cfg) if mixed else []
-        if mixed and unit.trained_in_runs:
+        cfg, unit, folders = self.cfg, examples.unit, data_folders(self.cfg)
+        training = split == cfg.train_subset
+        weights = mix_weights(cfg) if training and cfg.mix is not None else []
+        if weights and unit.trained_in_runs:
             raise GtransError(
                 f"`--mix {cfg.mix}` is not for the unit {unit.name}, which reads whole documents "
                 "one after the other; leave it out, so that folders take turns."
             )
         if training:
             _check_recut(unit, cfg)
-        if not mixed:
+        if not weights:
             folders = [folders[(epoch - 1) % len(folders) if training else 0]]
         parts = [self._read(folder, split, unit, training) for folder in folders]
-        name = " and ".join(part.name for part in parts)
-        lines = [_joined([getattr(part, side) for part in parts]) for side in _SIDES]
-        source, target, word_pieces = lines
-        units = parts[0].units
-        in_epoch: Optional[Callable[[int], Units]] = None
+        source = _joined([part.source for part in parts])
+        target = _joined([part.target for part in parts])
+        word_pieces = _joined([part.word_pieces for part in parts])
+        dataset: DocumentDataset
         if training and unit.trained_in_runs:
             options = stream_options(cfg)
-            stream = StreamDataset(source, target, units, examples, options=options)
-            stream.check_lengths(longest, name)
-            return stream
-        if mixed:
-            in_epoch = Mixture(parts, weights, int(cfg.seed), bool(cfg.recut)).in_epoch
-            units = in_epoch(1)
-        elif training and cfg.recut:
-            in_epoch = partial(_cut_anew, parts[0], int(cfg.seed))
-        dataset = DocumentDataset(source, target, units, examples, training, word_pieces, in_epoch)
-        dataset.check_lengths(longest, name)
+            dataset = StreamDataset(source, target, parts[0].units, examples, options=options)
+        else:
+            units, in_epoch = parts[0].units, None
+            if weights:
+                in_epoch = Mixture(parts, weights, int(cfg.seed), bool(cfg.recut)).in_epoch
+                units = in_epoch(1)
+            elif training and cfg.recut:
+                in_epoch = partial(_cut_anew, parts[0], int(cfg.seed))
+            dataset = DocumentDataset(
+                source, target, units, examples, training, word_pieces, in_epoch
+            )
+        dataset.check_lengths(longest, " and ".join(part.name for part in parts))
         return dataset
 
     def _read(self, folder: str, split: str, unit: Unit, training: bool) -> Part:
         """The lines of a split, cut into units."""
-        source_lang, target_lang = self._cfg.source_lang, self._cfg.target_lang
-        pair = split_pair(folder, split, source_lang, target_lang)
+        cfg, bert = self.cfg, self.bert
+        pair = split_pair(folder, split, cfg.source_lang, cfg.target_lang)
         name = str(Path(folder) / f"{split}.{pair}")
-        source, word_pieces = self._read_source(f"{name}.{source_lang}")
-        target = None
-        if training or has_side(folder, split, pair, target_lang):
-            target = self._lines(f"{name}.{target_lang}", self._target)
+        of_source, of_target = self.dictionaries
+        source: Any = None
+        target = word_pieces = None
+        if bert is not None:
+            symbols = of_source[0], len(bert.pieces.symbols)
+            word_pieces = self._lines(f"{name}.{cfg.source_lang}.bert", symbols)
+        if bert is not None and bert.use == BERT_PIECES:
+            source, word_pieces = word_pieces, None
+        else:
+            source = self._lines(f"{name}.{cfg.source_lang}", of_source)
+        if training or has_side(folder, split, pair, cfg.target_lang):
+            target = self._lines(f"{name}.{cfg.target_lang}", of_target)
         selection = WHOLE
         if training:
-            selection = Selection(self._cfg.min_doc_tokens, self._cfg.sample_instances)
+            selection = Selection(cfg.min_doc_tokens, cfg.sample_instances)
         part = Part(name, source, target, word_pieces, unit, selection)
-        if self._bert is not None and word_pieces is not None:
-            check_sides(source.sizes == 1, word_pieces.sizes == 1, f"{name}.{source_lang}.bert")
+        if word_pieces is not None:
+            check_sides(source.sizes == 1, word_pieces.sizes == 1, f"{name}.{cfg.source_lang}.bert")
         logger.info("%s %s: %d units, %d sentences", split, pair, len(part.units), part.sentences)
         if selection != WHOLE:
-            logger.info(
-                "%s: %d of %d sentences are read in training",
-                name,
-                int(np.diff(part.units.lines[:, 3]).sum()),
-                part.sentences,
-            )
+            read = int(np.diff(part.units.lines[:, 3]).sum())
+            logger.info(f"{name}: {read} of {part.sentences} sentences are read in training")
         return part
-
-    def _read_source(self, path: str) -> tuple[Any, Any | None]:
-        """The source lines, and their word pieces if the model reads both."""
-        if self._bert is None:
-            return self._lines(path, self._source), None
-        pieces = self._source[0], len(self._bert.pieces.symbols)
-        word_pieces = self._lines(f"{path}.bert", pieces)
-        if self._bert.use == BERT_PIECES:
-            return word_pieces, None
-        return self._lines(path, self._source), word_pieces
 
     def _lines(self, path: str, symbols: tuple[Dictionary, int]) -> Any:
         folder, name = os.path.split(path)
         check_recorded(Path(folder), [f"{name}.bin", f"{name}.idx"], whole=False)
-        return load_lines(path, *symbols, self._combine)
+        return load_lines(path, *symbols, self.combine)
 
 
 def _check_recut(unit: Unit, cfg: Any) -> None:
@@ -283,13 +264,12 @@ def _joined(lines: Sequence[Any]) -> Any:
     return lines[0] if len(lines) == 1 or lines[0] is None else ConcatDataset(lines)
 
 
+@dataclass(frozen=True)
 class SourceContexts:
-    """The replacements in tokens of the source dictionary."""
+    """The replacements in tokens of the dictionary ``source``; ``cfg``: options of the task."""
 
-    def __init__(self, cfg: Any, source: Dictionary) -> None:
-        """``cfg``: options of the task."""
-        self._cfg = cfg
-        self._source = source
+    cfg: Any
+    source: Dictionary
 
     def text(self, bert: Optional[BertPart]) -> Optional[ContextText]:
         """The replacement that the options ask for; None: the true context, or none.
@@ -301,30 +281,28 @@ class SourceContexts:
             GtransError: random words, but the data folder has no training text; or a fixed
                 sentence with a word that is not in the dictionary.
         """
-        kind = str(self._cfg.context_kind)
+        kind = str(self.cfg.context_kind)
         if kind == "fixed":
-            return ContextText(self._fixed)
+            return ContextText(self._fixed())
         if kind != "random":
             return None
         pieces = bert is not None and bert.use == BERT_PIECES
         words = bert.words if bert is not None and pieces else self._words
-        return ContextText(words=words, seed=int(self._cfg.seed))
+        return ContextText(words=words, seed=int(self.cfg.seed))
 
-    @cached_property
     def _fixed(self) -> Tensor:
         """``(words + 1,)`` the sentence of ``--context-sentence``."""
-        text = str(self._cfg.context_sentence)
-        ids: Tensor = self._source.encode_line(text, add_if_not_exist=False).long()
-        unknown = [word for word, found in zip(text.split(), ids, strict=False)
-                   if found == self._source.unk()]  # fmt: skip
-        if unknown:
-            raise GtransError(
-                f"`--context-sentence`: '{unknown[0]}' is not in the dictionary of the source; "
-                "give tokens as they are in the prepared text, such as 'be@@ fore'."
-            )
+        text = str(self.cfg.context_sentence)
+        for word in text.split():
+            if self.source.index(word) == self.source.unk():
+                raise GtransError(
+                    f"`--context-sentence`: '{word}' is not in the dictionary of the source; give "
+                    "tokens as they are in the prepared text, such as 'be@@ fore'."
+                )
+        ids: Tensor = self.source.encode_line(text, add_if_not_exist=False).long()
         return ids
 
     @cached_property
     def _words(self) -> Words:
-        no_text = [*range(self._source.nspecial), self._source.index(LOWER_MARK)]
-        return training_words(self._cfg, self._source.symbols, self._source.eos(), no_text)
+        no_text = [*range(self.source.nspecial), self.source.index(LOWER_MARK)]
+        return training_words(self.cfg, self.source.symbols, self.source.eos(), no_text)

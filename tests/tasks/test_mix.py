@@ -15,8 +15,7 @@ from support.tiny_models import StockCommands, TinyWorld
 
 from gtrans.data.units import WHOLE, DocumentUnit, SentenceUnit, Unit, Units
 from gtrans.errors import GtransError
-from gtrans.tasks.options import DocumentTranslationConfig
-from gtrans.tasks.run_options import read_everything
+from gtrans.tasks.options import DocumentTranslationConfig, read_everything
 from gtrans.tasks.splits import Mixture, Part
 
 

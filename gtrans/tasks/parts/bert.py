@@ -31,8 +31,8 @@ from gtrans.errors import GtransError
 from gtrans.models.base.model import BERT_FEATURES, BERT_PIECES, DocumentModel
 from gtrans.modules.bert import PAD, SEP, BertWeights, FrozenBert
 from gtrans.optim.two_rate_adam import mark_pretrained
+from gtrans.tasks.options import training_words
 from gtrans.tasks.parts import Batch, TaskPart
-from gtrans.tasks.split_files import training_words
 from gtrans.text.prepared_folder import load_pipeline, recorded_word_pieces
 
 logger = logging.getLogger(__name__)
@@ -91,20 +91,14 @@ class BertPart(TaskPart):
         """Raises GtransError if the model with options ``cfg`` was trained with another BERT."""
         for name, here in self.traits.items():
             trained = cfg.get(name)
-            if name == "bert_positions" and (trained or 0) > here:
-                continue  # extended by `gtrans convert --extend-positions`
-            if trained is not None and trained != here:
-                which = (
-                    f"of width {trained}, that of '{self.data}' ({self.pieces.name}) has {here}"
-                    if name == "bert_dim"
-                    else f"that is not the one of '{self.data}' ({self.pieces.name})"
-                )
-                raise self._another(which)
+            extended = name == "bert_positions" and (trained or 0) > here  # `gtrans convert`
+            if trained not in (None, here) and not extended:
+                raise self._another(f": {name.removeprefix('bert_')} {trained}, not {here}")
 
-    @staticmethod
-    def _another(which: str) -> GtransError:
+    def _another(self, difference: str = "") -> GtransError:
         return GtransError(
-            f"the checkpoint was trained with a BERT {which}; give the folder it was trained with."
+            f"the checkpoint was trained with a BERT that is not the one of '{self.data}' "
+            f"({self.pieces.name}){difference}; give the folder it was trained with."
         )
 
     # ----------------------------------------------------------------- pieces
@@ -209,7 +203,7 @@ class BertPart(TaskPart):
             for measured in whitening.buffers() if several else ():
                 torch.distributed.broadcast(measured, 0)
         elif whitening.measured_on != self.frozen.fingerprint:
-            raise self._another(f"that is not the one of '{self.data}' ({self.pieces.name})")
+            raise self._another()
 
     def _features_of(self, dataset: Any, device: torch.device) -> Iterator[Tensor]:
         chosen = np.unique(np.linspace(0, len(dataset) - 1, _MEASURED).astype(np.int64))

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
-from collections.abc import Sequence
+from argparse import Namespace
 from dataclasses import fields, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -21,7 +22,7 @@ import torch
 from fairseq.logging import metrics
 
 from gtrans.data.examples import Example
-from gtrans.decoding.options import DecodingOptions
+from gtrans.decoding.options import DecodingOptions, SearchOptions
 from gtrans.decoding.translator import Sentence, Translator, best_of
 from gtrans.errors import GtransError
 from gtrans.evaluation.characters import is_written_without_spaces
@@ -35,8 +36,7 @@ logger = logging.getLogger(__name__)
 
 SCORES = ("s_bleu", "d_bleu", "chrf")
 _FLAG = "--eval-bleu-args"
-# The flag of `gtrans translate` besides those of the search.
-_MAX_TOKENS = "max_tokens"
+_MAX_TOKENS = "max_tokens"  # the flag of `gtrans translate` besides those of the search
 
 
 def how_to_translate(arguments: str) -> DecodingOptions:
@@ -45,58 +45,48 @@ def how_to_translate(arguments: str) -> DecodingOptions:
     Raises:
         GtransError: they are not JSON, not flags of the search, or out of range.
     """
+    try:
+        given = {name.replace("-", "_"): value for name, value in json.loads(arguments).items()}
+    except (ValueError, AttributeError):
+        raise GtransError(
+            f"`{_FLAG}` must be JSON such as '{{\"beam\": 1}}', but is {arguments}."
+        ) from None
+    flags = [option.name for option in fields(SearchOptions) if option.metadata["help"]]
+    known = [name for name in (*flags, _MAX_TOKENS) if name != "free"]
+    for name in given:
+        if name not in known:
+            raise GtransError(f"`{_FLAG}`: there is no '{name}', only {', '.join(known)}.")
     options = DecodingOptions(paths=())
-    flags = (option for option in fields(options.search) if option.metadata["help"])
-    known = {option.name: option.default for option in flags if option.name != "free"}
     try:
-        given = json.loads(arguments)
-    except ValueError:
-        given = None
-    if not isinstance(given, dict):
-        raise GtransError(f"`{_FLAG}` must be JSON such as '{{\"beam\": 1}}', but is {arguments}.")
-    given = {name.replace("-", "_"): value for name, value in given.items()}
-    for name, value in given.items():
-        if name not in known and name != _MAX_TOKENS:
-            raise GtransError(
-                f"`{_FLAG}`: there is no '{name}', only {', '.join((*known, _MAX_TOKENS))}."
-            )
-        kind = type(known.get(name, 0))
-        if type(value) is not kind and not (kind is float and type(value) is int):
-            raise GtransError(f"`{_FLAG}`: '{name}' cannot be {json.dumps(value)}.")
-    most = given.pop(_MAX_TOKENS, options.max_tokens)
-    try:
-        return replace(options, search=replace(options.search, **given), max_tokens=most)
-    except GtransError as error:
+        most = int(given.pop(_MAX_TOKENS, options.max_tokens))
+        return replace(options, search=SearchOptions.of(Namespace(**given)), max_tokens=most)
+    except (ValueError, TypeError) as error:
         raise GtransError(f"`{_FLAG}` {arguments}: {error}") from None
 
 
-def logged_scores(cfg: Any) -> tuple[str, ...]:
-    """The scores that validation logs; ``cfg``: options of the task."""
-    return SCORES if cfg.eval_bleu else ()
-
-
-def reference_files(cfg: Any, subsets: Sequence[str]) -> dict[str, Path]:
-    """The plain reference of each validation set; only of the first if a file is given.
+def _reference(cfg: Any, split: str) -> Path | None:
+    """The plain reference of a validation set; None: it has none, and is not translated.
 
     Args:
         cfg: options of the task, with its languages.
-        subsets: the validation sets.
+        split: the set; ``--eval-bleu-reference`` is that of the first one.
 
     Raises:
         GtransError: there is no such file.
     """
+    subsets = str(cfg.valid_subset).split(",")
+    if split not in subsets[: 1 if cfg.eval_bleu_reference else None]:
+        return None
     if cfg.eval_bleu_reference:
-        return {subsets[0]: Path(str(cfg.eval_bleu_reference))}
-    folder = str(cfg.data).split(":")[0]
-    lang = str(cfg.target_lang)
-    found = {name: Path(folder) / plain_text(name, lang) for name in subsets}
-    for name, path in found.items():
-        if not path.is_file():
-            raise GtransError(
-                f"{path}: '{folder}' has no plain text of '{name}'; give it with "
-                "`--eval-bleu-reference FILE`, or type the `gtrans prepare` of the folder again."
-            )
-    return found
+        return Path(str(cfg.eval_bleu_reference))
+    folder = str(cfg.data).split(os.pathsep)[0]
+    path = Path(folder) / plain_text(split, str(cfg.target_lang))
+    if not path.is_file():
+        raise GtransError(
+            f"{path}: '{folder}' has no plain text of '{split}'; give it with "
+            "`--eval-bleu-reference FILE`, or type the `gtrans prepare` of the folder again."
+        )
+    return path
 
 
 class EvalBleu(TaskPart):
@@ -126,7 +116,7 @@ class EvalBleu(TaskPart):
             GtransError: it does not have the sentences of the set.
         """
         cfg = self._task.cfg
-        path = reference_files(cfg, str(cfg.valid_subset).split(",")).get(split)
+        path = _reference(cfg, split)
         if path is None:
             return
         references = read_documents(path)
