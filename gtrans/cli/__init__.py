@@ -21,7 +21,6 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
-from itertools import pairwise
 
 from gtrans.cli.shared import VERBOSE
 
@@ -64,27 +63,18 @@ def _message(error: Exception, words: Sequence[str]) -> str:
         from gtrans.files import unwritable
 
         _discard_output()
-        return str(unwritable("the standard output", error))
-    if mistake is None and isinstance(error, ModuleNotFoundError):
+        mistake = str(unwritable("the standard output", error))
+    elif mistake is None and isinstance(error, ModuleNotFoundError):
         mistake = missing_library(error)
     if mistake is not None:
         return mistake
-    if VERBOSE in words:
-        import traceback
+    line = one_line(error, " ".join(["gtrans", *words[:1]]))
+    if VERBOSE not in words:
+        return f"{line} ({VERBOSE} shows where)"
+    import traceback
 
-        traceback.print_exception(error)
-        return one_line(error, _files_among(words))
-    return f"{one_line(error, _files_among(words))} ({VERBOSE} shows where)"
-
-
-def _files_among(words: Sequence[str]) -> str:
-    """The command and the files that it was given, for an error that names none."""
-    named = [
-        f"{before} {word}" if before.startswith("-") else word
-        for before, word in pairwise(words)
-        if os.path.exists(word)
-    ]
-    return " ".join(["gtrans", *words[:1], *named[:3]])
+    traceback.print_exception(error)
+    return line
 
 
 def _discard_output() -> None:

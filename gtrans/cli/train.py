@@ -12,7 +12,8 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -25,6 +26,11 @@ from gtrans.libraries import ENGINE
 
 EXAMPLE = "gtrans train data-bin --config tiny --save-dir checkpoints"
 NEEDS = ENGINE
+# Of fairseq's own lines; those of epochs, updates and validations have loggers of other names.
+_SHOWN = (
+    "num. shared model params", "training on ", "Loaded checkpoint", "begin training epoch",
+    "Saved checkpoint", "Stopping training", "done training",
+)  # fmt: skip
 
 
 def hand_over(argv: Sequence[str]) -> None:
@@ -73,12 +79,11 @@ def work(cfg: Any, verbose: bool) -> None:
     hide_known_warnings()
     from fairseq.utils import import_user_module
 
-    from gtrans.cli.shared.short_log import short_log
     from gtrans.decoding.loading import import_plugin
     from gtrans.train.main import train
 
     import_plugin()
-    with short_log(verbose):
+    with _short_log(verbose):
         import_user_module(cfg.common)
         train(cfg)
 
@@ -91,3 +96,24 @@ def _set_up_log() -> None:
         level=os.environ.get("LOGLEVEL", "INFO").upper(),
         stream=sys.stdout,
     )
+
+
+@contextmanager
+def _short_log(verbose: bool) -> Iterator[None]:
+    """Leave out lines about fairseq's inside, unless ``verbose``.
+
+    All options and all layers of the model are thousands of characters; a checkpoint has them.
+    """
+    handlers = [] if verbose else list(logging.getLogger().handlers)
+    for handler in handlers:
+        handler.addFilter(_is_shown)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            handler.removeFilter(_is_shown)
+
+
+def _is_shown(record: logging.LogRecord) -> bool:
+    inside = record.name.startswith("fairseq") and record.levelno <= logging.INFO
+    return not inside or str(record.msg).startswith(_SHOWN)

@@ -31,10 +31,6 @@ _SECTIONS = (
 # Flags that choose another class than the _name of a section.
 _CHOICES = {"task": "--task", "model": "--arch", "criterion": "--criterion",
             "optimizer": "--optimizer", "lr_scheduler": "--lr-scheduler"}  # fmt: skip
-# Only fairseq-hydra-train needs it.
-_IGNORED = {("common", "user_dir")}
-# Nearly every file has the key, beside which the flag would have no effect.
-_NO_EPOCHS, _KEEPS_EPOCHS = ("checkpoint", "no_epoch_checkpoints"), "--keep-last-epochs"
 _BATCH = ("--max-tokens", "--batch-size", "--update-freq")
 
 
@@ -58,28 +54,27 @@ class ConfigFile:
                 have.
         """
         given = {word.partition("=")[0] for word in argv}
-        ignored = {*_IGNORED, *([_NO_EPOCHS] if _KEEPS_EPOCHS in given else ())}
         words: list[str] = []
         for section, values in self.sections.items():
             if section not in _SECTIONS:
                 hint = did_you_mean(section, _SECTIONS)
                 raise GtransError(f"{self.path}: there is no section '{section}'{hint}")
             for key, value in values.items():
-                flag = f"--{key.replace('_', '-')}"
-                if key == "_name":
-                    if section not in _CHOICES:
-                        raise GtransError(f"{self.path}: the section '{section}' has no '_name'.")
-                    words.append(f"{_CHOICES[section]}={value}")
-                elif (section, key) in ignored or value is None:
-                    continue
-                elif key == "data":
-                    if value != _MISSING and not (argv and not argv[0].startswith("-")):
-                        words.append(str(value))
+                flag = _CHOICES.get(section) if key == "_name" else f"--{key.replace('_', '-')}"
+                if flag is None:
+                    raise GtransError(f"{self.path}: the section '{section}' has no '_name'.")
+                if value is None or value is False or key == "user_dir":
+                    continue  # only fairseq-hydra-train needs user_dir
+                if key == "no_epoch_checkpoints" and "--keep-last-epochs" in given:
+                    continue  # nearly every file has it, and the flag would have no effect
+                if key == "data":
+                    named = bool(argv) and not argv[0].startswith("-")
+                    words += [] if named or value == _MISSING else [str(value)]
                 elif value == _MISSING:
                     if flag not in given and not {"-h", "--help"} & given:
                         raise GtransError(f"`{flag}` is missing; {self.path} leaves it open.")
-                elif isinstance(value, bool):
-                    words += [flag] if value else []
+                elif value is True:
+                    words.append(flag)
                 else:
                     text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
                     # argparse takes a word with a space for DATA where it does not know the option
@@ -113,7 +108,12 @@ class ConfigFile:
         Raises:
             GtransError: they cannot be divided.
         """
-        workers = _workers(args)
+        # Imported on demand: torch needs seconds.
+        from gtrans.train.launch import launched
+
+        found = launched(os.environ)
+        alone = 1 if args.cpu else int(args.distributed_world_size)
+        workers = alone if found is None else found.size
         if workers == 1 or any(word.partition("=")[0] in _BATCH for word in argv):
             return
         size, unit = (args.batch_size, "units") if args.batch_size else (args.max_tokens, "tokens")
@@ -192,12 +192,3 @@ def read_config(path: Path) -> dict[str, dict[str, Any]]:
             f"{path}: a configuration has sections with keys, such as 'model:' with '_name:'."
         )
     return {str(section): dict(group) for section, group in values.items()}
-
-
-def _workers(args: argparse.Namespace) -> int:
-    from gtrans.train.launch import launched
-
-    found = launched(os.environ)
-    if found is not None:
-        return found.size
-    return 1 if args.cpu else int(args.distributed_world_size)

@@ -6,7 +6,7 @@ import argparse
 import importlib
 import re
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -37,6 +37,7 @@ COMMANDS = {
 }
 BY_ARCH = "by --arch"  # the default of an option that follows from the architecture
 _MISTYPED = 2  # as argparse ends
+_VERBOSE_HELP = "show the stack trace of an unexpected error"
 
 
 def all_commands() -> dict[str, str]:
@@ -82,10 +83,8 @@ def dispatch(words: Sequence[str]) -> None:
         require(module.NEEDS, f"gtrans {command}")
         module.hand_over([*rest, *(word for word in before if word == VERBOSE)])
         return
-    passed_on: list[str] = []
-    if hasattr(module, "PASSES_ON") and "--" in rest:
-        end = rest.index("--")
-        rest, passed_on = rest[:end], rest[end + 1 :]
+    end = rest.index("--") if hasattr(module, "PASSES_ON") and "--" in rest else len(rest)
+    rest, passed_on = rest[:end], rest[end + 1 :]
     declare(own, module)
     if {"-h", "--help"} & set(rest):
         print(own.format_help(), end="")  # argparse would not say that it cannot be written
@@ -114,22 +113,13 @@ def _parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentPars
         help="print the folder of this package, for fairseq's own commands: fairseq-train "
         "--user-dir $(gtrans --user-dir)",
     )
-    _add_verbose(parser, False)
+    parser.add_argument(VERBOSE, action="store_true", help=_VERBOSE_HELP)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
     found = {
         name: with_short_errors(subparsers.add_parser(name, help=text))
         for name, text in all_commands().items()
     }
     return parser, found
-
-
-def _add_verbose(parser: argparse.ArgumentParser, default: Any) -> None:
-    parser.add_argument(
-        VERBOSE,
-        action="store_true",
-        default=default,
-        help="show the stack trace of an unexpected error",
-    )
 
 
 def declare(parser: argparse.ArgumentParser, module: ModuleType) -> None:
@@ -140,7 +130,8 @@ def declare(parser: argparse.ArgumentParser, module: ModuleType) -> None:
     parser.register("action", None, _Store)
     parser.register("action", "store", _Store)
     module.add_arguments(parser)
-    _add_verbose(parser, argparse.SUPPRESS)
+    default = argparse.SUPPRESS  # it may stand in front of the command, too
+    parser.add_argument(VERBOSE, action="store_true", default=default, help=_VERBOSE_HELP)
     show_defaults(parser)
     parser.usage = usage_of(parser)
 
@@ -149,21 +140,21 @@ def show_defaults(parser: argparse.ArgumentParser) -> None:
     """Add to the help of options their default, if it has a value and is not there yet."""
     for action in parser._get_optional_actions():
         value, text = parser.get_default(action.dest), str(action.help)
-        if action.required or text in ("None", argparse.SUPPRESS):
+        if action.required or text in ("None", argparse.SUPPRESS) or value in (None, "", []):
             continue
-        if action.nargs == 0 and BY_ARCH not in text:
-            continue
-        if value is None or value in ("", argparse.SUPPRESS) or value == []:
+        if value == argparse.SUPPRESS or (action.nargs == 0 and BY_ARCH not in text):
             continue
         shown = " ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-        shown = shown.replace("%", "%%")
         before, told, after = text.rpartition("(default: ")
-        if after.startswith(BY_ARCH):
-            action.help = f"{before}{told}{shown}{after.removeprefix(BY_ARCH)}"
-        elif not told:
-            action.help = f"{text} (default: {shown})"
-        elif "%(default)s" not in after and shown not in re.split(r"[ ,)]", after):
-            action.help = f"{before}{told}{shown}, {after}"
+        if not told:
+            before, told, after = f"{text} ", "(default: ", ")"
+        elif "%(default)s" in after or shown in re.split(r"[ ,)]", after):
+            continue
+        elif after.startswith(BY_ARCH):
+            after = after.removeprefix(BY_ARCH)
+        else:
+            after = f", {after}"
+        action.help = f"{before}{told}{shown.replace('%', '%%')}{after}"
 
 
 class _Store(argparse.Action):
@@ -212,15 +203,10 @@ def _end(parser: argparse.ArgumentParser, message: str) -> NoReturn:
     sys.exit(_MISTYPED)
 
 
-def refuse_unknown(
-    words: Sequence[str], parser: argparse.ArgumentParser, others: Collection[str] = ()
-) -> None:
-    """End for an option that there is not; argparse would first name others that are missing.
-
-    ``others``: options that are read elsewhere, in full only.
-    """
+def refuse_unknown(words: Sequence[str], parser: argparse.ArgumentParser) -> None:
+    """End for an option that there is not; argparse would first name others that are missing."""
     known = parser._option_string_actions
     for word in words:
         flag = word.partition("=")[0]
         if flag.startswith("--") and not any(name.startswith(flag) for name in known):
-            parser.error(f"there is no option {flag}{did_you_mean(flag, [*known, *others])}")
+            parser.error(f"there is no option {flag}{did_you_mean(flag, known)}")

@@ -71,10 +71,8 @@ def parse(
     words = [word for word in argv if word not in asks]
     early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     early.add_argument("--user-dir")
-    early.add_argument("--arch", "-a")
-    given, _ = early.parse_known_args(words)
     try:
-        utils.import_user_module(given)
+        utils.import_user_module(early.parse_known_args(words)[0])
     except (FileNotFoundError, ImportError) as error:
         raise GtransError(f"`--user-dir` cannot be imported: {error}") from error
     parser = with_short_errors(make_parser(default_task=TASK))
@@ -119,35 +117,35 @@ def _help(
     whole: bool,
 ) -> str:
     """The help of a command of fairseq: this project's options, then, if ``whole``, fairseq's."""
+    usage, text = f"usage: {parser.prog} DATA [OPTION ...]", str(command.__doc__).strip()
+    parts = [usage, text, f"example:\n  {command.EXAMPLE}"]
     if trains:
-        parts = [first_help(command.__doc__, command.EXAMPLE)]
-    else:
-        usage = f"usage: {parser.prog} DATA [OPTION ...]"
-        example = f"example:\n  {command.EXAMPLE}"
-        parts = [usage, str(command.__doc__).strip(), example]
-    if trains and known.arch is None:
-        parts.append(_choices())
+        parts = [first_help(text, command.EXAMPLE), *([] if known.arch else [_choices()])]
     ours = argparse.ArgumentParser(add_help=False, usage=argparse.SUPPRESS, allow_abbrev=False)
-    task = TASK_REGISTRY[known.task]
-    _add_options(ours, f"--task {known.task}", task, TASK_DATACLASS_REGISTRY.get(known.task))
+    schema = TASK_DATACLASS_REGISTRY.get(known.task)
+    _add_options(ours, f"--task {known.task}", TASK_REGISTRY[known.task], schema)
     if trains and known.arch is not None:
         model = ARCH_MODEL_REGISTRY[known.arch]
         _add_options(ours, f"--arch {known.arch}", model, getattr(model, "options", None))
         values = _values_of(known.arch)
         ours.set_defaults(**{name: value for name, value in values.items() if value is not None})
     elif trains:
-        _name_values(ours)
+        every = [_values_of(arch) for arch in architectures()]
+        for action in ours._actions:
+            # The values that architectures give to the units of the task.
+            found = dict.fromkeys(values.get(action.dest) for values in every)
+            told = " or ".join(str(value) for value in found if value is not None)
+            if action.dest in UNIT_FIELDS and action.default is None and told:
+                action.help = str(action.help).replace(BY_ARCH, f"{BY_ARCH}: {told}")
     for section, registry in REGISTRIES.items():
         chosen = getattr(known, section, None)
         schema = registry["dataclass_registry"].get(chosen)
         if schema is not None:
             gen_parser_from_dataclass(ours.add_argument_group(f"--{section} {chosen}"), schema())
-    _show_values(ours)
-    parts.append(ours.format_help())
+    parts.append(_with_values(ours))
     if whole or not trains:
-        _show_values(parser)
         parser.usage = argparse.SUPPRESS
-        parts += ["Options of fairseq", parser.format_help()]
+        parts += ["Options of fairseq", _with_values(parser)]
     return "\n\n".join(part.strip("\n") for part in parts)
 
 
@@ -172,11 +170,9 @@ def _add_options(
     """
     declared = argparse.ArgumentParser(add_help=False, conflict_handler="resolve")
     owner.add_args(declared)
-    purposes = {
-        name: _title(cls)
-        for cls in (schema.__mro__[:-1] if schema is not None else ())
-        for name in inspect.get_annotations(cls)
-    }
+    purposes: dict[str, str] = {}
+    for cls in schema.__mro__[:-1] if schema is not None else ():
+        purposes |= dict.fromkeys(inspect.get_annotations(cls), _title(cls))
     for field in fields(schema) if schema is not None else ():
         purposes[field.name] = field.metadata.get("group", purposes[field.name])
     groups: dict[str, Any] = {}
@@ -202,16 +198,6 @@ def _values_of(arch: str) -> dict[str, Any]:
     return values | {name: units[name] for name in UNIT_FIELDS}
 
 
-def _name_values(parser: argparse.ArgumentParser) -> None:
-    """Name the values that architectures give to the units of the task."""
-    found = [_values_of(arch) for arch in architectures()]
-    for action in parser._actions:
-        values = dict.fromkeys(str(values.get(action.dest)) for values in found)
-        if action.dest in UNIT_FIELDS and action.default is None and list(values) != ["None"]:
-            told = " or ".join(value for value in values if value != "None")
-            action.help = str(action.help).replace(BY_ARCH, f"by --arch: {told}")
-
-
 def _listed(names: Iterable[str]) -> str:
     return textwrap.fill(
         ", ".join(names), 100, initial_indent="    ", subsequent_indent="    ",
@@ -224,14 +210,14 @@ def _title(model: type) -> str:
     return str(model.__doc__).strip().splitlines()[0].replace("``", "").rstrip(".")
 
 
-def _show_values(parser: argparse.ArgumentParser) -> None:
-    """Show the default of every option, flags included, and hide copies of other options."""
+def _with_values(parser: argparse.ArgumentParser) -> str:
+    """The help with the default of every option, flags included, without copies of others."""
     for action in parser._get_optional_actions():
-        if str(parser.get_default(action.dest)).startswith("${"):
+        value = parser.get_default(action.dest)
+        if str(value).startswith("${"):
             action.help = argparse.SUPPRESS
-        elif action.help is None:
-            action.help = ""
-        if action.nargs == 0 and action.help != argparse.SUPPRESS and action.dest != "help":
-            state = "on" if parser.get_default(action.dest) else "off"
-            action.help = f"{action.help} (default: {state})"
+        elif action.nargs == 0 and action.dest != "help" and action.help != argparse.SUPPRESS:
+            action.help = f"{action.help or ''} (default: {'on' if value else 'off'})"
+        action.help = action.help or ""
     show_defaults(parser)
+    return parser.format_help()
