@@ -130,16 +130,6 @@ def test_an_unexpected_error_is_one_line(error, line, monkeypatch, capsys):
     assert shown.startswith("Traceback") and shown.endswith(f"{message}\n")
 
 
-def test_an_error_that_names_no_file_names_those_of_the_command(monkeypatch, capsys, tmp_path):
-    def fails(*_: object) -> None:
-        raise ValueError("unequal")
-
-    monkeypatch.setattr("gtrans.cli.score.run", fails)
-    assert main(["score", "--hyp", str(tmp_path), "--ref", "b"]) == 1
-    message = f"gtrans: error: gtrans score --hyp {tmp_path}: ValueError: unequal"
-    assert capsys.readouterr().err == f"{message} (--verbose shows where)\n"
-
-
 @pytest.mark.parametrize(
     "command",
     others_long(["--help", "score --help", "train --help-all", "show"], ["--help"]),
