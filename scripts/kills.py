@@ -145,6 +145,13 @@ CASES = {
         # so high a rate that the loss soon rises
         steps=f"{_STEPS} --lr 0.1 --keep-interval-updates 2",
     ),
+    "adapt": Case(
+        "gtrans adapt --path {train-sentence}/run/checkpoint_best.pt --source-lang en "
+        "--target-lang de --train {corpus}/corpus/train --valid {corpus}/corpus/test --out out "
+        "--every 5 --cpu -- --max-update 10 --max-tokens 1000 --eval-bleu-args "
+        '{"beam":1,"max_len_a":1,"max_len_b":5}',
+        ("out/*.pt", "out/*/checkpoint*.pt", "out/valid*"), 1, CHECKPOINT,
+    ),
     "translate": Case(
         f"gtrans translate {_MODEL} --input {{corpus}}/corpus/test.en --output out.de {_SEARCH}",
         ("out.de",), 2,

@@ -5,157 +5,81 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.runs import GROUPS, differing, log_of, outcome, train
 from support.tiny_models import StockCommands, TinyWorld
 
-
-def long(*options: str) -> Any:
-    """Options that are tried in the long tests."""
-    return pytest.param(options, marks=pytest.mark.long)
-
-
-def epochs(log: str) -> int:
-    return max(int(number) for number in re.findall(r"begin training epoch (\d+)", log))
-
-
-class Runs:
-    """Runs that end undisturbed, or stop after some updates and go on."""
-
-    def __init__(self, stock: StockCommands, data: Path, folder: Path) -> None:
-        self.stock, self.data, self.folder = stock, data, folder
-
-    def train(self, name: str, options: tuple[str, ...], updates: int) -> str:
-        folder = self.folder / name
-        named = [option.replace("{run}", str(folder)) for option in options]
-        return log_of(train(self.stock, self.data, folder, *named, updates=updates))
-
-    def check(self, *options: str, stops: tuple[int, ...], updates: int) -> str:
-        """Compare both ends; returns the log of the undisturbed run."""
-        log = self.train("whole", options, updates)
-        for stop in (*stops, updates):
-            self.train("parts", options, stop)
-        ends = [outcome(self.folder / name) for name in ("whole", "parts")]
-        assert ends[0]["updates"] == updates
-        assert differing(*ends) == []
-        return log
-
-
-@pytest.fixture
-def runs(tiny: TinyWorld, stock: StockCommands, tmp_path: Path) -> Runs:
-    return Runs(stock, tiny.data, tmp_path)
-
-
-@pytest.mark.long
-def test_in_a_later_epoch(runs):
-    """Units of equal length are in the batches in which they were before; word dropout ends."""
-    options = ("--word-dropout", "0.2", "--unit", "sentence", "--max-tokens", "1500")
-    log = runs.check(*options, "--word-dropout-epochs", "2", stops=(9, 17), updates=20)
-    assert epochs(log) > 2
+STREAM = "--arch memory_transformer_tiny --max-tokens 200 --min-window 1 --max-window 2"
+INSTANCES = "--arch gtransformer_memory_tiny --max-doc-tokens 20 --recut --max-tokens 300"
+FUSION = "--arch gtrans_fusion_tiny --encoder-group-size 1 --decoder-group-size 1"
+OFTEN = "--validate-interval-updates 2 --save-interval-updates 2 --keep-interval-updates 1"
+FEATURES = "--arch bert_context_transformer_tiny --bert-cache {run}/features"
+# Options, updates after which the run is stopped, and its updates; with more than ten, units of
+# equal length or instances that are cut anew come again in a third epoch.
+CASES: dict[str, tuple[str, tuple[int, ...], int]] = {
+    "later epoch": (
+        "--word-dropout 0.2 --unit sentence --max-tokens 1500 --word-dropout-epochs 2", (9, 17), 20
+    ),
+    "instances cut anew": ("--recut --max-doc-tokens 60 --max-tokens 3000", (5, 8), 10),
+    "mixed folders": ("--mix 0.5:0.25 --max-doc-tokens 60 --max-tokens 3000", (5, 8), 10),
+    "folders in turns": ("--max-tokens 3000", (7,), 9),
+    "bf16": ("--bf16", (3,), 6),
+    "memory-efficient bf16": ("--bf16 --memory-efficient-bf16", (3,), 6),
+    "amp": ("--amp", (3,), 6),
+    "batches in an update": ("--update-freq 2 --num-workers 1", (3,), 6),
+    "schedule": ("--lr-scheduler inverse_sqrt --warmup-updates 4 --curriculum 1", (3,), 6),
+    "order by epoch": ("--update-ordered-indices-seed --max-tokens 2000", (3,), 6),
+    "streams": (f"{STREAM} --update-freq 2", (3, 5), 7),
+    "streams of instances": (f"{INSTANCES} --update-freq 2 --memory-output residual", (3,), 5),
+    "random neighbours": (
+        "--arch flat_transformer_tiny --context-kind random --num-workers 2", (2,), 4
+    ),
+    "features of a BERT": (FEATURES, (2,), 4),
+    "multi-level loss": (f"{FUSION} --criterion multi_level_cross_entropy", (2,), 4),
+    # Validation of every second update and at the ends of epochs decides on rate and patience.
+    "plateau": (
+        f"--lr-scheduler reduce_lr_on_plateau --lr-patience 1 --lr 0.5 --patience 30 {OFTEN} "
+        "--max-tokens 3000", (4, 8, 12), 20,
+    ),
+    # fairseq writes the checkpoint before it tells the schedule the epoch's loss.
+    "end of an epoch": (
+        "--lr-scheduler inverse_sqrt --patience 30 --max-tokens 3000", (), 20
+    ),
+}  # fmt: skip
+QUICK = ("streams",)
 
 
-@pytest.mark.long
-def test_in_instances_that_are_cut_anew(runs):
-    """A later epoch has its own instances, whenever the run was begun."""
-    options = ("--recut", "--max-doc-tokens", "60", "--max-tokens", "3000")
-    log = runs.check(*options, stops=(5, 8), updates=10)
-    assert epochs(log) > 2
-
-
-@pytest.mark.long
-def test_in_mixed_folders(stock: StockCommands, tiny: TinyWorld, tmp_path: Path) -> None:
-    """Every epoch draws its own units of a folder, whenever the run was begun."""
-    runs = Runs(stock, Path(f"{tiny.data}:{tiny.data}"), tmp_path)
-    options = ("--mix", "0.5:0.25", "--max-doc-tokens", "60", "--max-tokens", "3000")
-    log = runs.check(*options, stops=(5, 8), updates=10)
-    assert epochs(log) > 2
-
-
-@pytest.mark.long
 @pytest.mark.parametrize(
-    "options",
-    [
-        ("--bf16",),
-        long("--bf16", "--memory-efficient-bf16"),
-        long("--amp"),
-        ("--update-freq", "2", "--num-workers", "1"),
-        long("--lr-scheduler", "inverse_sqrt", "--warmup-updates", "4", "--curriculum", "1"),
-        long("--update-ordered-indices-seed", "--max-tokens", "2000"),
-    ],
-    ids=lambda options: " ".join(options[:2]),
+    "name",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in CASES],
 )
-def test_under_options(options, runs):
-    runs.check(*options, stops=(3,), updates=6)
+def test_it_goes_on_exactly(
+    name: str, tiny: TinyWorld, stock: StockCommands, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    words, stops, updates = CASES[name]
+    options, data = words.split(), tiny.data
+    if name == "streams of instances":
+        options += GROUPS
+    elif name in ("mixed folders", "folders in turns"):
+        data = Path(f"{data}:{shutil.copytree(data, tmp_path / 'other')}")
+    elif name == "features of a BERT":
+        data = request.getfixturevalue("prepared_with_bert")
 
+    def run(folder: str, end: int) -> str:
+        """Each run has a cache of its own, and loses what is not written yet."""
+        named = [option.replace("{run}", str(tmp_path / folder)) for option in options]
+        return log_of(train(stock, data, tmp_path / folder, *named, updates=end))
 
-def test_streams_keep_their_memories(runs):
-    options = (
-        *("--arch", "memory_transformer_tiny", "--max-tokens", "200", "--update-freq", "2"),
-        *("--min-window", "1", "--max-window", "2"),
-    )
-    runs.check(*options, stops=(3, 5), updates=7)
-
-
-@pytest.mark.long
-def test_streams_of_instances_keep_their_memories(runs):
-    """Cut anew in every epoch; gradients reach the instance before."""
-    options = (
-        *("--arch", "gtransformer_memory_tiny", *GROUPS, "--max-doc-tokens", "20", "--recut"),
-        *("--max-tokens", "300", "--update-freq", "2", "--memory-output", "residual"),
-    )
-    runs.check(*options, stops=(3,), updates=5)
-
-
-@pytest.mark.long
-def test_several_folders_take_turns(runs, tiny, tmp_path):
-    other = Path(shutil.copytree(tiny.data, tmp_path / "other"))
-    runs.data = Path(f"{tiny.data}:{other}")
-    log = runs.check("--max-tokens", "3000", stops=(7,), updates=9)
-    assert epochs(log) > 2
-
-
-@pytest.mark.long
-def test_windows_with_random_neighbours(runs):
-    options = ("--arch", "flat_transformer_tiny", "--context-kind", "random")
-    runs.check(*options, "--num-workers", "2", stops=(2,), updates=4)
-
-
-@pytest.mark.long
-def test_features_of_a_bert(runs, prepared_with_bert, tmp_path):
-    """Each run has a cache of its own, and the second one loses what it has not written yet."""
-    runs.data = prepared_with_bert
-    options = ("--arch", "bert_context_transformer_tiny", "--bert-cache", "{run}/features")
-    runs.check(*options, stops=(2,), updates=4)
-
-
-@pytest.mark.long
-def test_fusion_with_its_multi_level_loss(runs):
-    options = (
-        *("--arch", "gtrans_fusion_tiny", "--encoder-group-size", "1"),
-        *("--decoder-group-size", "1", "--criterion", "multi_level_cross_entropy"),
-    )
-    runs.check(*options, stops=(2,), updates=4)
-
-
-@pytest.mark.long
-def test_the_best_loss_and_the_plateau(runs):
-    """Validation of every update and at the ends of epochs decides on rate and patience."""
-    options = (
-        *("--lr-scheduler", "reduce_lr_on_plateau", "--lr-patience", "1", "--lr", "0.5"),
-        *("--patience", "30", "--validate-interval-updates", "2", "--max-tokens", "3000"),
-        *("--save-interval-updates", "2", "--keep-interval-updates", "1"),
-    )
-    log = runs.check(*options, stops=(4, 8, 12), updates=20)
-    assert epochs(log) > 3
-
-
-@pytest.mark.long
-def test_stopped_at_the_end_of_an_epoch(runs):
-    """fairseq writes the checkpoint before it tells the schedule the epoch's loss."""
-    options = ("--lr-scheduler", "inverse_sqrt", "--patience", "30", "--max-tokens", "3000")
-    log = runs.train("first", options, 20)
-    ends = [int(at) for at in re.findall(r"Saved checkpoint .* @ (\d+) updates", log)]
-    assert len(ends) > 2
-    runs.check(*options, stops=(ends[0], ends[1]), updates=20)
+    log = run("whole", updates)
+    if not stops:
+        saved = [int(at) for at in re.findall(r"Saved checkpoint .* @ (\d+) updates", log)]
+        assert len(saved) > 2
+        stops = saved[0], saved[1]
+    for stop in (*stops, updates):
+        run("parts", stop)
+    ends = [outcome(tmp_path / folder) for folder in ("whole", "parts")]
+    assert ends[0]["updates"] == updates
+    assert differing(*ends) == []
+    if updates > 8:
+        assert max(map(int, re.findall(r"begin training epoch (\d+)", log))) > 2

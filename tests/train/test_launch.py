@@ -24,38 +24,32 @@ SRUN = {
 }  # fmt: skip
 
 
-def options(**distributed):
-    cfg = OmegaConf.structured(FairseqConfig())
-    cfg.common.cpu = True
-    known = {"distributed_world_size": 1, "distributed_backend": "gloo",
-             "ddp_backend": "legacy_ddp"}  # fmt: skip
-    for name, value in {**known, **distributed}.items():
-        cfg.distributed_training[name] = value
-    return cfg
-
-
 @pytest.fixture
-def environment(monkeypatch):
-    """Puts variables in the place of those of this process."""
-
-    def put(variables):
-        monkeypatch.setattr(launch, "launched", lambda: launched(variables))
-
-    return put
-
-
-@pytest.fixture
-def machines(monkeypatch):
-    """scontrol, as it names the machines of a step."""
+def joined(monkeypatch):
+    """Joins the processes that variables tell of; returns the options of distributed training."""
+    # scontrol, as it names the machines of a step
     shown = SimpleNamespace(stdout="node8\nnode9\n")
     monkeypatch.setattr(subprocess, "run", lambda words, **_: shown)
 
+    def join_as(variables, gpus=0, **distributed):
+        monkeypatch.setattr(launch, "launched", lambda: launched(variables))
+        monkeypatch.setattr("torch.cuda.device_count", lambda: gpus)
+        cfg = OmegaConf.structured(FairseqConfig())
+        cfg.common.cpu = gpus == 0
+        cfg.distributed_training.distributed_world_size = 1
+        for name, value in distributed.items():
+            cfg.distributed_training[name] = value
+        join(cfg)
+        check_launch(cfg.distributed_training)
+        return cfg.distributed_training
 
-def test_what_launchers_say(machines):
+    return join_as
+
+
+def test_what_launchers_say(joined):
     assert launched(TORCHRUN) == Launched("torchrun", 5, 8, 1, "env://")
     found = launched(SRUN)
-    assert found is not None
-    assert (found.by, found.rank, found.size, found.local) == ("srun", 3, 4, 1)
+    assert found is not None and found[:4] == ("srun", 3, 4, 1)
     host, port = found.address.removeprefix("tcp://").split(":")
     assert host == "node8" and 10000 <= int(port) < 60000
     given = launched({**SRUN, "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "2222"})
@@ -75,46 +69,21 @@ def test_what_launchers_say(machines):
         {"RANK": "3", "WORLD_SIZE": "4"},  # of something else
     ],
 )
-def test_a_process_that_is_alone(variables, environment):
-    environment(variables)
-    cfg = options()
-    join(cfg)
-    check_launch(cfg.distributed_training)
-    assert cfg.distributed_training.distributed_world_size == 1
+def test_a_process_that_is_alone(variables, joined):
+    assert joined(variables).distributed_world_size == 1
 
 
-def test_it_joins_the_others(environment):
-    environment(TORCHRUN)
-    cfg = options()
-    join(cfg)
-    told = cfg.distributed_training
+def test_it_joins_the_others(joined):
+    """On CPUs they exchange gradients with gloo; on GPUs each has one."""
+    told = joined(TORCHRUN, ddp_backend="pytorch_ddp", distributed_backend="nccl")
     assert (told.distributed_world_size, told.distributed_rank, told.device_id) == (8, 5, 1)
     assert told.distributed_no_spawn and told.distributed_init_method == "env://"
-    check_launch(cfg.distributed_training)
-    own = options(distributed_init_method="tcp://me:1", distributed_world_size=2)
-    join(own)
-    assert own.distributed_training.distributed_world_size == 2
-
-
-def test_each_has_a_gpu(environment, machines, monkeypatch):
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
-    cfg = options(distributed_backend="nccl", ddp_backend="pytorch_ddp")
-    cfg.common.cpu = False
-    environment(SRUN)  # SLURM shows each process one
-    join(cfg)
-    assert cfg.distributed_training.device_id == 0
-    cfg.distributed_training.distributed_init_method = None
-    environment(TORCHRUN)
-    with pytest.raises(GtransError, match="more processes on this machine than the 1 GPUs"):
-        join(cfg)
-
-
-def test_processes_on_cpus_exchange_gradients_with_gloo(environment):
-    environment(TORCHRUN)
-    cfg = options(ddp_backend="pytorch_ddp", distributed_backend="nccl")
-    join(cfg)
-    told = cfg.distributed_training
     assert (told.distributed_backend, told.ddp_backend) == ("gloo", "legacy_ddp")
+    own = joined(TORCHRUN, distributed_init_method="tcp://me:1", distributed_world_size=2)
+    assert own.distributed_world_size == 2
+    assert joined(SRUN, gpus=1).device_id == 0  # SLURM shows each process its own
+    with pytest.raises(GtransError, match="more processes on this machine than the 1 GPUs"):
+        joined(TORCHRUN, gpus=1)
 
 
 @pytest.mark.parametrize("address", [(), ("--distributed-init-method", "tcp://127.0.0.1:29777")])
