@@ -196,17 +196,12 @@ def _flag(option: str) -> str:
 def _averaged(folder: Path, target: Path) -> Path:
     """The mean of the best checkpoints of a finished training, unless it is there already."""
     from gtrans.checkpoints.checkpoint import AVERAGE_OF, Checkpoint, average_checkpoints
-    from gtrans.files import atomic_writer, digest, fingerprint
 
     paths = sorted(folder.glob(f"checkpoint.best_{_METRIC}_*.pt"))
-    record = folder / "average.json"
-    made_from = fingerprint([(path.name, digest(path)) for path in paths])
-    known = json.loads(record.read_text("utf-8")) if record.is_file() else None
-    if known != made_from or not target.is_file():
+    names = [path.name for path in paths]
+    known = Checkpoint.read(target, in_memory=False).state if target.is_file() else {}
+    if known.get(AVERAGE_OF) != names:
         average_checkpoints(paths, target)
-        with atomic_writer(record) as file:
-            json.dump(made_from, file)
-    names = Checkpoint.read(target, in_memory=False).state[AVERAGE_OF]
     print_lines(f"{target}: average of {', '.join(names)}")
     return target
 

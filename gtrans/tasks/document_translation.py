@@ -288,6 +288,7 @@ class DocumentTranslationTask(FairseqTask):
         self._longest = model.max_positions()
         self._model = None if from_checkpoint else model
         if not from_checkpoint:
+            self._made_from = None
             self._made_from = self.identity
             if self.bert is not None:
                 self.bert.start(model)
