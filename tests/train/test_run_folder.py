@@ -127,6 +127,8 @@ def test_a_finished_run_does_nothing(options, more, reason, tiny, tmp_path):
     before = contents(tmp_path / "run")
     log = log_of(train(*command, *options))
     assert f"{tmp_path / 'run'}: the run is finished ({reason}); nothing is left to do" in log
+    if "--patience" not in options:  # which --reset-meters counts anew
+        assert "nothing is left" in log_of(train(*command, *options, "--reset-meters"))
     assert contents(tmp_path / "run") == before
     ended = updates(tmp_path / "run")
     assert "is finished" not in log_of(train(*command, *more))
@@ -281,12 +283,6 @@ def test_a_run_does_not_go_on_from_an_average(folder, tiny, stock):
     shutil.move(folder / "mean.pt", path)
     line = refusal(train(stock, tiny.data, folder, updates=4))
     assert line.startswith(f"{path}: it has no state of the optimizer")
-
-
-def test_a_finished_run_with_a_reset_is_finished(folder, tiny, stock):
-    before = contents(folder)
-    log = log_of(train(stock, tiny.data, folder, "--reset-meters", updates=2))
-    assert "nothing is left to do" in log and contents(folder) == before
 
 
 def test_folders_that_take_turns_are_prepared_alike(tiny, stock, tmp_path):
