@@ -22,6 +22,7 @@ from gtrans.checkpoints.identity import (
     say_unknown,
     unit_differences,
 )
+from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy
 from gtrans.data.document_dataset import DocumentDataset
 from gtrans.data.examples import ExampleBuilder
 from gtrans.data.frame import Frame
@@ -302,6 +303,18 @@ class DocumentTranslationTask(FairseqTask):
         if self.cfg.eval_bleu and not from_checkpoint:
             self.parts.append(EvalBleu(self, model))
         return model
+
+    def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> Any:
+        """As in fairseq.
+
+        Raises:
+            GtransError: the criterion has no loss for the groups of the model's decoder.
+        """
+        criterion = super().build_criterion(cfg, from_checkpoint)
+        if self._model is not None and isinstance(criterion, ChunkedCrossEntropy):
+            used = self._model.decoder.groups
+            criterion.check_groups(used.stop - used.start)
+        return criterion
 
     def _use_bert(self, model: type[DocumentModel], cfg: Any, from_checkpoint: bool) -> None:
         """Set up the BERT that the model reads, if it reads one."""
