@@ -205,7 +205,7 @@ def test_a_data_folder_without_pieces_or_with_another_bert(
         (data / "prepare.json").write_text(json.dumps(state))
         assert world.translate(context, tmp_path / "out", data) != 0
         message = capsys.readouterr().err
-        wanted = "that is not the one of .*: dim 16, not 24" if name == "wider" else "is not the one"
+        wanted = "is not the one of .*: dim 16, not 24" if name == "wider" else "is not the one"
         assert re.search(wanted, message), message
     assert not (tmp_path / "out").exists()
     # The last of these has the same width: nothing else would keep a run from going on with it.
