@@ -230,7 +230,7 @@ def test_mistakes_end_in_one_line_and_status_1(
         (["--hyp", empty, "--ref", ref], empty),
         (
             ["--hyp", longer, "--ref", ref],
-            f"{longer}:7 is a document boundary but {ref} ends after line 6",
+            f"{longer}:7 is a document boundary but {ref} ends",
         ),
         (["--hyp", hyp, "--ref", ref, "--src", longer], f"{longer}:7 "),
         (["--hyp", hyp, "--ref", ref, "--max-doc-tokens", "3"], "at least 8, but is 3"),

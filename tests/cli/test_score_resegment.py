@@ -207,7 +207,7 @@ def test_missing_and_doubled_ids_are_one_line(
     ("content", "message"),
     [
         ('{"doc_id": "a", "text": "x"}\n{"doc_id": "a"}\n', ":2: there is no translation; a row"),
-        ('{"doc_id": "a", "text": "x"}\nplain\n', ":2 is no JSON object with a document id"),
+        ('{"doc_id": "a", "text": "x"}\nplain\n', ":2: not JSON"),
         ('{"doc_id": "a", "text": "x\\ny"}\n' * 2, ":2: document 'a' comes again"),
         ('{"doc_id": null, "text": "x"}\n', ":1: there is no document id"),
         ("docid\ttext\na\tx\nb\n", ":3 has 1 cells, but the header has 2"),
@@ -216,7 +216,7 @@ def test_missing_and_doubled_ids_are_one_line(
         ('{"doc_id": "d", "text": "It is."\n', "hyp:1"),
         (
             '{"doc_id": "a", "hyp": "x"}\n{"doc_id": "a", "hyp": null, "text": "y"}\n',
-            ":2: there is no translation; a row needs a text under 'hyp', as other rows",
+            ":2: there is no translation; a row needs a text under hyp",
         ),
         ("a\tx\n", "is no plain text but a table without document ids"),
     ],

@@ -169,7 +169,7 @@ def test_a_test_set_has_a_line_for_each_segment(
     page = tmp_path / "page.txt"
     page.write_text("<html>\n<p>It sang.</p>\n</html>\n")
     argv = command(tiny, page, "--output-dir", tmp_path / "other", *FAST)
-    assert "is no plain text but HTML or XML" in error(argv, capsys)
+    assert "is no plain text but markup (line 1: <" in error(argv, capsys)
     titles = io.TextIOWrapper(io.BytesIO(b"1\n00:00:01,000 --> 00:00:02,000\nIt sang.\n\n2\n"))
     monkeypatch.setattr(sys, "stdin", titles)
     assert "is no plain text but subtitles" in error(command(tiny, "--stream", *FAST), capsys)

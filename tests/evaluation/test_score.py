@@ -138,7 +138,7 @@ def test_ways_to_tell_the_documents_of_a_hypothesis(
         ("a\nb\nc\n\nd\n", "{hyp}:3 is a sentence but {ref}:3 is a document boundary"),
         # The same number of lines, but the boundary comes a line too early.
         ("a\n\nb\nc\n", "{hyp}:2 is a document boundary but {ref}:2 is a sentence"),
-        ("a\nb\n\nc\nd\n", "{hyp}:5 is a sentence but {ref} ends after line 4"),
+        ("a\nb\n\nc\nd\n", "{hyp}:5 is a sentence but {ref} ends"),
         # Cut short: the last translation is not empty, it is missing.
         ("a\nb\n\n", "{ref} has 3 sentences: {ref}:4 (document 2) has no counterpart"),
         ("a\nb\n", "{ref} has 3 sentences: {ref}:4 (document 2) has no counterpart"),

@@ -93,8 +93,8 @@ def test_what_is_read(content: str, packed: bool, tmp_path: Path) -> None:
 
 
 REJECTED = {
-    "HTML": ("<!DOCTYPE html>\n<html lang=en>\n<body>\n<p>A.</p>\n", "HTML or XML"),
-    "HTML in capitals": ("<HTML>\n<BODY>\nA.\n", "HTML or XML"),
+    "HTML": ("<!DOCTYPE html>\n<html lang=en>\n<body>\n<p>A.</p>\n", "markup (line 1: <"),
+    "HTML in capitals": ("<HTML>\n<BODY>\nA.\n", "markup (line 1: <"),
     "a part of HTML": ("<p>A.</p>\n<p class=x>B.</p>\n", "markup (line 1: <p>A.</p>)"),
     "HTML after text": ("A.\nB.\n" + "<p>C.</p>\n" * 5, "markup (line 3"),
     "HTML without end tags": ("<p>A.\n<p>B.\n<P class=x>C.\n", "markup (line 1: <p>A."),
@@ -103,8 +103,8 @@ REJECTED = {
     "SRT": ("1\n00:00:01,000 --> 00:00:02,000\nA.\n\n2\n", "subtitles"),
     "WebVTT": ("WEBVTT\n\n00:01.000 --> 00:02.000\nA.\n", "subtitles"),
     "fairseq-generate": ("S-0\ta\nT-0\tb\nH-0\t-1\tc\n", "output of fairseq-generate; its"),
-    "TMX": ("<tmx version=1>\n<tu><tuv><seg>A.</seg></tuv></tu>\n</tmx>\n", "HTML or XML"),
-    "other XML": ('<?xml version="1.0"?>\n<!-- x -->\n<bible>\n', "HTML or XML"),
+    "TMX": ("<tmx version=1>\n<tu><tuv><seg>A.</seg></tuv></tu>\n</tmx>\n", "markup (line 1: <"),
+    "other XML": ('<?xml version="1.0"?>\n<!-- x -->\n<bible>\n', "markup (line 1: <"),
     "JSON": ('[\n  {"doc_id": "1", "text": "A."}\n]\n', "JSON"),
     "JSON on one line": ('[{"doc_id": "1", "text": "A."}]\n', "JSON"),
     "printed JSON": ('{\n  "a": 1\n}\n', "JSON"),
@@ -224,16 +224,16 @@ PAIRS = {
     "plain": (PLAIN, "a b.\nc.\n\nd e.\n", None),
     "other boundaries": (PLAIN, "<doc>\na b.\nc.\n</doc>\n<doc>\nd e.\n", None),
     "ids and none": (SGM, "a b.\nc.\n\nd e.\n", None),
-    "one ends": ("a\nb\n", "A\n", "{s}:2 is a sentence but {t} ends after line 1"),
-    "the other ends": ("a\n", "A\n\nB\n", "{s} ends after line 1 but {t}:2 is a document boundary"),
+    "one ends": ("a\nb\n", "A\n", "{s}:2 is a sentence but {t} ends"),
+    "the other ends": ("a\n", "A\n\nB\n", "{s} ends but {t}:2 is a document boundary"),
     "boundary": ("a\n\nb\n", "A\nB\n", "{s}:2 is a document boundary but {t}:2 is a sentence"),
     "boundaries": ("a\n\nb\nc\n", "A\n\n\nB\n\nC\n", "{s}:4 is a sentence but {t}:5 is a document"),
-    "empty side": ("a\nb\n", "\n", "{s}:1 is a sentence but {t} ends after line 0"),
-    "segments": (SGM, "a b.\n\nd e.\n", "('1', {s}:2) has 2 segments, but 1 in {t}:1"),
-    "documents": (SGM, "a b.\nc.\n", "{t} has 1 documents, but {s} has more ('2', line 10)"),
+    "empty side": ("a\nb\n", "\n", "{s}:1 is a sentence but {t} ends"),
+    "segments": (SGM, "a b.\n\nd e.\n", "a document: 2 in '1' in {s}:2, 1 in '' in {t}:1;"),
+    "documents": (SGM, "a b.\nc.\n", "document 2 is '2' in {s}:10, but missing in {t}"),
     "names": (SGM, REF.replace('"2"', '"3"', 1),
-              "('1', {s}:7) has the segment '2', which {t}:2 lacks"),
-    "name": (SGM, REF.replace('docid="1"', 'docid="9"'), "document 1 is '1' in {s}:2, but '9' in"),
+              "'1' in {s}:2 has the segment '2', '1' in {t}:2 has not"),
+    "name": (SGM, REF.replace('docid="1"', 'docid="9"'), "1 is '1' in {s}:2, but '9' in {t}:2;"),
 }  # fmt: skip
 
 

@@ -24,27 +24,26 @@ import pkgutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice, zip_longest
+from itertools import chain, groupby, islice, zip_longest
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gtrans.data.documents import STANDARD_STREAM, iterate_raw_lines
 from gtrans.errors import GtransError
 from gtrans.messages import say
 from gtrans.text.reader.base import ANY as ANY
 from gtrans.text.reader.base import BAD_SOURCE as BAD_SOURCE
+from gtrans.text.reader.base import CONVERT, NO_REFERENCE, Head, listed
 from gtrans.text.reader.base import DOCUMENT_LINE as DOCUMENT_LINE
-from gtrans.text.reader.base import NO_REFERENCE, Head, listed
 from gtrans.text.reader.base import Choice as Choice
 from gtrans.text.reader.base import Document as Document
+from gtrans.text.reader.base import Plain as Plain
 from gtrans.text.reader.base import Reader as Reader
 from gtrans.text.reader.base import Role as Role
 from gtrans.text.reader.base import Segment as Segment
 from gtrans.text.reader.base import is_boundary as is_boundary
+from gtrans.text.reader.base import notice_running_text as notice_running_text
 from gtrans.text.reader.base import sentence_of as sentence_of
-from gtrans.text.reader.plain import CONVERT
-from gtrans.text.reader.plain import Plain as Plain
-from gtrans.text.reader.plain import notice_running_text as notice_running_text
 from gtrans.text.reader.rows import Rows as Rows
 from gtrans.text.reader.test_sets import TestSet as TestSet
 
@@ -69,34 +68,27 @@ def open_text(
     name = "standard input" if str(path) == STANDARD_STREAM else os.fspath(path)
     lines = enumerate(iterate_raw_lines(path, once=once, strip=False), start=1)
     first = list(islice(lines, Head.LINES))
+    return _reader(name, first, chain(first, lines), role, choice)
+
+
+def _reader(name: str, first: Sequence[tuple[int, str]], *more: Any) -> Reader:
+    """The reader of the first format that recognises these first lines."""
     head = Head(name, first)
-    return _kind_of(head)(name, head, chain(first, lines), role, choice)
-
-
-def _kind_of(head: Head) -> type[Reader]:
-    """The first format that recognises the beginning of a file."""
-    return next(kind for kind in Reader.kinds if kind.recognises(head))
+    return next(kind for kind in Reader.kinds if kind.recognises(head))(name, head, *more)
 
 
 def check_plain(path: str, lines: Sequence[tuple[int, str]]) -> None:
     """Raises GtransError if the first lines of a stream, with their numbers, are no plain text."""
-    head = Head(path, lines[: Head.LINES])
-    _check_plain(path, _kind_of(head))
+    _plain(_reader(path, lines[: Head.LINES], iter(()), "source", ANY))
 
 
-def _check_plain(path: str | os.PathLike[str], kind: type[Reader]) -> None:
-    if kind is not Plain:
+def _plain(reader: Reader) -> Plain:
+    if not isinstance(reader, Plain):
         raise GtransError(
-            f"'{path}' is no plain text but {kind.title}; {CONVERT} (`gtrans translate --input` "
-            "and `gtrans score` read it)"
+            f"'{reader.path}' is no plain text but {reader.title}; {CONVERT} (`gtrans translate "
+            "--input` and `gtrans score` read it)"
         )
-
-
-def _plain(path: str | os.PathLike[str]) -> Plain:
-    found = open_text(path)
-    _check_plain(path, type(found))
-    assert isinstance(found, Plain)
-    return found
+    return reader
 
 
 def plain_lines(path: str | os.PathLike[str]) -> Iterator[str]:
@@ -105,16 +97,12 @@ def plain_lines(path: str | os.PathLike[str]) -> Iterator[str]:
     Raises:
         GtransError: it cannot be read, or is of another format.
     """
-    return _plain(path).raw_lines()
+    return _plain(open_text(path)).raw_lines()
 
 
 def iterate_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str | None]]:
-    """The sentences of a file of plain text and the boundaries between its documents.
-
-    Yields:
-        as :meth:`Plain.sentences`.
-    """
-    return _plain(path).sentences()
+    """What :meth:`Plain.sentences` yields of a file of plain text."""
+    return _plain(open_text(path)).sentences()
 
 
 def read_documents(path: str | os.PathLike[str]) -> list[list[str]]:
@@ -127,6 +115,14 @@ def read_documents(path: str | os.PathLike[str]) -> list[list[str]]:
     if not any(map(any, documents)):
         raise GtransError(f"'{path}' holds no sentence; give a file with one sentence per line")
     return documents
+
+
+# ---- both sides ----------------------------------------------------------------------------------
+
+_ONE_SIDE = (
+    "'{}' has one side only{}; give a file with both, or the name of two without the language"
+)
+_SAME = "both sides need the same documents"
 
 
 class Sides(NamedTuple):
@@ -153,72 +149,54 @@ class Sides(NamedTuple):
         """
         source = open_text(self.source, "source", self.choice)
         target = open_text(self.target, "reference", self.choice)
-        if isinstance(source, Plain) and isinstance(target, Plain):
-            if self.source == self.target:
-                raise GtransError(
-                    f"'{self.source}' has one side only; give its name without the language, which "
-                    "stands for the files of both"
-                )
+        left_out = Counter[str]()
+        if not (isinstance(source, Plain) and isinstance(target, Plain)):
+            yield from _used_pairs(source, target, left_out)
+        elif self.source != self.target:
             yield from _plain_pairs(source, target)
         else:
-            left_out = Counter[str]()
-            yield from _used_pairs(source, target, left_out)
-            for reason, count in left_out.items() if not quiet else ():
-                say(f"{self.source}: {count} sentence pairs are left out: they are {reason}")
-
-
-def _describe(path: str, line: tuple[int, str | None] | None, last: int) -> str:
-    """One line of a file in words, for an error message; ``last``: the line before it."""
-    if line is None:
-        return f"{path} ends after line {last}"
-    number, sentence = line
-    return f"{path}:{number} is " + ("a document boundary" if sentence is None else "a sentence")
+            raise GtransError(_ONE_SIDE.format(self.source, ""))
+        for reason, count in left_out.items() if not quiet else ():
+            say(f"{self.source}: {count} sentence pairs are left out: they are {reason}")
 
 
 def _plain_pairs(source: Plain, target: Plain) -> Iterator[tuple[str, str] | None]:
-    last_source = last_target = 0
-    document = 1
-    for source_line, target_line in zip_longest(source.sentences(), target.sentences()):
-        if source_line and target_line:
-            last_source, last_target = source_line[0], target_line[0]
-            if source_line[1] is not None and target_line[1] is not None:
-                yield source_line[1], target_line[1]
-                continue
-            if source_line[1] is None and target_line[1] is None:
-                document += 1
-                yield None
-                continue
-        raise GtransError(
-            f"document {document}: {_describe(source.path, source_line, last_source)} but "
-            f"{_describe(target.path, target_line, last_target)}: both sides need the same "
-            "sentences and boundaries, and no sentence may be empty on one side only; `gtrans "
-            "get-corpus own --empty drop` leaves such pairs out."
-        )
-    if not last_source:
+    document, left = 1, None
+    for left, right in zip_longest(source.sentences(), target.sentences()):
+        if left is None or right is None or (left[1] is None) != (right[1] is None):
+            raise GtransError(
+                f"document {document}: {_place(source, left)} but {_place(target, right)}: both "
+                "sides need the same sentences and boundaries, and no sentence may be empty on one "
+                "side only; `gtrans get-corpus own --empty drop` leaves such pairs out."
+            )
+        document += left[1] is None
+        yield None if left[1] is None or right[1] is None else (left[1], right[1])
+    if left is None:
         raise GtransError(f"'{source.path}' and '{target.path}' hold no sentence; check the prefix")
+
+
+def _place(side: Plain, line: tuple[int, str | None] | None) -> str:
+    if line is None:
+        return f"{side.path} ends"
+    return f"{side.path}:{line[0]} is {'a sentence' if line[1] else 'a document boundary'}"
 
 
 def _used_pairs(
     source: Reader, target: Reader, left_out: Counter[str]
 ) -> Iterator[tuple[str, str] | None]:
-    begun, found = False, False  # whether a document, or any, has a pair
+    found = False  # whether any document has a pair
     for pairs in matched(source, target):
-        begun = False
+        begun = False  # whether this one has
         if source.path == target.path and source.column and source.column == target.column:
+            raise GtransError(_ONE_SIDE.format(source.path, f", '{source.column}'"))
+        if len(target.references) > 1:
+            names = listed(target.references)
             raise GtransError(
-                f"{source.path} has one side only, '{source.column}'; give a file with both, or "
-                "the name of two without the language"
+                f"{target.path} has the references {names}; choose one with `--reference`"
             )
         for left, right in pairs:
-            if len(target.references) > 1:
-                raise GtransError(
-                    f"{target.path} has the references {listed(target.references)}; choose one "
-                    "with `--reference`"
-                )
-            reason = left.left_out or right.left_out
-            if not reason and not (left.text() and right.text()):
-                reason = "without a text on a side"
-            if reason:
+            empty = "" if left.text() and right.text() else "without a text on a side"
+            if reason := left.left_out or right.left_out or empty:
                 left_out[reason] += 1
                 continue
             if found and not begun:
@@ -248,67 +226,39 @@ def matched(
         GtransError: a document is missing on one side, has another name there, or other segments.
     """
     paths = [getattr(side, "path", "") for side in (source, target)]
-    seen: set[str] = set()
-    number = 0
     for number, (left, right) in enumerate(zip_longest(source, target), start=1):
+        places = [
+            f"'{side.name}' in {path}:{side.line}" if side else f"missing in {path}"
+            for path, side in zip(paths, (left, right), strict=True)
+        ]
         if left is None or right is None:
-            shorter, longer = paths[left is not None], paths[left is None]
-            more = right if left is None else left
-            raise GtransError(
-                f"{shorter} has {number - 1} documents, but {longer} has more "
-                f"({_of(more)}line {more.line}); both sides need the same documents"
-            )
+            raise GtransError(f"document {number} is {places[0]}, but {places[1]}; {_SAME}")
         if left.name and right.name and left.name != right.name:
-            raise GtransError(
-                f"document {number} is '{left.name}' in {paths[0]}:{left.line}, but "
-                f"'{right.name}' in {paths[1]}:{right.line}; both sides need the same documents"
-            )
-        if left.name in seen and isinstance(source, Rows):
-            raise GtransError(
-                f"{paths[0]}:{left.line}: document '{left.name}' comes again; give the rows of a "
-                "document together"
-            )
-        seen.add(left.name)
-        yield _matched_segments(number, (paths[0], left), (paths[1], right), strict)
-
-
-def _of(document: Document) -> str:
-    return f"'{document.name}', " if document.name else ""
+            raise GtransError(f"document {number} is {places[0]}, but {places[1]}; {_SAME}")
+        yield _matched_segments(left, right, places, strict)
 
 
 def _matched_segments(
-    number: int, source: tuple[str, Document], target: tuple[str, Document], strict: bool
+    source: Document, target: Document, places: Sequence[str], strict: bool
 ) -> list[tuple[Segment, Segment]]:
-    sides = [document.segments for _, document in (source, target)]
-    if not all(segment.name for side in sides for segment in side):
-        if len(sides[0]) != len(sides[1]) and not _without_reference(sides[1]):
-            raise GtransError(
-                f"document {number} ({_of(source[1])}{source[0]}:{source[1].line}) has "
-                f"{len(sides[0])} segments, but {len(sides[1])} in {target[0]}:{target[1].line}"
-            )
-        if len(sides[0]) != len(sides[1]):
-            sides[1] = sides[1] * len(sides[0])
-        return list(zip(*sides, strict=True))
-    left, right = ({segment.name: segment for segment in side} for side in sides)
-    if strict and left.keys() != right.keys():
-        name = next(name for name in {**left, **right} if name not in left or name not in right)
-        has, lacks = (source, target) if name in left else (target, source)
-        line = (left if name in left else right)[name].line
-        raise GtransError(
-            f"document {number} ({_of(has[1])}{has[0]}:{line}) has the segment '{name}', which "
-            f"{lacks[0]}:{lacks[1].line} lacks"
-        )
-    return [
-        (
-            left.get(name) or Segment(source[1].line, [""], name),
-            right.get(name) or Segment(target[1].line, [""], name),
-        )
-        for name in {**left, **right}
-    ]
-
-
-def _without_reference(segments: Sequence[Segment]) -> bool:
-    return len(segments) == 1 and segments[0].left_out == NO_REFERENCE
+    sides = [source.segments, target.segments]
+    if all(segment.name for side in sides for segment in side):
+        left, right = ({segment.name: segment for segment in side} for side in sides)
+        names = list({**left, **right})
+        lacking = next((it for it in names if not (it in left and it in right)), None)
+        if strict and lacking is not None:
+            has, lacks = places if lacking in left else places[::-1]
+            raise GtransError(f"document {has} has the segment '{lacking}', {lacks} has not")
+        sides = [
+            [found.get(it) or Segment(side.line, [""], it) for it in names]
+            for found, side in ((left, source), (right, target))
+        ]
+    elif len(sides[1]) == 1 and sides[1][0].left_out == NO_REFERENCE:
+        sides[1] = sides[1] * len(sides[0])
+    if len(sides[0]) != len(sides[1]):
+        counts = [f"{len(side)} in {place}" for side, place in zip(sides, places, strict=True)]
+        raise GtransError(f"segments of a document: {', '.join(counts)}; they must be as many")
+    return list(zip(*sides, strict=True))
 
 
 def read_parallel(
@@ -319,14 +269,12 @@ def read_parallel(
     Raises:
         GtransError: as :meth:`Sides.read`.
     """
-    pairs: list[tuple[list[str], list[str]]] = [([], [])]
-    for pair in Sides(Path(source), Path(target), choice).read():
-        if pair is None:
-            pairs.append(([], []))
-        else:
-            pairs[-1][0].append(pair[0])
-            pairs[-1][1].append(pair[1])
-    return pairs
+    read = Sides(Path(source), Path(target), choice).read()
+    documents = [list(pairs) for end, pairs in groupby(read, lambda pair: pair is None) if not end]
+    return [([one[0] for one in it if one], [one[1] for one in it if one]) for it in documents]
+
+
+# ---- documents with ids --------------------------------------------------------------------------
 
 
 @dataclass
@@ -365,19 +313,18 @@ def read_identified(path: str, role: Role, choice: Choice = ANY) -> Identified |
     for document in reader:
         known = found.documents.setdefault(document.name, [])
         if known and not (known[0].name and document.segments[0].name):
-            raise GtransError(
-                f"{path}:{document.line}: document '{document.name}' comes again; give every "
-                "document once, or its segments together or with ids"
+            raise reader.wrong(
+                document.line,
+                f"document '{document.name}' comes again; give every document once, or its "
+                "segments together or with ids",
             )
-        names = {segment.name for segment in known if segment.name}
+        names = {segment.name for segment in known}
         for segment in document.segments:
-            if segment.name in names:
-                raise GtransError(
-                    f"{path}:{segment.line}: the segment '{segment.name}' of document "
-                    f"'{document.name}' comes twice; give every segment once"
+            if segment.name and segment.name in names:
+                raise reader.wrong(
+                    segment.line, f"segment '{segment.name}' of '{document.name}' comes twice"
                 )
-            if segment.name:
-                names.add(segment.name)
+            names.add(segment.name)
         known += document.segments
     found.references = reader.references
     found.others = frozenset(reader.others if isinstance(reader, Rows) else ())

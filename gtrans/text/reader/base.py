@@ -1,22 +1,28 @@
-"""What every format of text is read as: documents of segments, and how it is recognised."""
+"""What every format is read as, documents of segments; plain text, and what is none."""
 
 from __future__ import annotations
 
+import os
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
 from gtrans.data.documents import check_length
 from gtrans.errors import GtransError
+from gtrans.messages import say
 
 Role = Literal["source", "reference", "translation"]
 
 DOCUMENT_LINE = "<d>"
 BAD_SOURCE = "marked is_bad_source"
 NO_REFERENCE = "without a reference"
+NEEDS_IDS = (
+    "the first line of a table needs the names of its columns, one of them 'doc_id', 'docid' or "
+    "'document_id'; plain text has no tabs"
+)
 ATTRIBUTES = r"""(?:\s+[\w:.-]+\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'<>]+))*"""
 _BOUNDARY = re.compile(
     rf"<d>|<(?:doc|DOC)(?:{ATTRIBUTES}\s*|\s+\w+=[^<>]*)>|</(?:doc|DOC)>|<(?:fromDoc|toDoc)>.*"
@@ -102,7 +108,7 @@ class Head:
     Attributes:
         path: its name, for messages.
         suffix: the end of its name without ``.gz``, such as ``.jsonl``.
-        lines: the first lines that are not empty, with their numbers.
+        numbered, lines: the first lines that are not empty, with and without their numbers.
     """
 
     LINES = 200
@@ -114,16 +120,12 @@ class Head:
         self.lines = [text for _, text in self.numbered]
         self.first = self.lines[0] if self.lines else ""
 
-    def share(self, pattern: re.Pattern[str]) -> float:
+    def share(self, pattern: str) -> float:
         """The share of these lines that begin with a pattern."""
-        return sum(map(bool, map(pattern.match, self.lines))) / max(len(self.lines), 1)
-
-    def has(self, pattern: str) -> bool:
-        """Whether a line begins with a pattern."""
-        return any(re.match(pattern, line, re.IGNORECASE) for line in self.lines)
+        return sum(bool(re.match(pattern, line)) for line in self.lines) / max(len(self.lines), 1)
 
 
-class Reader(ABC, Iterable[Document]):
+class Reader(Iterable[Document]):
     """The documents of a file, read once and in its order.
 
     A new format is a file of this package with one subclass: :meth:`recognises` says by the
@@ -131,8 +133,8 @@ class Reader(ABC, Iterable[Document]):
     ``self.lines``. All subclasses are known to :func:`gtrans.text.reader.open_text`.
 
     Attributes:
-        kinds: all formats; the one that takes what no other does is the last.
-        takes_the_rest: whether a format takes what no other does.
+        kinds: all formats, the last one that is defined first; the one that takes what no other
+            does is the last.
         title: what the format is called in messages.
         has_ids: whether documents have ids.
         path: the file, for messages.
@@ -142,13 +144,11 @@ class Reader(ABC, Iterable[Document]):
     """
 
     kinds: ClassVar[list[type[Reader]]] = []
-    takes_the_rest: ClassVar[bool] = False
     title: ClassVar[str]
     has_ids: ClassVar[bool] = True
 
     def __init_subclass__(cls) -> None:
-        Reader.kinds.append(cls)
-        Reader.kinds.sort(key=lambda kind: kind.takes_the_rest)
+        Reader.kinds.insert(0, cls)
 
     def __init__(
         self, path: str, head: Head, lines: Iterator[tuple[int, str]], role: Role, choice: Choice
@@ -158,22 +158,26 @@ class Reader(ABC, Iterable[Document]):
         self.references: list[str] = []
         self.column = ""
 
+    def wrong(self, line: int, what: str) -> GtransError:
+        """The error for a line of the file."""
+        return GtransError(f"{self.path}:{line}: {what}")
+
     @classmethod
-    @abstractmethod
     def recognises(cls, head: Head) -> bool:
         """Whether a file that begins so is of this format.
 
         Raises:
             GtransError: it is, and nevertheless cannot be read.
         """
+        raise NotImplementedError
 
-    @abstractmethod
     def __iter__(self) -> Iterator[Document]:
         """The documents.
 
         Raises:
             GtransError: with file and line: the text is not as its format has it.
         """
+        raise NotImplementedError
 
 
 def chosen_references(path: str, names: Sequence[str], wanted: Sequence[str]) -> list[str]:
@@ -182,12 +186,12 @@ def chosen_references(path: str, names: Sequence[str], wanted: Sequence[str]) ->
     Raises:
         GtransError: one of them is not there.
     """
-    for name in wanted:
-        if name not in names:
-            raise GtransError(
-                f"{path} has no reference '{name}' (`--reference`), only {listed(names)}"
-            )
-    return list(wanted) or list(names)
+    missing = next((name for name in wanted if name not in names), None)
+    if missing is not None:
+        raise GtransError(
+            f"{path} has no reference '{missing}' (`--reference`), only {listed(names)}"
+        )
+    return list(wanted or names)
 
 
 def the_only_system(path: str, names: Sequence[str], wanted: str) -> str:
@@ -196,13 +200,131 @@ def the_only_system(path: str, names: Sequence[str], wanted: str) -> str:
     Raises:
         GtransError: there are several.
     """
-    if wanted in names or len(names) == 1:
-        return wanted if wanted in names else names[0]
-    raise GtransError(
-        f"{path} has translations by {listed(names)}; name one of them: `--hyp {names[0]}={path}`"
-    )
+    if wanted not in names and len(names) > 1:
+        raise GtransError(
+            f"{path} has translations by {listed(names)}; name one of them: "
+            f"`--hyp {names[0]}={path}`"
+        )
+    return wanted if wanted in names else names[0]
 
 
 def listed(names: Sequence[str]) -> str:
     """Names in words, for a message."""
     return ", ".join(name or "one without a name" for name in names) or "none"
+
+
+# ---- plain text, and what is none ----------------------------------------------------------------
+
+CONVERT = "write its sentences as plain text, one per line"
+_TRANSLATES = f"{CONVERT}; `gtrans translate FILE --output-dir DIR` translates it as it is"
+_NO_MARKUP = r"/?(?:a|abbr|b|big|code|em|font|i|small|span|strong|sub|sup|tt|u|d|doc|DOC|\w+Doc)\b"
+_TAG_LINE = re.compile(
+    rf"<(?!{_NO_MARKUP})([A-Za-z][\w:.-]*){ATTRIBUTES}\s*/?>(?:$|.*</\1>$|\s*<)|"
+    rf"<(?i:p|li|h[1-6]|t[dhr]|d[dt]|div){ATTRIBUTES}\s*>(?=\S)|"
+    rf"<(?!{_NO_MARKUP})/[A-Za-z][\w:.-]*>$|<!--|<[?!][A-Za-z]",
+)
+_PAGE = re.compile(rf"<\?xml|<!doctype|<(?:html|head|body|tmx|xliff){ATTRIBUTES}\s*>(?:$|<)", re.I)
+_JSON = re.compile(r'(?:\{|\[\{?)\n["{\[}\]]|\[\{"|\["[^\n]*"\](?:\n|$)')
+# How lines begin, the least share of such lines, what the file is, and the way out.
+_LINES = (
+    (r"(?:\d+:)?\d\d:\d\d[,.]\d{3} --> ", 0.0, "subtitles", CONVERT),
+    (
+        r"[STHDP]-\d+\t", 0.3, "the output of fairseq-generate",
+        "its translations are `grep ^D- FILE | sort -V | cut -f3`",
+    ),
+    (r"[^\t]*\t", 0.5, "a table without document ids", NEEDS_IDS),
+)  # fmt: skip
+_NAMES = {
+    "HTML": (".html .htm .xhtml", _TRANSLATES),
+    "Markdown": (".md .markdown", _TRANSLATES),
+    "a table with commas (CSV)": (".csv", "write it with tabs (TSV)"),
+    "PO, messages of a program": (".po .pot", CONVERT),
+    "a file of settings": (".ini .properties .strings .toml .yaml .yml", CONVERT),
+    "reStructuredText or LaTeX": (".rst .tex", CONVERT),
+}
+"""Formats whose lines look like text: the ends of their names, and the way out."""
+
+
+def _what(head: Head) -> tuple[str, str] | None:
+    """What a file is instead of a text, and the way out; None: it is a text."""
+    for pattern, share, what, way_out in _LINES:
+        if head.share(pattern) > share:
+            return what, way_out
+    if _JSON.match("\n".join(head.lines[:2])):
+        return "JSON", "give JSON lines, an object with a document id per line (`jq -c '.[]' FILE`)"
+    tags = [(number, line) for number, line in head.numbered if _TAG_LINE.match(line)]
+    share = len(tags) / max(len(head.lines), 1)
+    if share > 0.5 or (share > 0.1 and len(tags) > 2) or _PAGE.match(head.first):
+        number, line = [*tags, *head.numbered][0]
+        return f"markup (line {number}: {line[:40]})", _TRANSLATES
+    for what, (suffixes, way_out) in _NAMES.items():
+        if head.lines and head.suffix in suffixes.split():
+            return what, way_out
+    return None
+
+
+_INNER_END = re.compile(
+    r"""[.!?…]["')\]»”’]*\s+["'(\[«„“‘¿¡]*[^\W\d_]|[。！？][^。！？」』”’）)]"""
+)
+_LAST = re.compile(r"""[\w,;–-]$""")
+
+
+def notice_running_text(path: str | os.PathLike[str], lines: Sequence[str]) -> None:
+    """Say so if the lines of a text are paragraphs, or broken at a width, and no sentences."""
+    kept = [line for line in lines if not is_boundary(line)]
+    several = sum(len(_INNER_END.findall(line)) > 1 for line in kept)
+    broken = sum(
+        _LAST.search(line) is not None and following[:1].islower()
+        for line, following in pairwise(lines)
+    )
+    for count, what in ((several, "have several sentences"), (broken, "end inside a sentence")):
+        if 2 * count > len(kept):
+            say(
+                f"{path}: {count} of {len(kept)} lines {what}, but a line is translated as one "
+                "sentence; `--split-sentences` reads running text"
+            )
+
+
+class Plain(Reader):
+    """Plain text: a sentence per line, and boundaries between documents; what no other takes."""
+
+    title = "plain text"
+    has_ids = False
+
+    @classmethod
+    def recognises(cls, head: Head) -> bool:
+        """See :meth:`Reader.recognises`."""
+        found = _what(head)
+        if found is not None:
+            raise GtransError(f"'{head.path}' is no plain text but {found[0]}; {found[1]}")
+        return True
+
+    def raw_lines(self) -> Iterator[str]:
+        """All lines, also empty ones and boundaries, without white space at their ends."""
+        return (line.strip() for _, line in self.lines)
+
+    def sentences(self) -> Iterator[tuple[int, str | None]]:
+        """``(line number, sentence)``, and ``(line number, None)`` between two documents.
+
+        Raises:
+            GtransError: a line is too long.
+        """
+        boundary = 0  # line of the first boundary since the last sentence
+        begun = False
+        for number, line in self.lines:
+            sentence = line.strip()
+            if is_boundary(sentence):
+                boundary = boundary or number
+                continue
+            if boundary and begun:
+                yield boundary, None
+            check_length(self.path, number, sentence)
+            boundary, begun = 0, True
+            yield number, sentence
+
+    def __iter__(self) -> Iterator[Document]:
+        """See :meth:`Reader.__iter__`."""
+        for is_end, lines in groupby(self.sentences(), lambda line: line[1] is None):
+            if not is_end:
+                segments = [Segment(number, [sentence or ""]) for number, sentence in lines]
+                yield Document("", segments[0].line, segments)

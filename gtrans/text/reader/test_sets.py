@@ -60,25 +60,25 @@ def _documents_in(path: str, text: str, with_sides: bool) -> list[_Versions]:
     Raises:
         GtransError: a sentence stands outside of a document, or an id occurs twice in one.
     """
-    names = [*_SETS, "doc", "seg", *((*_SIDES, "dataset", "collection") if with_sides else ())]
-    tags = re.compile(rf"<(/?)({'|'.join(names)})\b([^<>]*)>", re.IGNORECASE)
+    names = "|".join([*_SETS, "doc", "seg", *(_SIDES if with_sides else ())])
+    names += "|dataset|collection" * with_sides
     documents: dict[tuple[str, int], _Versions] = {}
     seen = Counter[tuple[_Version, str]]()
     outer = version = _Version(None, "")
     document: _Versions | None = None
     line, position = 1, 0
     begun = ""  # id of the sentence that is open
-    for found in chain(tags.finditer(text), [None]):
+    tags = re.finditer(rf"<(/?)({names})\b([^<>]*)>", text, re.IGNORECASE)
+    for found in chain(tags, [None]):
         between = text[position : len(text) if found is None else found.start()]
         if begun and document is not None:
-            plain = _plain(_PARTS.sub("", between))
             sentences = document.sentences[version]
             if begun in sentences:
                 raise GtransError(
                     f"{path}:{line}: the id {begun} occurs twice in the document '{document.name}'"
                 )
-            sentences[begun] = sentence_of(plain, path, line), line
-            begun = ""
+            sentences[begun] = sentence_of(_plain(_PARTS.sub("", between)), path, line), line
+        begun = ""
         if found is None:
             break
         line, position = line + (between + found[0]).count("\n"), found.end()
@@ -100,8 +100,7 @@ def _documents_in(path: str, text: str, with_sides: bool) -> list[_Versions]:
             # Some sets have several documents of one name, or none of them has one.
             key = title, seen[version, title]
             seen[version, title] += 1
-            new = _Versions(title, line, "testsuite" in attributes)
-            document = documents.setdefault(key, new)
+            document = documents.setdefault(key, _Versions(title, line, "testsuite" in attributes))
         elif name in _SIDES or name == "seg":
             if document is None:
                 raise GtransError(f"{path}:{line}: a <{name}> outside of a <doc>")
@@ -111,7 +110,7 @@ def _documents_in(path: str, text: str, with_sides: bool) -> list[_Versions]:
             sentences = document.sentences.setdefault(version, {})
             if name == "seg":
                 begun = attributes.get("id", "").strip() or str(len(sentences) + 1)
-    if re.search(rf"<(?:{'|'.join(names)})\b[^<>]*\Z", text, re.IGNORECASE):
+    if re.search(rf"<(?:{names})\b[^<>]*\Z", text, re.IGNORECASE):
         raise GtransError(f"{path}:{line}: a tag before this line has no end")
     return list(documents.values())
 
@@ -129,31 +128,27 @@ class TestSet(Reader):
 
     __test__ = False  # it is no test of pytest's
     title = "a test set in SGM or XML"
-    _ROOT = re.compile(r"<\s*(dataset|srcset|refset|tstset|mteval)\b", re.IGNORECASE)
 
     @classmethod
     def recognises(cls, head: Head) -> bool:
         """See :meth:`Reader.recognises`."""
-        if not head.first.startswith("<"):
-            return False
-        if any(cls._ROOT.search(line) for line in head.lines[:20] if line[0] == "<"):
-            return True
-        tags = [re.compile(rf"<{tag}\b", re.IGNORECASE) for tag in ("doc", "seg")]
-        return all(any(map(tag.search, head.lines)) for tag in tags)
+        tagged = "\n".join(line for line in head.lines[:20] if line[0] == "<")
+        return head.first.startswith("<") and (
+            _has(r"<\s*(dataset|srcset|refset|tstset|mteval)\b", tagged)
+            or all(_has(rf"<{tag}\b", "\n".join(head.lines)) for tag in ("doc", "seg"))
+        )
 
     def __iter__(self) -> Iterator[Document]:
         """See :meth:`Reader.__iter__`."""
         documents = self.versions()
         known = list(dict.fromkeys(v for one in documents for v in one.sentences))
+        roles = [v.role or "" for v in known]
         of_role = [v for v in known if v.role == self.role]
-        if not of_role and self.role == "translation":
-            of_role = [v for v in known if v.role != "source"]
-        if not of_role and not any(v.role == "source" for v in known):
-            of_role = known  # one that says of itself something else, or nothing
-        known_roles = [v.role or "" for v in known]
+        if not of_role and (self.role == "translation" or "source" not in roles):
+            of_role = [v for v in known if v.role != "source"]  # the file says something else
         if not of_role:
             raise GtransError(
-                f"{self.path} has no {self.role}, only {' and '.join(dict.fromkeys(known_roles))}"
+                f"{self.path} has no {self.role}, only {' and '.join(dict.fromkeys(roles))}"
             )
         names = [v.name for v in of_role]
         if self.role == "reference":
@@ -175,7 +170,7 @@ class TestSet(Reader):
             GtransError: there is none.
         """
         text = "\n".join(line for _, line in self.lines)
-        found = _documents_in(self.path, text, with_sides=self.head.has(r".*<dataset\b"))
+        found = _documents_in(self.path, text, _has(r"<dataset\b", "\n".join(self.head.lines)))
         if not any(one.sentences for one in found):
             raise GtransError(
                 f"{self.path}: no <doc> with a <seg>; it is no test set in XML or SGM"
@@ -184,20 +179,19 @@ class TestSet(Reader):
 
     def _segments(self, document: _Versions, wanted: Sequence[_Version]) -> Iterator[Segment]:
         texts = [document.sentences.get(version, {}) for version in wanted]
-        ids = dict.fromkeys(chain(*texts))
-        if self.role == "reference":
-            # What has no reference is left out, and named.
-            source = _Version("source", "")
-            ids = dict.fromkeys([*document.sentences.get(source, {}), *ids])
-        for name in ids:
+        is_reference = self.role == "reference"
+        # What has no reference is left out, and named.
+        source = document.sentences.get(_Version("source", ""), {}) if is_reference else {}
+        for name in dict.fromkeys(chain(source, *texts)):
             found = [of[name] for of in texts if name in of]
             line = found[0][1] if found else document.line
-            if self.role != "reference":
-                yield Segment(line, [found[0][0]], name)
-                continue
-            filled = [text for text, _ in found if text]
-            reason = "" if filled else NO_REFERENCE
-            if document.is_testsuite:
-                reason = "of test suites"
-            known = [of.get(name, ("", 0))[0] or next(iter(filled), "") for of in texts]
-            yield Segment(line, known, name, reason)
+            filled = next((text for text, _ in found if text), "")
+            reason = ""
+            if is_reference:
+                missing = "" if filled else NO_REFERENCE
+                reason = "of test suites" if document.is_testsuite else missing
+            yield Segment(line, [of.get(name, ("", 0))[0] or filled for of in texts], name, reason)
+
+
+def _has(pattern: str, text: str) -> bool:
+    return re.search(pattern, text, re.IGNORECASE) is not None
