@@ -38,13 +38,13 @@ prepare_languages() {
     for split in train valid test; do
       one=${pair%-*} two=${pair#*-} text=$t/plain.$split.$pair inputs=()
       for lang in $one $two; do inputs+=("$(text "${PREFIX[$split]}.$pair" "$lang")"); done
-      step prepare "$text.$two" "${inputs[@]}" -- "$python" -m gtrans.text.sentence_pairs "${inputs[@]}" \
+      step prepare "$text.$two" "${inputs[@]}" -- "$python" -m gtrans.text.lines pairs "${inputs[@]}" \
         "$text.$one" "$text.$two"
       for lang in $one $two; do
         pieces+=("$split.$pair.$lang")
         [[ $split != train ]] || train+=("$t/tok.train.$pair.$lang")
         if [[ -n $model ]]; then
-          RUN=text step prepare "$t/$split.$pair.$lang" "$text.$lang" -- "$python" -m gtrans.text.pieces \
+          RUN=text step prepare "$t/$split.$pair.$lang" "$text.$lang" -- "$python" -m gtrans.text.lines pieces \
             --model "$model/sentencepiece.bpe.model" --input "$text.$lang"
         else # shellcheck disable=SC2016 # the words of that shell
           RUN=text step prepare "$t/tok.$split.$pair.$lang" "$text.$lang" -- \
@@ -56,7 +56,7 @@ prepare_languages() {
     done
   done
   if [[ -n $model ]]; then
-    RUN=text step prepare "$t/dict.txt" "$model/sentencepiece.bpe.model" -- "$python" -m gtrans.text.pieces \
+    RUN=text step prepare "$t/dict.txt" "$model/sentencepiece.bpe.model" -- "$python" -m gtrans.text.lines pieces \
       --model "$model/sentencepiece.bpe.model"
   else
     RUN=text step prepare "$t/tok.train" "${train[@]}" -- cat "${train[@]}"

@@ -1,4 +1,4 @@
-"""``python -m gtrans.text.sentence_pairs``: both sides of a text without boundaries."""
+"""``python -m gtrans.text.lines pairs``: both sides of a text without boundaries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gtrans.text.sentence_pairs import main
+from gtrans.text.lines import main
 
 
 def pairs(folder: Path, german: bytes, english: bytes, *options: str) -> tuple[int, list[bytes]]:
@@ -15,7 +15,7 @@ def pairs(folder: Path, german: bytes, english: bytes, *options: str) -> tuple[i
     inputs, outputs = [folder / "de", folder / "en"], [folder / "de.out", folder / "en.out"]
     for path, text in zip(inputs, (german, english), strict=True):
         path.write_bytes(text)
-    status = main([*options, *map(str, (*inputs, *outputs))])
+    status = main(["pairs", *options, *map(str, (*inputs, *outputs))])
     return status, [path.read_bytes() for path in outputs if path.exists()]
 
 

@@ -1,0 +1,81 @@
+"""Text in lines for programs that know neither documents nor SentencePiece.
+
+``python -m gtrans.text.lines pairs SOURCE TARGET SOURCE-OUT TARGET-OUT`` reads both sides of a
+text together and writes a sentence per line, without the boundaries of documents. With
+``--documents`` every sentence is a document of its own, with a boundary after it.
+
+``python -m gtrans.text.lines pieces --model FILE`` prints the dictionary that fairseq reads, all
+pieces of a SentencePiece model in their order; with ``--input``, the pieces of every line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from gtrans.data.documents import iterate_raw_lines
+from gtrans.errors import GtransError
+from gtrans.files import replacing
+from gtrans.messages import say
+from gtrans.text.reader import Sides
+from gtrans.text.subwords import load_sentencepiece, model_pieces
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit status: 0, or 1 with one line that says what is wrong."""
+    parser = argparse.ArgumentParser(prog="python -m gtrans.text.lines")
+    commands = parser.add_subparsers(dest="command", required=True)
+    pairs, pieces = (commands.add_parser(name) for name in ("pairs", "pieces"))
+    pairs.add_argument("--documents", action="store_true")
+    for name in ("source", "target", "source-out", "target-out"):
+        pairs.add_argument(name, type=Path)
+    pieces.add_argument("--model", type=Path, required=True)
+    pieces.add_argument("--input", type=Path)
+    args = vars(parser.parse_args(argv))
+    try:
+        if args["command"] == "pairs":
+            inputs, outputs = (args["source"], args["target"]), ("source-out", "target-out")
+            write_pairs(inputs, [args[it] for it in outputs], "\n" * (1 + args["documents"]))
+        else:
+            sys.stdout.writelines(f"{line}\n" for line in in_pieces(args["model"], args["input"]))
+    except GtransError as error:
+        say(f"gtrans: error: {error}")
+        return 1
+    return 0
+
+
+def write_pairs(inputs: tuple[Path, Path], outputs: Sequence[Path], end: str) -> None:
+    """Write the sentences of both sides, each followed by ``end``; both files or none.
+
+    Raises:
+        GtransError: as :meth:`Sides.read`, or a file cannot be written.
+    """
+    with (
+        replacing(*outputs, inputs=inputs) as (source, target),
+        open(source, "w", encoding="utf-8", newline="\n") as source_file,
+        open(target, "w", encoding="utf-8", newline="\n") as target_file,
+    ):
+        for pair in filter(None, Sides(*inputs).read()):
+            # Other programs take a carriage return for the end of a line.
+            source_file.write(pair[0].replace("\r", " ") + end)
+            target_file.write(pair[1].replace("\r", " ") + end)
+
+
+def in_pieces(model: Path, text: Path | None) -> Iterator[str]:
+    """The lines of a text in pieces with a space between them; without a text, a dictionary.
+
+    Raises:
+        GtransError: the model or the text cannot be read.
+    """
+    processor = load_sentencepiece(model)
+    if text is None:
+        yield from (f"{piece} 1" for piece in model_pieces(processor))
+    else:
+        for line in iterate_raw_lines(text, strip=False):
+            yield " ".join(processor.encode(line, out_type=str))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
