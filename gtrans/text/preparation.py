@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -53,12 +53,10 @@ from gtrans.messages import say
 from gtrans.text.moses import MosesPipeline, Steps, load_best_case, train_best_case
 from gtrans.text.pipeline import input_warnings, not_plain
 from gtrans.text.preparation_options import (
-    BINARISED,
     DEFAULT_MERGES,
     PreparationOptions,
-    binarised_files,
+    binarised_splits,
     check_options,
-    file_names,
 )
 from gtrans.text.prepared_folder import (
     CODES_FILE,
@@ -66,18 +64,18 @@ from gtrans.text.prepared_folder import (
     STATE_FILE,
     STATE_FORMAT,
     TRUECASE_FILE,
+    Preparation,
     load_pipeline,
     plain_text,
     read_state,
     recorded_word_pieces,
 )
 from gtrans.text.reader import Sides, open_text
-from gtrans.text.subwords import SUBWORD_MODELS, SubwordPipeline, count_merges, learn_codes
+from gtrans.text.subwords import SUBWORD_MODELS, count_merges, learn_codes
 from gtrans.text.workers import all_cores, map_chunks
 
 if TYPE_CHECKING:
     from gtrans.modules.bert import WordPieces
-
 
 # ---- the record of finished steps ----------------------------------------------------------------
 
@@ -102,18 +100,16 @@ class StepRecord:
             json.dump({**self._header, "finished": self._finished}, file, indent=2)
             file.write("\n")
 
-    def forget(self, names: Iterable[str]) -> None:
+    def forget(self, *names: str) -> None:
         """Take steps out of the record, and delete what they have written."""
         gone = [self._finished.pop(name) for name in names if name in self._finished]
-        if gone:
-            self.save()
-        for step in gone:
-            for output in step["outputs"]:
-                (self._folder / output).unlink(missing_ok=True)
+        self.save()
+        for output in chain(*(step["outputs"] for step in gone)):
+            (self._folder / output).unlink(missing_ok=True)
 
     def forget_others(self) -> None:
         """Forget the steps that this run has not taken: those of other options."""
-        self.forget([*(self._finished.keys() - self._taken)])
+        self.forget(*(self._finished.keys() - self._taken))
 
     def step(
         self, name: str, depends_on: Any, outputs: Sequence[str], work: Callable[[], None]
@@ -130,18 +126,19 @@ class StepRecord:
             the fingerprint of what the step depends on.
         """
         self._taken.add(name)
-        made_from = fingerprint(depends_on)
-        known = self._finished.get(name)
+        made_from, known = fingerprint(depends_on), self._finished.get(name)
         changed = known is not None and known["fingerprint"] != made_from
         if known is not None and not changed and known["outputs"] == self._sizes(known["outputs"]):
             say(f"{name}: finished earlier, skipped")
             return made_from
         say(f"{name}: {'input or option changed, repeated' if changed else 'started'}")
-        self.forget([LAST_STEP, name])
+        self.forget(LAST_STEP, name)
         work()
-        digests = {output: digest(self._folder / output) for output in outputs}
-        sizes = self._sizes(outputs)
-        self._finished[name] = {"fingerprint": made_from, "outputs": sizes, "digests": digests}
+        self._finished[name] = {
+            "fingerprint": made_from,
+            "outputs": self._sizes(outputs),
+            "digests": {output: digest(self._folder / output) for output in outputs},
+        }
         self.save()
         return made_from
 
@@ -167,22 +164,20 @@ def prepare(options: PreparationOptions) -> list[SideCounts]:
     check_options(options)
     say("reading and checking all input files")
     inputs = {
-        name: [_checked_sides(options, prefix) for prefix in prefixes]
+        name: [_checked_sides(options, name, prefix) for prefix in prefixes]
         for name, prefixes in options.splits.items()
     }
-    _check_out(options, inputs)
-    try:
-        preparation = _Preparation(options, inputs)
-        options.out.mkdir(parents=True, exist_ok=True)
-        with locked(options.out):
-            return preparation.run()
-    except OSError as error:
-        place = "" if error.filename is None else f" ({error.filename})"
-        reason = error.strerror or error
-        raise GtransError(f"cannot prepare '{options.out}': {reason}{place}") from None
+    reads = [path for texts in inputs.values() for path in _paths(texts)]
+    for path in filter(None, [*reads, options.pieces, options.bpe_codes]):
+        if options.out.resolve() in path.resolve().parents:
+            raise GtransError(f"`--out` '{options.out}' holds the input '{path}'; name another")
+    preparation = _Preparation(options, inputs)
+    options.out.mkdir(parents=True, exist_ok=True)
+    with locked(options.out):
+        return preparation.run()
 
 
-def _checked_sides(options: PreparationOptions, prefix: str) -> Sides:
+def _checked_sides(options: PreparationOptions, split: str, prefix: str) -> Sides:
     """The two sides of a text, after reading and checking them."""
     whole = Path(prefix)
     if whole.is_file() and open_text(whole).has_ids:
@@ -190,18 +185,12 @@ def _checked_sides(options: PreparationOptions, prefix: str) -> Sides:
     else:
         source, target = (resolve(prefix, lang) for lang in options.languages)
     sides = Sides(source, target, options.choice)
-    for _ in sides.read():
-        pass
+    plain = options.steps.tokenise or options.subword_model is not None
+    for side, lang in enumerate(options.languages):
+        read = (pair[side] if plain else "" for pair in sides.read(quiet=bool(side)) if pair)
+        for warning in not_plain(f"{split}.{lang}", read):
+            say(f"warning: {warning}")
     return sides
-
-
-def _check_out(options: PreparationOptions, inputs: dict[str, list[Sides]]) -> None:
-    """Raises GtransError if the data folder, whose files are written anew, holds an input."""
-    reads = [path for texts in inputs.values() for one in texts for path in one[:2]]
-    reads += [path for path in (options.pieces, options.bpe_codes) if path is not None]
-    for path in reads:
-        if options.out.resolve() in path.resolve().parents:
-            raise GtransError(f"`--out` '{options.out}' holds the input '{path}'; name another")
 
 
 class _Preparation:
@@ -210,16 +199,14 @@ class _Preparation:
     def __init__(self, options: PreparationOptions, inputs: dict[str, list[Sides]]) -> None:
         self.options, self.inputs, self.out = options, inputs, options.out
         self.workers = options.workers or all_cores()
+        self.model = options.subword_model and options.subword_model[0]
+        self.steps = options.steps
         # How many merges, or how large the vocabulary is to become.
         self.bpe: dict[str, Any] = {"merges": options.bpe_merges or DEFAULT_MERGES}
         if options.bpe_codes is not None:
             self.bpe = {"merges": count_merges(options.bpe_codes)}
         elif options.bpe_symbols is not None:
             self.bpe = {"merges": None, "symbols": options.bpe_symbols}
-        self.model: type[SubwordPipeline] | None = None
-        if options.subword_model is not None:
-            self.model = options.subword_model[0]
-        self.steps = options.steps
         self.word_pieces: WordPieces | None = None
         if options.bert is not None:
             from gtrans.modules.bert import WordPieces
@@ -235,16 +222,12 @@ class _Preparation:
         from gtrans.data.binarised import load_dictionary
 
         state = read_state(reuse)
-        if "finished" in state and LAST_STEP not in state["finished"]:
-            raise GtransError(
-                f"`--reuse` '{reuse}' is not finished; run its 'gtrans prepare' again"
-            )
+        Preparation.read(reuse)  # refuses what is not finished
         for lang in self.options.languages:
             load_pipeline(reuse, lang)  # refuses other languages and incomplete folders
             load_dictionary(reuse / f"dict.{lang}.txt")
-        self.steps = Steps(**state["steps"])
+        self.steps, self.bpe = Steps(**state["steps"]), state["bpe"]
         self.model = SUBWORD_MODELS[state["pieces"]] if state.get("pieces") else None
-        self.bpe = state["bpe"]
         if self.options.bert is None and state.get("bert") is not None:
             self.word_pieces = recorded_word_pieces(reuse)
 
@@ -253,39 +236,36 @@ class _Preparation:
         texts = {split: list(map(_made_from, sides)) for split, sides in self.inputs.items()}
         tokenised = None
         if self.learns:
-            depends_on = options.languages, steps, texts["train"]
             outputs = [f"text/train.tok.{lang}" for lang in options.languages]
+            depends_on = options.languages, steps, texts["train"]
             tokenised = record.step("tokenise train", depends_on, outputs, self._tokenise)
-        learnt = self._models(record, tokenised)
-        encoded = []
+        learnt, encoded = self._models(record, tokenised), []
         for split, of in texts.items():
             outputs = [f"text/{split}.bpe.{lang}" for lang in options.languages]
             outputs += [plain_text(split, options.target_lang)] if split != "train" else []
-            work = partial(self._encode, split)
+            work = partial(self._encode, split, outputs)
             made_from = options.languages, steps, of, learnt
             encoded.append(record.step(f"encode {split}", made_from, outputs, work))
             if (pieces := self.word_pieces) is not None:
                 begin = f"{split}.{options.pair}.{options.source_lang}.bert"
-                outputs = [f"{begin}.{kind}" for kind in BINARISED]
+                outputs = [f"{begin}.bin", f"{begin}.idx"]
                 work = partial(self._write_word_pieces, pieces, split, outputs[0])
                 record.step(f"bert {split}", (of, pieces.fingerprint), outputs, work)
         record.forget_others()
-        if options.binarised is not None:
-            outputs = binarised_files(options.binarised, options)
-            copied = [digest(options.binarised / name) for name in outputs]
-            work = partial(self._copy, options.binarised, outputs)
-            record.step(LAST_STEP, (learnt, copied), outputs, work)
+        if (folder := options.binarised) is not None:
+            outputs = options.files(binarised_splits(options, folder))
+            copied = [digest(folder / name) for name in outputs]
+            record.step(LAST_STEP, (learnt, copied), outputs, partial(self._copy, folder, outputs))
         else:
-            outputs = file_names(self.inputs, options)
+            outputs = options.files(self.inputs)
             given = [digest(path) for path in self._dictionaries()]
             record.step(LAST_STEP, (encoded, given), outputs, self._binarise)
-        splits = {name.split(".")[0] for name in outputs} - {"dict"}
+        splits = list(dict.fromkeys(name.split(".")[0] for name in outputs if name[:4] != "dict"))
         use = f": gtrans train '{self.out}' --config NAME --save-dir DIR"
-        say(f"'{self.out}' is ready{use if splits >= {'train', 'valid'} else ''}")
-        in_order = sorted(splits, key=lambda split: (split != "train", split != "valid", split))
-        return [
-            side for split in in_order for side in count_split(self.out, split, options.languages)
-        ]
+        say(f"'{self.out}' is ready{use if {*splits} >= {'train', 'valid'} else ''}")
+        splits.sort(key=lambda split: (split != "train", split != "valid", split))
+        counts = [count_split(self.out, split, options.languages) for split in splits]
+        return list(chain(*counts))
 
     def _open(self) -> StepRecord:
         """Create the data folder, or continue the preparation in it."""
@@ -308,31 +288,26 @@ class _Preparation:
             "bpe": self.bpe,
             "pieces": self.model and self.model.name,
             "bert": None,
-            "texts": [
-                str(path.resolve()) for x in self.inputs.values() for y in x for path in y[:2]
-            ],
+            "texts": [str(path.resolve()) for of in self.inputs.values() for path in _paths(of)],
         }
         if pieces is not None:
             name = os.path.abspath(pieces.name) if os.path.isdir(pieces.name) else pieces.name
             header["bert"] = {"name": name, "tokenizer": pieces.fingerprint}
         finished = dict(state.get("finished", {}))
         record = StepRecord(self.out, header, finished)
-        if options.force:
-            record.forget(list(finished))
-        elif any(state.get(name) != value for name, value in header.items()):
-            # The folder does not pass for one that was made with these options.
-            record.forget([LAST_STEP])
-        record.save()
+        # The folder does not pass for one that was made with these options.
+        changed = any(state.get(name) != value for name, value in header.items())
+        record.forget(*(list(finished) if options.force else [LAST_STEP] * changed))
         (self.out / "text").mkdir(exist_ok=True)
         return record
 
     def _check_earlier(self, state: dict[str, Any]) -> None:
         """Raises GtransError if this run may not continue an earlier one."""
-        languages = (state["source_lang"], state["target_lang"])
-        if languages != self.options.languages:
+        pair = f"{state['source_lang']}-{state['target_lang']}"
+        if pair != self.options.pair:
             raise GtransError(
-                f"`--out` '{self.out}' holds a preparation for {languages[0]}-{languages[1]}, "
-                f"not for {self.options.pair}; give another folder"
+                f"`--out` '{self.out}' holds a preparation for {pair}, not for "
+                f"{self.options.pair}; give another folder"
             )
         steps = [step.split() for step in state.get("finished", {})]
         missing = {step[1] for step in steps if step[0] == "encode"} - self.inputs.keys()
@@ -348,16 +323,14 @@ class _Preparation:
         names = [CODES_FILE] if self.model is None else list(self.model.files)
         if self.steps.truecase:
             names += [TRUECASE_FILE.format(lang) for lang in options.languages]
+        read, work = list(filter(None, [options.bpe_codes])), self._learn
         if options.reuse is not None:
             read = [options.reuse / name for name in names]
-            work: Callable[[], None] = partial(self._copy, options.reuse, names)
+            work = partial(self._copy, options.reuse, names)
         elif options.subword_model is not None:
             kind, path = options.subword_model
             read = [*kind.model_files(path), *filter(None, [options.pieces])]
             work = partial(kind.copy, path, options.pieces, self.out)
-        else:
-            read = list(filter(None, [options.bpe_codes]))
-            work = self._learn
         name = "BPE" if self.model is None else self.model.name
         depends_on = name, self.steps.truecase, self.bpe, tokenised, [digest(path) for path in read]
         return record.step("models", depends_on, names, work)
@@ -367,9 +340,9 @@ class _Preparation:
             copy_file(source / name, self.out / name)
 
     def _tokenise(self) -> None:
-        names = [f"train.tok.{lang}" for lang in self.options.languages]
-        tokenise = [MosesPipeline(lang, self.steps).tokenise for lang in self.options.languages]
-        self._warn("train")
+        languages = self.options.languages
+        tokenise = [MosesPipeline(lang, self.steps).tokenise for lang in languages]
+        names = [f"text/train.tok.{lang}" for lang in languages]
         self._write(names, tokenise, self._pairs("train"))
 
     def _learn(self) -> None:
@@ -387,34 +360,21 @@ class _Preparation:
                     counts.update(some)
         if given is not None:
             copy_file(given, self.out / CODES_FILE)
-        else:
-            counts.pop("", None)  # from the empty lines
-            merges, symbols = self.bpe["merges"], self.bpe.get("symbols")
-            learn_codes(counts, merges, symbols, self.out / CODES_FILE)
+            return
+        counts.pop("", None)  # from the empty lines
+        learn_codes(counts, self.bpe["merges"], self.bpe.get("symbols"), self.out / CODES_FILE)
 
-    def _encode(self, split: str) -> None:
-        source, target = self.options.languages
-        names = [f"{split}.bpe.{source}", f"{split}.bpe.{target}"]
-        pipelines = [load_pipeline(self.out, lang) for lang in (source, target)]
+    def _encode(self, split: str, outputs: Sequence[str]) -> None:
+        languages = self.options.languages
+        pipelines = [load_pipeline(self.out, lang) for lang in languages]
         encode: list[Callable[[str], str]] = [pipeline.encode for pipeline in pipelines]
+        rows: Iterable[tuple[str, ...]] = self._pairs(split)
         if split == "train" and self.learns:
-            tokenised = (self._read(f"train.tok.{lang}") for lang in (source, target))
             encode = [pipeline.segment for pipeline in pipelines]
-            return self._write(names, encode, zip(*tokenised, strict=True))
-        self._warn(split)
-        if split == "train":
-            return self._write(names, encode, self._pairs(split))
-        names.append(Path(plain_text(split, target)).name)
-        texts = ((left, right, right) for left, right in self._pairs(split))
-        return self._write(names, [*encode, str], texts)
-
-    def _warn(self, split: str) -> None:
-        """Say so if the text is not plain."""
-        for side, lang in enumerate(self.options.languages):
-            if self.model is not None or self.steps.tokenise:
-                sentences = (pair[side] for pair in self._pairs(split) if pair[side])
-                for warning in not_plain(f"{split}.{lang}", sentences):
-                    say(f"warning: {warning}")
+            rows = zip(*(self._read(f"train.tok.{lang}") for lang in languages), strict=True)
+        elif split != "train":
+            encode, rows = [*encode, str], ((left, right, right) for left, right in rows)
+        self._write(outputs, encode, rows)
 
     def _pairs(self, split: str) -> Iterator[tuple[str, str]]:
         """Sentence pairs of a split, two empty strings at each document boundary."""
@@ -426,8 +386,7 @@ class _Preparation:
     def _read(self, name: str) -> Iterator[str]:
         """The lines of a file in ``text/``, without their line ends."""
         with open(self.out / "text" / name, encoding="utf-8", newline="\n") as file:
-            for line in file:
-                yield line.removesuffix("\n")
+            yield from (line.removesuffix("\n") for line in file)
 
     def _write(
         self,
@@ -435,16 +394,15 @@ class _Preparation:
         functions: Sequence[Callable[[str], str]],
         rows: Iterable[tuple[str, ...]],
     ) -> None:
-        """Write files in ``text/`` together, each with its function of its column of all rows."""
+        """Write files together, each with its function of its column of all rows."""
         chunks = map_chunks(partial(_apply, functions), rows, self.workers)
         with ExitStack() as stack:
-            paths = stack.enter_context(replacing(*(self.out / "text" / name for name in names)))
+            paths = stack.enter_context(replacing(*(self.out / name for name in names)))
             files = [
                 stack.enter_context(open(path, "w", encoding="utf-8", newline="\n"))
                 for path in paths
             ]
-            written = (row for chunk in chunks for row in chunk)
-            for row in tqdm(written, names[0], unit=" lines", disable=None):
+            for row in tqdm(chain.from_iterable(chunks), names[0], unit=" lines", disable=None):
                 for file, line in zip(files, row, strict=True):
                     file.write(f"{line}\n")
 
@@ -476,29 +434,31 @@ class _Preparation:
 
         from gtrans.data.binarised import load_dictionary
 
-        dictionaries = [load_dictionary(path) for path in self._dictionaries()]
-        if not dictionaries:
+        languages = self.options.languages
+        words = [load_dictionary(path) for path in self._dictionaries()]
+        if not words:
+            lines = chain(*(self._read(f"train.bpe.{lang}") for lang in languages))
             counts = Counter[str]()
-            for lang in self.options.languages:
-                for pieces in map_chunks(_pieces, self._read(f"train.bpe.{lang}"), self.workers):
-                    counts.update(pieces)
-            dictionaries = [Dictionary()]
+            for pieces in map_chunks(_pieces, lines, self.workers):
+                counts.update(pieces)
+            words = [Dictionary()]
             for piece, count in sorted(counts.items()):
-                dictionaries[0].add_symbol(piece, count)
-            dictionaries[0].finalize(padding_factor=8)  # the default of fairseq-preprocess
-        for lang, dictionary in zip(
-            self.options.languages, (dictionaries[0], dictionaries[-1]), strict=True
-        ):
+                words[0].add_symbol(piece, count)
+            words[0].finalize(padding_factor=8)  # the default of fairseq-preprocess
+        for lang, dictionary in zip(languages, (words[0], words[-1]), strict=True):
             with atomic_writer(self.out / f"dict.{lang}.txt") as file:
                 dictionary.save(file)
             ids_of = partial(_ids, dictionary.indices, dictionary.unk(), dictionary.eos())
             for split in self.inputs:
-                lines = self._read(f"{split}.bpe.{lang}")
+                chunks = map_chunks(ids_of, self._read(f"{split}.bpe.{lang}"), self.workers)
                 data = self.out / f"{split}.{self.options.pair}.{lang}.bin"
                 with _builder(data, len(dictionary)) as builder:
-                    for chunk in map_chunks(ids_of, lines, self.workers):
-                        for ids in chunk:
-                            builder.add_item(torch.from_numpy(ids))
+                    for ids in chain.from_iterable(chunks):
+                        builder.add_item(torch.from_numpy(ids))
+
+
+def _paths(texts: Iterable[Sides]) -> Iterator[Path]:
+    return (path for sides in texts for path in sides[:2])
 
 
 def _apply(functions: Sequence[Callable[[str], str]], rows: list[Sequence[str]]) -> list[list[str]]:
@@ -594,25 +554,25 @@ def count_split(folder: Path, split: str, languages: tuple[str, str]) -> list[Si
 
 def table(counts: Iterable[SideCounts]) -> list[tuple[str, ...]]:
     """The rows of the table, its header first; :data:`COLUMNS` explains them."""
-    rows: list[tuple[str, ...]] = [
-        ("split", "language", "documents", "sentences", "longest", "types", "unknown")
+    names = ("split", "language", "documents", "sentences", "longest", "types", "unknown")
+    return [names] + [
+        (
+            *(side.split, side.lang, *(f"{number:,}" for number in side[2:6])),
+            f"{100 * side.unknown / max(side.pieces, 1):.2f}%",
+        )
+        for side in counts
     ]
-    for side in counts:
-        numbers = side[2:6]
-        unknown = f"{100 * side.unknown / max(side.pieces, 1):.2f}%"
-        rows.append((side.split, side.lang, *(f"{number:,}" for number in numbers), unknown))
-    return rows
 
 
 def warnings(counts: Iterable[SideCounts]) -> list[str]:
     """One for each split that is mostly unknown, or a single document of several sentences."""
-    found = []
+    found: dict[str, None] = {}
     for side in counts:
-        found += input_warnings(f"{side.split}.{side.lang}", (), side.unknown, side.pieces)
-        said = (
-            f"{side.split} is one document of {side.sentences:,} sentences; if there are several, "
-            "put an empty line between them on both sides"
-        )
-        if side.documents == 1 and side.sentences > 1 and said not in found:
-            found.append(said)
-    return found
+        name = f"{side.split}.{side.lang}"
+        found |= dict.fromkeys(input_warnings(name, (), side.unknown, side.pieces))
+        if side.documents == 1 and side.sentences > 1:
+            found[
+                f"{side.split} is one document of {side.sentences:,} sentences; if there are "
+                "several, put an empty line between them on both sides"
+            ] = None
+    return list(found)

@@ -5,59 +5,123 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from gtrans.errors import GtransError
-from gtrans.files import check_output_folder, digest
+from gtrans.files import check_output_folder
 from gtrans.languages import known_language
 from gtrans.libraries import require
+from gtrans.option_types import whole
 from gtrans.text.moses import NO_STEPS, MosesPipeline, Steps, is_chinese, jieba_tokenizer
 from gtrans.text.pipeline import TextPipeline
 from gtrans.text.reader import ANY, Choice
 from gtrans.text.subwords import SUBWORD_MODELS, SubwordPipeline, load_bpe, read_pieces
 
 DEFAULT_MERGES = 30000
-BINARISED = ("bin", "idx")
-"""The ends of the names of a binarised text."""
 # Sentences of a binarised split that are segmented anew, and how many must come out the same: not
 # all, because BPE may have been applied with dropout or with a vocabulary.
 _CHECKED_SENTENCES, _SAME = 500, 0.9
 
 
+# By the word that stands for a value in the help: its type.
+_TYPES = {"N": whole(1), **dict.fromkeys(("DIR", "DIR|CKPT", "FILE", "MODEL", "DICT"), Path)}
+
+
+def _flag(group: str, word: str, meaning: str, default: Any = None, **more: Any) -> Any:
+    """A field that is a flag of ``gtrans prepare``.
+
+    Args:
+        group: of flags; of "subwords", only one may be given.
+        word: stands for the value in the help; empty: the flag is a switch.
+        meaning: the help.
+        default: the default.
+        more: further arguments of argparse.
+    """
+    more |= {"metavar": word, "type": _TYPES.get(word, str)} if word else {"action": "store_true"}
+    return field(default=default, metadata={"group": group, "help": meaning, **more})
+
+
 @dataclass(frozen=True)
 class PreparationOptions:
-    """Options of ``gtrans prepare``, which explains them; None: not given.
+    """Options of ``gtrans prepare``; None: not given.
 
     A prefix stands for the two files ``PREFIX.LANG`` or ``PREFIX.LANG.gz``, or is a file that has
     both sides; ``choice`` says what to read of it.
     """
 
-    source_lang: str
-    target_lang: str
-    out: Path
-    train: Sequence[str] = ()
-    valid: str | None = None
-    test: Sequence[str] = ()
-    binarised: Path | None = None
-    reuse: Path | None = None
-    bpe_merges: int | None = None
-    bpe_symbols: int | None = None
-    bpe_codes: Path | None = None
-    normalise: bool = False
-    no_tokenise: bool = False
-    segmenter: str | None = None
-    no_truecase: bool = False
-    sentencepiece: Path | None = None
-    byte_bpe: Path | None = None
-    dictionary: Path | None = None
-    bert: str | None = None
-    workers: int | None = None
-    force: bool = False
+    source_lang: str = _flag("corpus", "LANG", "source language", required=True)
+    target_lang: str = _flag("corpus", "LANG", "target language", required=True)
+    train: Sequence[str] = _flag(
+        "corpus", "PREFIX", "training text; several are joined", (), nargs="+"
+    )
+    valid: str | None = _flag("corpus", "PREFIX", "validation text")
+    test: Sequence[str] = _flag(
+        "corpus", "PREFIX", "test text; several become the splits test, test1, ...", (), nargs="+"
+    )
     choice: Choice = ANY
+    binarised: Path | None = _flag(
+        *("corpus", "DIR"),
+        "instead of text: the dictionaries and splits that fairseq-preprocess has written to DIR, "
+        "in the subwords of --bpe-codes, --sentencepiece or --byte-bpe; an empty line of the text "
+        "marks a document. Plain text, in every other command, is then text as it was before these "
+        "subwords",
+    )
+    out: Path = _flag("corpus", "DIR", "data folder to write", required=True)
+    reuse: Path | None = _flag(
+        *("subwords", "DIR|CKPT"),
+        "use the text options, truecasers, subwords and dictionary of this data folder, or those "
+        "in this checkpoint",
+    )
+    bpe_merges: int | None = _flag("subwords", "N", f"joint BPE merges (default: {DEFAULT_MERGES})")
+    bpe_symbols: int | None = _flag(
+        *("subwords", "N"),
+        "size of the joint BPE vocabulary instead of --bpe-merges: merges and characters",
+    )
+    bpe_codes: Path | None = _flag(
+        "subwords", "FILE", "segment with these merges of subword-nmt instead of learning some"
+    )
+    normalise: bool = _flag(
+        *("text", ""),
+        "replace quotation marks and dashes as Moses' punctuation normalisation does; the model "
+        "then cannot write them, which costs a German output 4 to 6 BLEU",
+    )
+    no_tokenise: bool = _flag("text", "", "skip tokenisation: the text is tokenised already")
+    segmenter: str | None = _flag(
+        *("text", "jieba"),
+        "find the words of Chinese with jieba (pip install '.[zh]'), as the experiments on Chinese "
+        "in the papers do (default: every character is a token)",
+        choices=["jieba"],
+    )
+    no_truecase: bool = _flag("text", "", "skip truecasing")
+    sentencepiece: Path | None = _flag(
+        *("subwords", "MODEL"),
+        "segment the plain text with this SentencePiece model instead of Moses steps and BPE; "
+        "mBART needs its sentence.bpe.model",
+    )
+    byte_bpe: Path | None = _flag(
+        *("subwords", "DIR"),
+        "segment the plain text with the byte-level BPE in this folder instead of Moses steps and "
+        "BPE; BART needs it (encoder.json and vocab.bpe, or vocab.json and merges.txt)",
+    )
+    dictionary: Path | None = _flag(
+        *("text", "DICT"),
+        "dict.txt with the subwords to use, with --bpe-codes (default: those of the training "
+        "text), --sentencepiece or --byte-bpe (default: all subwords of the model)",
+    )
+    bert: str | None = _flag(
+        *("text", "NAME_OR_DIR"),
+        "also segment the plain source into the subwords of this BERT: a local folder or a name on "
+        "the Hugging Face hub (bert-base-uncased); with --reuse, instead of that folder's",
+    )
+    workers: int | None = _flag(
+        "run", "N", "processes; the result does not depend on it (default: all cores)"
+    )
+    force: bool = _flag("run", "", "repeat all steps, finished or not")
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -80,16 +144,14 @@ class PreparationOptions:
     def subword_model(self) -> tuple[type[SubwordPipeline], Path] | None:
         """The subword model of others that is given, and its kind."""
         paths = {"sentencepiece": self.sentencepiece, "byte-bpe": self.byte_bpe}
-        found = ((SUBWORD_MODELS[name], path) for name, path in paths.items() if path is not None)
-        return next(found, None)
+        return next(((SUBWORD_MODELS[name], path) for name, path in paths.items() if path), None)
 
     @property
     def steps(self) -> Steps:
         """The steps before the subwords; those of others take plain text."""
         if self.subword_model is not None or self.binarised is not None:
             return NO_STEPS
-        truecase = not self.no_truecase
-        return Steps(self.normalise, not self.no_tokenise, truecase, self.segmenter)
+        return Steps(self.normalise, not self.no_tokenise, not self.no_truecase, self.segmenter)
 
     @property
     def pieces(self) -> Path | None:
@@ -97,6 +159,12 @@ class PreparationOptions:
         if self.binarised is not None:
             return self.binarised / f"dict.{self.source_lang}.txt"
         return self.dictionary
+
+    def files(self, splits: Iterable[str]) -> list[str]:
+        """Names of the files that ``fairseq-preprocess`` writes for these splits."""
+        texts = [f"{split}.{self.pair}.{lang}" for split in splits for lang in self.languages]
+        dictionaries = [f"dict.{lang}.txt" for lang in self.languages]
+        return dictionaries + [f"{text}.{kind}" for text in texts for kind in ("bin", "idx")]
 
 
 _MOSES = ("normalise", "no_tokenise", "no_truecase", "segmenter", "bpe_merges", "bpe_symbols")
@@ -114,50 +182,31 @@ def check_options(options: PreparationOptions) -> None:
     """Raises GtransError for options that are out of range or contradict each other."""
     given = {name for name, value in vars(options).items() if value not in (None, False, [], ())}
     for option, others in _CONFLICTS.items():
-        wrong = next((name for name in others if {option, name} <= given), None)
-        if wrong is not None:
-            first, second = (name.replace("_", "-") for name in (wrong, option))
-            raise GtransError(f"`--{first}` cannot be combined with `--{second}`")
+        for other in others:
+            if {option, other} <= given:
+                flags = f"`--{other}` cannot be combined with `--{option}`"
+                raise GtransError(flags.replace("_", "-"))
     _check_languages(options)
     if options.bert is not None:
         require(["transformers"], "`--bert`")
-    names = [] if options.binarised is None else binarised_files(options.binarised, options)
-    if options.subword_model is not None:
-        kind, model = options.subword_model
-        with tempfile.TemporaryDirectory(prefix="gtrans-") as folder_name:
-            kind.copy(model, options.pieces, Path(folder_name))
-            kind(options.source_lang, Path(folder_name))
-        if options.binarised is not None:
-            source, target = (options.binarised / name for name in names[:2])
-            if digest(source) != digest(target):
-                raise GtransError(
-                    f"`--{kind.name}` needs one dictionary for both languages, but {source} and "
-                    f"{target} differ"
-                )
-    elif options.bpe_codes is not None:
-        load_bpe(options.bpe_codes)
-        if options.dictionary is not None:
-            read_pieces(options.dictionary)
-        learns = options.steps.truecase or options.pieces is None
-        if learns and not (options.train or options.binarised):
-            raise GtransError(
-                "`--train` is missing: a truecaser (or give `--no-truecase`) and the dictionary "
-                "(or give `--dictionary`) come from it"
-            )
-    elif options.pieces is not None:
+    pipelines = _given_pipelines(options)
+    learns = options.steps.truecase or options.pieces is None
+    if options.bpe_codes is not None and learns and not options.train:
+        raise GtransError(
+            "`--train` is missing: a truecaser (or give `--no-truecase`) and the dictionary "
+            "(or give `--dictionary`) come from it"
+        )
+    if options.pieces is not None and not pipelines:
         flag = "--dictionary" if options.binarised is None else "--binarised"
         flags = "`--bpe-codes` or `--sentencepiece` or `--byte-bpe`"
         raise GtransError(f"`{flag}` needs {flags}, the model of its subwords")
-    elif not options.train and options.reuse is None:
+    if not (pipelines or options.train or options.reuse):
         raise GtransError("give `--train`, or `--reuse` with an earlier preparation")
     if options.binarised is None and not options.splits:
         raise GtransError("give at least one of `--train`, `--valid` and `--test`")
-    for flag, folder in (("--reuse", options.reuse), ("--binarised", options.binarised)):
-        if folder is not None and folder.resolve() == options.out.resolve():
-            raise GtransError(f"`--out` must differ from `{flag}` '{folder}'")
-    check_output_folder("--out", options.out)
+    check_output_folder("--out", options.out, filter(None, [options.reuse, options.binarised]))
     if options.binarised is not None:
-        _check_pieces(options, options.binarised)
+        _check_binarised(options, options.binarised, pipelines)
 
 
 def _check_languages(options: PreparationOptions) -> None:
@@ -169,9 +218,7 @@ def _check_languages(options: PreparationOptions) -> None:
             )
         known_language(f"`{flag}`", lang)
     if options.source_lang == options.target_lang:
-        raise GtransError(
-            f"`--target-lang` must differ from `--source-lang` '{options.source_lang}'"
-        )
+        raise GtransError(f"`--target-lang` must differ from `--source-lang` '{lang}'")
     if options.segmenter is not None:
         if not any(map(is_chinese, options.languages)):
             raise GtransError(
@@ -181,69 +228,61 @@ def _check_languages(options: PreparationOptions) -> None:
         jieba_tokenizer()
 
 
-def _check_pieces(options: PreparationOptions, folder: Path) -> None:
-    """Raises GtransError if `--binarised` is not in the pieces of the given subword model."""
-    from gtrans.data.binarised import load_dictionary, load_lines
-
-    with tempfile.TemporaryDirectory(prefix="gtrans-") as name:
-        for lang in options.languages:
-            if options.subword_model is not None:
-                kind, model = options.subword_model
-                kind.copy(model, options.pieces, Path(name))
-                pipeline: TextPipeline = kind(lang, Path(name))
-            else:
-                assert options.bpe_codes is not None
-                pipeline = MosesPipeline(lang, NO_STEPS, bpe=load_bpe(options.bpe_codes))
-            dictionary = load_dictionary(folder / f"dict.{lang}.txt")
-            for split in _binarised_splits(folder, options):
-                text = f"{split}.{options.pair}.{lang}"
-                lines = load_lines(str(folder / text), dictionary, len(dictionary))
-                sentences = (lines[number] for number in np.flatnonzero(lines.sizes > 1))
-                known = (ids for ids in sentences if not (ids == dictionary.unk()).any())
-                pieces = [dictionary.string(ids) for ids in islice(known, _CHECKED_SENTENCES)]
-                same = sum(pipeline.segment(pipeline.unsegment(one)) == one for one in pieces)
-                if same < _SAME * len(pieces):
-                    raise GtransError(
-                        f"of {len(pieces)} sentences of {text} in '{folder}', the subword model "
-                        f"makes only {same} again; give the one that the text was segmented with "
-                        "(`--bpe-codes`, `--sentencepiece`, `--byte-bpe`)."
-                    )
-
-
-# ---- names of files ------------------------------------------------------------------------------
-
-
-def binarised_files(folder: Path, options: PreparationOptions) -> list[str]:
-    """Names of the dictionaries and of all splits of a folder of ``fairseq-preprocess``.
+def _given_pipelines(options: PreparationOptions) -> list[TextPipeline]:
+    """The pipelines of both languages, if a subword model is given.
 
     Raises:
-        GtransError: a dictionary or a file of a split is missing, or there is no split.
+        GtransError: a file of the model or its dictionary cannot be read.
     """
-    splits = _binarised_splits(folder, options)
+    if options.bpe_codes is not None:
+        if options.pieces is not None and options.binarised is None:
+            read_pieces(options.pieces)
+        bpe = load_bpe(options.bpe_codes)
+        return [MosesPipeline(lang, NO_STEPS, bpe=bpe) for lang in options.languages]
+    if options.subword_model is None:
+        return []
+    kind, model = options.subword_model
+    with tempfile.TemporaryDirectory(prefix="gtrans-") as folder:
+        kind.copy(model, options.pieces, Path(folder))
+        return [kind(lang, Path(folder)) for lang in options.languages]
+
+
+def _check_binarised(
+    options: PreparationOptions, folder: Path, pipelines: Sequence[TextPipeline]
+) -> None:
+    """Raises GtransError if a file is missing, or the text is not in the given subwords."""
+    from gtrans.data.binarised import load_dictionary, load_lines
+
+    splits = binarised_splits(options, folder)
     if not splits:
         found = sorted({path.name.split(".")[1] for path in folder.glob("*.*-*.*.idx")})
-        other = f"; it has {', '.join(found)}" if found else ""
         raise GtransError(
             f"`--binarised` '{folder}' has no split SPLIT.{options.pair}.{options.source_lang}"
-            f".idx, as fairseq-preprocess writes it{other}."
+            f".idx, as fairseq-preprocess writes it; it has {', '.join(found) or 'none'}."
         )
-    names = file_names(splits, options)
-    for name in names:
-        if not (folder / name).is_file():
-            raise GtransError(f"`--binarised` '{folder}' has no file {name}.")
-    return names
+    dictionaries = [load_dictionary(folder / f"dict.{lang}.txt") for lang in options.languages]
+    if options.subword_model is not None and dictionaries[0] != dictionaries[1]:
+        raise GtransError(
+            f"`--{options.subword_model[0].name}` needs one dictionary for both languages, but "
+            f"{' and '.join(options.files([]))} in '{folder}' differ"
+        )
+    for split in splits:
+        for lang, pipeline, words in zip(options.languages, pipelines, dictionaries, strict=True):
+            text = f"{split}.{options.pair}.{lang}"
+            lines = load_lines(str(folder / text), words, len(words))
+            sentences = (lines[number] for number in np.flatnonzero(lines.sizes > 1))
+            known = (words.string(ids) for ids in sentences if not (ids == words.unk()).any())
+            pieces = list(islice(known, _CHECKED_SENTENCES))
+            same = sum(pipeline.segment(pipeline.unsegment(one)) == one for one in pieces)
+            if same < _SAME * len(pieces):
+                raise GtransError(
+                    f"of {len(pieces)} sentences of {text} in '{folder}', the subword model "
+                    f"makes only {same} again; give the one that the text was segmented with "
+                    "(`--bpe-codes`, `--sentencepiece`, `--byte-bpe`)."
+                )
 
 
-def _binarised_splits(folder: Path, options: PreparationOptions) -> list[str]:
+def binarised_splits(options: PreparationOptions, folder: Path) -> list[str]:
+    """The splits of a folder of ``fairseq-preprocess``."""
     end = f".{options.pair}.{options.source_lang}.idx"
     return sorted(path.name.removesuffix(end) for path in folder.glob(f"*{end}"))
-
-
-def file_names(splits: Iterable[str], options: PreparationOptions) -> list[str]:
-    """Names of the files that ``fairseq-preprocess`` writes for these splits."""
-    return [f"dict.{lang}.txt" for lang in options.languages] + [
-        f"{split}.{options.pair}.{lang}.{kind}"
-        for split in splits
-        for lang in options.languages
-        for kind in BINARISED
-    ]

@@ -9,9 +9,11 @@ data folder. This module imports neither torch nor fairseq.
 from __future__ import annotations
 
 import json
+from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,9 +51,9 @@ _ENTRIES = ("source_lang", "target_lang", "steps", "bpe", "pieces", "bert")
 
 def check_data_folder(folder: Path) -> None:
     """Raises GtransError for what is no folder of binarised data: a file, text, nothing."""
+    if any(folder.glob("dict.*.txt")) or any(folder.glob("*.idx")):
+        return
     if folder.is_dir():
-        if any(folder.glob("dict.*.txt")) or any(folder.glob("*.idx")):
-            return
         files = sorted(path.name for path in folder.iterdir() if path.is_file())[:3]
         what = f"no data folder (it has {', '.join(files) or 'no files'})"
     elif folder.is_file():
@@ -80,8 +82,6 @@ def read_state(data_dir: Path) -> dict[str, Any]:
             f"there is no '{path}'; make it with 'gtrans prepare' (from a folder of "
             "fairseq-preprocess: 'gtrans prepare --binarised')"
         ) from None
-    if state.get("format") != STATE_FORMAT:
-        raise GtransError(f"'{path}' is not of format {STATE_FORMAT}; prepare the data anew")
     try:
         check_state(state)
     except ValueError as error:
@@ -91,28 +91,25 @@ def read_state(data_dir: Path) -> dict[str, Any]:
 
 def check_state(state: Any) -> None:
     """Raises ValueError for what is not the state of a preparation, and says what is wrong."""
-    entry = ""
     try:
+        if state.get("format", STATE_FORMAT) != STATE_FORMAT:
+            raise ValueError(f"it is not of format {STATE_FORMAT}")
         for entry in ("source_lang", "target_lang"):
             plain_name(state[entry])
-        if state.get(entry := "pieces") is not None:
-            SUBWORD_MODELS[state[entry]]
-        else:
-            Steps(**state[entry := "steps"])
-            if state.get(entry := "bpe", {}).get("vocabulary_threshold"):
-                raise ValueError("its vocabulary threshold is no longer applied")
-        if state.get(entry := "bert") is not None:
-            _ = state[entry]["name"], state[entry]["tokenizer"]
-        for step in state.get(entry := "finished", {}).values():
-            for name in step["outputs"]:
-                if Path(name).is_absolute() or ".." in Path(name).parts:
-                    raise ValueError(f"no step can have written '{name}'")
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise ValueError(f"its entry '{entry}' ({error})") from None
+        pipeline_files(state)
+        if (state.get("bpe") or {}).get("vocabulary_threshold"):
+            raise ValueError("its vocabulary threshold is no longer applied")
+        if state.get("bert") is not None:
+            _ = state["bert"]["name"], state["bert"]["tokenizer"]
+        for name in chain(*(step["outputs"] for step in state.get("finished", {}).values())):
+            if Path(name).is_absolute() or ".." in Path(name).parts:
+                raise ValueError(f"no step can have written '{name}'")
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from None
 
 
 def pipeline_files(state: Mapping[str, Any]) -> list[str]:
-    """Names of the files that the pipelines of both languages read besides ``prepare.json``."""
+    """Names of the files in a data folder that its text pipelines are made of."""
     if state.get("pieces"):
         return list(SUBWORD_MODELS[state["pieces"]].files)
     languages = (state["source_lang"], state["target_lang"])
@@ -150,8 +147,8 @@ def check_recorded(
     if not (data_dir / STATE_FILE).is_file():
         return
     steps = read_state(data_dir).get("finished", {}).values()
-    sizes = {name: size for step in steps for name, size in step["outputs"].items()}
-    digests = {name: found for step in steps for name, found in step.get("digests", {}).items()}
+    sizes = ChainMap(*(step["outputs"] for step in steps))
+    digests = ChainMap(*(step.get("digests", {}) for step in steps))
     for name in names:
         path = data_dir / name
         if name not in sizes or not path.is_file():
@@ -176,9 +173,10 @@ def prepared_files(data_dir: str | Path) -> list[Path]:
     names = {STATE_FILE}
     with suppress(GtransError):  # fairseq-preprocess made it
         state = read_state(folder)
-        names.update(map(str, state.get("texts") or ()))
-        for step in state.get("finished", {}).values():
-            names.update(step["outputs"])
+        names.update(
+            state.get("texts") or (),
+            *(step["outputs"] for step in state.get("finished", {}).values()),
+        )
     found = {folder / name for name in names}
     return sorted(found.union(*(folder.glob(kind) for kind in ("dict.*.txt", "*.bin", "*.idx"))))
 
@@ -220,17 +218,11 @@ def recorded_word_pieces(data_dir: str | Path) -> WordPieces:
     from gtrans.modules.bert import WordPieces
 
     folder = Path(data_dir)
-    state = read_state(folder).get("bert")
-    if state is None:
-        raise GtransError(
-            f"'{folder}' holds no subwords of a BERT; run its 'gtrans prepare' again with --bert."
-        )
-    pieces = WordPieces(state["name"])
-    if pieces.fingerprint != state["tokenizer"]:
-        raise GtransError(
-            f"{state['name']}: the subwords of this BERT have changed since '{folder}' was "
-            "prepared; run 'gtrans prepare' again with --bert."
-        )
+    state = read_state(folder).get("bert") or {}
+    pieces = WordPieces(state["name"]) if state else None
+    if pieces is None or pieces.fingerprint != state["tokenizer"]:
+        wrong = "holds no subwords of" if pieces is None else "has other subwords than"
+        raise GtransError(f"'{folder}' {wrong} a BERT; run its 'gtrans prepare' again with --bert.")
     return pieces
 
 

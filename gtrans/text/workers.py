@@ -24,9 +24,8 @@ _CHUNKS_AHEAD = 4  # chunks for each worker that are in work, or wait to be writ
 
 def all_cores() -> int:
     """How many processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    affinity = getattr(os, "sched_getaffinity", None)  # only of Linux
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def map_chunks(
@@ -44,24 +43,22 @@ def map_chunks(
     rest = iter(items)
     chunks = iter(lambda: list(islice(rest, _CHUNK)), [])
     first = list(islice(chunks, workers))
-    processes = len(first)
-    if processes < 2:
+    if len(first) < 2:
         yield from map(function, chain(first, chunks))
         return
-    pool = ProcessPoolExecutor(processes, initializer=_start_worker, initargs=(function,))
+    begun: deque[Future[Result]] = deque()
+    pool = ProcessPoolExecutor(len(first), initializer=_start_worker, initargs=(function,))
     try:
-        begun: deque[Future[Result]] = deque()
         for chunk in chain(first, chunks):
             begun.append(pool.submit(_work, chunk))
-            if len(begun) > _CHUNKS_AHEAD * processes:
+            if len(begun) > _CHUNKS_AHEAD * len(first):
                 yield begun.popleft().result()
         while begun:
             yield begun.popleft().result()
     except BrokenProcessPool:
         raise GtransError(
-            f"`--workers` {workers}: one of the {processes} processes was killed, perhaps because "
-            "memory ran out; run the same command again with fewer than these, and it goes on "
-            "after the finished steps."
+            f"one of the {len(first)} processes was killed, perhaps because memory ran out; run "
+            "the same command again with fewer `--workers`, and it goes on after finished steps."
         ) from None
     finally:
         pool.shutdown(wait=False, cancel_futures=True)

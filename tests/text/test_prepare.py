@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from fairseq.data import Dictionary, data_utils
 
 from gtrans.cli import main
 from gtrans.errors import GtransError
+from gtrans.text.moses import jieba_tokenizer
 from gtrans.text.prepared_folder import load_pipeline
 
 TRAIN = {
@@ -184,18 +186,18 @@ def test_two_workers_and_changed_option(
     # The last step fails: all that was done before stays done.
     changed = [*command(corpus, out), "--bpe-merges", "40"]
     with monkeypatch.context() as patch:
-        patch.setattr("gtrans.text.preparation._builder", full_disk)
+        patch.setattr("gtrans.text.preparation._ids", full_disk)
         assert main(changed) == 1
     said = capsys.readouterr().err
     assert "tokenise train: finished earlier" in said
     for step in ("models", "encode train", "encode test1"):
         assert f"{step}: input or option changed, repeated" in said
     assert "binarise: started" in said
-    assert "gtrans: error: cannot prepare" in said
+    assert "cannot be written (the disk is full)" in said
     assert not (out / "train.en-de.en.bin").exists(), "what no longer fits is gone"
     test = ["--reuse", str(out), "--test", str(corpus / "test"), "--out", str(tmp_path / "new")]
     assert main([*BASE, *test]) == 1
-    assert "is not finished; run its 'gtrans prepare' again" in capsys.readouterr().err
+    assert "is not prepared to its end; run its `gtrans prepare` again" in capsys.readouterr().err
 
 
 def test_reuse(
@@ -224,12 +226,14 @@ def test_reuse(
         (("--test", "{c}/test"), "give `--train`, or `--reuse`"),
         (("--reuse", "{c}"), "give at least one of"),
         (("--reuse", "{c}", "--test", "{c}/test"), "there is no '{c}/prepare.json'"),
-        (("--train", "{c}/train", "{c}/bad"), "bad.en:3 is a sentence but {c}/bad.de ends after"),
+        (("--train", "{c}/train", "{c}/bad"), "bad.en:3 is a sentence but {c}/bad.de ends:"),
         (("--train", "{c}/train", "--out", "{c}/train.en"), "`--out` must be a folder"),
         (("--train", "{c}/train", "--out", "{c}"), "holds the input '{c}/train.en'"),
         (("--train", "{c}/train", "--out", "{p}/text"), "is not empty and holds no preparation"),
         (("--train", "{c}/train", "--out", "{p}"), "also holds the split 'test'"),
         (("--train", "{c}/tiny"), "`--train` is too small for BPE"),
+        (("--segmenter", "jieba"), "finds words of Chinese (zh), but the languages are en and de"),
+        (("--segmenter", "jieba", "--no-tokenise"), "`--segmenter` cannot be combined with"),
     ],
 )
 def test_refusals(
@@ -269,6 +273,29 @@ def test_other_languages_and_damaged_files(
     (tmp_path / "prepare.json").write_text(json.dumps(state))
     with pytest.raises(GtransError, match="vocabulary threshold is no longer applied.*anew"):
         load_pipeline(tmp_path, "en")
+
+
+@pytest.mark.long
+def test_a_data_folder_in_words_of_chinese(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sentences = ["在 Debian中，我们开展了这个项目。", "项目 项目 3%"]
+    texts = {"zh": "\n".join([*sentences, ""]), "en": "In Debian, hello.\nHello hello 3%\n"}
+    train, out = write_corpus(tmp_path / "t", texts), tmp_path / "out"
+    words = ["prepare", "--source-lang", "zh", "--target-lang", "en", "--train", train]
+    words += ["--bpe-merges", "20", "--segmenter", "jieba", "--out", str(out)]
+    with monkeypatch.context() as patch:
+        jieba_tokenizer.cache_clear()
+        patch.setitem(sys.modules, "jieba", None)
+        assert main(words) == 1
+        assert "needs the library jieba, which is not" in capsys.readouterr().err
+        assert not out.exists()
+    assert main(words) == 0
+    tokenised = (out / "text" / "train.tok.zh").read_text(encoding="utf-8").splitlines()
+    assert "项目" in tokenised[0].split()
+    pipeline = load_pipeline(out, "zh")
+    assert [pipeline.decode(pipeline.encode(line)) for line in sentences] == sentences
+    assert json.loads((out / "prepare.json").read_text())["steps"]["segmenter"] == "jieba"
 
 
 @pytest.mark.long

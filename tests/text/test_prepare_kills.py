@@ -135,19 +135,3 @@ def test_killed_after_a_change_of_options(
     assert main(command(corpus, out)) == 0
     assert capsys.readouterr().err.count("started") == 1, "only the last step"
     assert contents(out) == before
-
-
-@pytest.mark.long
-def test_an_input_in_its_own_folder(
-    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    """Files of the data folder would be overwritten or removed while they are read."""
-    out = tmp_path / "out"
-    assert main(command(corpus, out)) == 0
-    before = contents(out)
-    for flag in ("--valid", "--train"):
-        capsys.readouterr()
-        assert main(command(corpus, out, flag, str(out / "text" / "test.bpe"))) == 1
-        (line,) = capsys.readouterr().err.splitlines()[-1:]
-        assert "`--out`" in line and "holds the input" in line
-        assert contents(out) == before
