@@ -33,7 +33,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
@@ -155,10 +155,7 @@ class MosesPipeline(TextPipeline):
             return escape(text)
         text = text or PLACEHOLDER
         if self.steps.plain:
-            whole: str = self._tokeniser.tokenize(
-                text, aggressive_dash_splits=True, return_str=True
-            )
-            return whole
+            return " ".join(self._tokeniser.tokenize(text, aggressive_dash_splits=True))
         if not self._spaced:
             text = _FULL_WIDTH_SPACE.sub(_SPACE, text)
         # Moses would split words at joiners; while it runs, rare letters stand for them.
@@ -233,33 +230,25 @@ class MosesPipeline(TextPipeline):
 
     def _mark_joints(self, tokens: list[str], text: str) -> list[str]:
         """Tokens of ``text``, with joint marks where the detokeniser needs them."""
-        wanted = _spaces(tokens, text)
-        marked = list(tokens)
-        if wanted is None:
-            return marked
+        wanted, marked = _spaces(tokens, text) or [], list(tokens)
         # The rules ignore a marked symbol (for instance in pairing quotation marks), so a mark
         # can make another symbol wrong; a few rounds are enough.
         for _ in range(3):
             before = list(marked)
-            written = _spaces(tokens, self._join(marked))
-            if written is None or written == wanted:
-                break
-            for gap, (space, wrong) in enumerate(zip(wanted, written, strict=True)):
-                if space == wrong:
-                    continue
-                for index in (gap, gap + 1):
-                    if _SYMBOL.fullmatch(tokens[index]) and self._is_spaced(tokens[index]):
-                        left = index > 0 and not wanted[index - 1]
-                        right = index < len(wanted) and not wanted[index]
-                        marked[index] = _LEFT * left + tokens[index] + _RIGHT * right
+            written = _spaces(tokens, self._join(marked)) or wanted
+            wrong = [gap for gap, space in enumerate(wanted) if space != written[gap]]
+            for index in (index for gap in wrong for index in (gap, gap + 1)):
+                if _SYMBOL.fullmatch(tokens[index]) and self._is_spaced(tokens[index]):
+                    left = index > 0 and not wanted[index - 1]
+                    right = index < len(wanted) and not wanted[index]
+                    marked[index] = _LEFT * left + tokens[index] + _RIGHT * right
             if marked == before:
                 break
         return marked
 
     def _mark_gaps(self, marked: list[str], text: str) -> list[str]:
         """Tokens with joint marks, and marks of their own where these do not give back ``text``."""
-        words = [token for token in marked if token not in _GAPS]
-        bare = [word.strip(_LEFT + _RIGHT) for word in words]
+        bare = [word.strip(_LEFT + _RIGHT) for word in marked if word not in _GAPS]
         wanted = _spaces(bare, _plain(text))
         for everywhere in (False, False, True):
             written = _spaces(bare, _plain(self._join(marked)))
@@ -267,9 +256,8 @@ class MosesPipeline(TextPipeline):
                 break
             gaps = [at for at, token in enumerate(marked) if token not in _GAPS][1:]
             for number, at in reversed([*enumerate(gaps)]):
-                if marked[at - 1] in _GAPS:
-                    continue
-                if everywhere or written is None or written[number] != wanted[number]:
+                wrong = everywhere or written is None or written[number] != wanted[number]
+                if wrong and marked[at - 1] not in _GAPS:
                     marked.insert(at, _SPACE if wanted[number] else _NO_SPACE)
         return marked
 
@@ -375,28 +363,23 @@ def train_best_case(lines: Iterable[str], path: Path, workers: int = 1) -> None:
     ``Debian (90/95) DEBIAN (3) debian (2)``.
     """
     spellings: dict[str, Counter[str]] = {}
-    for of_chunk in map_chunks(_spellings, lines, workers):
-        for lower, counts in of_chunk.items():
-            spellings.setdefault(lower, Counter()).update(counts)
+    for counts in map_chunks(_spellings, lines, workers):
+        for (lower, spelling), count in counts.items():
+            spellings.setdefault(lower, Counter())[spelling] += count
     with atomic_writer(path) as file:
-        for counts in spellings.values():
-            (best, count), *others = counts.most_common()
-            file.write(f"{best} ({count}/{sum(counts.values())})")
-            file.write("".join(f" {word} ({count})" for word, count in others) + "\n")
+        for of_word in spellings.values():
+            (best, count), *others = of_word.most_common()
+            words = [f"{best} ({count}/{of_word.total()})"]
+            file.write(" ".join([*words, *(f"{word} ({count})" for word, count in others)]) + "\n")
 
 
-def _spellings(lines: list[str]) -> dict[str, Counter[str]]:
-    """How often each lower-cased word of some lines is written in which way."""
-    found: dict[str, Counter[str]] = {}
-    for line in lines:
-        for lower, spelling, count in _truecaser().learn_truecase_weights(line.split(" ")):
-            found.setdefault(lower, Counter())[spelling] += count
+def _spellings(lines: list[str]) -> Counter[tuple[str, str]]:
+    """How often each word in lower case is written in which way."""
+    learn = MosesTruecaser().learn_truecase_weights
+    found = Counter[tuple[str, str]]()
+    for lower, spelling, count in chain.from_iterable(learn(line.split(" ")) for line in lines):
+        found[lower, spelling] += count
     return found
-
-
-@functools.cache
-def _truecaser() -> MosesTruecaser:
-    return MosesTruecaser()
 
 
 def load_best_case(path: Path) -> dict[str, str]:
@@ -422,9 +405,5 @@ def jieba_tokenizer() -> Any:
 
 
 def chinese_words(text: str) -> list[str]:
-    """The words of ``text``, one after the other.
-
-    Raises:
-        GtransError: jieba is missing.
-    """
+    """The words of ``text``, one after the other, as :func:`jieba_tokenizer` finds them."""
     return list(jieba_tokenizer().cut(text))

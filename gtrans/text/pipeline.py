@@ -50,13 +50,16 @@ _UNESCAPE = [
 ]
 
 
-# Escapes, joint marks of Moses and of subwords, and how many of the sentences may have some; spaces
-# that only a tokeniser writes.
-_ESCAPED = re.compile(
-    r"&(?:amp|lt|gt|apos|quot|nbsp|bar|bra|ket|#\d+);|(?<= )@[-,.:/]@(?= )|\w@@ |▁\w"
+# What only a tokeniser or subwords write, how many of the sentences may have it, and its name.
+_NOT_PLAIN = (
+    (
+        re.compile(
+            r"&(?:amp|lt|gt|apos|quot|nbsp|bar|bra|ket|#\d+);|(?<= )@[-,.:/]@(?= )|\w@@ |▁\w"
+        ),
+        *(0.02, "`&apos;`, `@-@`, `@@` or the like"),
+    ),
+    (re.compile(r"(?<=\w) [.,](?: |$)"), 0.25, "a space before a full stop or comma"),
 )
-_SPACED = re.compile(r"(?<=\w) [.,](?: |$)")
-_MOST_ESCAPED, _MOST_SPACED = 0.02, 0.25
 _MOST_UNKNOWN = 0.25
 
 
@@ -138,29 +141,27 @@ def input_warnings(
         unknown, tokens: how many of its tokens are not in the vocabulary, and of how many.
         most_unknown: a greater share than this is told.
     """
-    found = []
-    if unknown > most_unknown * tokens:
-        found.append(
-            f"{name}: {unknown / tokens:.0%} of the tokens are not in the vocabulary (<unk>); is "
-            "it plain text in the right language?"
-        )
-    return found + not_plain(name, sentences)
+    if unknown <= most_unknown * tokens:
+        return not_plain(name, sentences)
+    return [
+        f"{name}: {unknown / tokens:.0%} of the tokens are not in the vocabulary (<unk>); is it "
+        "plain text in the right language?",
+        *not_plain(name, sentences),
+    ]
 
 
 def not_plain(name: str, sentences: Iterable[str]) -> list[str]:
     """What to say of a text that is tokenised, escaped or in subwords; at most a line."""
-    escaped = spaced = count = 0
+    found = [0, 0]
+    count = 0
     for count, sentence in enumerate(sentences, start=1):  # noqa: B007
-        escaped += _ESCAPED.search(sentence) is not None
-        spaced += _SPACED.search(sentence) is not None
-    for number, most, what, have in (
-        (escaped, _MOST_ESCAPED, "tokenised or escaped", "`&apos;`, `@-@`, `@@` or the like"),
-        (spaced, _MOST_SPACED, "tokenised", "a space before a full stop or comma"),
-    ):
+        for number, (pattern, _, _) in enumerate(_NOT_PLAIN):
+            found[number] += pattern.search(sentence) is not None
+    for number, (_, most, what) in zip(found, _NOT_PLAIN, strict=True):
         if number > most * count:
             return [
-                f"{name}: it is {what} already ({number:,} of {count:,} sentences have {have}); "
-                "give the plain text"
+                f"{name}: it is tokenised or escaped already ({number:,} of {count:,} sentences "
+                f"have {what}); give the plain text"
             ]
     return []
 

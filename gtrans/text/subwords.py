@@ -37,10 +37,7 @@ BPE_SEPARATOR = "@@"
 SPACE = "\u2581"  # stands for a space in the pieces of SentencePiece
 # Lower than the score of any piece, which is a log-probability or the number of a merge.
 _UNKNOWN_SCORE = -1e7
-_DOWNLOADS = (
-    "BART's are encoder.json and vocab.bpe in https://dl.fbaipublicfiles.com/fairseq/gpt2_bpe/, or "
-    "vocab.json and merges.txt next to the weights on huggingface.co"
-)
+_WHERE = "docs/pretrained.md says where it is"
 _FAIRSEQ, _HUGGING_FACE = ("vocab.bpe", "encoder.json"), ("merges.txt", "vocab.json")
 # In Hugging Face's files; fairseq's dictionaries have them by themselves.
 _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
@@ -126,10 +123,6 @@ class SubwordPipeline(TextPipeline):
             GtransError: a file is missing or not of its kind.
         """
         super().__init__(lang)
-        self._made_of = lang, folder, side
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self._made_of
 
     @staticmethod
     @abstractmethod
@@ -240,11 +233,7 @@ def load_sentencepiece(path: Path) -> Any:
     import sentencepiece
 
     if not path.is_file():
-        raise GtransError(
-            f"{path}: there is no such SentencePiece model; that of mBART is "
-            "sentence.bpe.model in https://dl.fbaipublicfiles.com/fairseq/models/mbart/"
-            "mbart.cc25.v2.tar.gz, that of mBART-50 sentencepiece.bpe.model next to its weights."
-        )
+        raise GtransError(f"{path}: there is no such SentencePiece model; {_WHERE}.")
     processor = sentencepiece.SentencePieceProcessor()
     try:
         processor.load(str(path))
@@ -300,13 +289,11 @@ class ByteBpePipeline(SubwordPipeline):
     def model_files(model: Path) -> tuple[Path, ...]:
         """The merges and the numbers of the pieces."""
         if not model.is_dir():
-            raise GtransError(
-                f"{model}: there is no such folder of a byte-level BPE; {_DOWNLOADS}."
-            )
+            raise GtransError(f"{model}: there is no such folder of a byte-level BPE; {_WHERE}.")
         for form in (_FAIRSEQ, _HUGGING_FACE):
             if any((model / name).is_file() for name in form):
                 return tuple(model / name for name in form)
-        raise GtransError(f"{model}: it holds no byte-level BPE; {_DOWNLOADS}.")
+        raise GtransError(f"{model}: it holds no byte-level BPE; {_WHERE}.")
 
     @classmethod
     def copy(cls, model: Path, dictionary: Path | None, folder: Path) -> None:
@@ -359,9 +346,9 @@ def _tokenizers() -> Any:
 def _table_in(path: Path) -> dict[str, Any]:
     """The JSON object of a file: pieces, each with its number, or with how it is written."""
     try:
-        return read_object(path, f"; {_DOWNLOADS}.")
+        return read_object(path, f"; {_WHERE}.")
     except FileNotFoundError:
-        raise GtransError(f"{path}: there is no such file; {_DOWNLOADS}.") from None
+        raise GtransError(f"{path}: there is no such file; {_WHERE}.") from None
 
 
 def _read_merges(path: Path) -> list[tuple[str, ...]]:

@@ -65,6 +65,17 @@ def test_tokenisation_can_be_undone(lang: str, text: str) -> None:
         assert pipeline.detokenise(pipeline.tokenise(text)) == text
 
 
+def test_words_of_jieba() -> None:
+    sentences = ["在 Debian中，我们开展了这个项目。", "项目 项目 3%"]
+    pipeline = MosesPipeline("zh_CN", Steps(segmenter="jieba"))
+    tokens = [pipeline.tokenise(sentence) for sentence in sentences]
+    assert tokens[1] == "项目 &#32; 项目 &#32; 3 %"
+    assert "项目" in tokens[0].split() and tokens[0].startswith("在 &#32; Debian 中")
+    assert [pipeline.detokenise(line) for line in tokens] == sentences
+    english = MosesPipeline("en", Steps(segmenter="jieba"))
+    assert english.tokenise("a b") == "a b", "for Chinese only"
+
+
 SYMBOLS = ["<s>", "</s>", "<pad>", "<unk>", "<mask>", "[en]", "[en_XX]", "@@", "@lower@", "\\"]
 
 
