@@ -16,7 +16,6 @@ import glob
 import hashlib
 import json
 import os
-import re
 import secrets
 import shutil
 import tempfile
@@ -90,46 +89,30 @@ def parse_json(text: str | bytes, place: str, way_out: str = "") -> Any:
     try:
         content = text if isinstance(text, str) else text.decode("utf-8-sig")
         return json.loads(content, parse_constant=_no_number)
-    except UnicodeError:
-        raise GtransError(f"{place}: not JSON (not UTF-8){way_out}") from None
-    except json.JSONDecodeError as error:
-        where = f" in line {error.lineno}" if error.lineno > 1 else ""
-        raise GtransError(f"{place}: not JSON ({error.msg}{where}){way_out}") from None
     except (ValueError, RecursionError) as error:
-        raise GtransError(f"{place}: not JSON ({error}){way_out}") from None
+        reason = "not UTF-8" if isinstance(error, UnicodeError) else error
+        raise GtransError(f"{place}: not JSON ({reason}){way_out}") from None
 
 
 def _no_number(name: str) -> Any:
     raise ValueError(f"{name} is no number")
 
 
-def read_json(path: Path, way_out: str = "") -> Any:
-    """The JSON value of a file.
+def read_object(path: Path, way_out: str = "") -> dict[str, Any]:
+    """The JSON object of a file.
 
     Arguments and errors are those of :func:`parse_json`; also:
 
     Raises:
         FileNotFoundError: there is no such file.
-        GtransError: it cannot be read.
+        GtransError: it cannot be read, or holds another value.
     """
     try:
-        content = path.read_bytes()
+        value = parse_json(path.read_bytes(), str(path), way_out)
     except FileNotFoundError:
         raise
     except OSError as error:
         raise GtransError(f"{path}: cannot be read ({error.strerror}){way_out}") from None
-    return parse_json(content, str(path), way_out)
-
-
-def read_object(path: Path, way_out: str = "") -> dict[str, Any]:
-    """The JSON object of a file.
-
-    Arguments and errors are those of :func:`read_json`; also:
-
-    Raises:
-        GtransError: it holds another value.
-    """
-    value = read_json(path, way_out)
     if not isinstance(value, dict):
         raise GtransError(f"{path}: not an object of JSON{way_out}")
     return value
@@ -180,15 +163,15 @@ def replacing(*paths: Path, inputs: Iterable[StrPath] = ()) -> Iterator[list[Pat
                     os.fsync(file.fileno())
             for written, target in zip(temporary, targets, strict=True):
                 _deliver(written, target)
-        except BaseException as error:
+        except OSError as error:
+            for path, *names in zip(paths, targets, temporary, strict=True):
+                if _concerns(error, (path, *names)):
+                    raise unwritable(path, error) from error
+            raise
+        finally:
             for written in temporary:
                 with suppress(OSError):
                     written.unlink(missing_ok=True)
-            if isinstance(error, OSError):
-                for path, *names in zip(paths, targets, temporary, strict=True):
-                    if _concerns(error, (path, *names)):
-                        raise unwritable(path, error) from error
-            raise
 
 
 @contextmanager
@@ -243,11 +226,11 @@ def check_output_folder(flag: str, path: StrPath, inputs: Iterable[StrPath] = ()
         GtransError: as for :func:`check_output`.
     """
     folder, what = Path(path), f"`{flag}` '{os.fspath(path)}'"
-    _refuse_inputs(folder, what, [Path(name) for name in inputs], "folder")
+    _refuse_inputs(folder, what, map(Path, inputs), "folder")
+    existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not existing.is_dir():
+        raise GtransError(f"`{flag}` must be a folder, but '{existing}' is a file.")
     try:
-        existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-        if not existing.is_dir():
-            raise GtransError(f"`{flag}` must be a folder, but '{existing}' is a file.")
         _check_access(existing)
     except OSError as error:
         raise unwritable(what, error) from None
@@ -316,7 +299,7 @@ def _target(path: Path, what: str, inputs: list[Path]) -> Path:
     return target
 
 
-def _refuse_inputs(path: Path, what: str, inputs: list[Path], kind: str) -> None:
+def _refuse_inputs(path: Path, what: str, inputs: Iterable[Path], kind: str) -> None:
     for read in inputs:
         if _same(path, read):
             raise GtransError(
@@ -336,9 +319,8 @@ def _temporary(target: Path, inputs: list[Path], stack: ExitStack) -> Path:
     """A new name; for what is no file in the system's folder for temporary files."""
     if not is_file(target):
         return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gtrans-")), "output")
-    for left in target.parent.glob(f".{glob.escape(target.name)}.*.tmp"):
-        ours = re.fullmatch(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}\.tmp", left.name)
-        if ours and not any(_same(left, read) for read in inputs):
+    for left in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.tmp"):
+        if not any(_same(left, read) for read in inputs):
             left.unlink(missing_ok=True)
     return _temporary_name(target)
 

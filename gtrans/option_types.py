@@ -8,43 +8,49 @@ from __future__ import annotations
 
 import argparse
 import math
+import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from gtrans.errors import GtransError
 
+Number = TypeVar("Number", int, float)
+
+_HOLDS: dict[str, Callable[[float, float], bool]] = {
+    "at least": operator.ge, "at most": operator.le, "above": operator.gt, "below": operator.lt
+}  # fmt: skip
 _LARGEST = 2**63 - 1  # of torch and NumPy
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 
 
-def whole(least: int | None = None, most: int | None = None) -> Callable[[str], int]:
+def whole(least: int | None = None, most: int = _LARGEST) -> Callable[[str], int]:
     """Whole numbers from ``least`` to ``most``."""
-
-    def parse(word: str) -> int:
-        try:
-            value = int(word)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"'{word}' is no whole number") from None
-        _check(value, least, _LARGEST if most is None else most)
-        return value
-
-    return parse
+    return _within(int, "whole number", {"at least": least, "at most": most})
 
 
 def real(
     least: float | None = None, above: float | None = None, below: float | None = None
 ) -> Callable[[str], float]:
     """Finite numbers from ``least``, or ``above`` a number, and ``below`` another."""
+    return _within(float, "number", {"at least": least, "above": above, "below": below})
 
-    def parse(word: str) -> float:
+
+def _within(
+    kind: Callable[[str], Number], what: str, limits: Mapping[str, float | None]
+) -> Callable[[str], Number]:
+    """Numbers of a kind within limits, which :data:`_HOLDS` explains."""
+
+    def parse(word: str) -> Number:
         try:
-            value = float(word)
+            value = kind(word)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"'{word}' is no number") from None
-        if not math.isfinite(value):
+            raise argparse.ArgumentTypeError(f"'{word}' is no {what}") from None
+        if isinstance(value, float) and not math.isfinite(value):
             raise argparse.ArgumentTypeError(f"'{word}' is no finite number")
-        _check(value, least, above=above, below=below)
+        for words, limit in limits.items():
+            if limit is not None and not _HOLDS[words](value, limit):
+                raise argparse.ArgumentTypeError(f"must be {words} {limit}, but is {value}")
         return value
 
     return parse
@@ -67,23 +73,6 @@ def several(one: Callable[[str], float], count: int | None = None) -> Callable[[
         return [one(part) for part in parts]
 
     return parse
-
-
-def _check(
-    value: float,
-    least: float | None = None,
-    most: float | None = None,
-    above: float | None = None,
-    below: float | None = None,
-) -> None:
-    for holds, limit, words in (
-        (least is None or value >= least, least, "at least"),
-        (most is None or value <= most, most, "at most"),
-        (above is None or value > above, above, "above"),
-        (below is None or value < below, below, "below"),
-    ):
-        if not holds:
-            raise argparse.ArgumentTypeError(f"must be {words} {limit}, but is {value}")
 
 
 # ---- the options of a training -------------------------------------------------------------------

@@ -19,7 +19,7 @@ from typing import Any
 from tqdm import tqdm
 
 from gtrans.errors import GtransError
-from gtrans.files import StrPath, atomic_writer, digest, read_json, unwritable
+from gtrans.files import StrPath, atomic_writer, digest, read_object, unwritable
 from gtrans.messages import say
 
 Place = tuple[int, ...]
@@ -169,7 +169,7 @@ def read_record(output: StrPath) -> TranslationRecord | None:
     """
     path = beside(output, SUFFIX)
     try:
-        fields = read_json(path)
+        fields = read_object(path)
         if fields.pop("format") != _FORMAT:
             raise ValueError
         record = TranslationRecord(**fields)

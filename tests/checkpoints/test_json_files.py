@@ -9,7 +9,7 @@ import pytest
 from support.writing import refused
 
 from gtrans.errors import GtransError
-from gtrans.files import parse_json, read_json
+from gtrans.files import parse_json, read_object
 from gtrans.messages import json_text, printable
 
 
@@ -18,17 +18,17 @@ def test_json_that_others_write_is_read(tmp_path: Path) -> None:
     for text in (json.dumps(value), json.dumps(value, ensure_ascii=False, indent=1)):
         assert parse_json(text, "x") == value
         (tmp_path / "x.json").write_bytes(b"\xef\xbb\xbf" + text.encode() + b"\r\n")
-        assert read_json(tmp_path / "x.json") == value
+        assert read_object(tmp_path / "x.json") == value
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "x: not JSON (Expecting value); do it"),
-        (b"[1]\n[2]\n", "x: not JSON (Extra data in line 2); do it"),
+        (b"", "x: not JSON (Expecting value: line 1 column 1 (char 0)); do it"),
+        (b"[1]\n[2]\n", "x: not JSON (Extra data: line 2 column 1 (char 4)); do it"),
         (b'{"a": NaN}', "x: not JSON (NaN is no number); do it"),
         (b'["\xff"]', "x: not JSON (not UTF-8); do it"),
-        (b"[1,\nx]", "x: not JSON (Expecting value in line 2); do it"),
+        (b"[1,\nx]", "x: not JSON (Expecting value: line 2 column 1 (char 4)); do it"),
         (b"[" * 100_000, "x: not JSON (maximum recursion depth exceeded"),
     ],
 )
@@ -38,8 +38,8 @@ def test_what_is_refused(content: bytes, message: str) -> None:
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        read_json(tmp_path / "none")
-    refused(lambda: read_json(tmp_path, "; do it"), f"{tmp_path}: cannot be read (Is a directory)")
+        read_object(tmp_path / "none")
+    refused(lambda: read_object(tmp_path, "; x"), f"{tmp_path}: cannot be read (Is a directory); x")
 
 
 def test_what_is_printed_stays_on_its_line() -> None:
