@@ -201,7 +201,7 @@ def test_from_published_files_to_scores(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--byte-bpe", "none"), "none: there is no such folder of a byte-level BPE; docs/pretrained.md"),
+        (("--byte-bpe", "none"), "none: there is no such folder of a byte-level BPE"),
         (("--byte-bpe", "{text}"), "it holds no byte-level BPE; docs/pretrained.md"),
         (("--byte-bpe", "{fairseq}"), "needs `--dictionary`, the dict.txt of the model"),
         (("--byte-bpe", "{other}", "--dictionary", "{fairseq}/dict.txt"), "of the 256 bytes are m"),

@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "modules": {"checkpoints.reading", "errors", "files", "libraries"},
     "data": {"errors", "files", "languages", "messages", "modules"},
     "text": {
-        *("errors", "files", "languages", "libraries", "messages"),
+        *("errors", "files", "languages", "libraries", "messages", "option_types"),
         *("data.binarised", "data.documents", "modules.bert"),
     },
     "train": {
