@@ -359,14 +359,20 @@ class Block:
         following = iter(translations)
         written: list[str | Mark] = []
         for line, end in zip_longest(self._lines, self._breaks):
-            items = [*line.translated(following, joint), *([end] if end else [])]
-            for item in items:
-                is_text = isinstance(item, Mark) and isinstance(item.what, Verbatim)
-                written += item.what if is_text else [item]
-        return joined(written)
+            written += [*line.translated(following, joint), *([end] if end else [])]
+        return joined(_with_texts(written))
 
 
-def joined(written: Sequence[str | Mark]) -> list[str | Mark]:
+def _with_texts(content: Iterable[str | Mark]) -> Iterator[str | Mark]:
+    """Text and marks, with what points were made of."""
+    for item in content:
+        if isinstance(item, Mark) and isinstance(item.what, Verbatim):
+            yield from _with_texts(item.what)
+        else:
+            yield item
+
+
+def joined(written: Iterable[str | Mark]) -> list[str | Mark]:
     """Neighbouring texts as one."""
     found: list[str | Mark] = []
     for item in written:

@@ -99,6 +99,7 @@ def test_a_block_that_would_change_the_tree_stays_alone(tmp_path: Path) -> None:
         ("Hi<sup>1</sup> there", "Hallo du", "Hallo<sup>1</sup> du", False),
         ("H<sub>2</sub>O is wet", "HO ist nass", "H<sub>2</sub>O ist nass", False),
         ("10<sup>6</sup> cells", "10 Zellen", "10<sup>6</sup> Zellen", False),
+        ("Text<sup>{0}</sup> here", "Der Text", "Der Text<sup>{0}</sup>", False),
         ("Text<a href=x></a> here", "Der Text", "Der Text<a href=x></a>", False),
         ("One<!-- c --> two", "eins zwei", "eins<!-- c --> zwei", False),
         ("Size: 10&nbsp;km now", "Jetzt 10 km lang", "Jetzt 10\xa0km lang", False),
