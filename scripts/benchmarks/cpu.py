@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import statistics
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +24,7 @@ from measuring import Benchmark, Row, Rows, grid, ratio, take_turns
 from models import (
     BEAM,
     GROUP_ONLY,
+    LONGEST,
     SIZES,
     Size,
     Trainer,
@@ -36,11 +41,14 @@ from models import (
     write_sequences,
 )
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from gtrans.decoding.generator import DocumentGenerator, make_batches
 from gtrans.decoding.loading import import_plugin, load_models
 from gtrans.decoding.options import MAX_TOKENS, DecodingOptions
+from gtrans.decoding.translator import Workers
 from gtrans.lab.analyses.cost import peak
+from gtrans.modules.linear import to_int8
 from gtrans.text.prepared_folder import read_state
 
 # ---- training ------------------------------------------------------------------------------------
@@ -300,6 +308,187 @@ WHOLE_SET = Benchmark(
     toy={"sentences": 3},
     measure=whole_set,
     table=_shown,
+)
+
+# ---- what a document costs -----------------------------------------------------------------------
+
+_STOCK, _BY_SENTENCE, _BY_DOCUMENT = "stock sentences", "gtrans sentences", "gtrans documents"
+
+
+def cost(args: argparse.Namespace) -> Iterator[Row]:
+    """CPU seconds and floating-point operations per token of searches of the same text."""
+    size = SIZES[args.size]
+    dictionary = dictionary_of(size)
+    documents = documents_of(args.length, args.documents, dictionary)
+    sentences = [[pair] for document in documents for pair in document]
+    sentences.sort(key=lambda pairs: len(pairs[0][0]))
+    models = {
+        name: model_of(size, dictionary, options).eval()
+        for name, options in ((_STOCK, None), (_BY_SENTENCE, dict(GROUP_ONLY)), (_BY_DOCUMENT, {}))
+    }
+    small = {f"{name}, int8": deepcopy(models[name]) for name in (_BY_SENTENCE, _BY_DOCUMENT)}
+    for model in small.values():
+        to_int8(model)
+    end = torch.tensor([dictionary.eos()])
+
+    def write(name: str, model: Any) -> int:
+        if name == _STOCK:
+            rows = [torch.cat([source, end]) for pairs in sentences for source, _ in pairs]
+            batches = padded_sentences(rows, dictionary, MAX_TOKENS)
+            return sum(write_sequences(model, dictionary, it, it.size(1) - 1) for it in batches)
+        written, text = 0, documents if name.startswith(_BY_DOCUMENT) else sentences
+        for begin in range(0, len(text), args.rows):
+            part = text[begin : begin + args.rows]
+            (batch,) = document_batches(part, dictionary, LONGEST)
+            words = [[len(source) for source, _ in pairs] for pairs in part]
+            source = batch["net_input"]["src_tokens"]
+            written += write_documents(model, dictionary, source, words)
+        return written
+
+    tokens: dict[str, int] = {}
+    operations: dict[str, float] = {}
+    for name, model in models.items():  # this also makes buffers and caches
+        with FlopCounterMode(display=False, custom_mapping=_ATTENTION) as counter:
+            written = write(name, model)
+        operations[name] = counter.get_total_flops() / written
+
+    def timed(name: str, model: Any) -> float:
+        return measuring.seconds(lambda: tokens.update({name: write(name, model)}))
+
+    works = {name: partial(timed, name, model) for name, model in (models | small).items()}
+    spent = take_turns(works, args.rounds)
+    least = {name: min(of) / tokens[name] for name, of in spent.items()}
+    for name in works:
+        full = name.removesuffix(", int8")
+        row = {"system": name, "tokens": tokens[name], "ms_per_token": least[name] * 1000}
+        row |= {"times_stock": least[name] / least[_STOCK], "of_fp32": least[full] / least[name]}
+        if name == full:
+            row["operations"] = operations[name]
+            row["operations_of_stock"] = operations[name] / operations[_STOCK]
+        yield row
+
+
+def _attention(*shapes: Any, **_: Any) -> int:
+    count: Any = sdpa_flop_count
+    return int(count(*shapes[:3]))
+
+
+_ATTENTION = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention}
+
+
+def _costs(rows: Rows) -> str:
+    heads = ["system", "tokens", "million operations a token", "operations / stock's",
+             "ms a token", "time / stock's", "times as fast as fp32"]  # fmt: skip
+    lines = [
+        [
+            row["system"], f"{row['tokens']:,}",
+            f"{row['operations'] / 1e6:.1f}" if "operations" in row else "–",
+            f"{row['operations_of_stock']:.2f}" if "operations" in row else "–",
+            f"{row['ms_per_token']:.2f}", f"{row['times_stock']:.2f}", f"{row['of_fp32']:.2f}",
+        ]
+        for row in rows
+    ]  # fmt: skip
+    return measuring.table(heads, lines)
+
+
+COST = Benchmark(
+    title="What documents cost beside sentences",
+    text="Beam search, beam 5, encoding included, of {documents} documents of {length} words: as "
+    "documents, {rows} at once, and their sentences by stock fairseq's generator and by gtrans, "
+    "which has the same model without global attention. Operations are those of all matrix "
+    "products and attentions, counted while the search runs; *operations / stock's* is the least "
+    "that a document search of this model can cost. Untrained models never end: as many words as "
+    "the source has are written, by stock fairseq as many as the longest of a batch. Times are "
+    "the least of the rounds.",
+    size="web",
+    settings={"rounds": 3, "documents": 8, "length": 512, "rows": 8},
+    toy={"rounds": 1, "documents": 2, "length": 30, "rows": 2},
+    measure=cost,
+    table=_costs,
+)
+COST_OF_BASE = replace(
+    COST,
+    title="What documents cost at base size",
+    text="As before. `int8` is `gtrans translate --int8`.",
+    size="base",
+    settings={"rounds": 3, "documents": 6, "length": 256, "rows": 6},
+)
+
+# ---- several processes ---------------------------------------------------------------------------
+
+
+class _Untrained:
+    """Stands for a translator: decodes batches of documents by an untrained model."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, size: Size) -> None:
+        self.dictionary = dictionary_of(size)
+        self._model = model_of(size, self.dictionary, {}).eval()
+
+    def decode_or_say(self, rows: Any, *_: Any) -> Any:
+        return _as_document(self._model, self.dictionary, rows)
+
+
+class _Tokens:
+    """Stands for documents in translation: counts the tokens of their batches."""
+
+    def __init__(self) -> None:
+        self.tokens = 0
+
+    def add(self, _: int, tokens: Any) -> None:
+        self.tokens += tokens
+
+    def parts(self, _: int) -> dict[Any, Any]:
+        return {}
+
+    known_parts = parts
+
+
+def workers(args: argparse.Namespace) -> Iterator[Row]:
+    """CPU seconds of the busiest process, for each number of processes."""
+    translator: Any = _Untrained(SIZES[args.size])
+    text = documents_of(args.length, args.documents, translator.dictionary)
+    batches = document_batches(text, translator.dictionary, 1)
+    sources = [batch["net_input"]["src_tokens"] for batch in batches]
+    translator.decode_or_say(sources[0])
+
+    def busiest(count: int) -> float:
+        work: Any = _Tokens()
+        begin = time.process_time()
+        with Workers(translator, DecodingOptions(paths=(), workers=count)) as shared:
+            for _ in shared.decode((work, number, it) for number, it in enumerate(sources)):
+                pass
+            of_workers = [_cpu_seconds(it.pid or 0) for it in multiprocessing.active_children()]
+        return time.process_time() - begin + max(of_workers, default=0.0)
+
+    spent = take_turns({count: partial(busiest, count) for count in args.counts}, args.rounds)
+    for count, of in spent.items():
+        yield {"workers": count, "seconds": min(of), "of_one": min(of) / min(spent[1])}
+
+
+def _cpu_seconds(process: int) -> float:
+    """CPU seconds of a process that lives, by its number."""
+    fields = Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _shared(rows: Rows) -> str:
+    lines = [[str(row["workers"]), f"{row['seconds']:.1f}", f"{row['of_one']:.2f}"] for row in rows]
+    return measuring.table(["`--workers`", "CPU seconds", "of one process"], lines, texts=0)
+
+
+WORKERS = Benchmark(
+    title="Several processes",
+    text="{documents} documents of {length} words shared out as `gtrans translate --workers` "
+    "does, a document a batch, with an untrained model. Seconds are the CPU seconds of the "
+    "process that shares out and of the busiest of the others, loading not included: what a "
+    "machine with as many idle cores takes.",
+    size="web",
+    settings={"rounds": 3, "documents": 20, "length": 256, "counts": [1, 2]},
+    toy={"rounds": 1, "documents": 2, "length": 30},
+    measure=workers,
+    table=_shared,
 )
 
 # ---- memory --------------------------------------------------------------------------------------

@@ -32,6 +32,9 @@ BENCHMARKS: dict[str, Benchmark] = {
     "training": cpu.TRAINING,
     "decoding": cpu.DECODING,
     "test-set": cpu.WHOLE_SET,
+    "cost": cpu.COST,
+    "cost-base": cpu.COST_OF_BASE,
+    "workers": cpu.WORKERS,
     "memory": cpu.MEMORY,
     "gpu": gpu.GPU,
 }

@@ -18,7 +18,7 @@ from support.tiny_models import TinyWorld
 from gtrans.lab.provenance import provenance
 
 BENCHMARKS = SCRIPTS / "benchmarks"
-NAMES = ("training", "decoding", "memory", "test-set", "gpu")
+NAMES = ("training", "decoding", "cost", "cost-base", "workers", "memory", "test-set", "gpu")
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -61,6 +61,14 @@ def test_all_of_them(folder: Path) -> None:
     only_short = systems(rows["decoding"], 30) - systems(rows["decoding"], 60)
     assert only_short == {"stock document Transformer"}
     assert all(row["process_mb"] > row["step_mb"] > 0 for row in rows["memory"])
+    for name in ("cost", "cost-base"):
+        at_stock, by_sentence, by_document, *small = rows[name]
+        assert at_stock["times_stock"] == at_stock["operations_of_stock"] == 1.0
+        assert by_document["operations"] > by_sentence["operations"] > 0
+        assert by_document["tokens"] == by_sentence["tokens"] == small[0]["tokens"]
+        assert all(row["of_fp32"] > 0 and "operations" not in row for row in small)
+    assert [row["workers"] for row in rows["workers"]] == [1, 2]
+    assert all(row["seconds"] > 0 for row in rows["workers"])
     stock, ours, narrow = rows["test-set"]
     assert stock["rows"] == stock["sentences"] == ours["sentences"] == 3
     assert stock["times_stock"] == 1.0 and ours["times_stock"] > 0 and narrow["times_stock"] > 0
