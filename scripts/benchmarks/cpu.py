@@ -411,7 +411,7 @@ COST_OF_BASE = replace(
     title="What documents cost at base size",
     text="As before. `int8` is `gtrans translate --int8`.",
     size="base",
-    settings={"rounds": 3, "documents": 6, "length": 256, "rows": 6},
+    settings={"rounds": 3, "documents": 4, "length": 128, "rows": 4},
 )
 
 # ---- several processes ---------------------------------------------------------------------------
@@ -485,7 +485,7 @@ WORKERS = Benchmark(
     "process that shares out and of the busiest of the others, loading not included: what a "
     "machine with as many idle cores takes.",
     size="web",
-    settings={"rounds": 3, "documents": 20, "length": 256, "counts": [1, 2]},
+    settings={"rounds": 3, "documents": 12, "length": 256, "counts": [1, 2]},
     toy={"rounds": 1, "documents": 2, "length": 30},
     measure=workers,
     table=_shared,

@@ -203,3 +203,30 @@ def test_readme_has_the_table_of_the_demo(repo: Path) -> None:
         (cells,) = re.findall(rf"^{label} +([\d.]+) +([\d.]+)$", text, re.MULTILINE)
         for system, cell in zip(("sentence", "gtransformer"), cells, strict=True):
             assert matches(cell, float(found[system, metric, ""]))
+
+
+def test_the_tables_of_adapt(repo: Path) -> None:
+    """The held-out tables of the page, in the order of the file, and the gains of the best."""
+    text = (repo / "docs" / "starting-from-a-sentence-model.md").read_text(encoding="utf-8")
+    found = json.loads((repo / "results" / "adapt.json").read_text(encoding="utf-8"))
+    blocks = re.findall(r"```text\n(Test set:.*?)```", text, re.DOTALL)
+    names = {"s-BLEU": "s_bleu", "d-BLEU": "d_bleu", "chrF2": "chrf"}
+    line = re.compile(
+        r"^(\S*) +(sentence|continued|document) +(\S+) +(\S+) to (\S+)"
+        r"(?: +([+-]\S+) +(\S+) to (\S+))?"
+    )
+    for block, (name, splits) in zip(blocks, found.items(), strict=True):
+        rows = {(row["system"], row["metric"]): row for row in splits["test"]}
+        metric, cells = "", 0
+        for matched in filter(None, map(line.match, block.splitlines())):
+            metric = names.get(matched[1], metric)
+            row = rows[matched[2], metric]
+            values = ("score", "low", "high", "change", "change_low", "change_high")
+            for cell, key in zip(matched.groups()[2:], values, strict=True):
+                assert cell is None or matches(cell, row[key]), (name, matched[0])
+                cells += cell is not None
+        assert cells >= 30
+        gains = re.findall(r"the document model, (\S+) d-BLEU to the sentence model", block)
+        for gain, split in zip(gains, ("valid", "test"), strict=True):
+            change = {(row["system"], row["metric"]): row for row in splits[split]}
+            assert matches(gain, change["document", "d_bleu"]["change"])
