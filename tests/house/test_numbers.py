@@ -230,3 +230,15 @@ def test_the_tables_of_adapt(repo: Path) -> None:
         for gain, split in zip(gains, ("valid", "test"), strict=True):
             change = {(row["system"], row["metric"]): row for row in splits[split]}
             assert matches(gain, change["document", "d_bleu"]["change"])
+
+
+def test_what_drafts_gain_and_take(repo: Path) -> None:
+    text = (repo / "docs" / "decoding.md").read_text(encoding="utf-8")
+    found = json.loads((repo / "results" / "draft.json").read_text(encoding="utf-8"))["rows"]
+    rows = {row["system"]: row for row in found}
+    base = rows["sentence"]["d_bleu"]
+    share = (rows["candidates"]["d_bleu"] - base) / (rows["document"]["d_bleu"] - base)
+    assert f"{share:.0%} of its gain" in text
+    assert rows["candidates"]["pronouns_right"] == rows["document"]["pronouns_right"]
+    least = sum(rows[of]["cpu_seconds"] for of in ("writing 4 candidates", found[-1]["system"]))
+    assert f"{least / rows['document']['cpu_seconds']:.2f} of its time" in text
