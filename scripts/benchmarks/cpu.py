@@ -48,7 +48,7 @@ from gtrans.decoding.loading import import_plugin, load_models
 from gtrans.decoding.options import MAX_TOKENS, DecodingOptions
 from gtrans.decoding.translator import Workers
 from gtrans.lab.analyses.cost import peak
-from gtrans.modules.linear import to_int8
+from gtrans.modules.precision import to_int8
 from gtrans.text.prepared_folder import read_state
 
 # ---- training ------------------------------------------------------------------------------------
