@@ -97,6 +97,7 @@ class DocumentTranslationTask(FairseqTask):
         self._made_from: Optional[ModelIdentity] = None
         self._recorded: Optional[dict[str, Any]] = None  # of the checkpoint whose model is next
         self._units: Optional[dict[str, Any]] = None  # of the models that were built
+        self._first: Optional[ModelIdentity] = None  # of the first of these
         self._model: Any = None
         self._lines = LineBuffer(flush=True)
         self._two_rates = False
@@ -204,12 +205,18 @@ class DocumentTranslationTask(FairseqTask):
         recorded = ModelIdentity.of_state(state, "the checkpoint")
         if recorded is None:
             say_unknown("the checkpoint")
-        elif differences := recorded.differences(self.identity):
-            raise GtransError(
-                f"the checkpoint was not made with '{self.data_folder}', it has other "
-                f"{'; '.join(differences)}; give the data folder it was trained with (`gtrans "
-                "translate` needs none). The models of an ensemble have the same one."
-            )
+            return
+        self._first = self._first or recorded
+        for made_with, other in (
+            (f"'{self.data_folder}'", self.identity),
+            ("what the first of `--path` was", self._first),
+        ):
+            if differences := recorded.differences(other):
+                raise GtransError(
+                    f"the checkpoint was not made with {made_with}, it has other "
+                    f"{'; '.join(differences)}; give the data folder it was trained with (`gtrans "
+                    "translate` needs none)."
+                )
 
     def _adopt(self, cfg: Any) -> None:
         """Take over the unit of a checkpoint's model options ``cfg``.
