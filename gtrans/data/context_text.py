@@ -38,12 +38,13 @@ class Boundaries:
     @classmethod
     def of(cls, symbols: Sequence[str]) -> Boundaries:
         """As the symbols of a dictionary are written; if they show nothing, each is a word."""
-        if any(symbol.endswith(_GOES_ON) for symbol in symbols):
-            return cls(np.array([not symbol.endswith(_GOES_ON) for symbol in symbols]), True)
-        if any(symbol.startswith(_CONTINUES) for symbol in symbols):
-            return cls(np.array([not symbol.startswith(_CONTINUES) for symbol in symbols]), False)
-        if any(symbol.startswith(_BEGINS) for symbol in symbols):
-            return cls(np.array([symbol.startswith(_BEGINS) for symbol in symbols]), False)
+        goes_on = np.array([symbol.endswith(_GOES_ON) for symbol in symbols])
+        if goes_on.any():
+            return cls(~goes_on, True)
+        continues = np.array([symbol.startswith(_CONTINUES) for symbol in symbols])
+        begins = np.array([symbol.startswith(_BEGINS) for symbol in symbols])
+        if continues.any() or begins.any():
+            return cls(~continues if continues.any() else begins, False)
         return cls(np.ones(len(symbols), np.bool_), True)
 
     def begins(self, pieces: Ints, opens: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -96,14 +96,9 @@ class ExampleBuilder:
             if word_pieces is None:
                 raise ValueError("this row needs the word pieces of its sentences")
             texts = self._replaced(word_pieces, current, self.word_pieces.context)
-            example["word_pieces"] = self._context_pieces(texts, current)
+            sentence = texts.pop(current)
+            example["word_pieces"] = context_row(texts, sentence, self.word_pieces.longest)
         return example
-
-    def _context_pieces(self, texts: list[Tensor], current: int) -> Tensor:
-        """``(pieces,)`` what BERT reads of a row whose sentences are ``texts``."""
-        assert self.word_pieces is not None
-        longest = self.word_pieces.longest
-        return context_row(texts[:current] + texts[current + 1 :], texts[current], longest)
 
     def lengths(self, examples: Sequence[Example]) -> list[int]:
         """For each example the source tokens that a search reads at once."""

@@ -135,14 +135,13 @@ class Frame:
         """``(length,)`` the source of a unit, from its sentences, each ending with ``</s>``."""
         before = {
             "both": self.bos, "bart": self.bos, "mbart50": self.source_language,
-            "marian": self.target_language,
+            "marian": self.target_language, "document": self.bos,
         }  # fmt: skip
         opening = _symbols(sentences[0], before.get(self.marks))
-        closing = _symbols(sentences[0], self.source_language if self.marks == "mbart" else None)
-        if self.marks == "document":
-            return torch.cat([_symbols(sentences[0], self.bos), *sentences])
-        if self.marks == "mbart-document":
-            return torch.cat([*sentences, _symbols(sentences[0], self.source_language)])
+        behind = self.source_language if self.marks.startswith("mbart") else None
+        closing = _symbols(sentences[0], None if self.marks == "mbart50" else behind)
+        if self.marks in ONCE_A_UNIT:
+            return torch.cat([opening, *sentences, closing])
         return _joined((opening, sentence, closing) for sentence in sentences)
 
     def target(self, sentences: Sequence[Tensor]) -> tuple[Tensor, Tensor]:

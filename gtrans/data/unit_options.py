@@ -55,14 +55,6 @@ def option_again(options: type, name: str, default: Any) -> Any:
     return field(default=default, metadata=options.__dataclass_fields__[name].metadata)  # type: ignore[attr-defined]
 
 
-def at_least(least: int, **values: int | None) -> None:
-    """Raises GtransError for an option in ``values`` (name=value) that is below ``least``."""
-    for name, value in values.items():
-        if value is None or value < least:
-            flag = name.replace("_", "-")
-            raise GtransError(f"`--{flag}` must be at least {least}, but is {value}.")
-
-
 def refuse_given(cfg: Any, options: type, names: Iterable[str], why: str) -> None:
     """Refuse options that nothing would read.
 

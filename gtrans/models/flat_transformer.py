@@ -107,6 +107,7 @@ class FlatTransformerEncoder(Encoder):
 
     Attributes:
         bottom_layers: how many layers read the whole window.
+        has_segments: context and sentence are distinguished.
         embed_segments: ``(2, dim)`` embeddings of context and sentence; None: there are none.
     """
 
@@ -117,7 +118,8 @@ class FlatTransformerEncoder(Encoder):
         self.bottom_layers = int(cfg.flat_bottom_layers)
         self.embed_segments: Optional[nn.Embedding] = None
         # A unit without context has nothing to distinguish.
-        if cfg.unit != "sentence" and not cfg.no_segment_embedding:
+        self.has_segments = cfg.unit != "sentence" and not cfg.no_segment_embedding
+        if self.has_segments:
             dim = embed_tokens.embedding_dim
             self.embed_segments = nn.Embedding(2, dim)
             # Words have this size after they are scaled.
@@ -137,7 +139,7 @@ class FlatTransformerEncoder(Encoder):
         if "shortened" in plan:
             src_tokens = taken(src_tokens, plan["shortened"], self.frame.pad)
         window, segments, order = plan["window"], None, None
-        if self.embed_segments is not None:
+        if self.has_segments and self.embed_segments is not None:
             segments = self.embed_segments(plan["is_current"])
         if self.embed.by_sentence:
             order = self.embed.order(window.sentence, window.most_sentences, window.in_several)
@@ -196,18 +198,6 @@ class FlatBertEncoder(BertEncoder, FlatTransformerEncoder):
 
     BERT's token types are the segments. Windows are shortened to what BERT can read.
     """
-
-    def __init__(
-        self, cfg: Any, dictionary: Dictionary, embed_tokens: nn.Embedding, design: StackDesign
-    ) -> None:
-        super().__init__(cfg, dictionary, embed_tokens, design)
-        self.one_segment = bool(cfg.no_segment_embedding)
-
-    def embedded(
-        self, tokens: Tensor, layout: DocumentLayout, segments: Tensor | None = None
-    ) -> Tensor:
-        """As in the base class; with ``--no-segment-embedding`` without ``segments``."""
-        return super().embedded(tokens, layout, None if self.one_segment else segments)
 
 
 def bert_windows(
