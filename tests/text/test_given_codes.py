@@ -63,16 +63,8 @@ def test_a_model_of_it_translates_text_as_it_was_before_bpe(foreign, taken, stoc
     train = (
         *("--user-dir", "gtrans", "--task", "document_translation", "--source-lang", "en"),
         *("--target-lang", "de", "--arch", "gtransformer_tiny", "--max-tokens", "512", "--cpu"),
-        *("--encoder-embed-dim", "32", "--max-update", "1"),
-        *(
-            "--lr",
-            "5e-4",
-            "--optimizer",
-            "adam",
-            "--disable-validation",
-            "--save-dir",
-            str(tmp_path),
-        ),
+        *("--encoder-embed-dim", "32", "--max-update", "1", "--lr", "5e-4", "--optimizer", "adam"),
+        *("--disable-validation", "--save-dir", str(tmp_path)),
     )
     stock.succeed("train", data, *train)  # the folder of fairseq-preprocess itself
     text = tmp_path / "in.en"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
-import pytest
-
 from gtrans.text.lines import main
 
 
@@ -19,7 +17,7 @@ def pairs(folder: Path, german: bytes, english: bytes, *options: str) -> tuple[i
     return status, [path.read_bytes() for path in outputs if path.exists()]
 
 
-def test_boundaries_are_left_out_of_both_sides(tmp_path: Path) -> None:
+def test_boundaries_are_left_out_of_both_sides(tmp_path):
     german, english = b"\neins\n\n <d>\nzwei\r\n\x00drei\xe2\x80\xa8", b"one\n<d>\ntwo\nth\rree\n\n"
     written = [b"eins\nzwei\n\x00drei\n", b"one\ntwo\nth ree\n"]
     assert pairs(tmp_path, german, english) == (0, written)
@@ -28,9 +26,7 @@ def test_boundaries_are_left_out_of_both_sides(tmp_path: Path) -> None:
     assert pairs(tmp_path, german, english, "--documents") == (0, apart)
 
 
-def test_nothing_is_written_of_sides_that_do_not_fit(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_written_of_sides_that_do_not_fit(tmp_path, capsys):
     assert pairs(tmp_path, b"eins\n\ndrei\n", b"one\ntwo\n\n") == (1, [])
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"gtrans: error: document 1: {tmp_path / 'de'}:2 is a document boundary")

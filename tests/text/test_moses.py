@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
@@ -43,7 +42,7 @@ from gtrans.text.subwords import learn_codes, load_bpe
         ("en", "\x01\x02", "\ufffd"),
     ],
 )
-def test_tokenise(lang: str, text: str, tokens: str) -> None:
+def test_tokenise(lang, text, tokens):
     assert MosesPipeline(lang).tokenise(text) == tokens
 
 
@@ -57,7 +56,7 @@ def test_tokenise(lang: str, text: str, tokens: str) -> None:
     ],
 )
 @pytest.mark.parametrize("lang", ["en", "de", "fr", "cs", "fi", "ko", "ja", "zh_CN", "xx"])
-def test_tokenisation_can_be_undone(lang: str, text: str) -> None:
+def test_tokenisation_can_be_undone(lang, text):
     pipeline = MosesPipeline(lang, Steps(normalise=False))
     assert pipeline.detokenise(pipeline.tokenise(text)) == text
     if lang in ("ja", "zh_CN"):
@@ -65,7 +64,7 @@ def test_tokenisation_can_be_undone(lang: str, text: str) -> None:
         assert pipeline.detokenise(pipeline.tokenise(text)) == text
 
 
-def test_words_of_jieba() -> None:
+def test_words_of_jieba():
     sentences = ["在 Debian中，我们开展了这个项目。", "项目 项目 3%"]
     pipeline = MosesPipeline("zh_CN", Steps(segmenter="jieba"))
     tokens = [pipeline.tokenise(sentence) for sentence in sentences]
@@ -105,9 +104,7 @@ NASTY = st.lists(
 @example("x<s>")
 @example("@lower@")
 @example("")
-def test_encoding_is_one_line_of_harmless_tokens(
-    contrived: dict[Steps, MosesPipeline], text: str
-) -> None:
+def test_encoding_is_one_line_of_harmless_tokens(contrived, text):
     for steps, pipeline in contrived.items():
         encoded = pipeline.encode(text)
         tokens = encoded.split(" ")
@@ -120,7 +117,7 @@ def test_encoding_is_one_line_of_harmless_tokens(
             assert decoded == (" ".join(clean(text).split()) or "\ufffd")
 
 
-def test_first_word(contrived: dict[Steps, MosesPipeline]) -> None:
+def test_first_word(contrived):
     pipeline = contrived[Steps()]
     counted = pipeline.count_words(["The new", "&quot; The new", "THE New"])
     # What could not be undone stays.
@@ -131,7 +128,7 @@ def test_first_word(contrived: dict[Steps, MosesPipeline]) -> None:
     assert pipeline.decode("@lower@ the new") == "the new"
 
 
-def test_a_model_may_say_anything(contrived: dict[Steps, MosesPipeline]) -> None:
+def test_a_model_may_say_anything(contrived):
     pipeline = contrived[Steps()]
     for tokens, text in [
         ("", ""),
@@ -156,9 +153,7 @@ def test_a_model_may_say_anything(contrived: dict[Steps, MosesPipeline]) -> None
         ("cs", "php-manual-enfr/test.fr", 100),  # the rules for another language
     ],
 )
-def test_real_text_comes_back(
-    lang: str, name: str, lines: int, normalise: bool, real_data: Path
-) -> None:
+def test_real_text_comes_back(lang, name, lines, normalise, real_data):
     """Every sentence, but for white space, characters that show nothing and the normalisation."""
     with gzip.open(real_data / f"{name}.gz", "rt", encoding="utf-8", newline="\n") as file:
         text = [clean(line) for line in file if line.strip()][:lines]
@@ -179,7 +174,7 @@ PIECES += ["-", "–", "li", ":", "N", ",", "!", "?", ".", "_", "¿", "£", "`",
     lang=st.sampled_from(["en", "de", "fr", "cs", "fi", "ko", "ja", "zh", "xx"]),
     text=st.lists(st.sampled_from(PIECES), max_size=12).map("".join),
 )
-def test_any_text_comes_back(lang: str, text: str) -> None:
+def test_any_text_comes_back(lang, text):
     pipeline = MosesPipeline(lang, Steps(normalise=False))
     wanted = " ".join(text.split()) or PLACEHOLDER
     assert pipeline.detokenise(pipeline.tokenise(text)) == wanted
@@ -187,9 +182,7 @@ def test_any_text_comes_back(lang: str, text: str) -> None:
 
 @settings(deadline=None, max_examples=150)
 @given(text=NASTY)
-def test_tokenised_text_comes_back_exactly(
-    contrived: dict[Steps, MosesPipeline], text: str
-) -> None:
+def test_tokenised_text_comes_back_exactly(contrived, text):
     printable = "".join(c for c in text if c.isprintable())
     given_bpe = contrived[Steps()]._bpe
     for truecase in (False, True):

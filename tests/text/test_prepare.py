@@ -8,7 +8,13 @@ import json
 import os
 import re
 import shutil
+import signal
+import subprocess
 import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,8 +22,10 @@ from fairseq.data import Dictionary, data_utils
 
 from gtrans.cli import main
 from gtrans.errors import GtransError
+from gtrans.files import locked
 from gtrans.text.moses import jieba_tokenizer
-from gtrans.text.prepared_folder import load_pipeline
+from gtrans.text.preparation import StepRecord
+from gtrans.text.prepared_folder import Preparation, load_pipeline
 
 TRAIN = {
     "en": "The new release of GNU/Linux is here.\nIt is a good release, and the tests pass.\n\n"
@@ -86,7 +94,7 @@ def outputs(folder: Path) -> dict[str, bytes]:
 # The command
 
 
-def test_data_folder(prepared: Path) -> None:
+def test_data_folder(prepared):
     names = {path.name for path in prepared.iterdir()}
     splits = {
         f"{split}.en-de.{lang}.{kind}"
@@ -102,7 +110,7 @@ def test_data_folder(prepared: Path) -> None:
     assert lines[:5] == lines[6:11], "a boundary stands between joined training texts"
 
 
-def test_boundaries_and_symbols_in_the_binarised_corpus(prepared: Path) -> None:
+def test_boundaries_and_symbols_in_the_binarised_corpus(prepared):
     for lang, text in TEST.items():
         dictionary = Dictionary.load(str(prepared / f"dict.{lang}.txt"))
         corpus = data_utils.load_indexed_dataset(
@@ -120,7 +128,7 @@ def test_boundaries_and_symbols_in_the_binarised_corpus(prepared: Path) -> None:
         assert decoded == [" ".join(line.split()) for line in text.split("\n")[:4]]
 
 
-def test_the_same_files_as_fairseq_preprocess(prepared: Path, tmp_path: Path, stock) -> None:
+def test_the_same_files_as_fairseq_preprocess(prepared, tmp_path, stock):
     """Byte for byte, from the text in subwords."""
     pair = ("--source-lang", "en", "--target-lang", "de", "--joined-dictionary")
     shutil.copytree(prepared / "text", tmp_path / "text")
@@ -135,9 +143,7 @@ def test_the_same_files_as_fairseq_preprocess(prepared: Path, tmp_path: Path, st
 
 
 @pytest.mark.long
-def test_resume(
-    corpus: Path, prepared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_resume(corpus, prepared, tmp_path, capsys):
     out = tmp_path / "out"
     shutil.copytree(prepared, out)
     complete = outputs(out)
@@ -170,13 +176,7 @@ def full_disk(*_: object) -> None:
 
 
 @pytest.mark.long
-def test_two_workers_and_changed_option(
-    corpus: Path,
-    prepared: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_two_workers_and_changed_option(corpus, prepared, tmp_path, capsys, monkeypatch):
     out = tmp_path / "out"
     monkeypatch.setattr("gtrans.text.workers._CHUNK", 2)
     assert main([*command(corpus, out), "--workers", "2"]) == 0
@@ -200,9 +200,7 @@ def test_two_workers_and_changed_option(
     assert "is not prepared to its end; run its `gtrans prepare` again" in capsys.readouterr().err
 
 
-def test_reuse(
-    corpus: Path, prepared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_reuse(corpus, prepared, tmp_path, capsys):
     out = tmp_path / "out"
     words = ["prepare", "--source-lang", "de", "--target-lang", "en", "--out", str(out)]
     words += ["--reuse", str(prepared), "--test", str(corpus / "test")]
@@ -236,14 +234,7 @@ def test_reuse(
         (("--segmenter", "jieba", "--no-tokenise"), "`--segmenter` cannot be combined with"),
     ],
 )
-def test_refusals(
-    corpus: Path,
-    prepared: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    more: tuple[str, ...],
-    message: str,
-) -> None:
+def test_refusals(corpus, prepared, tmp_path, capsys, more, message):
     write_corpus(corpus / "bad", {"en": "a\nb\nc\n", "de": "a\nb\n"})
     write_corpus(corpus / "tiny", {"en": "a b\n", "de": "a c\n"})
     before = outputs(prepared)
@@ -258,9 +249,7 @@ def test_refusals(
     assert (tmp_path / "out").exists() == ("tiny" in str(more)), "nothing written for bad input"
 
 
-def test_other_languages_and_damaged_files(
-    corpus: Path, prepared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_languages_and_damaged_files(corpus, prepared, tmp_path, capsys):
     swapped = ["prepare", "--source-lang", "de", "--target-lang", "en"]
     assert main([*swapped, "--train", str(corpus / "train"), "--out", str(prepared)]) == 1
     assert "holds a preparation for en-de, not for de-en" in capsys.readouterr().err
@@ -276,9 +265,7 @@ def test_other_languages_and_damaged_files(
 
 
 @pytest.mark.long
-def test_a_data_folder_in_words_of_chinese(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_data_folder_in_words_of_chinese(tmp_path, monkeypatch, capsys):
     sentences = ["在 Debian中，我们开展了这个项目。", "项目 项目 3%"]
     texts = {"zh": "\n".join([*sentences, ""]), "en": "In Debian, hello.\nHello hello 3%\n"}
     train, out = write_corpus(tmp_path / "t", texts), tmp_path / "out"
@@ -299,9 +286,7 @@ def test_a_data_folder_in_words_of_chinese(
 
 
 @pytest.mark.long
-def test_bpe_symbols_are_merges_and_characters_together(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bpe_symbols_are_merges_and_characters_together(tmp_path, capsys):
     """A folder that reuses the preparation has the same pieces."""
     words = ("banana", "bandana", "cabana", "cab", "ban", "canal", "lana")
     for lang in ("en", "de"):
@@ -318,3 +303,103 @@ def test_bpe_symbols_are_merges_and_characters_together(
     assert len({piece for piece in pieces if not piece.startswith("madeupword")}) <= 16
     words = [*train, "--bpe-symbols", "9", "--bpe-merges", "0"]
     assert "--bpe-merges: must be at least 1, but is 0" in mistyped(words, capsys)
+
+
+# Killed, or beside another one: nothing mixed, nothing left running
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    text = "The new release is here.\nIt is a good release, and the tests pass.\n"
+    for name, times in (("train", 1000), ("test", 1)):
+        write_corpus(folder / name, dict.fromkeys(("en", "de"), text * times))
+    return folder
+
+
+def killed(corpus: Path, out: Path, *more: str) -> list[str]:
+    texts = ["--train", str(corpus / "train"), "--test", str(corpus / "test")]
+    return [*BASE, "--bpe-merges", "20", *texts, "--out", str(out), *more]
+
+
+def processes(mark: str) -> dict[int, str]:
+    """The command lines of all processes with ``mark`` in their environment."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            alive = "State:\tZ" not in (folder / "status").read_text()
+            if alive and mark.encode() in (folder / "environ").read_bytes():
+                line = (folder / "cmdline").read_bytes().decode(errors="replace")
+                found[int(folder.name)] = line.replace("\0", " ")
+        except OSError:  # it has just ended
+            continue
+    return found
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.02)
+
+
+@pytest.mark.long
+def test_the_children_end_with_it(many, tmp_path):
+    """Killed by SIGKILL, it leaves no process, and goes on when it is run again."""
+    out, mark = tmp_path / "out", uuid.uuid4().hex
+    argv = killed(many, out, "--workers", "2")
+    running = subprocess.Popen(
+        [sys.executable, "-m", "gtrans", *argv],
+        env={**os.environ, "TEST_MARK": mark}, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+
+    until(lambda: len(processes(mark)) >= 3, "no child")
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    until(lambda: not processes(mark), f"left running: {processes(mark)}")
+    assert main(argv) == 0
+    assert main(killed(many, tmp_path / "whole")) == 0
+    assert outputs(out) == outputs(tmp_path / "whole")
+
+
+@pytest.mark.long
+def test_two_at_once(many, tmp_path, capsys):
+    """The second one is refused."""
+    out = tmp_path / "out"
+    out.mkdir()
+    refused: list[int] = []
+    with locked(out):
+        second = threading.Thread(target=lambda: refused.append(main(killed(many, out))))
+        second.start()
+        second.join()
+    assert refused == [1]
+    assert "another process is writing it" in capsys.readouterr().err.splitlines()[-1]
+    assert main(killed(many, out)) == 0
+    assert not list(out.glob(".*"))
+
+
+@pytest.mark.long
+def test_killed_after_a_change_of_options(many, tmp_path, monkeypatch, capsys):
+    """The folder does not pass for one that was made with the new options."""
+
+    class Killed(BaseException):
+        pass
+
+    def kill(*_: object) -> None:
+        raise Killed
+
+    out = tmp_path / "out"
+    assert main(killed(many, out)) == 0
+    before = outputs(out)
+    with monkeypatch.context() as patch:
+        patch.setattr(StepRecord, "step", kill)
+        with pytest.raises(Killed):
+            main(killed(many, out, "--no-truecase"))
+    assert main(["show", str(out)]) == 0
+    assert "not finished" in capsys.readouterr().out
+    with pytest.raises(GtransError, match="is not prepared to its end"):
+        Preparation.read(out)
+    assert main(killed(many, out)) == 0
+    assert capsys.readouterr().err.count("started") == 1, "only the last step"
+    assert outputs(out) == before

@@ -87,7 +87,7 @@ READ = {
 
 @pytest.mark.parametrize("packed", [False, True], ids=["", "gzip"])
 @pytest.mark.parametrize("content", READ.values(), ids=READ)
-def test_what_is_read(content: str, packed: bool, tmp_path: Path) -> None:
+def test_what_is_read(content, packed, tmp_path):
     path = file(tmp_path, gzip.compress(content.encode()) if packed else content)
     assert read_documents(path) == TWO
 
@@ -120,9 +120,7 @@ REJECTED = {
 
 
 @pytest.mark.parametrize(("content", "what"), REJECTED.values(), ids=REJECTED)
-def test_what_is_no_text_is_rejected_by_what_it_is(
-    content: str | bytes, what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_text_is_rejected_by_what_it_is(content, what, tmp_path, capsys):
     """By every command, before anything is written."""
     path = str(file(tmp_path, content, "train.en"))
     file(tmp_path, "a\n" * 7, "train.de")
@@ -156,7 +154,7 @@ TEXT = {
 
 
 @pytest.mark.parametrize("lines", TEXT.values(), ids=TEXT)
-def test_text_is_read_as_it_is(lines: list[str], tmp_path: Path) -> None:
+def test_text_is_read_as_it_is(lines, tmp_path):
     assert read_documents(file(tmp_path, "\n".join(lines) + "\n")) == [lines]
 
 
@@ -173,7 +171,7 @@ CHOSEN = {
 
 
 @pytest.mark.parametrize(("role", "choice", "wanted"), CHOSEN.values(), ids=CHOSEN)
-def test_several_texts_in_a_file_are_chosen(role, choice, wanted, tmp_path: Path) -> None:
+def test_several_texts_in_a_file_are_chosen(role, choice, wanted, tmp_path):
     reader = open_text(file(tmp_path, XML), role, choice)
     if isinstance(wanted, str):
         with pytest.raises(GtransError) as error:
@@ -206,9 +204,7 @@ DIRECTIONS = rows(
         (Choice(direction="en-cs", columns={"source": "text"}), ":1: there is no column 'text'"),
     ],
 )
-def test_rows_of_several_directions(
-    choice: Choice, wanted: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_of_several_directions(choice, wanted, tmp_path, capsys):
     path = file(tmp_path, DIRECTIONS)
     try:
         assert list(Sides(path, path, choice).read()) == wanted
@@ -238,9 +234,7 @@ PAIRS = {
 
 
 @pytest.mark.parametrize(("source", "target", "message"), PAIRS.values(), ids=PAIRS)
-def test_both_sides_are_matched(
-    source: str, target: str, message: str | None, tmp_path: Path
-) -> None:
+def test_both_sides_are_matched(source, target, message, tmp_path):
     """Or the first difference is named with files and lines."""
     sides = Sides(file(tmp_path, source, "s"), file(tmp_path, target, "t"))
     if message is None:
@@ -252,9 +246,7 @@ def test_both_sides_are_matched(
     assert "\n" not in str(error.value)
 
 
-def test_prepare_reads_one_file_with_both_sides(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_prepare_reads_one_file_with_both_sides(tmp_path, capsys):
     path, out = file(tmp_path, XML, "wmt.xml"), tmp_path / "out"
     prepare = ["prepare", "--source-lang", "en", "--target-lang", "de", "--bpe-merges", "5"]
     many = file(tmp_path, rows(*({"doc_id": n, "src": "ab ab", "tgt": "cd cd"} for n in range(9))))
@@ -276,9 +268,7 @@ def test_prepare_reads_one_file_with_both_sides(
         assert what in capsys.readouterr().err
 
 
-def test_systems_of_one_file_are_scored_by_their_names(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_systems_of_one_file_are_scored_by_their_names(tmp_path, capsys):
     path = str(file(tmp_path, XML.replace('"en" id="2"', '"en" id="2" testsuite="x"'), "wmt.xml"))
     command = ["score", "--ref", path, "--src", path, "--resample", "none", "--metrics", "s_bleu"]
     assert main([*command, "--hyp", f"ONLINE-A={path}", f"ONLINE-B={path}"]) == 0
@@ -293,13 +283,13 @@ def test_systems_of_one_file_are_scored_by_their_names(
 
 
 @pytest.mark.parametrize("suffix", ["md", "csv", "po", "yaml", "strings", "rst", "tex.gz"])
-def test_what_looks_like_text_is_known_by_its_name(suffix: str, tmp_path: Path) -> None:
+def test_what_looks_like_text_is_known_by_its_name(suffix, tmp_path):
     path = file(tmp_path, "A.\n", f"file.{suffix}")
     with pytest.raises(GtransError, match="is no plain text but"):
         read_documents(path)
 
 
-def test_a_new_format_is_one_class(tmp_path: Path) -> None:
+def test_a_new_format_is_one_class(tmp_path):
     """It is found, read, and prepared from, like those of the package."""
 
     class Blocks(Reader):
@@ -333,7 +323,7 @@ def test_a_new_format_is_one_class(tmp_path: Path) -> None:
         Reader.kinds.remove(Blocks)
 
 
-def test_missing_files_are_named(tmp_path: Path) -> None:
+def test_missing_files_are_named(tmp_path):
     with pytest.raises(GtransError, match="there is no file '.*/x'"):
         read_documents(tmp_path / "x")
     with pytest.raises(GtransError, match="is a folder"):
@@ -354,9 +344,7 @@ SENTENCE = (
 
 
 @given(documents=st.lists(st.lists(SENTENCE, min_size=1), min_size=1))
-def test_every_sentence_is_read(
-    tmp_path_factory: pytest.TempPathFactory, documents: list[list[str]]
-) -> None:
+def test_every_sentence_is_read(tmp_path_factory, documents):
     text = "\n\n".join("\n".join(sentences) for sentences in documents)
     path = file(tmp_path_factory.mktemp("documents"), f"{text}\n")
     assert read_documents(path) == documents
@@ -367,9 +355,7 @@ def test_every_sentence_is_read(
     [("ted-iwslt2017/test", 23, 2271), ("newstest-enru/wmttest2024.refA", 170, 997),
      ("msdocs-ende/dev", None, 2044), ("tvsub/dev", None, None)],
 )  # fmt: skip
-def test_real_corpora(
-    corpus: str, documents: int | None, sentences: int | None, real_data: Path
-) -> None:
+def test_real_corpora(corpus, documents, sentences, real_data):
     """Two of them have lines that are tags."""
     sides = [read_documents(path) for path in sorted(real_data.glob(f"{corpus}.*"))]
     assert len(sides) == 2

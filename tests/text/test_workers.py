@@ -24,14 +24,14 @@ def map_lines(lines: Iterable[str], workers: int) -> Iterator[str]:
 LINES = [f"the word {n % 7} Word WORD {n}" if n % 5 else "" for n in range(3000)]
 
 
-def test_order_and_empty_lines() -> None:
+def test_order_and_empty_lines():
     wanted = [line.upper() for line in LINES]
     for workers in (1, 3):
         assert list(map_lines(LINES, workers)) == wanted
     assert list(map_lines([], 2)) == []
 
 
-def test_memory_does_not_grow_with_the_text() -> None:
+def test_memory_does_not_grow_with_the_text():
     """However long the text is, it is read only a few chunks ahead of what is written."""
     read = 0
 
@@ -56,7 +56,7 @@ def _failing(lines: list[str]) -> int:
     raise GtransError(f"'{lines[0]}' is wrong")
 
 
-def test_errors_of_a_process() -> None:
+def test_errors_of_a_process():
     with pytest.raises(GtransError, match="one of the 2 processes was killed, perhaps because"):
         list(map_chunks(_killed, ["line"] * 2000, 2))
     with pytest.raises(GtransError, match="'line' is wrong"):
