@@ -210,7 +210,7 @@ def test_missing_and_doubled_ids_are_one_line(
         ('{"doc_id": "a", "text": "x"}\nplain\n', ":2: not JSON"),
         ('{"doc_id": "a", "text": "x\\ny"}\n' * 2, ":2: document 'a' comes again"),
         ('{"doc_id": null, "text": "x"}\n', ":1: there is no document id"),
-        ("docid\ttext\na\tx\nb\n", ":3 has 1 cells, but the header has 2"),
+        ("docid\ttext\na\tx\nb\n", ":3: 1 cells, but the header has 2"),
         ("docid\ttext\n", "holds no translation"),
         ('{"doc_id": "d", "text": NaN}\n', "NaN"),
         ('{"doc_id": "d", "text": "It is."\n', "hyp:1"),

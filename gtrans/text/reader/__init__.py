@@ -321,9 +321,8 @@ def read_identified(path: str, role: Role, choice: Choice = ANY) -> Identified |
         names = {segment.name for segment in known}
         for segment in document.segments:
             if segment.name and segment.name in names:
-                raise reader.wrong(
-                    segment.line, f"segment '{segment.name}' of '{document.name}' comes twice"
-                )
+                which = f"the segment '{segment.name}' of document '{document.name}'"
+                raise reader.wrong(segment.line, f"{which} comes twice; give every segment once")
             names.add(segment.name)
         known += document.segments
     found.references = reader.references
