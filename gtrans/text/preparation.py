@@ -77,6 +77,7 @@ from gtrans.text.workers import all_cores, map_chunks
 if TYPE_CHECKING:
     from gtrans.modules.bert import WordPieces
 
+
 # ---- the record of finished steps ----------------------------------------------------------------
 
 
