@@ -58,40 +58,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     files = parser.add_argument_group("files")
     add_model_files(files)
     files.add_argument(
-        "--src",
-        required=True,
-        metavar="FILE",
+        "--src", required=True, metavar="FILE",
         help="source: one sentence per line, an empty line between documents",
-    )
+    )  # fmt: skip
     files.add_argument("--ref", required=True, metavar="FILE", help="reference, in the same lines")
     add_choice(files, ("source", "reference"))
     files.add_argument(
-        "--without",
-        metavar="CKPT[:CKPT..]",
+        "--without", metavar="CKPT[:CKPT..]",
         help="model without context (default: the model of --path, without its context)",
-    )
+    )  # fmt: skip
     files.add_argument(
         "--without-data", metavar="DIR", help="data folder of --without (default: --data)"
     )
     files.add_argument(
-        "--output",
-        metavar="FILE",
+        "--output", metavar="FILE",
         help="write one line per sentence: JSON if FILE ends in .jsonl, otherwise values separated "
         "by tabs",
-    )
+    )  # fmt: skip
     parser.add_argument(
-        "--context",
-        type=int,
-        metavar="N",
+        "--context", type=int, metavar="N",
         help="give each sentence only the N sentences before it as context (default: all that "
         "the model's unit contains)",
-    )
+    )  # fmt: skip
     parser.add_argument(
-        "--random-context",
-        action="store_true",
+        "--random-context", action="store_true",
         help="also the value of a context that is not the sentence's own: documents as long, whose "
         "sentences are drawn from all of the text (always the same ones)",
-    )
+    )  # fmt: skip
     add_scoring(parser)
     add_instances(parser.add_argument_group("instances"), "as in training")
 

@@ -87,20 +87,18 @@ def by_position(
         per_bucket: positions in a bucket.
         compare: tests the systems within each bucket; None: there is no test.
     """
-    starts = np.searchsorted(s_bleu.documents, s_bleu.documents)
-    positions = np.arange(len(s_bleu.documents)) - starts + 1
+    positions = _positions(s_bleu)
     buckets = []
     for first in range(1, int(positions.max()) + 1, per_bucket):
         last = first + per_bucket - 1
         inside = (first <= positions) & (positions <= last)
-        found = _bucket(s_bleu, inside, first, last, compare)
-        found["mean_of_positions"] = {
-            name: float(
-                np.mean([s_bleu.score(name, positions == n) for n in np.unique(positions[inside])])
-            )
+        places = [positions == place for place in np.unique(positions[inside])]
+        means = {
+            name: float(np.mean([s_bleu.score(name, place) for place in places]))
             for name in s_bleu.statistics
         }
-        buckets.append(found)
+        bucket = _bucket(s_bleu, inside, first, last, compare)
+        buckets.append(bucket | {"mean_of_positions": means})
     return buckets
 
 
@@ -124,6 +122,13 @@ def by_sentence_length(
         _bucket(s_bleu, number == n, first, last, compare)
         for n, (first, last) in enumerate(zip(firsts, lasts, strict=True))
     ]
+
+
+def _positions(metric: Measurement) -> NDArray[np.int64]:
+    """The place of every segment in its document, from 1."""
+    return (
+        np.arange(len(metric.documents)) - np.searchsorted(metric.documents, metric.documents) + 1
+    )
 
 
 def _bucket(
@@ -283,16 +288,11 @@ def segments(report: Report) -> Iterator[dict[str, Any]]:
     """The scores of all segments, a row each."""
     for metric in report.measurements.values():
         compute = metric.of_segment or metric.compute
-        starts = np.searchsorted(metric.documents, metric.documents)
-        places = np.arange(len(metric.documents)) - starts + 1
+        places = (metric.documents + 1).tolist(), _positions(metric).tolist()
         for name, statistics in metric.statistics.items():
-            scores = compute(statistics).tolist()
-            rows = zip(metric.documents.tolist(), places.tolist(), scores, strict=True)
-            for document, place, score in rows:
-                yield {
-                    "system": name, "metric": metric.key, "unit": metric.unit,
-                    "document": document + 1, "segment": place, "score": score,
-                }  # fmt: skip
+            about = {"system": name, "metric": metric.key, "unit": metric.unit}
+            for of_segment in zip(*places, compute(statistics).tolist(), strict=True):
+                yield about | dict(zip(("document", "segment", "score"), of_segment, strict=True))
 
 
 def write_rows(
@@ -397,27 +397,28 @@ def to_latex(report: Report) -> str:
     heads = [
         _escaped(it.label) + ("" if it.higher_is_better else r" $\downarrow$") for it in metrics
     ]
-    rows: dict[str, list[str]] = {name: [] for name in report.systems}
-    more: dict[str, dict[str, str]] = {}
+    cells: dict[str, list[str]] = {name: [] for name in report.systems}
+    shares: dict[str, dict[str, str]] = {}
     for metric, name, found in _entries(report):
-        rounded = [round(metric.score(it), metric.digits) for it in report.systems]
-        best = max(rounded) if metric.higher_is_better else min(rounded)
+        best = (max if metric.higher_is_better else min)(
+            round(metric.score(it), metric.digits) for it in report.systems
+        )
         text = in_digits(found["score"], metric.digits)
         if several and not metric.neutral and round(found["score"], metric.digits) == best:
             text = rf"\textbf{{{text}}}"
         values = [(it, it.value(found)) for it in COLUMNS]
         mark = "".join(it.mark(value) for it, value in values if it.mark and value is not None)
-        rows[name].append(f"{text}$^{{{mark}}}$" if mark else text)
+        cells[name].append(f"{text}$^{{{mark}}}$" if mark else text)
         for column, value in values:
             if column.latex and value is not None:
                 shown = column.show(value, metric.digits).removesuffix("%")
-                more.setdefault(column.latex, {})[name] = shown
-    heads += more
+                shares.setdefault(column.latex, {})[name] = shown
+    heads += shares
     lines += [rf"\begin{{tabular}}{{l{'r' * len(heads)}}}", r"\toprule"]
     lines += [" & ".join(["system", *heads]) + r" \\", r"\midrule"]
-    for name, cells in rows.items():
-        others = [of.get(name, "") for of in more.values()]
-        lines.append(" & ".join([_escaped(name), *cells, *others]) + r" \\")
+    for name in report.systems:
+        row = [_escaped(name), *cells[name], *(of.get(name, "") for of in shares.values())]
+        lines.append(" & ".join(row) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
 

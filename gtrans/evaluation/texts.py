@@ -89,20 +89,15 @@ def read_texts(
             "only the wanted files"
         )
 
-    def identified(path: str, role: Role) -> Identified | None:
+    def parallel(path: str, role: Role) -> list[Documents]:
         found = ids if path == main else read_identified(path, role, choice)
         if (found is None) != (ids is None):
             one, other = (main, path) if found is None else (path, main)
             raise GtransError(
                 f"{one} has document ids, but {other} has none; give both with ids, or both without"
             )
-        return found
-
-    def parallel(path: str, role: Role) -> list[Documents]:
-        found = identified(path, role)
         if found is not None and ids is not None:
-            several = range(len(found.references) or 1)
-            return [match(found, ids, number) for number in several]
+            return [match(found, ids, number) for number in range(len(found.references) or 1)]
         if path == main:
             return [read_documents(path)]
         return [[document for document, _ in read_parallel(path, main)]]
@@ -111,48 +106,46 @@ def read_texts(
     sources = parallel(source, "source")[0] if source else None
     shape = read[0] if read else sources or []
     sizes = [len(document) for document in shape]
-    lines = None
-    if ids is None:
-        lines = [number for number, sentence in iterate_lines(main) if sentence is not None]
 
     def translation(name: str, path: str) -> Documents:
         found = read_identified(path, "translation", replace(choice, system=name))
-        if found is not None and ids is not None:
-            if alignment == "aligned":
-                return match(found, ids)
-            return [[one.text() for one in document] for document in by_document(found, ids)]
-        if found is not None:
+        if found is not None and ids is None:
             raise GtransError(
                 f"{path} has document ids, but {main} has none; give the reference with the same "
                 "ids, or all files without"
             )
+        if found is not None and ids is not None:
+            if alignment == "aligned":
+                return match(found, ids)
+            return [[one.text() for one in document] for document in by_document(found, ids)]
         if alignment != "aligned":
-            return read_hypothesis_documents(path, main, sizes, lines)
+            return read_hypothesis_documents(path, main, sizes, ids is not None)
         return read_hypotheses(path, main) if ids is None else _read_lines(path, main, sizes)
 
     translations = {name: translation(name, path) for name, path in systems.items()}
     counted = [[True] * size for size in sizes]
-    texts = Texts(read, sources, translations, counted)
-    if ids is None:
-        return texts if alignment != "resegmented" else _resegmented(texts, counted, None, always)
-    counted, notes = _counted(ids, alignment)
-    if len(ids.references) > 1:
-        notes.append(
-            f"{ids.path} has {len(ids.references)} references, all of which are used: "
-            f"{', '.join(ids.references)}; `--reference NAME` chooses"
-        )
+    notes: list[str] = []
+    if ids is not None:
+        counted, notes = _counted(ids, alignment)
+        if len(ids.references) > 1:
+            notes.append(
+                f"{ids.path} has {len(ids.references)} references, all of which are used: "
+                f"{', '.join(ids.references)}; `--reference NAME` chooses"
+            )
+    texts = Texts(read, sources, translations, counted, notes=notes)
     kept = [any(flags) for flags in counted]
     texts = _chosen(texts, lambda documents: list(compress(documents, kept)))
     flags = list(compress(counted, kept))
     if alignment == "resegmented":
-        names = compress(ids.documents.items(), kept)
-        texts = _resegmented(texts, flags, replace(ids, documents=dict(names)), always)
-    if not all(map(all, flags)):
-        texts = _chosen(
-            texts,
-            lambda documents: [list(compress(*it)) for it in zip(documents, flags, strict=True)],
-        )
-    return replace(texts, counted=counted, notes=notes)
+        if ids is not None:
+            ids = replace(ids, documents=dict(compress(ids.documents.items(), kept)))
+        texts = _resegmented(texts, flags, ids, always)
+    if all(map(all, flags)):  # of whole documents, whose sentences may be others
+        return texts
+    return _chosen(
+        texts,
+        lambda documents: [list(compress(*it)) for it in zip(documents, flags, strict=True)],
+    )
 
 
 def _chosen(texts: Texts, choose: Callable[[Documents], Documents]) -> Texts:
@@ -301,7 +294,7 @@ def read_hypotheses(
             and the first line where they differ.
     """
     references = read_documents(reference_path)
-    reference_lines = [number for number, text in iterate_lines(reference_path) if text is not None]
+    reference_lines = _sentence_lines(reference_path)
     lines = dict(iterate_lines(path))
     sentences = {number: text for number, text in lines.items() if text is not None}
     by_lines = _by_lines(path, reference_lines)
@@ -337,7 +330,7 @@ def read_hypothesis_documents(
     path: str | os.PathLike[str],
     reference_path: str | os.PathLike[str],
     sizes: Sequence[int],
-    reference_lines: Sequence[int] | None = None,
+    has_ids: bool = False,
 ) -> Documents:
     """Read translations of whole documents, whose sentences need not match the reference.
 
@@ -350,8 +343,8 @@ def read_hypothesis_documents(
         path: the file of translations.
         reference_path: the file whose documents they translate, for messages.
         sizes: the number of sentences of each of its documents.
-        reference_lines: the lines of its sentences; None if it has ids. Then a translation has its
-            lines if it has as many as there are segments.
+        has_ids: whether its documents have ids. Then a translation has its lines if it has as many
+            as there are segments.
 
     Raises:
         GtransError: a file cannot be read, or it cannot be told where the documents end.
@@ -360,15 +353,14 @@ def read_hypothesis_documents(
     if len(sizes) == 1:
         return [[sentence for document in documents for sentence in document]]
     by_boundaries = documents if len(documents) == len(sizes) else None
-    by_lines = None
-    if reference_lines is not None:
-        by_lines = _by_lines(path, reference_lines)
-    elif count == sum(sizes):
-        by_lines = list(plain_lines(path))
+    if has_ids:
+        by_lines = list(plain_lines(path)) if count == sum(sizes) else None
+    else:
+        by_lines = _by_lines(path, _sentence_lines(reference_path))
     if by_lines is not None:
         found = _divided(by_lines, sizes)
         filled = [list(filter(None, document)) for document in found]
-        if reference_lines is None and by_boundaries not in (None, filled):
+        if has_ids and by_boundaries not in (None, filled):
             raise GtransError(
                 f"{path} has as many lines as {reference_path} has segments, and as many documents "
                 "by its empty lines, and they are not the same; give it with document ids"
@@ -391,6 +383,11 @@ def _by_lines(path: str | os.PathLike[str], reference_lines: Sequence[int]) -> l
     if sentences.keys() <= set(reference_lines) and _count_lines(path) >= reference_lines[-1]:
         return [sentences.get(number, "") for number in reference_lines]
     return None
+
+
+def _sentence_lines(path: str | os.PathLike[str]) -> list[int]:
+    """The numbers of the lines that are sentences."""
+    return [number for number, text in iterate_lines(path) if text is not None]
 
 
 def _divided(flat: Sequence[str], sizes: Sequence[int]) -> Documents:

@@ -12,7 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gtrans.evaluation.boundaries import Edge, Text, ends_a_sentence, is_word, tokens_of
+from gtrans.evaluation import resegment
+from gtrans.evaluation.boundaries import (
+    CAPITAL,
+    Edge,
+    Text,
+    ends_a_sentence,
+    is_word,
+    tokens_of,
+)
 from gtrans.evaluation.resegment import (
     ADDED,
     COSTS,
@@ -24,6 +32,7 @@ from gtrans.evaluation.resegment import (
     SUBSTITUTION,
     Resegmenter,
     Split,
+    bands,
 )
 from gtrans.text.reader import read_documents
 
@@ -321,6 +330,29 @@ def test_a_capital_that_only_begins_sentences_tells_a_boundary() -> None:
     habits = Resegmenter([[reference]]).habits
     begins, inside = (habits.gains(Text(it))[1] for it in ("legen Gibt es", "legen gibt es"))
     assert begins > inside
+    # One that no sentence begins with tells it, too; a noun has its capital everywhere.
+    lower = Resegmenter([[["Wir sehen, es gibt Tee.", "Heute gibt es Tee."]]]).habits
+    gains = [lower.gains(Text(f"mit {it} mir"))[1] for it in ("Gibt", "unbekannt", "gibt", "Tee")]
+    assert gains[0] == gains[1] + CAPITAL and max(gains[2:]) < gains[1]
+
+
+def test_a_long_text_is_searched_in_a_band_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside a stretch that is left out and one that is added, whose words are everywhere."""
+    rng = random.Random(2)
+    words = [f"{a}{b}" for a in "bdfgklmn" for b in ("a", "ei", "o", "ulen", "ator", "ig")]
+    reference = [" ".join(rng.choices(words, k=rng.randint(4, 9))) + "." for _ in range(300)]
+    lines = [
+        " ".join(word if rng.random() < 0.8 else rng.choice(words) for word in line.split())
+        for number, line in enumerate(reference) if not 100 <= number < 130
+    ]  # fmt: skip
+    added = " ".join(rng.choices(words, k=150)) + "."
+    text = " ".join([*lines[:180], added, *lines[180:]])
+    whole = split([text], reference)
+    assert len(whole.omitted) >= 20
+    monkeypatch.setattr(resegment, "LONG", 500)
+    widths = [it.stop - it.start for it in bands([*map(tokens_of, reference)], tokens_of(text))]
+    assert sum(widths) < len(widths) * len(tokens_of(text)) / 2
+    assert split([text], reference) == whole
 
 
 @pytest.mark.parametrize(
