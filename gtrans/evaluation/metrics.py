@@ -174,45 +174,40 @@ def measure(
     """
     keys = [key for key in METRICS if key in (DEFAULT_METRICS if keys is None else keys)]
     options = options or Options()
-    shape = [*map(len, corpus.references)]
-    references = [corpus.references, *corpus.others]
-    signatures = {key: METRICS[key].signature(options, len(references)) for key in keys}
-    given = {False: (references, list(systems.values()))}
+    given = [corpus.references, *corpus.others], list(systems.values())
+    signatures = {key: METRICS[key].signature(options, len(given[0])) for key in keys}
+    words = given
     if any(METRICS[key].of_words for key in keys):
-        given[True] = (
-            [with_words(it, options) for it in references],
-            [with_words(it, options) for it in systems.values()],
-        )
+        words = tuple([with_words(it, options) for it in side] for side in given)
     tasks: list[_Task] = []
     # TER takes longest: started last, it would leave all processes but one idle.
     for key in sorted(keys, key=lambda key: key != "ter"):
         spans = None if METRICS[key].unit == "document" else corpus.spans(METRICS[key].unit)
-        sides = [[_join(it, spans) for it in side] for side in given[METRICS[key].of_words]]
-        for start in range(0, len(sides[0][0]), _SEGMENTS_AT_ONCE):
+        sides = words if METRICS[key].of_words else given
+        joined = [[_join(it, spans) for it in side] for side in sides]
+        for start in range(0, len(joined[0][0]), _SEGMENTS_AT_ONCE):
             part = slice(start, start + _SEGMENTS_AT_ONCE)
-            given_part = ([texts[part] for texts in side] for side in sides)
-            tasks.append((key, options, next(given_part), next(given_part)))
-    if jobs > 1 and sum(shape) * len(systems) >= _PARALLEL_FROM:
+            references, translations = ([texts[part] for texts in side] for side in joined)
+            tasks.append((key, options, references, translations))
+    sentences = sum(map(len, corpus.references))
+    if jobs > 1 and sentences * len(systems) >= _PARALLEL_FROM:
         with ProcessPoolExecutor(jobs, mp_context=get_context("fork")) as pool:
             counted = list(pool.map(_count, tasks))
     else:
         counted = [*map(_count, tasks)]
-    parts: dict[str, list[list[Statistics]]] = {key: [] for key in keys}
-    for task, by_system in zip(tasks, counted, strict=True):
-        parts[task[0]].append(by_system)
     found: dict[str, Measurement] = {}
     for key in keys:
-        metric, of_systems = METRICS[key], zip(*parts[key], strict=True)
+        metric = METRICS[key]
         unit = corpus.instance_unit if metric.unit == "instance" else metric.unit
-        sizes = [len(spans) for spans in corpus.spans(metric.unit)]
+        parts = [part for task, part in zip(tasks, counted, strict=True) if task[0] == key]
+        statistics = map(np.concatenate, zip(*parts, strict=True))
         found[key] = Measurement(
             key, metric.label, metric.unit, metric.higher_is_better,
             signature=f"{signatures[key]}|unit:{unit}",
-            statistics={
-                name: np.concatenate(values)
-                for name, values in zip(systems, of_systems, strict=True)
-            },
-            documents=np.repeat(np.arange(len(shape)), sizes),
+            statistics=dict(zip(systems, statistics, strict=True)),
+            documents=np.repeat(
+                np.arange(len(corpus.references)), [*map(len, corpus.spans(metric.unit))]
+            ),
             compute=metric.compute,
             of_segment=metric.of_segment,
         )  # fmt: skip
