@@ -174,11 +174,11 @@ def measure(
     """
     keys = [key for key in METRICS if key in (DEFAULT_METRICS if keys is None else keys)]
     options = options or Options()
-    given = [corpus.references, *corpus.others], list(systems.values())
+    given: list[list[Documents]] = [[corpus.references, *corpus.others], [*systems.values()]]
     signatures = {key: METRICS[key].signature(options, len(given[0])) for key in keys}
     words = given
     if any(METRICS[key].of_words for key in keys):
-        words = tuple([with_words(it, options) for it in side] for side in given)
+        words = [[with_words(it, options) for it in side] for side in given]
     tasks: list[_Task] = []
     # TER takes longest: started last, it would leave all processes but one idle.
     for key in sorted(keys, key=lambda key: key != "ter"):
