@@ -135,7 +135,7 @@ class TranslationRecord:
 
     Attributes:
         run: fingerprint of ``made_from``; the same command on the same files has the same.
-        made_from: digests of ``checkpoints``, ``input`` (the encoded lines) and ``preparation``
+        made_from: digests of ``checkpoints``, ``input`` (what was read of it) and ``preparation``
             (empty if there is none), all options that matter, and the version.
         names: the paths of these files, as they were given.
         sentences: number of translated sentences.

@@ -12,12 +12,11 @@ standard output, a device or a FIFO, which get the translation when it is comple
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -184,7 +183,7 @@ class Job:
         documents: its sentences as tokens.
         output: file to write, or ``-``.
         input: the file that is read, for the record.
-        further: what the output depends on besides the tokens and the options.
+        read: the fingerprint of all that was read of it.
     """
 
     translator: Translator
@@ -193,7 +192,7 @@ class Job:
     documents: Sequence[Sequence[Sentence]]
     output: str
     input: str
-    further: Mapping[str, Any]
+    read: str
 
     @property
     def sentences(self) -> int:
@@ -204,24 +203,18 @@ class Job:
     def made_from(self) -> dict[str, Any]:
         """Everything that the translation depends on."""
         translator, options = self.translator, self.options
-        text = hashlib.sha256()
-        for document in self.documents:
-            text.update(b"\n\n")
-            for part in chain.from_iterable(document):
-                text.update(b"\n" if part is None else part.numpy().tobytes())
         chosen = {n: value for n, value in asdict(options).items() if n not in _NOT_RECORDED}
         # The limit on rows is named where it makes other batches, of which a part is kept.
         rows = min(translator.generator.rows_at_once, options.max_tokens // LEAST_ROW_TOKENS)
         return {
             "gtrans": __version__,
-            "input": text.hexdigest(),
+            "input": self.read,
             "checkpoints": list(translator.checkpoints),
             "preparation": translator.preparation or "",
             "unit": translator.examples.unit.as_dict(),
             "device": decoding_device(options.cpu).type,
             "max_rows": rows,
             **chosen,
-            **self.further,
         }
 
     @cached_property
@@ -272,10 +265,9 @@ class Job:
                 f"{self.sentences} are needed; `--force` translates anew."
             )
         if self.options.nbest:
-            found = [document for document in found if document]
             return _lines(json_lines(self.source.names(), self.source.sentences, found))
         if free:
-            return _lines([" ".join(document) for document in best_of(found) if document])
+            return _lines(" ".join(document) for document in best_of(found))
         lang = language_code(str(self.translator.task.cfg.target_lang))
         return self.source.translated(best_of(found), "" if lang in WITHOUT_SPACES else " ")
 
@@ -333,13 +325,12 @@ def json_lines(
         return {"hypothesis": one.text, "score": round(one.score, 6)}
 
     lines = []
-    for number, ((document, ids), of_document) in enumerate(zip(names, translations, strict=True)):
-        for place, (name, alternatives) in enumerate(zip(ids, of_document, strict=True)):
-            source = sources[number][place]
-            found: dict[str, object] = {"doc_id": document, "seg_id": name, "source": source}
-            found |= entry(alternatives[0])
-            if len(alternatives) > 1:
-                found["nbest"] = [entry(one) for one in alternatives]
+    for (document, ids), texts, of_document in zip(names, sources, translations, strict=True):
+        for name, source, alternatives in zip(ids, texts, of_document, strict=True):
+            best, *others = map(entry, alternatives)
+            found = {"doc_id": document, "seg_id": name, "source": source, **best}
+            if others:
+                found["nbest"] = [best, *others]
             lines.append(json.dumps(found, ensure_ascii=False))
     return lines
 
@@ -439,8 +430,8 @@ def translate(options: DecodingOptions, input: str, output: str) -> int:
         text = Text.of_documents(input, list(rows))
     documents = translator.encoded(text.sentences)
     translator.warn_of(input, text.sentences, documents, text.where())
-    further = {"text": fingerprint([text.sentences, text.names(), text.layout])}
-    job = Job(translator, options, text, documents, output, input, further)
+    read = fingerprint([text.sentences, text.names(), text.layout])
+    job = Job(translator, options, text, documents, output, input, read)
 
     def translated() -> None:
         for _, error in _run([job]):
@@ -500,9 +491,9 @@ def choose_candidates(options: DecodingOptions, candidates: str, output: str) ->
     layout = _apart([None for _ in rows] for rows in sentences)
     translator = Translator.of(options)
     encoded = translator.encoded(sentences)
-    further = {"text": fingerprint([sentences, ids, choices])}
+    read = fingerprint([sentences, ids, choices])
     text = Text(candidates, sentences, layout, ids=ids)
-    job = Job(translator, options, text, encoded, output, candidates, further)
+    job = Job(translator, options, text, encoded, output, candidates, read)
     pairs = list(zip(sentences, choices, strict=True))
 
     def chosen() -> None:
@@ -581,14 +572,10 @@ def translate_files(
             file = reader.read(place.path, place.format)
             documents = translator.encoded(file.sentences)
             translator.warn_of(str(place.path), file.sentences, documents, file.where())
-            further = {
-                "file": digest(place.path),
-                "format": place.format,
-                "split_sentences": split_sentences,
-            }
+            read = fingerprint([digest(place.path), place.format, file.sentences])
             names = str(place.target), str(place.path)
             place.target.parent.mkdir(parents=True, exist_ok=True)
-            jobs.append(Job(translator, options, file, documents, *names, further))
+            jobs.append(Job(translator, options, file, documents, *names, read))
         except Exception as error:
             failed(place.path, error)
     _run_files(jobs, output_dir, failed)

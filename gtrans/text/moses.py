@@ -180,11 +180,6 @@ class MosesPipeline(TextPipeline):
         words = [self._read(word) for word in tokens.split()]
         return _plain(self._join(words)).strip()
 
-    def words(self, pieces: str) -> str:
-        """Moses' tokens of one sentence, from its BPE tokens, without escapes and our marks."""
-        words = (self._read(word).strip(_LEFT + _RIGHT) for word in self.unsegment(pieces).split())
-        return " ".join(word for word in words if word not in _GAPS)
-
     def segment(self, tokens: str) -> str:
         """BPE tokens of what ``tokenise`` returned: truecasing, then the merges."""
         if self._bpe is None:

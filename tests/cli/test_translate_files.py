@@ -120,6 +120,10 @@ def test_json_lines_have_ids_scores_and_the_n_best(tiny: TinyWorld, tmp_path: Pa
     assert main(argv) == 0
     (row,) = map(json.loads, (out / "r.tsv.jsonl").read_text().splitlines())
     assert (row["doc_id"], row["seg_id"], row["source"]) == ("x", "5", "It sang.")
+    (tmp_path / "two.txt").write_text("It sang.\n\n\nYou are late.\n")
+    assert main(command(tiny, tmp_path / "two.txt", "--output-dir", out, *FAST, "--json")) == 0
+    rows = [json.loads(line) for line in (out / "two.txt.jsonl").read_text().splitlines()]
+    assert [row["source"] for row in rows] == ["It sang.", "You are late."]
     (tmp_path / "ref.tsv").write_text("doc_id\tseg_id\ttarget\nx\t5\tEs sang.\n")
     scored = ("--hyp", out / "r.tsv.jsonl", "--ref", tmp_path / "ref.tsv", "--target-lang", "de")
     assert main(["score", *map(str, scored)]) == 0
