@@ -453,6 +453,7 @@ class Workers:
     def __exit__(self, *_: object) -> None:
         for process in self._processes:
             process.kill()  # it only computes
+            process.join()
         for connection in self._connections:
             connection.close()
 
