@@ -590,9 +590,13 @@ _GENDER_PAIRS = tuple(combinations(GENDERS, 2))
 
 @dataclass(frozen=True)
 class Item:
-    """A source document, its right translation, and one with a wrong last sentence."""
+    """A source document, its right translation, and one with a wrong last sentence.
+
+    ``document`` is the name that twins share: an interval counts them as one.
+    """
 
     id: str
+    document: str
     phenomenon: str
     distance: int
     source: tuple[str, ...]
@@ -603,6 +607,7 @@ class Item:
         """Return the line of the JSONL file, keys in the order of the format."""
         return {
             "id": self.id,
+            "document": self.document,
             "phenomenon": self.phenomenon,
             "distance": self.distance,
             "cue": CUES[self.phenomenon],
@@ -630,6 +635,7 @@ def generate_items(
         for right, other in (twins, twins[::-1]):
             yield Item(
                 id=f"{phenomenon}-d{distance}-{next(serial):04d}",
+                document=f"{phenomenon}-d{distance}-{pair:04d}",
                 phenomenon=phenomenon,
                 distance=distance,
                 source=tuple(right.source),
