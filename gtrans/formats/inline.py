@@ -219,6 +219,7 @@ class _Line:
     Attributes:
         text: the text without marks, with single spaces, of which the kinds are kept.
         marks: its marks, but for those that stay at its begin.
+        head, tail: what stays at its begin and its end.
         spans: where its sentences are, and what is none.
         units: its words and symbols.
     """
@@ -228,8 +229,7 @@ class _Line:
         self.marks: list[_Placed] = []
         self.spans: list[tuple[int, int]] = []
         begin = _leading(content)
-        self._head, self._tail = list(content[:begin]), ""
-        self.moved = False
+        self.head, self.tail = list(content[:begin]), ""
         self._read(content[begin:])
         self.units = _Units()
         self.units.add(self.text)
@@ -253,7 +253,7 @@ class _Line:
             if marks:
                 marks[-1].after = white
             elif not self.text:
-                self._head.append(white)
+                self.head.append(white)
             if isinstance(item, Mark):
                 self.marks.append(_Placed(item, len(self.text), white))
                 white = ""
@@ -262,22 +262,20 @@ class _Line:
                 self.text += _between(self.text, words, marks, white) if self.text else ""
                 self.text += re.sub(r"\s+", lambda found: _one_space(found[0]), words)
                 white = item[len(item.rstrip()) :]
-        self._tail = white
+        self.tail = white
 
     def sentence(self, span: tuple[int, int]) -> str:
         """The text of a span; empty if it has no letter, and is not translated."""
         text = _as_read(self.text[slice(*span)])
         return text if any(map(str.isalpha, text)) else ""
 
-    def translated(self, translations: Iterator[str], joint: str) -> list[str | Mark]:
-        """The content with other sentences."""
+    def translated(self, translations: Iterator[str], joint: str) -> _Translation:
+        """The line with other sentences."""
         found = _Translation(self)
         for span in self.spans:
             sentence = next(translations) if self.sentence(span) else self.text[slice(*span)]
             found.add(span, sentence, joint)
-        written = [*self._head, *found.with_marks(), self._tail]
-        self.moved = found.moved
-        return written
+        return found
 
 
 def _leading(content: Content) -> int:
@@ -326,10 +324,11 @@ class Block:
 
     Attributes:
         sentences: its sentences; those without a letter are left out.
+        moved: whether markup inside a word could not stay there in the last translation.
     """
 
     def __init__(self, content: Iterable[str | Mark], split: Splitter, line: int = 0) -> None:
-        self.line = line
+        self.line, self.moved = line, False
         self._lines: list[_Line] = []
         self._breaks: list[Mark] = []
         items: list[str | Mark] = []
@@ -344,11 +343,6 @@ class Block:
         found = (line.sentence(span) for line in self._lines for span in line.spans)
         self.sentences = list(filter(None, found))
 
-    @property
-    def moved(self) -> bool:
-        """Whether markup inside a word could not stay there in the last translation."""
-        return any(line.moved for line in self._lines)
-
     def translated(self, translations: Iterable[str], joint: str) -> list[str | Mark]:
         """The content with translated text.
 
@@ -356,10 +350,12 @@ class Block:
             translations: of ``sentences``.
             joint: what stands between two sentences of the translation.
         """
-        following = iter(translations)
+        following, self.moved = iter(translations), False
         written: list[str | Mark] = []
         for line, end in zip_longest(self._lines, self._breaks):
-            written += [*line.translated(following, joint), *([end] if end else [])]
+            found = line.translated(following, joint)
+            written += [*line.head, *found.with_marks(), line.tail, *([end] if end else [])]
+            self.moved |= found.moved
         return joined(_with_texts(written))
 
 

@@ -118,34 +118,6 @@ def test_emphasis_that_finds_no_words_is_reported(tmp_path: Path) -> None:
     assert list(map(str, file.notes)) == [f"{path}:3: emphasis lost (1 x * and 1 x ** and 1 x ~~)"]
 
 
-@pytest.mark.parametrize(
-    ("source", "translation", "expected"),
-    [
-        # What stands in both is a fixed point.
-        ("See <b>Berlin</b> in May.", "Im Mai sieh Berlin.", "Im Mai sieh <b>Berlin</b>."),
-        ("A (<i>b</i>) c", "Eins zwei (drei) vier", "Eins zwei (<i>drei</i>) vier"),
-        # Elsewhere a share of the words.
-        ("one <b>two</b> three", "eins zwei drei", "eins <b>zwei</b> drei"),
-        ("one <b>two</b>", "eins zwei drei vier", "eins zwei <b>drei vier</b>"),
-        ("<b>one two</b>", "eins", "<b>eins</b>"),
-        ("<b>one</b> <i>two</i>", "eins", "<b></b><i>eins</i>"),
-        # Points stand between words, and keep the white space that they had.
-        ("Run <code>x</code>, then stop", "Lauf, dann halt", "Lauf <code>x</code>, dann halt"),
-        ("a (<code>x</code>) b", "eins () zwei", "eins (<code>x</code>) zwei"),
-        ("<code>x</code> runs", "läuft", "<code>x</code> läuft"),
-        ("it is <code>x</code>", "es ist", "es ist <code>x</code>"),
-        ("Call <code>x</code> now", "这是文字", "这是 <code>x</code> 文字"),
-        # A sentence keeps its own marks.
-        ("He <b>came</b>. She <i>went</i>.", "Er kam.|Ging.", "Er <b>kam</b>. <i>Ging</i>."),
-    ],
-)
-def test_where_marks_go(tmp_path: Path, source: str, translation: str, expected: str) -> None:
-    path = tmp_path / "a.html"
-    path.write_text(f"<p>{source}</p>")
-    file = read(path)
-    assert file.translated([translation.split("|")], " ").decode() == f"<p>{expected}</p>"
-
-
 def test_rows_with_ids(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(

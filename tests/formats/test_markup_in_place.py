@@ -92,6 +92,28 @@ def test_a_block_that_would_change_the_tree_stays_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "translation", "expected", "moved"),
     [
+        # What stands in both is a fixed point.
+        ("See <b>Berlin</b> in May.", "Im Mai sieh Berlin.", "Im Mai sieh <b>Berlin</b>.", False),
+        ("A (<i>b</i>) c", "Eins zwei (drei) vier", "Eins zwei (<i>drei</i>) vier", False),
+        # Elsewhere a share of the words.
+        ("one <b>two</b> three", "eins zwei drei", "eins <b>zwei</b> drei", False),
+        ("one <b>two</b>", "eins zwei drei vier", "eins zwei <b>drei vier</b>", False),
+        ("<b>one two</b>", "eins", "<b>eins</b>", False),
+        ("<b>one</b> <i>two</i>", "eins", "<b></b><i>eins</i>", False),
+        # Points stand between words, and keep the white space that they had.
+        (
+            "Run <code>x</code>, then stop",
+            "Lauf, dann halt",
+            "Lauf <code>x</code>, dann halt",
+            False,
+        ),
+        ("a (<code>x</code>) b", "eins () zwei", "eins (<code>x</code>) zwei", False),
+        ("<code>x</code> runs", "läuft", "<code>x</code> läuft", False),
+        ("it is <code>x</code>", "es ist", "es ist <code>x</code>", False),
+        ("Call <code>x</code> now", "这是文字", "这是 <code>x</code> 文字", False),
+        # A sentence keeps its own marks.
+        ("He <b>came</b>. She <i>went</i>.", "Er kam.|Ging.", "Er <b>kam</b>. <i>Ging</i>.", False),
+        # Inside and beside words.
         ("Go<b>ing</b> home", "Going heim", "Go<b>ing</b> heim", False),
         ("Go<b>ing</b> home", "Gehend heim", "<b>Gehend</b> heim", True),
         ("<b>Hel</b>l<i>o</i> you", "Hallo du", "<b>Hallo</b><i></i> du", True),
@@ -107,11 +129,11 @@ def test_a_block_that_would_change_the_tree_stays_alone(tmp_path: Path) -> None:
         ("这是<code>x</code>文字", "This is text", "This is <code>x</code> text", False),
     ],
 )
-def test_markup_inside_and_beside_words(
+def test_where_marks_go(
     tmp_path: Path, source: str, translation: str, expected: str, moved: bool
 ) -> None:
     file = read(tmp_path / "a.html", f"<p>{source}</p>")
-    assert file.translated([[translation]], " ").decode() == f"<p>{expected}</p>"
+    assert file.translated([translation.split("|")], " ").decode() == f"<p>{expected}</p>"
     assert [note.kind for note in file.notes] == [MOVED] * moved
     assert written(file).replace("\xa0", "&nbsp;") == f"<p>{source}</p>"
 
