@@ -58,14 +58,14 @@ def entries_of(plan: Any) -> Any:
     """A plan as dictionaries and lists of tensors, numbers and names; see :func:`plan_of`."""
     if isinstance(plan, PlanPart):
         plan = {"kind": type(plan).__name__, **vars(plan)}
-    if isinstance(plan, Mapping):
+    if isinstance(plan, dict):
         return {name: entries_of(part) for name, part in plan.items()}
     return [entries_of(part) for part in plan] if isinstance(plan, list | tuple) else plan
 
 
 def plan_of(entries: Any) -> Any:
     """The plan of :func:`entries_of`, wherever its tensors are now."""
-    if isinstance(entries, Mapping):
+    if isinstance(entries, dict):
         made = {name: plan_of(entry) for name, entry in entries.items() if name != "kind"}
         return PlanPart.kinds[entries["kind"]](**made) if "kind" in entries else made
     return [plan_of(entry) for entry in entries] if isinstance(entries, list | tuple) else entries
@@ -627,7 +627,7 @@ def to_device(plan: Any, device: torch.device) -> Any:
         return plan if plan.device == device else plan.pin_memory().to(device, non_blocking=True)
     if isinstance(plan, PlanPart):
         return type(plan)(**to_device(vars(plan), device))
-    if isinstance(plan, Mapping):
+    if isinstance(plan, dict):
         return {name: to_device(part, device) for name, part in plan.items()}
     return [to_device(part, device) for part in plan] if isinstance(plan, list | tuple) else plan
 
