@@ -396,8 +396,8 @@ COST = Benchmark(
     text="Beam search, beam 5, encoding included, of {documents} documents of {length} words: as "
     "documents, {rows} at once, and their sentences by stock fairseq's generator and by gtrans, "
     "which has the same model without global attention. Operations are those of all matrix "
-    "products and attentions, counted while the search runs; *operations / stock's* is the least "
-    "that a document search of this model can cost. Untrained models never end: as many words as "
+    "products and attentions, counted while the search runs; at stock's speed a search would take "
+    "*operations / stock's* of its time. Untrained models never end: as many words as "
     "the source has are written, by stock fairseq as many as the longest of a batch. Times are "
     "the least of the rounds.",
     size="web",
