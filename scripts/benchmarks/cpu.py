@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import os
 import statistics
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from copy import deepcopy
@@ -46,7 +44,6 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 from gtrans.decoding.generator import DocumentGenerator, make_batches
 from gtrans.decoding.loading import import_plugin, load_models
 from gtrans.decoding.options import MAX_TOKENS, DecodingOptions
-from gtrans.decoding.translator import Workers
 from gtrans.lab.analyses.cost import peak
 from gtrans.modules.precision import to_int8
 from gtrans.text.prepared_folder import read_state
@@ -334,7 +331,7 @@ def cost(args: argparse.Namespace) -> Iterator[Row]:
     def write(name: str, model: Any) -> int:
         if name == _STOCK:
             rows = [torch.cat([source, end]) for pairs in sentences for source, _ in pairs]
-            batches = padded_sentences(rows, dictionary, MAX_TOKENS)
+            batches = padded_sentences(rows, dictionary, MAX_TOKENS, args.rows)
             return sum(write_sequences(model, dictionary, it, it.size(1) - 1) for it in batches)
         written, text = 0, documents if name.startswith(_BY_DOCUMENT) else sentences
         for begin in range(0, len(text), args.rows):
@@ -411,84 +408,7 @@ COST_OF_BASE = replace(
     title="What documents cost at base size",
     text="As before. `int8` is `gtrans translate --int8`.",
     size="base",
-    settings={"rounds": 3, "documents": 4, "length": 128, "rows": 4},
-)
-
-# ---- several processes ---------------------------------------------------------------------------
-
-
-class _Untrained:
-    """Stands for a translator: decodes batches of documents by an untrained model."""
-
-    device = torch.device("cpu")
-
-    def __init__(self, size: Size) -> None:
-        self.dictionary = dictionary_of(size)
-        self._model = model_of(size, self.dictionary, {}).eval()
-
-    def decode_or_say(self, rows: Any, *_: Any) -> Any:
-        return _as_document(self._model, self.dictionary, rows)
-
-
-class _Tokens:
-    """Stands for documents in translation: counts the tokens of their batches."""
-
-    def __init__(self) -> None:
-        self.tokens = 0
-
-    def add(self, _: int, tokens: Any) -> None:
-        self.tokens += tokens
-
-    def parts(self, _: int) -> dict[Any, Any]:
-        return {}
-
-    known_parts = parts
-
-
-def workers(args: argparse.Namespace) -> Iterator[Row]:
-    """CPU seconds of the busiest process, for each number of processes."""
-    translator: Any = _Untrained(SIZES[args.size])
-    text = documents_of(args.length, args.documents, translator.dictionary)
-    batches = document_batches(text, translator.dictionary, 1)
-    sources = [batch["net_input"]["src_tokens"] for batch in batches]
-    translator.decode_or_say(sources[0])
-
-    def busiest(count: int) -> float:
-        work: Any = _Tokens()
-        begin = time.process_time()
-        with Workers(translator, DecodingOptions(paths=(), workers=count)) as shared:
-            for _ in shared.decode((work, number, it) for number, it in enumerate(sources)):
-                pass
-            of_workers = [_cpu_seconds(it.pid or 0) for it in multiprocessing.active_children()]
-        return time.process_time() - begin + max(of_workers, default=0.0)
-
-    spent = take_turns({count: partial(busiest, count) for count in args.counts}, args.rounds)
-    for count, of in spent.items():
-        yield {"workers": count, "seconds": min(of), "of_one": min(of) / min(spent[1])}
-
-
-def _cpu_seconds(process: int) -> float:
-    """CPU seconds of a process that lives, by its number."""
-    fields = Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _shared(rows: Rows) -> str:
-    lines = [[str(row["workers"]), f"{row['seconds']:.1f}", f"{row['of_one']:.2f}"] for row in rows]
-    return measuring.table(["`--workers`", "CPU seconds", "of one process"], lines, texts=0)
-
-
-WORKERS = Benchmark(
-    title="Several processes",
-    text="{documents} documents of {length} words shared out as `gtrans translate --workers` "
-    "does, a document a batch, with an untrained model. Seconds are the CPU seconds of the "
-    "process that shares out and of the busiest of the others, loading not included: what a "
-    "machine with as many idle cores takes.",
-    size="web",
-    settings={"rounds": 3, "documents": 12, "length": 256, "counts": [1, 2]},
-    toy={"rounds": 1, "documents": 2, "length": 30},
-    measure=workers,
-    table=_shared,
+    settings={"rounds": 3, "documents": 8, "length": 256, "rows": 8},
 )
 
 # ---- memory --------------------------------------------------------------------------------------

@@ -34,7 +34,6 @@ BENCHMARKS: dict[str, Benchmark] = {
     "test-set": cpu.WHOLE_SET,
     "cost": cpu.COST,
     "cost-base": cpu.COST_OF_BASE,
-    "workers": cpu.WORKERS,
     "memory": cpu.MEMORY,
     "gpu": gpu.GPU,
 }
