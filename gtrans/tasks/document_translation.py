@@ -153,11 +153,11 @@ class DocumentTranslationTask(FairseqTask):
     @property
     def examples(self) -> ExampleBuilder:
         """The builder of examples and batches from this task's units."""
+        unit = task_unit(self.cfg)  # rejects options before a text is read
         word_pieces = None
         if self.bert is not None and self.bert.use == BERT_FEATURES:
             word_pieces = self.bert.examples
-        context = self._contexts.text(self.bert)
-        return ExampleBuilder(self.frame, task_unit(self.cfg), context, word_pieces)
+        return ExampleBuilder(self.frame, unit, self._contexts.text(self.bert), word_pieces)
 
     def _declare_symbols(self) -> None:
         for dictionary, words in zip((self._source, self._target), self._words, strict=True):
