@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -34,7 +33,7 @@ def read_in_turn(
     for span in builder.unit.parts(lengths(source)):
         sides = ([side[n] for n in span.source] for side in (source, target))
         row = builder.example(
-            replace(span, written=span.current), *sides, instances=[len(span.source)]
+            span._replace(written=span.current), *sides, instances=[len(span.source)]
         )
         batch = builder.collate([row])
         logits = model(**batch["net_input"], memory=memory)[0].float()
