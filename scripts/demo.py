@@ -41,8 +41,10 @@ FROM_SENTENCE = (
 # order says which one `it` is.
 SYSTEMS = {
     "gtransformer": "--positions document",
-    "memory_transformer": "--arch memory_transformer_tiny --unit stream",
-    "concat_transformer": "--arch concat_transformer_tiny --unit window",
+    "memory_transformer": "--arch memory_transformer_tiny --unit stream --lr 0.002 "
+    "--lr-scale-pretrained 0.5",
+    "concat_transformer": "--arch concat_transformer_tiny --unit window --lr 0.002 "
+    "--lr-scale-pretrained 0.5 --max-update 1500 --total-num-update 1500",
 }
 RESULTS = ROOT / "results" / "demo.csv"
 
