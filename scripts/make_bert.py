@@ -13,7 +13,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +104,27 @@ def masked_loss(model: Any, rows: dict[str, Tensor]) -> Any:
     return torch.nn.functional.cross_entropy(model.cls(states), labels[chosen])
 
 
+def learn(
+    model: Any, losses: Iterator[Tensor], optimizer: torch.optim.Optimizer, updates: int
+) -> None:
+    """Update a model by the losses of its batches, and print every hundredth.
+
+    The learning rate rises over a tenth of the updates and falls to 0 at their end.
+    """
+    warmup = max(updates // 10, 1)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min((step + 1) / warmup, (updates - step) / updates)
+    )
+    for update, loss in enumerate(islice(losses, updates), 1):
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        if update % 100 == 0 or update == updates:
+            print(f"update {update}: loss {loss.item():.3f}", file=sys.stderr, flush=True)
+
+
 def make_bert(
     folder: Path,
     documents: Sequence[Sequence[str]],
@@ -132,28 +153,18 @@ def make_bert(
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = BertForMaskedLM(config).train()
     torch.nn.Module.to(model, device)  # the type of its own method takes no device
-    optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
-    warmup = max(updates // 10, 1)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / warmup, max(updates - step, 1) / max(updates, 1))
-    )
     if updates:
         first, second = zip(*pairs(documents), strict=True)
         longest = config.max_position_embeddings
         encoded = tokenizer(
             list(first), list(second), truncation=True, max_length=longest, verbose=False
         )["input_ids"]
-        stream = batches(encoded, batch, random.Random(seed))
-        for update in range(1, updates + 1):
-            rows = masked(next(stream), tokenizer)
-            loss = masked_loss(model, {name: tensor.to(device) for name, tensor in rows.items()})
-            optimizer.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            schedule.step()
-            if update % 100 == 0 or update == updates:
-                print(f"update {update}: loss {loss.item():.3f}", file=sys.stderr, flush=True)
+        stream = (masked(it, tokenizer) for it in batches(encoded, batch, random.Random(seed)))
+        losses = (
+            masked_loss(model, {name: tensor.to(device) for name, tensor in rows.items()})
+            for rows in stream
+        )
+        learn(model, losses, torch.optim.AdamW(model.parameters(), lr=rate), updates)
     model.eval().save_pretrained(folder)
 
 

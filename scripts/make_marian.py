@@ -9,13 +9,13 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import sentencepiece
 import torch
+from make_bert import learn
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -109,21 +109,9 @@ def make_marian(
         max_position_embeddings=512,
     )  # fmt: skip
     model = MarianMTModel(config).train()
-    optimizer = torch.optim.Adam(model.parameters(), lr=rate, betas=(0.9, 0.98))
-    warmup = max(updates // 10, 1)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / warmup, max(updates - step, 1) / max(updates, 1))
-    )
     stream = batches(read_pairs(prefix, languages, tokenizer), tokens, random.Random(seed))
-    for update in range(1, updates + 1):
-        loss: Any = loss_of(model, next(stream))
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
-        if update % 100 == 0 or update == updates:
-            print(f"update {update}: loss {loss.item():.3f}", file=sys.stderr, flush=True)
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate, betas=(0.9, 0.98))
+    learn(model, (loss_of(model, rows) for rows in stream), optimizer, updates)
     model.eval().save_pretrained(folder)
 
 
