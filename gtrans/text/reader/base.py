@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
@@ -163,21 +164,21 @@ class Reader(Iterable[Document]):
         return GtransError(f"{self.path}:{line}: {what}")
 
     @classmethod
+    @abstractmethod
     def recognises(cls, head: Head) -> bool:
         """Whether a file that begins so is of this format.
 
         Raises:
             GtransError: it is, and nevertheless cannot be read.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def __iter__(self) -> Iterator[Document]:
         """The documents.
 
         Raises:
             GtransError: with file and line: the text is not as its format has it.
         """
-        raise NotImplementedError
 
 
 def chosen_references(path: str, names: Sequence[str], wanted: Sequence[str]) -> list[str]:
