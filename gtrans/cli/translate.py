@@ -178,8 +178,9 @@ def _check(args: argparse.Namespace) -> None:
     several = args.workers != 1
     mistakes = (
         (
-            args.candidates is not None and (args.input or args.free or several),
-            "`--candidates` has the text itself; leave `--input`, `--free` and `--workers` out.",
+            args.candidates is not None and (args.input or args.free or several or args.nbest),
+            "`--candidates` has the text itself; leave `--input`, `--free`, `--nbest` and "
+            "`--workers` out.",
         ),
         (bool(args.sources) + text + args.stream > 1, f"give one of: {ways}."),
         (not (args.sources or text or args.stream), f"nothing to translate: give {ways}."),

@@ -12,17 +12,18 @@ standard output, a device or a FIFO, which get the translation when it is comple
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from gtrans.data.documents import STANDARD_STREAM, check_length, iterate_raw_lines
 from gtrans.decoding.force_decode import choose
@@ -206,9 +207,15 @@ class Job:
         chosen = {n: value for n, value in asdict(options).items() if n not in _NOT_RECORDED}
         # The limit on rows is named where it makes other batches, of which a part is kept.
         rows = min(translator.generator.rows_at_once, options.max_tokens // LEAST_ROW_TOKENS)
+        # A checkpoint without a vocabulary of its own reads and writes by that of --data.
+        tokens = hashlib.sha256()
+        for part in chain.from_iterable(chain.from_iterable(self.documents)):
+            tokens.update(b"\n" if part is None else part.numpy().tobytes())
         return {
             "gtrans": __version__,
             "input": self.read,
+            "tokens": tokens.hexdigest(),
+            "vocabulary": fingerprint(translator.task.target_dictionary.symbols),
             "checkpoints": list(translator.checkpoints),
             "preparation": translator.preparation or "",
             "unit": translator.examples.unit.as_dict(),
@@ -228,16 +235,25 @@ class Job:
         kept = is_kept(self.output)
         return beside(self.output, f".{self.run[:12]}.partial") if kept else None
 
+    def lock(self) -> AbstractContextManager[None]:
+        """Keeps other processes from the output, if it is a file."""
+        return locked(self.output) if is_kept(self.output) else nullcontext()
+
     def is_finished(self) -> bool:
-        """Whether the output is this translation already, and is not to be made anew."""
-        record = read_record(self.output) if is_kept(self.output) else None
-        if self.options.force or record is None or record.run != self.run:
-            return False
-        if not record.describes(self.output):
-            return False
-        if self.partial is not None:
-            self.partial.unlink(missing_ok=True)  # killed at its very end
-        return True
+        """Whether the output is this translation already, and is not to be made anew.
+
+        Raises:
+            GtransError: another process is writing it.
+        """
+        with self.lock():
+            record = read_record(self.output) if is_kept(self.output) else None
+            if self.options.force or record is None or record.run != self.run:
+                return False
+            if not record.describes(self.output):
+                return False
+            if self.partial is not None:
+                self.partial.unlink(missing_ok=True)  # killed at its very end
+            return True
 
     def write(self, found: list[Translations]) -> None:
         """Write the translations of all documents, and the record."""
@@ -267,7 +283,7 @@ class Job:
         if self.options.nbest:
             return _lines(json_lines(self.source.names(), self.source.sentences, found))
         if free:
-            return _lines(" ".join(document) for document in best_of(found))
+            return _lines(" ".join(document) for document in best_of(found) if document)
         lang = language_code(str(self.translator.task.cfg.target_lang))
         return self.source.translated(best_of(found), "" if lang in WITHOUT_SPACES else " ")
 
@@ -282,8 +298,7 @@ def _run(jobs: Sequence[Job]) -> Iterator[tuple[Job, Exception | None]]:
     def tasks() -> Iterator[Task]:
         for job in jobs:
             stack = everything.enter_context(ExitStack())
-            if is_kept(job.output):
-                stack.enter_context(locked(job.output))
+            stack.enter_context(job.lock())
             kept = stack.enter_context(closing(Kept(job.partial, options.force)))
             work = Work(translator, job.documents, kept, progress)
             opened[work] = job, stack
@@ -443,10 +458,11 @@ def translate(options: DecodingOptions, input: str, output: str) -> int:
 
 def _finish(job: Job, make: Callable[[], None]) -> int:
     """Write the output, unless it is finished already; returns the number of sentences."""
-    if job.is_finished():
-        say(f"'{job.output}' is already this translation; `--force` translates anew")
-        return job.sentences
-    make()
+    with job.lock():
+        if job.is_finished():
+            say(f"'{job.output}' is already this translation; `--force` translates anew")
+            return job.sentences
+        make()
     if job.output != STANDARD_STREAM:
         say(f"{job.sentences} sentences written to {job.output}")
     return job.sentences
@@ -456,6 +472,11 @@ def with_direction(choice: Choice, translator: Translator) -> Choice:
     """What to read: of rows of several directions those of the model, if none is chosen."""
     cfg = translator.task.cfg
     return replace(choice, direction=choice.direction or f"{cfg.source_lang}-{cfg.target_lang}")
+
+
+def _is_line(text: Any) -> TypeGuard[str]:
+    """Whether something is a text that can be a line of a document."""
+    return isinstance(text, str) and len(text.splitlines()) == 1 and not is_boundary(text.strip())
 
 
 def choose_candidates(options: DecodingOptions, candidates: str, output: str) -> int:
@@ -471,20 +492,33 @@ def choose_candidates(options: DecodingOptions, candidates: str, output: str) ->
         the number of sentences.
 
     Raises:
-        GtransError: as for :func:`translate`, or a row without source or candidates.
+        GtransError: as for :func:`translate`, a row without source or candidates, or rows of a
+            document that stand apart.
     """
     check_output_file(options, output, candidates)
     documents: dict[str, list[tuple[str, list[str]]]] = {}
+    last = None
     for number, line in enumerate(iterate_raw_lines(candidates), start=1):
-        row = parse_json(line, f"{candidates}:{number}")
-        texts = row.get("candidates") if isinstance(row, dict) else None
-        is_text = isinstance(texts, list) and all(isinstance(x, str) and x.strip() for x in texts)
-        if not (texts and is_text and str(row.get("source", "")).strip()):
+        where = f"{candidates}:{number}"
+        row = parse_json(line, where)
+        row = row if isinstance(row, dict) else {}
+        source, texts, name = row.get("source"), row.get("candidates"), str(row.get("doc_id", ""))
+        if not (
+            texts and isinstance(texts, list) and all(map(_is_line, texts)) and _is_line(source)
+        ):
             raise GtransError(
-                f"{candidates}:{number}: give a row its 'source' and its 'candidates', a list of "
-                "texts."
+                f"{where}: give a row its 'source' and its 'candidates', a list of texts of one "
+                "line each."
             )
-        documents.setdefault(str(row.get("doc_id", "")), []).append((str(row["source"]), texts))
+        check_length(candidates, number, source)
+        if name != last and name in documents:
+            raise GtransError(
+                f"{where}: rows of the document '{name}' stand apart; put them together."
+            )
+        documents.setdefault(name, []).append((source, texts))
+        last = name
+    if not documents:
+        raise GtransError(f"{candidates}: it has no rows.")
     sentences = [[source for source, _ in rows] for rows in documents.values()]
     choices = [[texts for _, texts in rows] for rows in documents.values()]
     ids = [(name, ids) for name, (_, ids) in zip(documents, counted(sentences), strict=True)]
@@ -497,10 +531,9 @@ def choose_candidates(options: DecodingOptions, candidates: str, output: str) ->
     pairs = list(zip(sentences, choices, strict=True))
 
     def chosen() -> None:
-        with locked(output) if is_kept(output) else nullcontext():
-            target = load_pipeline(task.data_folder, task.cfg.target_lang)
-            found = choose(translator.generator.models, task, target, pairs, options)
-            job.write([[[Alternative(*one)] for one in of] for of in found])
+        target = load_pipeline(task.data_folder, task.cfg.target_lang)
+        found = choose(translator.generator.models, task, target, pairs, options)
+        job.write([[[Alternative(*one)] for one in of] for of in found])
 
     task = translator.task
     return _finish(job, chosen)

@@ -53,23 +53,33 @@ def test_the_best_combination_is_chosen(
     assert "is already this translation" in capsys.readouterr().err
 
 
+ONE = ("a", "It sang.", ["Er sang."])
+GIVE = "n.jsonl:1: give a row its 'source' and its 'candidates'"
+
+
 @pytest.mark.parametrize(
-    ("row", "message"),
+    ("rows", "message"),
     [
-        (("a", "It sang.", []), "n.jsonl:1: give a row its 'source' and its 'candidates'"),
-        (("a", "", ["Er sang."]), "n.jsonl:1: give a row its 'source' and its 'candidates'"),
+        ([("a", "It sang.", [])], GIVE),
+        ([("a", "", ["Er sang."])], GIVE),
+        ([("a", None, ["Er sang."])], GIVE),
+        ([("a", "It sang.", ["Er\nsang."])], GIVE),
+        ([("a", "It sang.", [" <d>"])], GIVE),
+        ([ONE, ("b", *ONE[1:]), ONE], "n.jsonl:3: rows of the document 'a' stand apart"),
+        ([], "n.jsonl: it has no rows"),
     ],
 )
 def test_mistakes_are_told_in_one_line(
     tiny: TinyWorld,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    row: tuple[str, str, list[str]],
+    rows: list[tuple[str, str, list[str]]],
     message: str,
 ) -> None:
-    argv = command(tiny, "--candidates", write(tmp_path / "n.jsonl", [row]))
+    argv = command(tiny, "--candidates", write(tmp_path / "n.jsonl", rows))
     assert "`--output` is missing" in error(argv, capsys)
     argv += ["--output", str(tmp_path / "out")]
     assert message in error(argv, capsys)
-    assert "`--candidates` has the text itself" in error([*argv, "--workers", "2"], capsys)
+    for words in (["--workers", "2"], ["--json", "--nbest", "2"]):
+        assert "`--candidates` has the text itself" in error([*argv, *words], capsys)
     assert not (tmp_path / "out").exists()
