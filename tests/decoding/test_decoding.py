@@ -132,18 +132,26 @@ def constant(best: int) -> Scripted:
     [
         (7, {"max_len_a": 1, "max_len_b": 2}, [3, 0, 5], [5, 2, 7]),  # it never ends a sentence
         (EOS, {}, [3, 4], [1, 1]),  # it only ends sentences; --min-len 1
-        (EOS, {"min_len": 0}, [3, 4], [0, 0]),
-        (BOS, {"max_len_a": 0, "max_len_b": 4}, [3, 4], None),  # it wants marks
-        (PAD, {"max_len_a": 0, "max_len_b": 4}, [3, 4], None),
+        (EOS, {"min_len": 0, "beam": 1}, [3, 4], [0, 0]),
     ],
 )
 def test_a_model_with_a_single_wish(
-    best: int, options: dict[str, Any], source: list[int], words: list[int] | None
+    best: int, options: dict[str, Any], source: list[int], words: list[int]
 ) -> None:
-    search = DocumentSearch(BOTH, SearchOptions(beam=2, **options))
+    search = DocumentSearch(BOTH, SearchOptions(**{"beam": 2, **options}))
     (found,) = translate_rows(search, [constant(best)], batch_of([source]))
     assert len(found[0].sentences) == len(source)
-    assert words is None or words_of(found[0].sentences) == words
+    assert words_of(found[0].sentences) == words
+
+
+@pytest.mark.parametrize("best", [BOS, PAD])
+def test_a_model_that_wants_marks_gets_none(best: int) -> None:
+    found = translate_rows(
+        DocumentSearch(BOTH, SearchOptions(beam=3, max_len_a=0, max_len_b=4)),
+        [constant(best)],
+        batch_of([[3, 4], [2]]),
+    )
+    assert [len(document[0].sentences) for document in found] == [2, 1]
 
 
 def test_scores_are_log_probabilities_over_length() -> None:

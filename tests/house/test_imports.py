@@ -36,8 +36,7 @@ MAY_IMPORT = {
         *("errors", "languages", "libraries", "messages", "data.documents", "text.reader"),
     },
     "evaluation": {
-        *("errors", "files", "languages", "messages", "data.documents", "data.instances"),
-        "text.reader",
+        *("errors", "files", "languages", "messages", "data.documents", "text.reader"),
     },
 }
 

@@ -26,6 +26,6 @@ def add_lab_readers() -> None:
 
 
 def add_lab_columns() -> None:
-    """Add its columns of ``gtrans score`` to :mod:`gtrans.evaluation.columns`."""
+    """Add its columns of ``gtrans score`` to :mod:`gtrans.evaluation.other_scores`."""
     if found := lab():
         found.add_columns()
