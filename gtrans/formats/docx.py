@@ -22,6 +22,7 @@ _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _COMPATIBLE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _TYPES = "[Content_Types].xml"
+_USUAL = "word/document.xml"
 # The parts with text that is translated, besides the main part, by the end of their types
 # (ECMA-376, 11.3).
 _TRANSLATED = ("header", "footer", "footnotes", "endnotes")
@@ -85,15 +86,23 @@ class Docx(DocumentFile):
         self.members = [(member, archive.read(member)) for member in archive.infolist()]
         by_name = {member.filename: data for member, data in self.members}
         parser = etree.XMLParser(no_network=True, remove_comments=True, remove_pis=True)
+        types: dict[str, str] = {}  # of a part by its name, else by the end of its name
+        for one in etree.fromstring(by_name[_TYPES], parser).iter("{*}Override", "{*}Default"):
+            key = one.get("PartName") or f".{str(one.get('Extension')).lower()}"
+            types[key] = str(one.get("ContentType")).rpartition(".")[2]
         found: dict[str, list[str]] = {}  # by what they are
-        for one in etree.fromstring(by_name[_TYPES], parser).iter("{*}Override"):
-            kind = str(one.get("ContentType")).rpartition(".")[2]
-            found.setdefault(kind, []).append(str(one.get("PartName")).lstrip("/"))
-        main = [name for name in found.get("main+xml", ()) if name in by_name]
+        for name in by_name:
+            kind = types.get(f"/{name}", types.get(f".{name.rpartition('.')[2].lower()}", ""))
+            found.setdefault(kind, []).append(name)
+        main = found.get("main+xml", [])
+        main = [name for name in main if name == _USUAL] or main
         if not main:
             raise GtransError(f"'{self.path}' is no DOCX file: it has no main document")
-        others = sorted(name for kind in _TRANSLATED for name in found.get(f"{kind}+xml", ()))
-        for name in [*main, *(name for name in others if name in by_name)]:
+        # A glossary of building blocks is a document of its own, with its own notes.
+        glossary = {name.rpartition("/")[0] for name in found.get("glossary+xml", ())}
+        of_kinds = (name for kind in _TRANSLATED for name in found.get(f"{kind}+xml", ()))
+        others = sorted(name for name in of_kinds if name.rpartition("/")[0] not in glossary)
+        for name in [*main, *others]:
             root = self.parts[name] = etree.fromstring(by_name[name], parser)
             if not root.tag.startswith(_W):
                 raise GtransError(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -162,3 +164,30 @@ def test_text_that_is_not_utf8_is_one_line(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes("a\nschön\n".encode("latin-1"))
     with pytest.raises(GtransError, match=f"{name}:2: not UTF-8"):
         read(tmp_path / name)
+
+
+def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
+    """Never a traceback, and never a file that is not whole."""
+    random = Random(1)
+    write_docx(tmp_path / "good.docx")
+    for name, whole in (
+        ("a.md", MARKDOWN.encode()),
+        ("a.html", HTML.encode()),
+        ("a.docx", (tmp_path / "good.docx").read_bytes()),
+        ("a.jsonl", b'{"doc_id": "a", "source": "One."}\n'),
+        ("a.tsv", b"doc_id\tsource\na\tOne.\n"),
+    ):
+        for _ in range(40):
+            begin = random.randrange(len(whole))
+            end = begin + random.choice((0, 1, 5, 10_000))
+            inserted = random.choice((b"", b"<![x[", b"\xff", b"</", b"`[|", b"\n> - ", b"&#x;"))
+            (tmp_path / name).write_bytes(whole[:begin] + inserted + whole[end:])
+            with suppress(GtransError):
+                by_words(upper_and_backwards, read(tmp_path / name))
+
+
+def test_what_did_not_change_is_written_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(HTML)
+    assert by_words(list, read(tmp_path / "a.html")).decode() == (
+        HTML.replace("The  <em>", "The <em>").replace("You\nare", "You are")
+    )

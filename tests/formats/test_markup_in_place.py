@@ -441,6 +441,21 @@ def test_parts_of_word_are_found_by_their_types(tmp_path: Path) -> None:
     assert told(file) == [f"{file.path}: not translated: {stays}"]
 
 
+def test_a_word_file_whose_types_go_by_the_ends_of_names(tmp_path: Path) -> None:
+    """As Open XML's own library writes them; parts without text of ours stay as they are."""
+    kinds = (("xml", f"{WORD_TYPE}.main+xml"), ("rels", "application/x.relationships+xml"))
+    defaults = (f'<Default Extension="{end}" ContentType="{kind}"/>' for end, kind in kinds)
+    packed = BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, contents in {
+            "[Content_Types].xml": f'<Types xmlns="{CONTENT_TYPES}">{"".join(defaults)}</Types>',
+            "customXml/item1.xml": "<x/>",
+            "word/document.xml": f"<w:document {NAMES}><w:p>{run('Body')}</w:p></w:document>",
+        }.items():
+            archive.writestr(name, contents)
+    assert read(tmp_path / "a.docx", packed.getvalue()).sentences == [["Body"]]
+
+
 def test_html_in_another_charset_is_refused(tmp_path: Path) -> None:
     with pytest.raises(GtransError, match="says that it is in iso-8859-1; convert"):
         read(tmp_path / "a.html", '<meta charset="ISO-8859-1"><p>It is late.</p>')
