@@ -301,6 +301,10 @@ def test_bpe_symbols_are_merges_and_characters_together(tmp_path, capsys):
     assert len((out / "codes.bpe").read_text(encoding="utf-8").splitlines()) == 1 + 6
     pieces = re.findall(r"^(\S+) \d+$", (out / "dict.en.txt").read_text(encoding="utf-8"), re.M)
     assert len({piece for piece in pieces if not piece.startswith("madeupword")}) <= 16
+    again = tmp_path / "again"
+    reused = ["--reuse", str(out), "--test", str(tmp_path / "train"), "--out", str(again)]
+    assert main([*BASE, *reused]) == 0
+    assert json.loads((again / "prepare.json").read_text())["bpe"]["symbols"] == 16
     words = [*train, "--bpe-symbols", "9", "--bpe-merges", "0"]
     assert "--bpe-merges: must be at least 1, but is 0" in mistyped(words, capsys)
 

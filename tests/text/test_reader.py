@@ -20,6 +20,7 @@ from gtrans.text.reader import (
     Reader,
     Segment,
     Sides,
+    iterate_lines,
     open_text,
     read_documents,
 )
@@ -99,6 +100,10 @@ REJECTED = {
     "HTML after text": ("A.\nB.\n" + "<p>C.</p>\n" * 5, "markup (line 3"),
     "HTML without end tags": ("<p>A.\n<p>B.\n<P class=x>C.\n", "markup (line 1: <p>A."),
     "Europarl": ('<CHAPTER ID=1>\nA.\n<SPEAKER ID=1 NAME="P">\nB.\n<P>\nC.\n', "markup (line 1"),
+    "a whole file of Europarl": (
+        '<CHAPTER ID="1">\n<SPEAKER ID="1">\n<P>\n' + "A.\n" * 60,
+        "markup (line 1",
+    ),
     "<s>": ("<s> A. </s>\n<s id=1>B.</s>\n", "markup (line 1: <s> A."),
     "SRT": ("1\n00:00:01,000 --> 00:00:02,000\nA.\n\n2\n", "subtitles"),
     "WebVTT": ("WEBVTT\n\n00:01.000 --> 00:02.000\nA.\n", "subtitles"),
@@ -361,3 +366,22 @@ def test_real_corpora(corpus, documents, sentences, real_data):
     assert len(sides) == 2
     assert [*map(len, sides[0])] == [*map(len, sides[1])]
     assert documents in (None, len(sides[0])) and sentences in (None, sum(map(len, sides[0])))
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"source": "a" * 3_000_000}, "a line of 3,000,000 characters"),
+        ({"source": "a", "refs": {"A": 5}}, "there is no reference"),
+        ({"source": "a", "refs": {"A": "x", "B": 5}}, "there is no reference"),
+    ],
+)
+def test_rows_that_are_no_sentences_are_rejected(row, message, tmp_path: Path) -> None:
+    path = file(tmp_path, json.dumps({"doc_id": "a", **row}) + "\n", "a.jsonl")
+    with pytest.raises(GtransError, match=f"a.jsonl:1: {message}"):
+        list(open_text(path, "reference" if "refs" in row else "source"))
+
+
+def test_lines_carry_their_numbers(tmp_path: Path) -> None:
+    path = file(tmp_path, "\na\n\n\nb\nc\n\n")
+    assert list(iterate_lines(path)) == [(2, "a"), (3, None), (5, "b"), (6, "c")]

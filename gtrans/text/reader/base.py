@@ -253,9 +253,11 @@ def _what(head: Head) -> tuple[str, str] | None:
             return what, way_out
     if _JSON.match("\n".join(head.lines[:2])):
         return "JSON", "give JSON lines, an object with a document id per line (`jq -c '.[]' FILE`)"
-    tags = [(number, line) for number, line in head.numbered if _TAG_LINE.match(line)]
-    share = len(tags) / max(len(head.lines), 1)
-    if share > 0.5 or (share > 0.1 and len(tags) > 2) or _PAGE.match(head.first):
+    lines = [(number, line) for number, line in head.numbered if not is_boundary(line)]
+    tags = [(number, line) for number, line in lines if _TAG_LINE.match(line)]
+    share = len(tags) / max(len(lines), 1)
+    at_once = len(tags) > 2 and tags[0] == lines[0] and tags[2] in lines[:20]
+    if share > 0.5 or (share > 0.1 and len(tags) > 2) or at_once or _PAGE.match(head.first):
         number, line = [*tags, *head.numbered][0]
         return f"markup (line {number}: {line[:40]})", _TRANSLATES
     for what, (suffixes, way_out) in _NAMES.items():

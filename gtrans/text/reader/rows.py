@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, groupby
 from typing import Any, NamedTuple
 
+from gtrans.data.documents import check_length
 from gtrans.errors import GtransError
 from gtrans.files import parse_json
 from gtrans.languages import language_code
@@ -181,6 +182,8 @@ class Rows(Reader):
         if len(set(map(len, texts))) > 1:
             raise self.wrong(number, "its references have different numbers of lines")
         lines = list(zip(*texts, strict=True)) or [("",) * len(texts)]
+        for line in chain.from_iterable(lines):
+            check_length(self.path, number, line)
         segments = [Segment(number, list(line), name, left_out) for line in lines]
         return Row(number, document, segments, value)
 
@@ -188,9 +191,11 @@ class Rows(Reader):
         """The text of a row; several for several references, none if there is none yet."""
         value = row.get(self.column)
         texts = _alternatives(value)
+        inner = value.values() if isinstance(value, dict) else []
+        odd = any(not isinstance(one, str | list | dict | None) for one in inner)
         may_lack = self.role == "reference" and self.column in row
-        if not (texts or (may_lack and (not value or isinstance(value, dict)))):
-            names = self.column or f"one of: {', '.join(_TEXTS[self.role])}"
+        if odd or not (texts or (may_lack and (not value or isinstance(value, dict)))):
+            names = f"'{self.column}'" if self.column else f"one of: {', '.join(_TEXTS[self.role])}"
             raise self.wrong(number, f"there is no {self.role}; a row needs a text under {names}")
         self._names |= dict.fromkeys(texts)
         wanted = list(texts)
