@@ -183,6 +183,11 @@ def _marian_side(vocabulary: Mapping[str, Any], rows: int, start: int) -> _Side:
     words: dict[str, int | None] = {"<s>": start, **{s: numbers[s] for s in _SPECIAL[1:]}}
     words |= {s: n for s, n in numbers.items() if s not in languages}
     # A word for each row without a symbol: it takes part in the softmax.
+    if words["<s>"] != start:
+        raise GtransError(
+            f"its symbol '<s>' has the row {words['<s>']}, but texts begin with the row {start} "
+            "(`decoder_start_token_id`), which gtrans does not read."
+        )
     named = set(numbers.values())
     words |= {f"madeupword{row}": row for row in range(rows) if row not in named}
     return _Side(words, {symbol[2:-2]: number for symbol, number in languages.items()})

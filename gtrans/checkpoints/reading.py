@@ -216,9 +216,12 @@ def check_contents(state: Mapping[str, Any], path: str | Path) -> None:
         GtransError: a parameter is no tensor, or options are no options.
     """
     check_tensors(state["model"], path)
+    cfg = state.get("cfg")
     known = isinstance(state.get("args"), argparse.Namespace | None)
+    known = known and all(isinstance(it, Mapping | None) for it in (cfg, state.get("task_state")))
     if not known or not all(
-        isinstance(state.get(x), Mapping | None) for x in ("cfg", "task_state")
+        name == "_name" or isinstance(group, Mapping | argparse.Namespace | None)
+        for name, group in (cfg or {}).items()
     ):
         raise GtransError(f"{path}: its options are damaged; take another checkpoint.")
 
@@ -226,7 +229,10 @@ def check_contents(state: Mapping[str, Any], path: str | Path) -> None:
 def check_tensors(tensors: Mapping[Any, Any], path: str | Path) -> None:
     """Raises GtransError for a parameter without a name, or one that is no array of numbers."""
     for name, tensor in tensors.items():
-        if not isinstance(tensor, Tensor) or tensor.layout is not torch.strided:
+        plain = isinstance(tensor, Tensor) and tensor.layout is torch.strided
+        # One that claims more than is stored of it would take hours to look at.
+        plain = plain and tensor.nbytes <= tensor.untyped_storage().nbytes()
+        if not isinstance(name, str) or not plain or tensor.is_meta:
             raise GtransError(
                 f"{path}: its parameter {name!r:.80} is no array of numbers but a "
                 f"{type(tensor).__name__}."

@@ -57,6 +57,23 @@ def without_number(right: torch.Tensor) -> torch.Tensor:
 DAMAGES: dict[str, tuple[Damage, str, tuple[str, ...]]] = {
     "not a number": (parameter(without_number), f"{TABLE} holds NaN", tuple(COMMANDS)),
     "sparse": (parameter(torch.Tensor.to_sparse), "no array of numbers", ("show", "average")),
+    "of no device": (
+        parameter(lambda it: it.to("meta")), "no array of numbers", ("show", "average", "convert")
+    ),
+    "more than is stored": (
+        parameter(lambda it: it[:1, :1].expand(10**5, 10**5)), "no array of numbers",
+        ("show", "average"),
+    ),
+    "a number for a name": (
+        lambda state: state["model"].update({1: torch.ones(2)}), "no array of numbers",
+        ("show", "average", "convert"),
+    ),
+    "options of a model a number": (
+        entry("cfg.model", 5), "its options are damaged", ("show", "average", "convert")
+    ),
+    "options of an optimizer a number": (
+        entry("cfg.optimizer", 5), "its options are damaged", ("show", "average")
+    ),
     "no model": (entry("model", [1, 2]), "holds no model", ("translate", "convert")),
     "cfg a list": (entry("cfg", ["model"]), "its options are damaged", tuple(COMMANDS)),
     "identity a list": (
