@@ -234,7 +234,8 @@ def _plan(root: Any, model: Any, task: Any) -> Plan:
         raise GtransError(f"give either {' or '.join(given)}.")
     starts = {flag: file["path"] for flag, file in now["start"].items() if flag in STARTS[:2]}
     for flag, path in {**starts, **given}.items():
-        if not os.path.exists(path):
+        exists = os.path.exists if flag == "--init-xlmr" else os.path.isfile  # fairseq's folder
+        if not exists(path):
             raise GtransError(f"{flag} {path}: there is no such checkpoint.")
         if restart and Path(path).resolve().parent == folder.path.resolve():
             raise GtransError(

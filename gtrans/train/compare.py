@@ -33,6 +33,12 @@ _COMPARED = {
     "optimization": "lr clip_norm sentence_avg use_bmuf skip_remainder_batch",
     "checkpoint": "best_checkpoint_metric maximize_best_checkpoint_metric",
 }
+# Which translations validation scores, and against what; free unless their scores choose the best.
+_TRANSLATED = (
+    "eval_bleu_args eval_bleu_documents eval_bleu_reference eval_bleu_remove_bpe eval_bleu_detok "
+    "eval_bleu_detok_args eval_tokenized_bleu"
+)
+_LOSSES = ("loss", "nll_loss", "ppl", "accuracy")
 # Units and languages are those of the model, which has them as they were understood.
 _FREE = {
     "task": "data bert_cache init_from init_dict restart update_freq num_batch_buckets "
@@ -43,6 +49,9 @@ _FREE = {
     "optimizer": "tpu",
     "lr_scheduler": "",
 }
+
+# Of a folder in the format of transformers, what its model consists of.
+_MODEL_FILES = ("config.json", "*.safetensors", "*.bin", "*.index.json")
 
 
 def group_of(options: Any, group: str) -> dict[str, Any]:
@@ -66,7 +75,14 @@ def different(
         presets: by architecture, the sizes that stand for None.
     """
     old, new = _settings(recorded, known or {}, presets), _settings(now, made, presets)
-    changed = [key for key in new if key in old and old[key][0] != new[key][0]]
+    changed = [
+        (group, name)
+        for group, name in new
+        if (group, name) in old
+        and old[group, name][0] != new[group, name][0]
+        # Options may be written in several ways; what has a digest is compared by that alone.
+        and (not group or old[group, name][1] != new[group, name][1])
+    ]
     others = {group for group, name in changed if name == "_name"}  # whose options are others
     found: dict[str, str] = {}
     for group, name in changed:
@@ -92,6 +108,8 @@ def _settings(options: Options, made: MadeFrom, presets: Options) -> Settings:
     workers = int(group_of(options, "distributed_training").get("distributed_world_size", 1))
     frequencies = group_of(options, "optimization").get("update_freq", [1])
     batches = [workers * int(number) for number in frequencies]
+    while len(batches) > 1 and batches[-1] == batches[-2]:  # the last one holds for what follows
+        batches.pop()
     found["", "GPUs x --update-freq"] = batches, _shown(batches)
     return found
 
@@ -102,6 +120,8 @@ def _compared(options: Options, group: str, presets: Options) -> dict[str, Any]:
     if group in _COMPARED:
         return {name: settings[name] for name in _COMPARED[group].split() if name in settings}
     free = {*_FREE[group].split()}
+    if group_of(options, "checkpoint").get("best_checkpoint_metric") in _LOSSES:
+        free |= {*_TRANSLATED.split()}
     if isinstance(options.get(group), Namespace):
         # It has the options of all groups.
         free |= {"arch", "no_seed_provided", *options}
@@ -116,6 +136,9 @@ def _compared(options: Options, group: str, presets: Options) -> dict[str, Any]:
 def _flag(group: str, name: str) -> str:
     if name == "_name":
         name = {"model": "arch"}.get(group, group)
+    # A model has the traits of its BERT as options, which are no flags.
+    if group == "model" and name.startswith("bert_"):
+        return "BERT's " + name.removeprefix("bert_")
     return "--" + name.replace("_", "-") if group else name
 
 
@@ -169,6 +192,6 @@ def recorded_in(state: Mapping[str, Any], path: str | Path) -> MadeFrom | None:
 def _digest_of(path: Path) -> str | None:
     """The digest of a file, or of the files in a folder; None if there is neither."""
     if path.is_dir():
-        files = sorted(part for part in path.iterdir() if part.is_file())
+        files = sorted({part for pattern in _MODEL_FILES for part in path.glob(pattern)})
         return fingerprint([[part.name, digest(part)] for part in files])
     return digest(path) if path.is_file() else None

@@ -58,7 +58,12 @@ class RunState:
         if isinstance(scaler, torch.amp.GradScaler):
             saved["retries"] = trainer._amp_retries
         elif scaler is not None:
-            saved["scaler"] = dict(vars(scaler))
+            # Its limits are options, which may be changed.
+            saved["scaler"] = {
+                name: value
+                for name, value in vars(scaler).items()
+                if name.startswith("_") or name == "loss_scale"
+            }
         plateau = getattr(trainer.lr_scheduler, "lr_scheduler", None)
         if plateau is not None:
             saved["plateau"] = plateau.state_dict()

@@ -140,13 +140,20 @@ class RunTrainer(Trainer):
         Raises:
             GtransError: it is unreadable, damaged, or of another model or optimizer.
         """
-        _ = self.model, self.optimizer  # whose errors are not the checkpoint's
+        _, own = self.model, type(self.optimizer).__name__  # whose errors are not the checkpoint's
         # It has copies of the parameters, and is built anew of those that are loaded.
         self._optimizer = self._lr_scheduler = None
         if self.is_data_parallel_master:
-            tensors = read_checkpoint(path, in_memory=False)["model"]
-            check_values(tensors, path)
-            check_shapes(tensors, self.get_model().state_dict(), path)
+            state = read_checkpoint(path, in_memory=False)
+            check_values(state["model"], path)
+            check_shapes(state["model"], self.get_model().state_dict(), path)
+            with reading(path, "the state of its training"):
+                its = state["optimizer_history"][-1]["optimizer_name"]
+            if its != own and "optimizer" not in reset:
+                raise GtransError(
+                    f"{path}: its optimizer is {its}, but that of this training is {own}; give "
+                    "--reset-optimizer if the change is meant."
+                )
         with reading(path, "the state of its training"):
             extra: dict[str, Any] = self.load_checkpoint(
                 path,

@@ -81,6 +81,7 @@ def test_a_mistake_is_one_line(case, tiny, tmp_path, monkeypatch, capsys):
     ("options", "message"),
     [
         ((*ARCH, "--init-from", "{}/no.pt"), "--init-from {}/no.pt: there is no such checkpoint."),
+        ((*ARCH, "--init-from", "{}"), "--init-from {}: there is no such checkpoint."),
         ((*ARCH, "--restore-file", "{}/no.pt"), "--restore-file {}/no.pt: there is no such check"),
         ((*ARCH, "--finetune-from-model", "{}/no.pt"), "--finetune-from-model {}/no.pt: there is "),
         ((*ARCH, "--save-dir", "{}/file"), "`--save-dir` must be a folder, but '{}/file' is a"),

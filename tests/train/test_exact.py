@@ -47,7 +47,7 @@ CASES: dict[str, tuple[str, tuple[int, ...], int]] = {
         "--lr-scheduler inverse_sqrt --patience 30 --max-tokens 3000", (), 20
     ),
 }  # fmt: skip
-QUICK = ("streams",)
+QUICK = ("streams", "bf16", "batches in an update")
 
 
 @pytest.mark.parametrize(
@@ -81,5 +81,7 @@ def test_it_goes_on_exactly(
     ends = [outcome(tmp_path / folder) for folder in ("whole", "parts")]
     assert ends[0]["updates"] == updates
     assert differing(*ends) == []
+    if name == "plateau":
+        assert max(map(int, re.findall(r"begin training epoch (\d+)", log))) > 3
     if updates > 8:
         assert max(map(int, re.findall(r"begin training epoch (\d+)", log))) > 2

@@ -95,6 +95,15 @@ def test_a_run_on_a_sample(tiny, tmp_path):
 BOARD = ("--tensorboard-logdir", "{board}", "--log-interval", "1", "--patience", "9")
 
 
+@pytest.mark.skipif(find_spec("tensorboardX") is not None, reason="tensorboardX is installed")
+def test_tensorboard_that_is_missing_is_one_line(tiny, tmp_path):
+    line = refusal(train(tiny.run, tiny.data, tmp_path, *BOARD))
+    assert line == (
+        "`--tensorboard-logdir` needs the library tensorboardX, which is not installed; type, "
+        "in this project's folder: pip install '.[tensorboard]'."
+    )
+
+
 @pytest.mark.long
 @pytest.mark.skipif(find_spec("tensorboardX") is None, reason="tensorboardX is not installed")
 def test_tensorboard(tiny, repo, tmp_path):
