@@ -110,7 +110,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "need none",
     )  # fmt: skip
     add("--src", metavar="FILE", help="the source; instances are measured by both sides then")
-    add("--documents-only", action="store_true", help="score whole documents only, of any lines")
+    add(
+        "--documents-only", action="store_true",
+        help="score whole documents only; their lines may differ from the reference's",
+    )  # fmt: skip
     add(
         "--resegment", nargs="?", const="others", choices=("others", "always"),
         help="split each translated document into the sentences of the reference that fit best; "

@@ -126,22 +126,15 @@ def tokenise(sentence: str) -> str:
     return escape(clean(sentence))
 
 
-def input_warnings(
-    name: str,
-    sentences: Iterable[str],
-    unknown: int,
-    tokens: int,
-    most_unknown: float = _MOST_UNKNOWN,
-) -> list[str]:
+def input_warnings(name: str, sentences: Iterable[str], unknown: int, tokens: int) -> list[str]:
     """What to say of a text that no model can translate as it is.
 
     Args:
         name: what the text is called.
         sentences: its sentences; none if they are meant to be tokenised.
         unknown, tokens: how many of its tokens are not in the vocabulary, and of how many.
-        most_unknown: a greater share than this is told.
     """
-    if unknown <= most_unknown * tokens:
+    if unknown <= _MOST_UNKNOWN * tokens:
         return not_plain(name, sentences)
     return [
         f"{name}: {unknown / tokens:.0%} of the tokens are not in the vocabulary (<unk>); is it "

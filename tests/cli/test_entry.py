@@ -193,3 +193,13 @@ def test_help_begins_with_positionals_and_shows_every_default() -> None:
                 assert "default" in str(action.help), (name, action.option_strings)
             elif not action.option_strings:
                 assert usage.index(str(action.metavar)) < usage.find(" --") % 10**6, name
+
+
+def test_an_error_that_names_no_file_names_the_command(monkeypatch, capsys):
+    def fails(*_: object) -> None:
+        raise ValueError("unequal")
+
+    monkeypatch.setattr("gtrans.cli.score.run", fails)
+    assert main(["score", "--hyp", "a", "--ref", "b"]) == 1
+    message = "gtrans: error: gtrans score: ValueError: unequal"
+    assert capsys.readouterr().err == f"{message} (--verbose shows where)\n"

@@ -70,7 +70,9 @@ def test_what_cannot_be_read_is_one_line(
     """In every command that reads text."""
     good, output = str(tiny.text / "test"), tmp_path / "out"
     path = tmp_path / "bad.en"
-    content, message = CONTENTS.get(kind, (None, "'{}"))
+    content, message = CONTENTS.get(
+        kind, (None, "there is no file '{}" if kind == "missing" else "'{}")
+    )
     if content is not None:
         path.write_bytes(content)
     elif kind == "a folder":

@@ -374,3 +374,14 @@ def test_mistakes_are_told_in_one_line(
     monkeypatch.setattr("gtrans.decoding.translator.Translator.of", None)  # not yet
     assert message in error(command(tiny, *FAST, *words), capsys)
     assert not Path("o").exists() and not Path("way/a.md").exists()
+
+
+def test_sentences_of_a_segment_have_ids_of_their_own(tiny: TinyWorld, tmp_path: Path):
+    rows, out = tmp_path / "r.jsonl", tmp_path / "out"
+    rows.write_text('{"doc_id": "a", "seg_id": "7", "source": "It sang. You are late."}\n')
+    argv = command(tiny, rows, "--output-dir", out, *FAST, "--json", "--split-sentences")
+    assert main(argv) == 0
+    reference = tmp_path / "ref.tsv"
+    reference.write_text("doc_id\tseg_id\ttarget\na\t7.1\tEs sang.\na\t7.2\tSpät.\n")
+    scored = ("--hyp", out / "r.jsonl.jsonl", "--ref", reference, "--target-lang", "de")
+    assert main(["score", *map(str, scored)]) == 0
