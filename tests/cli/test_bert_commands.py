@@ -212,7 +212,7 @@ def test_a_data_folder_without_pieces_or_with_another_bert(
     saved = shutil.copytree(context.parent, tmp_path / "saved")
     done = world.attempt(data, saved, *world.start, "--max-update", "6")
     assert done.status != 0
-    assert "with other settings: --bert-fingerprint" in done.stderr.splitlines()[-1]
+    assert "with other settings: BERT's fingerprint" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

@@ -216,7 +216,7 @@ def test_missing_and_doubled_ids_are_one_line(
         ('{"doc_id": "d", "text": "It is."\n', "hyp:1"),
         (
             '{"doc_id": "a", "hyp": "x"}\n{"doc_id": "a", "hyp": null, "text": "y"}\n',
-            ":2: there is no translation; a row needs a text under hyp",
+            ":2: there is no translation; a row needs a text under 'hyp'",
         ),
         ("a\tx\n", "is no plain text but a table without document ids"),
     ],
