@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.memory_models import model_of
 from support.runs import refusal
 from support.suites import others_long
 from support.toy_documents import TASKS, accuracy_after_training
+from support.untrained import memory_transformer
 
 from gtrans.cli import main
 
@@ -138,7 +138,7 @@ def test_two_processes(tiny, repo, tmp_path):
 
 def learnt(task: str, updates: int, **options: Any) -> float:
     wide = {"encoder_embed_dim": 32, "memory_size": 4, "memory_bptt": -1, "dropout": 0.0}
-    return accuracy_after_training(model_of(**{**wide, **options}), task, updates, 2e-3)
+    return accuracy_after_training(memory_transformer(**{**wide, **options}), task, updates, 2e-3)
 
 
 @pytest.mark.parametrize("task", others_long(TASKS, ["source"]))

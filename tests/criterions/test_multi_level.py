@@ -11,7 +11,8 @@ import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from hypothesis import given
 from hypothesis import strategies as st
-from support.fusion_models import EOS, PAD, dictionary, fusion_model, shake
+from support.batches import EOS, PAD
+from support.untrained import dictionary, fusion_model, shake
 
 from gtrans.criterions.chunked_cross_entropy import MultiLevelCrossEntropy
 from gtrans.errors import GtransError

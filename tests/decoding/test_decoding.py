@@ -13,8 +13,7 @@ from fairseq.ngram_repeat_block import NGramRepeatBlock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.batches import BATCHES, BOS, EOS, PAD, batch_of
-from support.gtransformer_models import WORDS, model_of
-from support.untrained import translate_rows
+from support.untrained import g_transformer, translate_rows
 from torch import Tensor
 
 from gtrans.decoding.document_search import (
@@ -27,7 +26,7 @@ from gtrans.decoding.options import SearchOptions
 from gtrans.errors import GtransError
 from gtrans.models.gtransformer import GTransformer
 
-UNK = 3
+UNK, WORDS = 3, 20
 BOTH = SearchVocabulary(BOS, EOS, PAD, UNK, (BOS, PAD))
 END = SearchVocabulary(EOS, EOS, PAD, UNK, (BOS, PAD))
 
@@ -37,7 +36,7 @@ END = SearchVocabulary(EOS, EOS, PAD, UNK, (BOS, PAD))
 )
 def test_beams_reordered_and_documents_dropped(options: dict[str, Any]) -> None:
     """Hypotheses that change places keep their own past."""
-    model = model_of(**options)
+    model = g_transformer(**options)
     source = batch_of([[3, 1], [5, 2], [4, 4]], left=True)
     beam, generator = 3, torch.Generator().manual_seed(0)
     state = model.begin_decoding({"src_tokens": source}, beam)
@@ -101,7 +100,7 @@ _model: list[GTransformer] = []
 
 def _shared_model() -> GTransformer:
     if not _model:
-        _model.append(model_of())
+        _model.append(g_transformer())
     return _model[0]
 
 
@@ -251,7 +250,7 @@ def test_no_sentence_of_a_document_repeats_itself(vocabulary: Any, size: int) ->
                 vocabulary,
                 SearchOptions(beam=3, max_len_a=0, max_len_b=9, no_repeat_ngram_size=size_or_0),
             ),
-            [model_of()],
+            [g_transformer()],
             source,
         )
         for size_or_0 in (0, size)

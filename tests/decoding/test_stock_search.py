@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 from fairseq.sequence_generator import SequenceGenerator
-from support.fusion_models import EOS, PAD, dictionary, fusion_model, shake
-from support.untrained import translate_rows
+from support.batches import EOS, PAD
+from support.untrained import dictionary, fusion_model, shake, translate_rows
 from torch import Tensor
 
 from gtrans.decoding.document_search import DocumentSearch, SearchVocabulary

@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 import torch
 from omegaconf import OmegaConf
-from support.fusion_models import fusion_model, shake
-from support.memory_models import model_of
 from support.tiny_models import TinyWorld
-from support.untrained import task_for, untrained
+from support.untrained import fusion_model, memory_transformer, shake, task_for, untrained
 from torch import Tensor
 
 from gtrans.cli import main
@@ -490,7 +488,7 @@ def weights_of(attention: Any, query: Tensor, key: Tensor) -> Tensor:
 
 def test_writing_to_a_memory_and_reading_it() -> None:
     """Sentence 2 reads what sentence 1 has written; both by their weights as defined."""
-    model = model_of(memory_size=3).eval()
+    model = memory_transformer(memory_size=3).eval()
     of_source, of_target = (1, 1, 1, 1, 2, 2, 2, 3, 3, 3), (1, 1, 1, 2, 2, 2, 2, 3, 3)
     sides = ((SOURCE, of_source), (READ, of_target), (TARGET, of_target))
     axes = [Axis(tuple(map(str, ids[0].tolist())), numbers) for ids, numbers in sides]
@@ -558,7 +556,7 @@ def test_the_gallery(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_a_memory_that_is_sure_gains_all_bits() -> None:
     """Update Attention that looks at the first word of 4 alone, next to one that knows nothing."""
-    model = model_of(memory_size=3).eval()
+    model = memory_transformer(memory_size=3).eval()
     before = [parameter.clone() for parameter in model.parameters()]
     places: dict[Location, Gain] = {}
     add_gains(places, model, NET_INPUT, draws=2)

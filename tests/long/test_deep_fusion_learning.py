@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from support.learning import LearningWorld
-
-from gtrans.cli import main
 
 if TYPE_CHECKING:
     from support.tiny_models import StockCommands
@@ -47,9 +44,6 @@ def test_a_deep_model_learns_with_fusion_and_not_without(
     world.prepare()
     sentence = world.train("sentence", *SENTENCE, *fusion)
     checkpoint = world.train("document", *DOCUMENT, *fusion, "--init-from", sentence)
-    capsys.readouterr()
-    command = ["contrast", "--path", checkpoint, "--data", world.data, "--json", "--set"]
-    assert main([str(part) for part in (*command, *world.contrastive, "--cpu")]) == 0
-    found = json.loads(capsys.readouterr().out)["contrastive"]
+    found = world.contrast(checkpoint, capsys)["contrastive"]
     for phenomenon, cells in found.items():
         assert low <= cells["1"] <= high, (phenomenon, cells)

@@ -6,14 +6,11 @@ are counted by the place of their cue.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.learning import LearningWorld
-
-from gtrans.cli import main
 
 if TYPE_CHECKING:
     from support.tiny_models import StockCommands
@@ -44,11 +41,10 @@ def test_what_stands_before_an_instance(
     sets = sorted((tmp_path / "corpus" / "contrastive").glob("*.jsonl"))
 
     def cells(checkpoint: Path, limit: str, overlap: int = 0) -> dict[str, Cells]:
-        capsys.readouterr()
-        command = ["contrast", "--path", checkpoint, "--data", world.data, "--json", "--cpu"]
-        command += ["--max-doc-tokens", limit, "--overlap", overlap, "--set", *sets]
-        assert main([str(part) for part in command]) == 0
-        groups: dict[str, Cells] = json.loads(capsys.readouterr().out)["by_group"]
+        options = ("--max-doc-tokens", limit, "--overlap", overlap)
+        groups: dict[str, Cells] = world.contrast(checkpoint, capsys, *options, sets=sets)[
+            "by_group"
+        ]
         return groups
 
     alone, remembered = cells(document, SHORT), cells(memory, SHORT)

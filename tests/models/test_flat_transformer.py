@@ -3,41 +3,29 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from fairseq.data import Dictionary
-from omegaconf import OmegaConf
 from support.batches import BOS, EOS, PAD
+from support.untrained import dictionary, pair, sizes, untrained
 from torch import Tensor
 
 from gtrans.errors import GtransError
-from gtrans.models.concat_transformer import ConcatTransformer, ConcatTransformerConfig
-from gtrans.models.flat_transformer import FlatTransformer, FlatTransformerConfig
-from gtrans.models.gtransformer import GTransformer, GTransformerConfig
+from gtrans.models.concat_transformer import ConcatTransformer
+from gtrans.models.flat_transformer import FlatTransformer
+from gtrans.models.gtransformer import GTransformer
 
 DIM = 8
-SIZES = {
-    "encoder_layers": 3, "decoder_layers": 2, "encoder_embed_dim": DIM,
-    "encoder_ffn_embed_dim": 12, "decoder_ffn_embed_dim": 12,
-    "encoder_attention_heads": 2, "decoder_attention_heads": 2,
-}  # fmt: skip
+SIZES = {**sizes(2, DIM, ffn=12), "encoder_layers": 3}
 
 
-def build(model: Any, options: Any, **given: Any) -> Any:
-    symbols = Dictionary()
-    for number in range(16):
-        symbols.add_symbol(f"w{number}")
-    task: Any = SimpleNamespace(source_dictionary=symbols, target_dictionary=symbols)
-    torch.manual_seed(1)
-    cfg = OmegaConf.structured(options(**{**SIZES, **given}))
-    return model.build_model(cfg, task).eval()
+def build(system: Any, **given: Any) -> Any:
+    return untrained(pair(dictionary(16)), 1, system, **{**SIZES, **given}).eval()
 
 
 def flat(**given: Any) -> FlatTransformer:
-    model: FlatTransformer = build(FlatTransformer, FlatTransformerConfig, **given)
+    model: FlatTransformer = build(FlatTransformer, **given)
     return model
 
 
@@ -142,9 +130,7 @@ SENTENCE_OPTIONS = {"unit": "sentence", "share_all_embeddings": True}
 
 
 def transformer(**options: Any) -> GTransformer:
-    model: GTransformer = build(
-        GTransformer, GTransformerConfig, doc_mode="full", **{**SENTENCE_OPTIONS, **options}
-    )
+    model: GTransformer = build(GTransformer, doc_mode="full", **{**SENTENCE_OPTIONS, **options})
     return model
 
 
@@ -155,7 +141,7 @@ def test_parameters_are_those_of_the_transformer_and_the_segments() -> None:
         (flat(**shared), {"encoder.embed_segments.weight": (2, DIM)}),
         (flat(**shared, no_segment_embedding=True), {}),
         (flat(**SENTENCE_OPTIONS), {}),
-        (build(ConcatTransformer, ConcatTransformerConfig, **shared), {}),
+        (build(ConcatTransformer, **shared), {}),
     ):
         found = {name: tensor.shape for name, tensor in model.state_dict().items()}
         assert found == {**plain, **extra}
@@ -175,7 +161,7 @@ def test_without_context_it_is_the_sentence_transformer(unit: str) -> None:
 def test_concatenation_is_the_transformer_over_windows() -> None:
     """Both sides as one text: the document Transformer on the same rows."""
     plain = transformer(unit="document")
-    model = build(ConcatTransformer, ConcatTransformerConfig, share_all_embeddings=True)
+    model = build(ConcatTransformer, share_all_embeddings=True)
     model.load_state_dict(plain.state_dict())
     source, target = padded(*ROWS[:2]), padded([BOS, 5, EOS, BOS, 7], [BOS, 6, EOS, BOS])
     expected, _ = plain(source, None, target)

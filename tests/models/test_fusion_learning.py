@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from support.fusion_models import EOS, dictionary, fusion_model
+from support.batches import EOS
+from support.untrained import dictionary, fusion_model
 from torch import Tensor
 
 from gtrans.criterions.chunked_cross_entropy import MultiLevelCrossEntropy

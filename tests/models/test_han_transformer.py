@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from argparse import Namespace
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from support.learning import LearningWorld
 from support.tiny_models import StockCommands
 from torch import Tensor, nn
 
-from gtrans.cli import main
 from gtrans.errors import GtransError
 from gtrans.models.han_transformer import current_tokens
 from gtrans.modules.group_attention import DocumentLayout
@@ -114,13 +112,6 @@ def test_a_closed_gate_is_the_sentence_transformer(prepared_with_bert: Path):
     torch.testing.assert_close(logits, own)
 
 
-def test_only_the_current_sentence_has_a_loss(prepared_with_bert):
-    built = build(WINDOWS, prepared_with_bert, context_before=2)
-    batch = batch_of(built)
-    assert batch["target"].eq(2).sum(1).tolist() == [1] * 6  # one end mark a row
-    assert batch["net_input"]["prev_output_tokens"].eq(0).sum(1).tolist() == [1, 2, 3, 1, 1, 2]
-
-
 def test_sentences_behind_the_current_one_are_refused(prepared_with_bert):
     with pytest.raises(GtransError, match="`--context-after` must be 0"):
         build(WINDOWS, prepared_with_bert, context_after=1)
@@ -141,11 +132,7 @@ def test_learns_what_the_sentence_before_decides(stock: StockCommands, tmp_path,
         "han", "--arch", "han_transformer_tiny", "--lr", "0.003", "--warmup-updates", "200",
         "--max-update", "400", "--lr-scale-pretrained", "1",
     )  # fmt: skip
-    command = ["contrast", "--path", checkpoint, "--data", world.data, "--json", "--cpu"]
-    command += ["--random-context", "--set", *world.contrastive]
-    capsys.readouterr()
-    assert main([str(part) for part in command]) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = world.contrast(checkpoint, capsys, "--random-context")
     for phenomenon, cells in report["contrastive"].items():
         assert cells["1"] >= 0.9, (phenomenon, cells)
         control = report["random_context"]["contrastive"][phenomenon]

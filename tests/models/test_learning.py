@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.gtransformer_models import model_of
 from support.suites import others_long
 from support.toy_documents import TASKS, accuracy_after_training
+from support.untrained import g_transformer
 
 
 def learnt(task: str, updates: int = 150, **options: Any) -> float:
-    model = model_of(encoder_global_layers=2, decoder_global_layers=2, **options)
-    return accuracy_after_training(model, task, updates, 5e-3)
+    return accuracy_after_training(g_transformer(**options), task, updates, 5e-3)
 
 
 @pytest.mark.parametrize("task", others_long(TASKS, ["source"]))

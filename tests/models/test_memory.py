@@ -1,24 +1,28 @@
-"""The memory of a layer against the equations, and that of a model against sentence by sentence."""
+"""The memory of a layer against the equations, and that of a model against step by step.
+
+A step is a sentence in the memory Transformer, and an instance of sentences in a G-Transformer.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from support.memory_models import SIZES, model_of, task
+from support.batches import BOS, EOS, PAD
+from support.untrained import dictionary, g_transformer, memory_transformer, pair, sizes, untrained
 from torch import Tensor, nn
 
 from gtrans.errors import GtransError
-from gtrans.models.gtransformer import GTransformer, GTransformerConfig
+from gtrans.models.gtransformer import GTransformer
+from gtrans.models.gtransformer_memory import GTransformerMemory
 from gtrans.models.memory_transformer import MemoryTransformer, parse_layers
 from gtrans.modules.group_attention import DocumentLayout
 from gtrans.modules.memory import MemoryFlow, MemorySpec, RecurrentMemory, memory_plan
 from gtrans.modules.transformer import LayerSpec
-
-BOS, PAD, EOS = 0, 1, 2
 
 
 def layout_of(documents: list[list[int]]) -> DocumentLayout:
@@ -97,53 +101,111 @@ def test_pre_norm_layers_read_through_the_norm():
 
 # ---- a model -------------------------------------------------------------------------------------
 
+# A document by its steps, of sentences of words.
+Step = list[list[int]]
+Document = list[Step]
+LAYERS = {f"{part}_global_layers": 1 for part in ("encoder", "decoder", "cross")}
 
-Document = list[list[int]]
+
+def of_sentences(**options: Any) -> MemoryTransformer:
+    model: MemoryTransformer = memory_transformer(**options).eval()
+    return model
 
 
-def padded(rows: list[list[int]]) -> Tensor:
+def of_instances(**options: Any) -> GTransformerMemory:
+    given = {"memory_size": 2, "memory_output": "residual", "memory_layers": "all", **LAYERS}
+    return g_transformer(GTransformerMemory, **{**given, **options})
+
+
+def padded(rows: list[list[int]], value: int = PAD) -> Tensor:
     tensors = [torch.tensor(row) for row in rows]
-    return nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=PAD)
+    return nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=value)
 
 
-def inputs(documents: list[Document]) -> tuple[Tensor, None, Tensor]:
-    """Both sides the same text."""
-    rows = [[t for words in doc for t in (BOS, *words, EOS)] for doc in documents]
-    return padded(rows), None, padded([row[:-1] for row in rows])
+def inputs(documents: list[Document], of_instances: bool = False) -> dict[str, Tensor]:
+    """Both sides the same text; the decoder does not read the last end mark of a row."""
+    rows = [[t for step in doc for words in step for t in (BOS, *words, EOS)] for doc in documents]
+    found = {"src_tokens": padded(rows), "prev_output_tokens": padded([row[:-1] for row in rows])}
+    if of_instances:
+        found["instances"] = padded([[len(step) for step in doc] for doc in documents], 0)
+    return found
 
 
-def text(seed: int, *sentences: int) -> Document:
+def logits_of(model: Any, documents: list[Document], **options: Any) -> Tensor:
+    read = inputs(documents, isinstance(model, GTransformerMemory))
+    found: Tensor = model(src_lengths=None, **read, **options)[0]
+    return found
+
+
+def step(seed: int, *sentences: int) -> Step:
     draw = torch.Generator().manual_seed(seed)
-    return [torch.randint(4, 64, (n,), generator=draw).tolist() for n in sentences]
+    return [torch.randint(4, 20, (n,), generator=draw).tolist() for n in sentences]
 
 
-DOCUMENTS = [text(1, 3, 5, 2), text(2, 4), text(3, 2, 6)]
+SENTENCES = [[step(1, 3), step(2, 5), step(3, 2)], [step(4, 4)], [step(5, 2), step(6, 6)]]
+INSTANCES = [
+    [step(1, 3, 2), step(2, 4), step(3, 1, 2, 2)],
+    [step(4, 2, 5, 1)],
+    [step(5, 6), step(6, 2, 2)],
+]
+MODELS = [
+    *((of_sentences, SENTENCES, {"memory_layers": layers}) for layers in ("top", "all")),
+    *(
+        (of_instances, INSTANCES, {"memory_output": out})
+        for out in ("residual", "printed", "added")
+    ),
+]
 
 
-@pytest.mark.parametrize("layers", ["top", "all"])
 @pytest.mark.parametrize("side", ["encoder", "decoder", "both"])
-def test_a_row_of_sentences_is_sentence_by_sentence(layers, side):
-    model = model_of(memory_layers=layers, memory_side=side).eval()
-    with torch.no_grad():
-        whole, _ = model(*inputs(DOCUMENTS))
-        for row, document in enumerate(DOCUMENTS):
-            at, flow = 0, MemoryFlow()
-            for sentence in document:
-                logits, _ = model(*inputs([[sentence]]), memory=flow)
-                flow = flow.following(torch.tensor([0]))
-                size = len(sentence) + 1
-                torch.testing.assert_close(whole[row, at : at + size], logits[0])
-                at += size + 1  # the end mark is input, too, where another sentence follows
+@pytest.mark.parametrize(("made", "documents", "options"), MODELS)
+@torch.no_grad()
+def test_a_row_of_steps_is_step_by_step(made, documents, options, side):
+    """Each begins with the memory that those before it have left."""
+    model = made(memory_side=side, **options)
+    for name, parameter in model.named_parameters():
+        if "output_attn.out_proj" in name:  # of `added` it begins at zero
+            nn.init.normal_(parameter, std=0.3, generator=torch.Generator().manual_seed(1))
+    whole = logits_of(model, documents)
+    without = logits_of(model, [[one] for doc in documents for one in doc])
+    number = 0
+    for row, document in enumerate(documents):
+        at, flow = 0, MemoryFlow()
+        for place, one in enumerate(document):
+            alone = logits_of(model, [[one]], memory=flow)[0]
+            flow = flow.following(torch.tensor([0]))
+            torch.testing.assert_close(whole[row, at : at + len(alone)], alone)
+            at += len(alone) + 1  # the end mark is input, too, where another one follows
+            assert torch.allclose(without[number, : len(alone)], alone, atol=1e-4) == (place == 0)
+            number += 1
 
 
+@torch.no_grad()
 def test_without_memory_it_is_the_plain_transformer_to_the_last_bit():
-    model = model_of(memory_size=0).eval()
-    plain = GTransformer.build_model(GTransformerConfig(**SIZES, doc_mode="full"), task()).eval()
+    model = of_sentences(memory_size=0)
+    task = pair(dictionary(60))
+    plain = untrained(task, 0, GTransformer, **sizes(ffn=32), doc_mode="full").eval()
     assert plain.load_state_dict(model.state_dict()) and not model.has_memory
-    with torch.no_grad():
-        for sentence in DOCUMENTS[0]:
-            batch = inputs([[sentence]])
-            assert torch.equal(model(*batch)[0], plain(*batch)[0])
+    for sentence in SENTENCES[0]:
+        assert logits_of(model, [[sentence]]).equal(logits_of(plain, [[sentence]]))
+
+
+@torch.no_grad()
+def test_a_g_transformer_begins_as_without_memory_to_the_last_bit():
+    """With the defaults, and with no memory at all; in windows of instances, too."""
+    plain = g_transformer(**LAYERS)
+    single = [[instance] for doc in INSTANCES for instance in doc]
+    wanted = logits_of(plain, single)
+    for options in ({"memory_output": "added"}, {"memory_size": 0}):
+        model = of_instances(**options)
+        missing, unexpected = nn.Module.load_state_dict(model, plain.state_dict(), strict=False)
+        assert not unexpected and all(".memory." in name for name in missing)
+        assert bool(missing) == model.has_memory
+        assert torch.equal(logits_of(model, single), wanted)
+        whole = logits_of(model, INSTANCES)
+        for row, number in enumerate([0, 3, 4]):
+            size = len(inputs([single[number]])["prev_output_tokens"][0])
+            torch.testing.assert_close(whole[row, :size], wanted[number, :size])
 
 
 def test_layers():
@@ -155,15 +217,14 @@ def test_layers():
             parse_layers(wrong, 6)
     for options in ({"memory_size": -1}, {"memory_bptt": -2}, {"memory_bptt": 0}):
         with pytest.raises(GtransError, match=next(iter(options)).replace("_", "-")):
-            model_of(**options)
+            of_sentences(**options)
 
 
 def reach(model: MemoryTransformer, sentences: int = 14) -> list[int]:
     """Distances of the sentences whose words get a gradient from the last sentence."""
-    model.eval().zero_grad()
     # Every sentence has words of its own on both sides.
     document = [[4 + 4 * n, 5 + 4 * n, 6 + 4 * n, 7 + 4 * n] for n in range(sentences)]
-    logits, _ = model(*inputs([document]))
+    logits = logits_of(model, [[[words] for words in document]])
     logits[0, -4:].log_softmax(-1)[:, 10].sum().backward()
     tables = [side.embed_tokens.weight.grad for side in (model.encoder, model.decoder)]
     return [
@@ -177,6 +238,17 @@ def reach(model: MemoryTransformer, sentences: int = 14) -> list[int]:
 @pytest.mark.parametrize("side", ["both", "encoder", "decoder"])
 def test_the_gradient_reaches_as_far_as_asked(side, layers):
     options = {"memory_side": side, "memory_layers": layers}
-    assert reach(model_of(**options)) == [0, 1]
-    assert reach(model_of(**options, memory_bptt=2)) == [0, 1, 2]
-    assert reach(model_of(**options, memory_bptt=-1)) == list(range(14))
+    assert reach(of_sentences(**options)) == [0, 1]
+    assert reach(of_sentences(**options, memory_bptt=2)) == [0, 1, 2]
+    assert reach(of_sentences(**options, memory_bptt=-1)) == list(range(14))
+
+
+def test_a_gradient_reaches_as_many_instances_back_as_it_may():
+    """Each memory is written by embeddings of the instance before, and by those before that."""
+    for bptt, reached in ((1, [False, True]), (-1, [True, True])):
+        model = of_instances(memory_bptt=bptt, memory_side="encoder")
+        logits = logits_of(model, [[[[4, 4]], [[5, 5]], [[6, 6]]]])
+        logits[0, -2:].sum().backward()
+        gradient = model.encoder.embed_tokens.weight.grad
+        assert gradient is not None
+        assert [bool(gradient[word].abs().sum() > 0) for word in (4, 5)] == reached, bptt

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from argparse import Namespace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,8 +14,7 @@ from fairseq.data import Dictionary
 from fairseq.models.transformer import TransformerModel, base_architecture
 from omegaconf import OmegaConf
 from support.batches import BOS, EOS, PAD
-from support.stock_sizes import SIZES, WORDS, dictionary
-from support.untrained import translate_rows
+from support.untrained import dictionary, pair, sizes, translate_rows
 from torch import Tensor
 
 from gtrans.decoding.document_search import DocumentSearch, SearchVocabulary
@@ -33,6 +31,8 @@ from gtrans.tasks.document_translation import DocumentTranslationTask
 from gtrans.tasks.options import DocumentTranslationConfig
 
 LOSSLESS = {"positions": "sentence", "gate_bias": 10.0}
+WORDS = [f"w{number}" for number in range(30)]
+SIZES = sizes(3, 32, 48, 4)
 
 
 def task_of(words: list[str] = WORDS, **options: Any) -> DocumentTranslationTask:
@@ -190,7 +190,7 @@ def test_a_window_of_one_sentence_is_the_sentence_for_its_model(
 
 def test_a_stock_transformer_starts_a_document_model(tmp_path: Path) -> None:
     """Its own frame is `end`; then nothing is lost either."""
-    symbols = dictionary()
+    symbols = dictionary(30)
     stock = _stock(symbols)
     path = tmp_path / "stock.pt"
     torch.save({"model": stock.state_dict(), "cfg": {"task": {}}}, path)
@@ -216,8 +216,7 @@ def _stock(symbols: Dictionary) -> TransformerModel:
     torch.manual_seed(4)
     args = Namespace(**SIZES, dropout=0.0, max_source_positions=99, max_target_positions=99)
     base_architecture(args)
-    task: Any = SimpleNamespace(source_dictionary=symbols, target_dictionary=symbols)
-    model: TransformerModel = TransformerModel.build_model(args, task)
+    model: TransformerModel = TransformerModel.build_model(args, pair(symbols))
     return model.eval()
 
 
@@ -386,7 +385,7 @@ def test_one_table_may_become_several(tmp_path: Path) -> None:
 
 
 def test_options_of_a_stock_checkpoint(tmp_path: Path) -> None:
-    symbols = dictionary()
+    symbols = dictionary(30)
     symbols.save(str(tmp_path / "dict.txt"))
     args = Namespace(**{**SIZES, "encoder_attention_heads": 2, "arch": "transformer"})
     path = tmp_path / "stock.pt"

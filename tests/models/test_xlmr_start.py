@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from fairseq.data import Dictionary
 from omegaconf import OmegaConf
-from support.fusion_models import EOS, PAD
+from support.batches import EOS, PAD
+from support.untrained import dictionary, pair, sizes
 
 from gtrans.errors import GtransError
 from gtrans.models.gtrans_fusion import GtransFusion, GtransFusionConfig
@@ -18,11 +18,9 @@ PIECES = [f"▁p{number}" for number in range(12)]
 # The corpus has these pieces in another order, some of them not, and one of its own.
 WORDS = [PIECES[7], "own", PIECES[2], PIECES[3], PIECES[11]]
 SHAPE: dict[str, Any] = {
-    "encoder_layers": 3, "decoder_layers": 2, "encoder_embed_dim": 16,
-    "encoder_ffn_embed_dim": 32, "decoder_ffn_embed_dim": 32,
-    "encoder_attention_heads": 2, "decoder_attention_heads": 2, "max_positions": 20,
-    "share_all_embeddings": True,
+    **sizes(2, 16, 32), "encoder_layers": 3, "max_positions": 20, "share_all_embeddings": True,
 }  # fmt: skip
+TASK = pair(dictionary(WORDS))
 
 
 @pytest.fixture(scope="module")
@@ -49,22 +47,11 @@ def xlmr(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def dictionary() -> Dictionary:
-    symbols = Dictionary()
-    for word in WORDS:
-        symbols.add_symbol(word)
-    return symbols
-
-
-class Task:
-    source_dictionary = target_dictionary = dictionary()
-
-
 def model_from(folder: Path | str, **options: Any) -> GtransFusion:
     cfg = OmegaConf.structured(GtransFusionConfig(**{**SHAPE, "init_xlmr": str(folder), **options}))
     cfg._name = "gtrans_fusion_xlmr_base"
     torch.manual_seed(2)
-    return GtransFusion.build_model(cfg, Task()).eval()
+    return GtransFusion.build_model(cfg, TASK).eval()
 
 
 @torch.no_grad()
@@ -75,7 +62,7 @@ def test_the_encoder_is_xlmr(xlmr: Path) -> None:
     theirs = AutoModel.from_pretrained(xlmr).eval()
     rows = AutoTokenizer.from_pretrained(xlmr).get_vocab()
     ours = model_from(xlmr, system="ta")  # gives all layers
-    symbols = Task.source_dictionary
+    symbols = TASK.source_dictionary
     sentences = [[WORDS[0], WORDS[2], WORDS[3]], [WORDS[4]]]
     own, other = (
         torch.nn.utils.rnn.pad_sequence(

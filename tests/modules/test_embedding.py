@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 import torch
 from fairseq.models.transformer import TransformerModel, base_architecture
-from omegaconf import OmegaConf
-from support.stock_sizes import SIZES, dictionary
+from support.untrained import dictionary, pair, sizes, untrained
 from torch import nn
 
 from gtrans.checkpoints.sources import RENAMES, renamed
 from gtrans.errors import GtransError
-from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 from gtrans.modules.embedding import SinusoidalPositions
 
 
@@ -40,12 +38,12 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_fairseqs_model_has_the_same_tensors_and_logits(kind: str) -> None:
-    symbols = dictionary()
-    task: Any = SimpleNamespace(source_dictionary=symbols, target_dictionary=symbols)
+    task = pair(dictionary(30))
     options: dict[str, Any] = dict(KINDS[kind])
     before = options.pop("normalize_before")
     shared = {
-        **SIZES, **options, "dropout": 0.0, "activation_fn": "gelu", "layernorm_embedding": True,
+        **sizes(3, 32, 48, 4), **options, "dropout": 0.0, "activation_fn": "gelu",
+        "layernorm_embedding": True,
         "share_all_embeddings": True, "encoder_normalize_before": before,
         "decoder_normalize_before": before,
     }  # fmt: skip
@@ -57,8 +55,7 @@ def test_fairseqs_model_has_the_same_tensors_and_logits(kind: str) -> None:
     for parameter in theirs.parameters():  # LayerNorms that do something
         if parameter.dim() == 1:
             nn.init.normal_(parameter, 1.0, 0.5)
-    options = dict(shared, doc_mode="full", learned_positions=True, max_positions=12)
-    ours = GTransformer.build_model(OmegaConf.structured(GTransformerConfig(**options)), task)
+    ours = untrained(task, **shared, doc_mode="full", learned_positions=True, max_positions=12)
     ours.load_state_dict(renamed(theirs.state_dict(), RENAMES["g-transformer"])[0], strict=True)
     ours.eval()
     assert ours.max_positions() == (12, 12)
@@ -73,17 +70,12 @@ def test_fairseqs_model_has_the_same_tensors_and_logits(kind: str) -> None:
 
 
 def test_positions_of_sentences_have_no_longest_document() -> None:
-    symbols = dictionary()
-    task: Any = SimpleNamespace(source_dictionary=symbols, target_dictionary=symbols)
-    options: dict[str, Any] = dict(SIZES, learned_positions=True, max_positions=6)
-    model = GTransformer.build_model(
-        OmegaConf.structured(GTransformerConfig(**options, positions="sentence")), task
-    )
+    options: dict[str, Any] = {"learned_positions": True, "max_positions": 6}
+    task = pair(dictionary(30))
+    model = untrained(task, **options, positions="sentence")
     document = torch.tensor([[0, 5, 9, 33, 4, 2] * 3])
     logits, _ = model(document, None, document)
     assert logits.shape[:2] == (1, 18)
-    by_document = GTransformer.build_model(
-        OmegaConf.structured(GTransformerConfig(**options)), task
-    )
+    by_document = untrained(task, **options)
     with pytest.raises(GtransError, match="18 tokens, but the model has learned only 6"):
         by_document(document, None, document)

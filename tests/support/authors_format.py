@@ -6,18 +6,17 @@ import argparse
 import re
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 from fairseq.data import Dictionary
-from omegaconf import OmegaConf
 from torch import Tensor
 
 from gtrans.cli import main
 from gtrans.data.vocabulary import add_symbols
-from gtrans.models.gtransformer import GTransformer, GTransformerConfig
+from gtrans.models.gtransformer import GTransformer
 from support import reference
+from support.untrained import pair, untrained
 
 # What the authors' program keeps in the options of a checkpoint besides the sizes.
 ARGS: dict[str, Any] = {
@@ -59,10 +58,8 @@ def convert(data: Path, source: Path, target: Path, *more: str) -> int:
 
 def random_model(shape: dict[str, Any], source: Dictionary, target: Dictionary) -> GTransformer:
     """A model all of whose parameters, biases and norms included, are away from their start."""
-    torch.manual_seed(1)
-    cfg = OmegaConf.structured(GTransformerConfig(**{**SMALL, **shape}))
-    task = SimpleNamespace(source_dictionary=source, target_dictionary=target)
-    model = GTransformer.build_model(cfg, task).eval()
+    tops = dict.fromkeys((f"{side}_global_layers" for side in ("encoder", "decoder", "cross")), 2)
+    model: GTransformer = untrained(pair(source, target), **{**SMALL, **tops, **shape}).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))

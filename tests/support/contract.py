@@ -22,7 +22,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from gtrans.data.unit_options import UNIT_FIELDS
-from gtrans.data.units import CONTEXT_SIDES, UNITS, InstanceStreamUnit
+from gtrans.data.units import CONTEXT_SIDES, UNITS, InstanceStreamUnit, UnitSpan
 from gtrans.decoding.loading import import_plugin
 from gtrans.errors import GtransError
 from gtrans.models.base.model import BERT_FEATURES, BERT_PIECES, DocumentModel
@@ -176,6 +176,20 @@ class Document:
     target: list[Tensor]
     word_pieces: list[Tensor] | None
 
+    def row(
+        self, builder: Any, span: UnitSpan, target: Sequence[Tensor] | None = None, first: int = 0,
+        instances: list[int] | None = None,
+    ) -> Any:  # fmt: skip
+        """An example; ``target``: translations from sentence ``first`` on, None: there is none."""
+        pieces = self.word_pieces
+        return builder.example(
+            span,
+            [self.source[n] for n in span.source],
+            None if target is None else [target[n - first] for n in span.target],
+            None if pieces is None else [pieces[n] for n in span.source],
+            instances,
+        )
+
 
 def build(case: Case, data: Path, seed: int = 1, **options: Any) -> Built:
     """A task and an untrained model of ``case``.
@@ -230,23 +244,15 @@ def documents(task: Any, bert: str | None, seed: int) -> list[Document]:
     return found
 
 
-def batch_of(built: Built, translations: Sequence[Sequence[Tensor]] | None = None) -> Any:
-    """All documents as one batch, with their own targets or others."""
+def batch_of(built: Built) -> Any:
+    """All documents as one batch, with their targets."""
     builder = built.task.examples
-    found = []
-    for number, document in enumerate(built.documents):
-        target = document.target if translations is None else translations[number]
-        for span in builder.unit.cut(lengths(document.source)):
-            found.append(
-                builder.example(
-                    span,
-                    [document.source[n] for n in span.source],
-                    [target[n] for n in span.target],
-                    None if document.word_pieces is None
-                    else [document.word_pieces[n] for n in span.source],
-                )
-            )  # fmt: skip
-    return builder.collate(found)
+    rows = [
+        document.row(builder, span, document.target)
+        for document in built.documents
+        for span in builder.unit.cut(lengths(document.source))
+    ]
+    return builder.collate(rows)
 
 
 def loss_of(built: Built, batch: Any) -> Tensor:
@@ -268,14 +274,7 @@ def sources_of(built: Built) -> tuple[dict[str, Any], list[list[int]], list[tupl
     builder, found, spans = built.task.examples, [], []
     for document in built.documents:
         for span in builder.unit.cut_to_translate(lengths(document.source)):
-            pieces = document.word_pieces
-            found.append(
-                builder.example(
-                    span,
-                    [document.source[n] for n in span.source],
-                    word_pieces=None if pieces is None else [pieces[n] for n in span.source],
-                )
-            )
+            found.append(document.row(builder, span))
             spans.append((document, span))
     source = builder.collate(found)["net_input"]
     return source, [lengths(row) for row in builder.sources_to_translate(source)], spans
@@ -310,16 +309,8 @@ def searched_and_read(built: Built) -> Iterator[tuple[float, float]]:
             own = unit.cut(lengths(document.source))
         for row in own:
             first = 0 if in_parts else row.target.start
-            pieces = document.word_pieces
-            read.append(
-                builder.example(
-                    row,
-                    [document.source[n] for n in row.source],
-                    [translation[n - first] for n in row.target],
-                    None if pieces is None else [pieces[n] for n in row.source],
-                    instances_of(unit, [document.source[n] for n in row.source]),
-                )
-            )
+            instances = instances_of(unit, [document.source[n] for n in row.source])
+            read.append(document.row(builder, row, translation, first, instances))
             written.append(sum(scores[n - first] for n in row.written))
     if not read:
         return

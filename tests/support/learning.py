@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -45,11 +46,14 @@ class LearningWorld:
         """The data folder."""
         return self.folder / "data"
 
-    @property
-    def contrastive(self) -> list[Path]:
-        """The sets of pronouns and of ellipsis."""
-        sets = self.folder / "corpus" / "contrastive"
-        return [sets / f"{name}.jsonl" for name in ("pronoun", "ellipsis")]
+    def contrast(self, checkpoint: Path, capsys: Any, *options: Any, sets: Any = ()) -> Any:
+        """What ``gtrans contrast`` reports; without ``sets`` of pronouns and of ellipsis."""
+        known = self.folder / "corpus" / "contrastive"
+        files = sets or [known / f"{name}.jsonl" for name in ("pronoun", "ellipsis")]
+        words = ["contrast", "--path", checkpoint, "--data", self.data, "--json", "--cpu"]
+        capsys.readouterr()
+        assert main([str(part) for part in (*words, *options, "--set", *files)]) == 0
+        return json.loads(capsys.readouterr().out)
 
     def prepare(self) -> None:
         """Write and prepare the corpus."""

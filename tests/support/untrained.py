@@ -3,32 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import torch
 from fairseq.data import Dictionary
 from omegaconf import OmegaConf
-from torch import Tensor
+from torch import Tensor, nn
 
 from gtrans.data.examples import ExampleBuilder
 from gtrans.data.frame import Frame
 from gtrans.data.units import DocumentUnit
 from gtrans.decoding.document_search import DocumentHypothesis, DocumentSearch
 from gtrans.models.base.model import DocumentModel, SearchableModel
+from gtrans.models.gtrans_fusion import GtransFusion
 from gtrans.models.gtransformer import GTransformer
+from gtrans.models.memory_transformer import MemoryTransformer
 from gtrans.tasks.document_translation import DocumentTranslationTask
 from gtrans.tasks.options import DocumentTranslationConfig
 
 Model = TypeVar("Model", bound=DocumentModel)
 
 WORDS = ("a", "b", "c", "d", "e")
+SIDES = ("encoder", "decoder")
 
 
-def dictionary(words: Sequence[str]) -> Dictionary:
+def dictionary(words: Sequence[str] | int = 20) -> Dictionary:
+    """Of these words, or of so many."""
     symbols = Dictionary()
-    for word in words:
+    for word in [f"w{number}" for number in range(words)] if isinstance(words, int) else words:
         symbols.add_symbol(word)
     return symbols
+
+
+def pair(source: Dictionary, target: Dictionary | None = None) -> Any:
+    """As much of a task as a model is built for; the target's dictionary may be the source's."""
+    return SimpleNamespace(source_dictionary=source, target_dictionary=target or source)
 
 
 def task_for(
@@ -39,24 +49,50 @@ def task_for(
     return DocumentTranslationTask(cfg, *map(dictionary, words))
 
 
+def sizes(layers: int = 2, dim: int = 16, ffn: int = 16, heads: int = 2) -> dict[str, int]:
+    """The options of a model with as much of all on both sides."""
+    given = {"layers": layers, "ffn_embed_dim": ffn, "attention_heads": heads}
+    both = {f"{side}_{part}": number for side in SIDES for part, number in given.items()}
+    return {"encoder_embed_dim": dim, **both}
+
+
 def untrained(
-    task: DocumentTranslationTask,
-    seed: int = 1,
-    system: type[Model] = GTransformer,
-    /,
-    **options: Any,
+    task: Any, seed: int = 1, system: type[Model] = GTransformer, /, **options: Any
 ) -> Model:
+    """A new model for a task or a :func:`pair`; as large as :func:`sizes` unless told otherwise."""
     torch.manual_seed(seed)
-    sides = ("encoder", "decoder")
-    sizes = {
-        "encoder_embed_dim": 16,
-        **{f"{side}_ffn_embed_dim": 16 for side in sides},
-        **{f"{side}_{part}": 2 for side in sides for part in ("layers", "attention_heads")},
-    }
+    given: dict[str, Any] = sizes()
     if issubclass(system, GTransformer):
-        sizes.update({f"{side}_global_layers": 1 for side in (*sides, "cross")})
-    cfg = OmegaConf.structured(system.options(**{**sizes, **options}))
-    return system.build_model(cfg, task)
+        given.update({f"{side}_global_layers": 1 for side in (*SIDES, "cross")})
+    return system.build_model(OmegaConf.structured(system.options(**{**given, **options})), task)
+
+
+def g_transformer(system: type[Model] = GTransformer, **options: Any) -> Model:
+    """One of 3 + 3 layers, two of each with global attention, for 20 symbols."""
+    tops = {f"{side}_global_layers": 2 for side in (*SIDES, "cross")}
+    given = {**sizes(3, ffn=32), **tops, **options}
+    return untrained(pair(dictionary(16)), 1, system, **given).eval()
+
+
+def memory_transformer(**options: Any) -> MemoryTransformer:
+    """One for 64 symbols, in training mode."""
+    return untrained(pair(dictionary(60)), 0, MemoryTransformer, **{**sizes(ffn=32), **options})
+
+
+def fusion_model(seed: int = 1, **options: Any) -> GtransFusion:
+    """One of 5 + 5 layers for 24 symbols."""
+    given = {**sizes(5, ffn=32), **options}
+    return untrained(pair(dictionary()), seed, GtransFusion, **given).eval()
+
+
+@torch.no_grad()
+def shake(model: nn.Module) -> nn.Module:
+    """Move all scalars and norms off their initial values, which hide mistakes."""
+    torch.manual_seed(7)
+    for parameter in model.parameters():
+        if parameter.dim() == 1 or parameter.size(0) == parameter.size(1) == 6:
+            parameter.add_(0.5 * torch.randn_like(parameter))
+    return model
 
 
 def translate_rows(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.memory_models import model_of
+from support.untrained import memory_transformer
 
 from gtrans.modules.memory import MemoryFlow
 from gtrans.tasks.parts import Batch
@@ -36,7 +36,7 @@ def batch_of(model: Any, position: int, update: int) -> Batch:
 def test_an_overflow_does_not_poison_the_rest_of_its_document(
     caplog: pytest.LogCaptureFixture, repeated: bool
 ) -> None:
-    model: Any = model_of(dropout=0.0)
+    model: Any = memory_transformer(dropout=0.0)
     streams = Streams(SimpleNamespace(update_freq=[1]))
     streams.begin_epoch(1, model, SimpleNamespace(steps_of=lambda document: 6))
     first = streams.before_batch(batch_of(model, 0, 0))
