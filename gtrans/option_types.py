@@ -126,7 +126,7 @@ def check_limits(cfg: Any) -> None:
     Raises:
         GtransError: naming the option.
     """
-    groups = {name: _options(group) for name, group in cfg.items()}
+    groups = {name: group_of(cfg, name) for name in cfg}
     for group in groups.values():
         check_numbers(group)
     optimizer = str(groups.get("optimizer", {}).get("_name"))
@@ -153,11 +153,12 @@ def check_numbers(options: Mapping[str, Any]) -> None:
             _check_number(name, value)
 
 
-def _options(group: Any) -> dict[str, Any]:
-    """The options of a group, which fairseq's older classes have in a namespace of all groups."""
-    if isinstance(group, argparse.Namespace):
-        return vars(group)
-    return dict(group) if isinstance(group, Mapping) else {}
+def group_of(options: Any, group: str) -> dict[str, Any]:
+    """A group of options; those of fairseq's older classes are a namespace with all options."""
+    found = options.get(group) or {}
+    if isinstance(found, argparse.Namespace):
+        return dict(vars(found))
+    return dict(found) if isinstance(found, Mapping) else {}
 
 
 def _check_number(name: str, value: Any) -> None:

@@ -24,8 +24,10 @@ from typing import Any
 
 from gtrans.cli.shared.dispatch import dispatch
 from gtrans.errors import GtransError
+from gtrans.files import copy_file
 from gtrans.libraries import ENGINE
 from gtrans.messages import print_lines
+from gtrans.option_types import whole
 
 EXAMPLE = (
     "gtrans adapt --path opus.pt --train docs/train --valid docs/valid --source-lang en "
@@ -88,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--every",
-        type=int,
+        type=whole(1),
         default=500,
         metavar="N",
         help="updates between two validations; training ends after 5 without a higher d-BLEU "
@@ -103,8 +105,6 @@ def run(args: argparse.Namespace) -> None:
     Raises:
         GtransError: the model is no sentence model with its preparation, or as in these steps.
     """
-    if args.every < 1:
-        raise GtransError(f"`--every` must be at least 1, but is {args.every}.")
     sizes = _options_of(args.path)
     out, languages = args.out, ["--source-lang", args.source_lang, "--target-lang"]
     languages.append(args.target_lang)
@@ -125,18 +125,14 @@ def run(args: argparse.Namespace) -> None:
             *(*_TRAINING, *every, *(["--cpu"] if args.cpu else []), *args.passed_on),
             *("--save-dir", folder),
         )
-        models[name] = _averaged(folder, out / f"{name}.pt")
+        models[name] = _averaged(folder, out / f"{name}.pt", "--restart" in args.passed_on)
     logging.getLogger().setLevel(logging.WARNING)
-    scores = {
-        name: _scored(name, prefix, models, args) for name, prefix in texts.items()
-    }  # the development set first
+    scores = {name: _scored(name, prefix, models, args) for name, prefix in texts.items()}
     best, line = choice(scores["valid"])
-    from gtrans.files import copy_file
-
     copy_file(models[best], out / "best.pt")
     print_lines(f"{out / 'best.pt'}: {line}")
-    for name in texts.keys() - {"valid"}:
-        print_lines(f"held out: {choice(scores[name], best)[1]}")
+    if args.test is not None:
+        print_lines(f"held out: {choice(scores['test'], best)[1]}")
 
 
 def choice(scores: Mapping[str, float], best: str | None = None) -> tuple[str, str]:
@@ -193,13 +189,17 @@ def _flag(option: str) -> str:
     return f"--{option.replace('_', '-')}"
 
 
-def _averaged(folder: Path, target: Path) -> Path:
-    """The mean of the best checkpoints of a finished training, unless it is there already."""
+def _averaged(folder: Path, target: Path, anew: bool) -> Path:
+    """The mean of the best checkpoints of a finished training, unless it is there already.
+
+    ``anew``: another training may have given its checkpoints the same names.
+    """
     from gtrans.checkpoints.checkpoint import AVERAGE_OF, Checkpoint, average_checkpoints
 
     paths = sorted(folder.glob(f"checkpoint.best_{_METRIC}_*.pt"))
     names = [path.name for path in paths]
-    known = Checkpoint.read(target, in_memory=False).state if target.is_file() else {}
+    reads = target.is_file() and not anew
+    known = Checkpoint.read(target, in_memory=False).state if reads else {}
     if known.get(AVERAGE_OF) != names:
         average_checkpoints(paths, target)
     print_lines(f"{target}: average of {', '.join(names)}")

@@ -16,6 +16,7 @@ from pathlib import Path
 from gtrans.errors import GtransError
 from gtrans.libraries import ENGINE
 from gtrans.messages import print_lines
+from gtrans.option_types import whole
 
 EXAMPLE = "gtrans average --last-epochs 5 --output checkpoints/average.pt checkpoints"
 NEEDS = ENGINE
@@ -29,15 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--output", type=Path, metavar="CKPT", help="file to write")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument(
-        "--last-epochs", type=int, metavar="N", help="average the checkpoints of the last N epochs"
-    )
-    which.add_argument(
-        "--last-updates",
-        type=int,
-        metavar="N",
-        help="average the last N checkpoints made by updates",
-    )
+    for flag, text in (
+        ("--last-epochs", "average the checkpoints of the last N epochs"),
+        ("--last-updates", "average the last N checkpoints made by updates"),
+    ):
+        which.add_argument(flag, type=whole(1), metavar="N", help=text)
     parser.add_argument(
         "--upto", type=int, metavar="N", help="ignore later epochs (or updates) than this one"
     )
@@ -57,21 +54,17 @@ def run(args: argparse.Namespace) -> None:
     paths: list[Path] = args.inputs
     if count is not None:
         flag = "--last-updates" if args.last_epochs is None else "--last-epochs"
-        if count < 1:
-            raise GtransError(f"`{flag}` must be at least 1, but is {count}.")
         if len(paths) > 1:
             raise GtransError(f"`{flag}` takes one folder, but {len(paths)} paths are given.")
         names = BY_UPDATE if args.last_epochs is None else BY_EPOCH
         paths = last_checkpoints(paths[0], count, names, args.upto)
     elif args.upto is not None:
         raise GtransError("`--upto` needs `--last-epochs` or `--last-updates`.")
-    else:
-        for path in paths:
-            if path.is_dir():
-                raise GtransError(
-                    f"'{path}' is a folder; say how many of its checkpoints to average "
-                    "(`--last-epochs N` or `--last-updates N`), or name their files."
-                )
+    elif folders := [path for path in paths if path.is_dir()]:
+        raise GtransError(
+            f"'{folders[0]}' is a folder; say how many of its checkpoints to average "
+            "(`--last-epochs N` or `--last-updates N`), or name their files."
+        )
     if args.output is None:
         raise GtransError("`--output` is missing: the file to write, such as average.pt.")
     tensors = average_checkpoints(paths, args.output)

@@ -12,7 +12,6 @@ from gtrans.errors import GtransError, did_you_mean
 from gtrans.libraries import require
 from gtrans.option_types import check_limits
 from gtrans.tasks.parts.eval_bleu import SCORES
-from gtrans.train.begin import check_training
 
 _LOSSES = ("loss", "nll_loss", "ppl", "accuracy")
 _LOGGED_BY = (
@@ -39,7 +38,6 @@ def check_first(task: Any, root: Any) -> None:
     if root.get("checkpoint") is None or root.common_eval.path:
         return
     check_limits(root)
-    check_training(root)
     common, metric = root.common, str(root.checkpoint.best_checkpoint_metric)
     best, scores = f"`--best-checkpoint-metric {metric}`", SCORES if task.eval_bleu else ()
     known = (*_LOSSES, *scores)

@@ -31,15 +31,12 @@ class LineBuffer:
         Numbers are relative to the first of ``lines``, so that earlier lines have negative ones.
         """
         closed = []
-        for number, line in enumerate(lines):
+        for number, line in enumerate([*lines, ""] if self.flush else lines):
             if line.strip():
                 self._open.append((number, line))
             elif self._open:
                 closed.append(self._open)
                 self._open = []
-        if self.flush and self._open:
-            closed.append(self._open)
-            self._open = []
         self._open = [(number - len(lines), line) for number, line in self._open]
         return closed
 
@@ -92,21 +89,22 @@ def lines_of(root: Any) -> LineBuffer:
     """
     if root is None or root.get("interactive") is None or not root.common_eval.path:
         return LineBuffer(flush=False)
-    if root.interactive.get("input") == "-" and sys.stdin.isatty():
-        return LineBuffer(flush=False)
-    root.interactive.buffer_size = sys.maxsize
-    return LineBuffer(flush=True)
+    whole = root.interactive.get("input") != "-" or not sys.stdin.isatty()
+    if whole:
+        root.interactive.buffer_size = sys.maxsize
+    return LineBuffer(flush=whole)
 
 
 def encode_documents(
     documents: list[list[tuple[int, str]]], encode: Callable[[str], str], dictionary: Dictionary
 ) -> list[list[NumberedSentence]]:
     """The lines of documents as ids; warns of text that is not prepared as the data were."""
-    encoded = []
-    for document in documents:
-        lines = [(number, encode(line)) for number, line in document]
-        ids = [(n, dictionary.encode_line(line, add_if_not_exist=False)) for n, line in lines]
-        encoded.append([(number, sentence.long()) for number, sentence in ids])
+
+    def ids_of(line: str) -> Tensor:
+        ids: Tensor = dictionary.encode_line(encode(line), add_if_not_exist=False).long()
+        return ids
+
+    encoded = [[(number, ids_of(line)) for number, line in document] for document in documents]
     every = torch.cat([sentence for document in encoded for _, sentence in document] or [_EMPTY])
     unknown = float(every.eq(dictionary.unk()).sum() / every.ne(dictionary.eos()).sum().clamp(1))
     if unknown > _MOST_UNKNOWN:

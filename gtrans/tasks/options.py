@@ -1,7 +1,7 @@
 """Options of the document task, and the files that they name."""
 
-import math
 import os
+from argparse import ArgumentTypeError
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -22,6 +22,7 @@ from gtrans.data.units import Unit, unit_of
 from gtrans.errors import GtransError
 from gtrans.models.base.model import DocumentModel, reads_plain_documents
 from gtrans.modules import STEPS
+from gtrans.option_types import real
 from gtrans.text.prepared_folder import check_data_folder, check_recorded
 
 # Headings of the help.
@@ -34,24 +35,19 @@ _START = "starting from a sentence model"
 _RUN = "run folder"
 
 
-VALIDATION, EPOCH = "validation", "epoch"
-
-
 @dataclass
 class SampleConfig:
     """Part of the training set."""
 
     min_doc_tokens: int = option(
         0,
-        "train only on documents of at least this number of tokens, counted as --max-doc-tokens "
-        "counts them (longer side, two marks for each sentence); 0: on all",
+        "train only on documents of at least N tokens, counted as for --max-doc-tokens; 0: on all",
         least=0,
     )
     sample_instances: int = option(
         0,
-        "train only on this number of instances, drawn at random, the same whatever --seed is; a "
-        "smaller sample is part of a larger one; an instance is what the model reads at once "
-        "(--unit; with stream a document); 0: on all",
+        "train only on N units (of --unit stream: documents), drawn at random, whatever --seed is; "
+        "a smaller sample is part of a larger one; 0: on all",
         least=0,
     )
 
@@ -62,30 +58,24 @@ class ValidationConfig:
 
     eval_bleu: bool = option(
         False,
-        "translate the validation documents at every validation, as `gtrans translate` does, and "
-        "log s_bleu, d_bleu and chrf, which --best-checkpoint-metric can name (with "
-        "--maximize-best-checkpoint-metric)",
+        "translate the validation documents at every validation, and log s_bleu, d_bleu and chrf, "
+        "for --best-checkpoint-metric (with --maximize-best-checkpoint-metric)",
     )
     eval_bleu_args: str = option(
         "{}",
-        "with --eval-bleu: flags of `gtrans translate` for the search as JSON, such as "
-        "'{\"beam\": 1}'",
+        "with --eval-bleu: flags of the search of `gtrans translate`, such as '{\"beam\": 1}'",
     )
     eval_bleu_documents: int = option(
-        0,
-        "with --eval-bleu: translate only this number of documents, the first ones; 0: all",
-        least=0,
+        0, "with --eval-bleu: translate only the first N documents; 0: all", least=0
     )
     eval_bleu_reference: Optional[str] = option(
         None,
         "with --eval-bleu: plain text of the reference, of the first --valid-subset (default: the "
         "text that `gtrans prepare` keeps in the data folder)",
     )
-    patience_unit: ChoiceEnum([VALIDATION, EPOCH]) = option(  # type: ignore[valid-type]
-        VALIDATION,
-        "what --patience counts: validation: all validations, as in fairseq; epoch: those at the "
-        "ends of epochs only, so that validations in between (--validate-interval-updates, "
-        "--save-interval-updates) do not end a run earlier",
+    patience_unit: ChoiceEnum(["validation", "epoch"]) = option(  # type: ignore[valid-type]
+        "validation",
+        "what --patience counts: all validations, or only those at the ends of epochs",
     )
     save_without_validation: bool = option(
         False, "do not validate for the checkpoints of --save-interval-updates"
@@ -98,15 +88,13 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
 
     data: Optional[str] = option(
         None,
-        "folder made by gtrans prepare; several joined by ':' take turns, one an epoch, or are "
-        "mixed (--mix)",
+        "folder made by gtrans prepare; several joined by ':' take turns, or are mixed (--mix)",
         _DATA,
     )
     mix: Optional[str] = option(
         None,
-        "with several folders: read all of them in every epoch, mixed; for each folder, joined by "
-        "':', how often it is read in an epoch: 1 once, 2 twice, 0.25 a quarter of its units, "
-        "drawn anew in every epoch",
+        "with several folders: how often each is read in an epoch, joined by ':'; 0.25: a quarter "
+        "of its units, drawn anew in every epoch",
         _DATA,
     )
     source_lang: Optional[str] = option(
@@ -117,35 +105,30 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
     )
     min_window: Optional[int] = option(
         None,
-        "with --unit stream: fewest sentences (in streams of instances: instances) of a document "
-        "that an update reads (default: 5 sentences, 2 instances)",
+        "with --unit stream: fewest sentences (or instances) of a document that an update reads "
+        "(default: 5 sentences, 2 instances)",
         _STREAMS,
     )
     max_window: Optional[int] = option(
         None,
         "with --unit stream: most sentences (or instances) of a document that an update reads; "
-        "the number is drawn for every update, 0: whole documents, which converge best in the "
-        "paper. An update reads --batch-size documents, or as many as fill --max-tokens "
-        "(default: 10 sentences, 4 instances)",
+        "their number is drawn for every update; 0: whole documents (default: 10 sentences, 4 "
+        "instances)",
         _STREAMS,
     )
     overlap: int = option(
         0,
-        "in decoding with --unit document or streams of instances: an instance begins with the "
-        "last N sentences of the instance before and their translations (as `gtrans translate "
-        "--overlap`)",
+        "in decoding: an instance begins with the last N sentences of the instance before and "
+        "their translations",
         _INSTANCES,
     )
     recut: bool = option(
-        False,
-        "with --unit document or streams of instances: cut documents at other places in every "
-        "epoch of training, so that a model meets every sentence at every place of an instance",
-        _INSTANCES,
+        False, "cut documents into other instances in every epoch of training", _INSTANCES
     )
     bert_cache: Optional[str] = option(
         None,
-        "folder where the output of the frozen BERT is kept, computed once for each window; "
-        "several runs may share it (default: bert-features in the data folder)",
+        "folder where the output of the frozen BERT is kept; several runs may share it (default: "
+        "bert-features in the data folder)",
         _BERT,
     )
     word_dropout: float = option(
@@ -156,10 +139,7 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
         below=1,
     )
     word_dropout_epochs: int = option(
-        0,
-        "how many first epochs have word dropout (0: all)",
-        _DROPOUT,
-        least=0,
+        0, "how many first epochs have word dropout; 0: all", _DROPOUT, least=0
     )
     init_from: Optional[str] = option(
         None,
@@ -168,14 +148,13 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
     )
     init_dict: Optional[str] = option(
         None,
-        "with --init-from: dictionary of a checkpoint that does not carry its vocabulary, such as "
-        "one of fairseq's own Transformer (two joined by ':' for source and target)",
+        "with --init-from: dictionary of a checkpoint that does not carry its vocabulary (two "
+        "joined by ':' for source and target)",
         _START,
     )
     init_other_vocabulary: bool = option(
         False,
-        "with --init-from: accept a checkpoint of other languages, or one that knows less than "
-        "half of the vocabulary",
+        "with --init-from: accept other languages, and less than half of the vocabulary",
         _START,
     )
     copy_local_to_global: bool = option(
@@ -185,16 +164,14 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
     )
     lr_scale_pretrained: float = option(
         0.2,
-        "with --init-from: learning rate of pretrained parameters (of embeddings: the pretrained "
-        "rows) as a share of --lr (1: of a sentence model whose training was cut short; 0: they "
-        "stay as they are, as in the document-aware Transformer)",
+        "with --init-from: learning-rate multiplier of pretrained parameters (of embeddings: of "
+        "the pretrained rows); 0: they stay as they are",
         _START,
         least=0,
     )
     restart: bool = option(
         False,
-        "start anew in a --save-dir that holds a run; its checkpoints are moved into the "
-        "subfolder before-restart-1 (-2, ..)",
+        "start anew in a --save-dir that holds a run, whose checkpoints move to before-restart-1",
         _RUN,
     )
     train_subset: str = II("dataset.train_subset")
@@ -230,12 +207,9 @@ def mix_weights(cfg: Any) -> list[float]:
             "for each of several, joined by ':'."
         )
     try:
-        weights = [float(word) for word in words]
-    except ValueError:
-        weights = [math.nan]
-    if not all(0 < weight < math.inf for weight in weights):
-        raise GtransError(f"`--mix {cfg.mix}`: every weight must be a number above 0.")
-    return weights
+        return [real(above=0)(word) for word in words]
+    except ArgumentTypeError as error:
+        raise GtransError(f"`--mix {cfg.mix}`: {error}.") from None
 
 
 def languages_of(cfg: Any, folder: str) -> tuple[str, str]:

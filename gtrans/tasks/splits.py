@@ -99,47 +99,45 @@ class Part:
         return int((self.source.sizes > 1).sum())
 
 
-class Mixture:
-    """The units of several parts, of which every epoch reads each so often as its weight says.
+def mixed(
+    parts: Sequence[Part], weights: Sequence[float], seed: int, recut: bool, epoch: int
+) -> Units:
+    """The units of an epoch that reads each part so often as its weight says.
 
     A weight of 2.5 reads all units twice and half of them once more, drawn anew in every epoch.
     Where this is no whole number of units, one more is drawn so often that the weight is right over
     many epochs. What is drawn depends on the seed, the epoch and the place of the part alone.
+
+    Args:
+        parts: of the training set; the units are in the lines of all of them behind each other.
+        weights: of each part.
+        seed: of the run.
+        recut: documents are cut at other places in every epoch.
+        epoch: the number of the epoch.
+
+    Raises:
+        GtransError: there can be epochs without any unit.
     """
-
-    def __init__(
-        self, parts: Sequence[Part], weights: Sequence[float], seed: int, recut: bool
-    ) -> None:
-        """``recut``: documents are cut at other places in every epoch.
-
-        Raises:
-            GtransError: there can be epochs without any unit.
-        """
-        if not any(int(w * len(part.units)) for part, w in zip(parts, weights, strict=True)):
-            units = " and ".join(str(len(part.units)) for part in parts)
-            raise GtransError(
-                f"`--mix {':'.join(f'{weight:g}' for weight in weights)}`: of {units} units an "
-                "epoch would read none; give larger weights."
-            )
-        self._parts, self._weights = parts, weights
-        self._seed, self._recut = seed, recut
-
-    def in_epoch(self, epoch: int) -> Units:
-        """The units of an epoch, in the lines of all parts behind each other."""
-        lines = sentences = 0
-        found = []
-        for number, (part, weight) in enumerate(zip(self._parts, self._weights, strict=True)):
-            draw = np.random.default_rng([self._seed, epoch, number])
-            units = part.cut(draw) if self._recut else part.units
-            times = int(weight)
-            share = (weight - times) * len(units)
-            count = int(share) + int(draw.random() < share % 1)
-            some = draw.permutation(len(units))[:count]
-            chosen = np.concatenate([np.tile(np.arange(len(units)), times), np.sort(some)])
-            found.append(units.take(chosen).moved(lines, sentences))
-            logger.info("epoch %d: %d units of %s", epoch, len(chosen), part.name)
-            lines, sentences = lines + len(part.source), sentences + part.sentences
-        return Units.joined(found)
+    lines = sentences = 0
+    found = []
+    for number, (part, weight) in enumerate(zip(parts, weights, strict=True)):
+        draw = np.random.default_rng([seed, epoch, number])
+        units = part.cut(draw) if recut else part.units
+        times = int(weight)
+        share = (weight - times) * len(units)
+        count = int(share) + int(draw.random() < share % 1)
+        some = draw.permutation(len(units))[:count]
+        chosen = np.concatenate([np.tile(np.arange(len(units)), times), np.sort(some)])
+        found.append(units.take(chosen).moved(lines, sentences))
+        logger.info("epoch %d: %d units of %s", epoch, len(chosen), part.name)
+        lines, sentences = lines + len(part.source), sentences + part.sentences
+    if not any(int(w * len(part.units)) for part, w in zip(parts, weights, strict=True)):
+        there_are = " and ".join(str(len(part.units)) for part in parts)
+        raise GtransError(
+            f"`--mix {':'.join(f'{weight:g}' for weight in weights)}`: of {there_are} units an "
+            "epoch would read none; give larger weights."
+        )
+    return Units.joined(found)
 
 
 @dataclass(frozen=True)
@@ -196,7 +194,7 @@ class SplitReader:
         else:
             units, in_epoch = parts[0].units, None
             if weights:
-                in_epoch = Mixture(parts, weights, int(cfg.seed), bool(cfg.recut)).in_epoch
+                in_epoch = partial(mixed, parts, weights, int(cfg.seed), bool(cfg.recut))
                 units = in_epoch(1)
             elif training and cfg.recut:
                 in_epoch = partial(_cut_anew, parts[0], int(cfg.seed))

@@ -9,8 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -23,18 +21,19 @@ from omegaconf import DictConfig, OmegaConf
 from gtrans.checkpoints.identity import STATE, ModelIdentity, say_unknown
 from gtrans.checkpoints.reading import check_values, read_checkpoint, reading
 from gtrans.data.vocabulary import Vocabulary
-from gtrans.environment import check_environment
 from gtrans.errors import GtransError
 from gtrans.messages import say
+from gtrans.option_types import group_of
 from gtrans.text.prepared_folder import Preparation
-from gtrans.train.compare import STARTS, MadeFrom, different, group_of, made_from, recorded_in
+from gtrans.train.compare import STARTS, MadeFrom, different, made_from, recorded_in
 from gtrans.train.folder import LAST, RunFolder, updates_of, waited_in
 from gtrans.train.launch import check_launch
 
 logger = logging.getLogger(__name__)
 
 RESETS = ("optimizer", "lr_scheduler", "meters", "dataloader")
-_own_main: ContextVar[bool] = ContextVar("own_main", default=False)
+OWN_MAIN: ContextVar[bool] = ContextVar("own_main", default=False)
+"""Whether ``gtrans train`` runs, which can do what fairseq's own commands cannot."""
 
 
 @dataclass(frozen=True)
@@ -52,29 +51,6 @@ class Plan:
     made_from: MadeFrom = field(default_factory=dict)
 
 
-@contextmanager
-def own_main() -> Iterator[None]:
-    """While ``gtrans train`` runs, which can do what fairseq's own commands cannot."""
-    token = _own_main.set(True)
-    try:
-        yield
-    finally:
-        _own_main.reset(token)
-
-
-def training_options(cfg: Any) -> Any:
-    """All options of the training that sets up what has the options ``cfg``; None if there is none.
-
-    The options in a checkpoint are those of its training, which is over; fairseq flags them when it
-    reads them.
-    """
-    root: Any = cfg._get_parent() if isinstance(cfg, DictConfig) else None
-    known = root is not None and root.get("checkpoint") is not None
-    if not known or root._get_flag("allow_objects") or root.common_eval.path:
-        return None
-    return root
-
-
 def check_training(root: Any) -> None:
     """Reject what this command cannot train.
 
@@ -84,14 +60,13 @@ def check_training(root: Any) -> None:
     Raises:
         GtransError: naming the option and the way out.
     """
-    check_environment()
     check_launch(root.distributed_training)
     if (root.get("ema") or {}).get("store_ema"):
         raise GtransError(
             "`--store-ema` keeps an average that no command reads; leave it out and average the "
             "checkpoints (`gtrans average`)."
         )
-    if _own_main.get():
+    if OWN_MAIN.get():
         return
     several = root.distributed_training.distributed_world_size > 1
     task = group_of(root, "task")
@@ -129,15 +104,13 @@ def why_ended(root: Any, updates: int, epochs: int, seconds: float, waited: int)
     """
     optimization, patience, hours = root.optimization, root.checkpoint.patience, seconds / 3600
     goal, last, limit = (optimization[f] for f in ("max_update", "max_epoch", "stop_time_hours"))
-    for ended, reason in (
-        (0 < goal <= updates, f"{updates} updates, --max-update {goal}"),
-        (0 < last <= epochs, f"{epochs} epochs, --max-epoch {last}"),
-        (0 < limit < hours, f"{hours:.2f} hours, --stop-time-hours {limit}"),
-        (0 < patience <= waited, f"{waited} validations without a gain, --patience {patience}"),
-    ):
-        if ended:
-            return reason
-    return None
+    reasons = {
+        f"{updates} updates, --max-update {goal}": 0 < goal <= updates,
+        f"{epochs} epochs, --max-epoch {last}": 0 < last <= epochs,
+        f"{hours:.2f} hours, --stop-time-hours {limit}": 0 < limit < hours,
+        f"{waited} validations without a gain, --patience {patience}": 0 < patience <= waited,
+    }
+    return next((reason for reason, ended in reasons.items() if ended), None)
 
 
 def begin(cfg: Any, model: Any, task: Any) -> Plan | None:
@@ -156,8 +129,11 @@ def begin(cfg: Any, model: Any, task: Any) -> Plan | None:
             running there.
         SystemExit: under fairseq's own commands the run in the folder is finished.
     """
-    root = training_options(cfg)
-    return None if root is None else begin_run(root, model, task)
+    root: Any = cfg._get_parent() if isinstance(cfg, DictConfig) else None
+    if root is None or root.get("checkpoint") is None or root.common_eval.path:
+        return None
+    # The options in a checkpoint are those of its training, which is over; fairseq flags them.
+    return None if root._get_flag("allow_objects") else begin_run(root, model, task)
 
 
 def begin_run(root: Any, model: Any, task: Any) -> Plan:
@@ -180,7 +156,7 @@ def begin_run(root: Any, model: Any, task: Any) -> Plan:
             f"{root.checkpoint.save_dir}: the run is finished ({plan.finished}); nothing is left "
             "to do"
         )
-    if not _own_main.get():
+    if not OWN_MAIN.get():
         _under_fairseq(root, task, plan)
     return plan
 
@@ -232,8 +208,8 @@ def _plan(root: Any, model: Any, task: Any) -> Plan:
     given = {flag: str(path) for flag, path in given.items() if path}
     if len(given) > 1:
         raise GtransError(f"give either {' or '.join(given)}.")
-    starts = {flag: file["path"] for flag, file in now["start"].items() if flag in STARTS[:2]}
-    for flag, path in {**starts, **given}.items():
+    starts = {flag: file["path"] for flag, file in now["start"].items()}
+    for flag, path in (starts | given).items():
         exists = os.path.exists if flag == "--init-xlmr" else os.path.isfile  # fairseq's folder
         if not exists(path):
             raise GtransError(f"{flag} {path}: there is no such checkpoint.")

@@ -11,6 +11,7 @@ from typing import Any
 from gtrans.checkpoints.reading import reading
 from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.files import digest, fingerprint
+from gtrans.option_types import group_of
 from gtrans.text.prepared_folder import check_recorded
 
 Options = Mapping[str, Any]
@@ -52,12 +53,6 @@ _FREE = {
 
 # Of a folder in the format of transformers, what its model consists of.
 _MODEL_FILES = ("config.json", "*.safetensors", "*.bin", "*.index.json")
-
-
-def group_of(options: Any, group: str) -> dict[str, Any]:
-    """A group of options; those of fairseq's older tasks are a namespace with all options."""
-    found = options.get(group) or {}
-    return dict(vars(found)) if isinstance(found, Namespace) else dict(found)
 
 
 def different(

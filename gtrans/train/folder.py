@@ -110,15 +110,15 @@ class RunFolder:
         if cfg.keep_last_epochs > 0:
             old += [path for path, _ in self._paths(r"checkpoint(\d+)\.pt")[cfg.keep_last_epochs :]]
         if cfg.keep_best_checkpoints > 0:
-            best = self.best_scores(cfg.best_checkpoint_metric)
-            best = best if cfg.maximize_best_checkpoint_metric else best[::-1]
-            old += [path for path, _ in best[cfg.keep_best_checkpoints :]]
+            old += [path for path, _ in self.best_scores(cfg)[cfg.keep_best_checkpoints :]]
         for path in old:
             Path(path).unlink(missing_ok=True)
 
-    def best_scores(self, metric: str) -> list[tuple[str, float]]:
-        """The checkpoints of ``--keep-best-checkpoints`` and their scores, highest first."""
-        return self._paths(rf"checkpoint\.best_{re.escape(metric)}_(-?\d+\.?\d*)\.pt")
+    def best_scores(self, cfg: Any) -> list[tuple[str, float]]:
+        """The checkpoints of ``--keep-best-checkpoints`` and their scores, the best first."""
+        metric = re.escape(cfg.best_checkpoint_metric)
+        found = self._paths(rf"checkpoint\.best_{metric}_(-?\d+\.?\d*)\.pt")
+        return found if cfg.maximize_best_checkpoint_metric else found[::-1]
 
     def _paths(self, pattern: str) -> list[tuple[str, float]]:
         """Files by the number in their names, highest first."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import math
 import os
-import signal
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from queue import Empty
 from typing import Any
@@ -24,8 +24,8 @@ from omegaconf import OmegaConf
 
 from gtrans.errors import GtransError
 from gtrans.files import copy_file
-from gtrans.train.begin import RESETS, Plan, begin_run, own_main, why_ended
-from gtrans.train.compare import group_of
+from gtrans.option_types import group_of
+from gtrans.train.begin import OWN_MAIN, RESETS, Plan, begin_run, why_ended
 from gtrans.train.folder import LAST, RunFolder
 from gtrans.train.signals import INTERRUPTED, OF_CTRL_C, STOPPED, Signals, tell
 from gtrans.train.trainer import RunTrainer
@@ -47,11 +47,11 @@ def train(cfg: Any) -> None:
             diverged, or has ended without a checkpoint of its last updates.
         SystemExit: a signal has ended the training, with a checkpoint.
     """
+    OWN_MAIN.set(True)
     try:
-        with own_main():
-            training = Training(cfg)
-            if training.plan.finished is None:
-                training.run()
+        training = Training(cfg)
+        if training.plan.finished is None:
+            training.run()
     finally:
         _end_loading()
 
@@ -80,7 +80,8 @@ class Training:
         criterion = self.task.build_criterion(cfg.criterion)
         _details.info(model)
         self.subsets = self._load_validation()
-        self.trainer = RunTrainer(cfg, self.task, model, criterion)
+        self.signals = Signals(distributed_utils.is_master(cfg.distributed_training))
+        self.trainer = RunTrainer(cfg, self.task, model, criterion, self.signals)
         self.run_state = self.trainer.run
         self.saved = -1  # updates at the last checkpoint
         self.ended = False
@@ -148,7 +149,7 @@ class Training:
     def run(self) -> None:
         """Train until an option or a signal ends the training."""
         begun, last = time.monotonic(), self.cfg.optimization.max_epoch or math.inf
-        with Signals(self.trainer.is_data_parallel_master) as self.trainer.signals:
+        with self.signals:
             while not self.ended and self.batches.next_epoch_idx <= last:
                 if self.trainer.get_lr() <= self.cfg.optimization.stop_min_lr:
                     logger.info("Stopping training: the learning rate has reached --stop-min-lr")
@@ -208,7 +209,8 @@ class Training:
         def falls_on(interval: int) -> bool:
             return interval > 0 and updates > 0 and updates % interval == 0
 
-        reason = self._why_ended(0)
+        ended = partial(why_ended, self.cfg, updates, 0, self.trainer.cumulative_training_time())
+        reason = ended(waited=0)
         old_enough = updates >= dataset.validate_after_updates
         saves = (
             reason is not None
@@ -227,7 +229,7 @@ class Training:
         counts = end_of_epoch or str(task.get("patience_unit")) != "epoch"
         if loss is not None and checkpoint.patience > 0 and counts:
             self.run_state.count(loss)
-            reason = reason or self._why_ended(self.run_state.early_stop["num_runs"])
+            reason = reason or ended(waited=self.run_state.early_stop["num_runs"])
         if reason is not None:
             logger.info(f"Stopping training: {reason}")
             self.ended = True
@@ -238,12 +240,6 @@ class Training:
         if self.trainer.told and not self.ended:
             self._stop(end_of_epoch)
         return loss
-
-    def _why_ended(self, waited: int) -> str | None:
-        """Why the training ends after this update; ``waited``: validations since the best one."""
-        trainer = self.trainer
-        seconds = trainer.cumulative_training_time()
-        return why_ended(self.cfg, trainer.get_num_updates(), 0, seconds, waited)
 
     def _stop(self, end_of_epoch: bool) -> None:
         """End with a checkpoint, which all processes have been told at the same update.
@@ -266,13 +262,10 @@ class Training:
         status = INTERRUPTED if told >= OF_CTRL_C else STOPPED
         # torchrun shows each machine only its own processes
         if trainer.is_data_parallel_master or os.environ.get("LOCAL_RANK") == "0":
-            kept = (
-                "nothing is saved (--no-save)" if self.cfg.checkpoint.no_save
-                else f"the same command goes on with the checkpoint in {self.folder.path}"
-            )  # fmt: skip
-            default = signal.SIGINT if status == INTERRUPTED else signal.SIGTERM
-            first = 0 if trainer.signals is None else trainer.signals.first
-            name = signal.Signals(first or default).name
+            kept = f"the same command goes on with the checkpoint in {self.folder.path}"
+            if self.cfg.checkpoint.no_save:
+                kept = "nothing is saved (--no-save)"
+            name = self.signals.name or ("SIGINT" if status == INTERRUPTED else "SIGTERM")
             tell(f"{name}: stopped after {trainer.get_num_updates()} updates; {kept}")
         raise SystemExit(status)
 
@@ -302,13 +295,11 @@ class Training:
         if loss is not None and self.run_state.better(loss, self.run_state.best):
             names.append("checkpoint_best.pt")
         if loss is not None and cfg.keep_best_checkpoints > 0:
-            kept = self.folder.best_scores(cfg.best_checkpoint_metric)
-            worst = kept[-1 if cfg.maximize_best_checkpoint_metric else 0][1] if kept else None
-            if self.run_state.better(loss, worst):
-                # A digit that tells equal scores apart.
-                with data_utils.numpy_seed(epoch, updates, loss):
-                    digit = np.random.randint(0, cfg.keep_best_checkpoints)
-                names.append(f"checkpoint.best_{cfg.best_checkpoint_metric}_{loss:.3f}{digit}.pt")
+            kept = self.folder.best_scores(cfg)
+            if self.run_state.better(loss, kept[-1][1] if kept else None):
+                # The updates are further digits, which tell equal scores apart.
+                metric = cfg.best_checkpoint_metric
+                names.append(f"checkpoint.best_{metric}_{loss:.3f}{updates}.pt")
         return names if cfg.no_last_checkpoints else [*names, LAST]
 
     def _save(self, loss: float | None, names: list[str]) -> None:

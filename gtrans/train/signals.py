@@ -31,11 +31,11 @@ class Signals:
         speaks: whether it tells the user for all processes.
 
     Attributes:
-        first: the first signal; 0: none.
+        name: of the first signal; empty: there was none.
     """
 
     def __init__(self, speaks: bool) -> None:
-        self.first = 0
+        self.name = ""
         self._time, self._speaks = 0.0, speaks
         self._before: dict[int, Any] = {}
 
@@ -58,19 +58,18 @@ class Signals:
     @property
     def told(self) -> int:
         """1 after a signal, :data:`OF_CTRL_C` after Ctrl-C; the sum of all processes says both."""
-        return OF_CTRL_C if self.first == signal.SIGINT else int(self.first != 0)
+        return OF_CTRL_C if self.name == "SIGINT" else int(self.name != "")
 
     def _receive(self, pipe: int) -> None:
         while True:
             for number in os.read(pipe, 64):
                 if number not in SIGNALS or not self._before:
                     continue
-                if not self.first:
-                    self.first, self._time = number, time.monotonic()
+                if not self.name:
+                    self.name, self._time = signal.Signals(number).name, time.monotonic()
                     if self._speaks:
-                        name = signal.Signals(number).name
-                        tell(f"{name}: the training ends after this update; a second one ends it "
-                             "now")  # fmt: skip
+                        tell(f"{self.name}: the training ends after this update; a second one ends "
+                             "it now")  # fmt: skip
                 elif time.monotonic() - self._time > _TOGETHER:
                     os._exit(128 + number)
 

@@ -33,16 +33,16 @@ class RunTrainer(Trainer):
 
     Attributes:
         run: the state of the run that fairseq's checkpoints lack.
-        signals: what this process has been told; None: it does not listen.
     """
 
     _optimizer: Any
     _lr_scheduler: Any
 
-    def __init__(self, cfg: Any, task: Any, model: Any, criterion: Any) -> None:
+    def __init__(self, cfg: Any, task: Any, model: Any, criterion: Any, signals: Signals) -> None:
+        """``signals``: what this process is told; the others are those of fairseq's trainer."""
         super().__init__(cfg, task, model, criterion)
         self.run = RunState(self)
-        self.signals: Signals | None = None
+        self._signals = signals
         self._sum: Any = 0
 
     # ---- an update -----------------------------------------------------------------------------
@@ -63,17 +63,15 @@ class RunTrainer(Trainer):
     @property
     def told(self) -> int:
         """The sum of what all processes had been told at the last update; a GPU is waited for."""
-        return self._told() if self.data_parallel_world_size == 1 else int(self._sum)
-
-    def _told(self) -> int:
-        return 0 if self.signals is None else self.signals.told
+        alone = self.data_parallel_world_size == 1
+        return self._signals.told if alone else int(self._sum)
 
     def _aggregate_logging_outputs(
         self, logging_outputs: Any, *stats: Any, ignore: bool = False
     ) -> tuple[Any, Sequence[Any]]:
         """As fairseq's, which the processes exchange in any case, with the signals' sum."""
         logged, sums = super()._aggregate_logging_outputs(
-            logging_outputs, *stats, self._told(), ignore=ignore
+            logging_outputs, *stats, self._signals.told, ignore=ignore
         )
         *sums, self._sum = sums
         return logged, sums

@@ -108,7 +108,6 @@ def test_mistakes_are_one_line(run_folder: Path, capsys: pytest.CaptureFixture[s
             ("--last-updates", "2", "--upto", "900", run_folder),
             "needed up to 900, but there are 1; train",
         ),
-        (("--last-epochs", "0", run_folder), "`--last-epochs` must be at least 1, but is 0."),
         (("--last-epochs", "2", one, one), "`--last-epochs` takes one folder, but 2 paths"),
         (("--last-epochs", "2", run_folder / "none"), "none: there is no such folder."),
         ((run_folder,), "is a folder; say how many of its checkpoints to average (`--last-ep"),

@@ -96,6 +96,8 @@ def test_a_library_that_every_command_needs_is_named(command, tmp_path):
         ("contrast --set x --format contrapr0", "did you mean contrapro?"),
         ("analyse curvs", "did you mean curves?"),
         ("translate --path x --beam five", "argument --beam: "),
+        ("average x --last-epochs 0", "argument --last-epochs: must be at least 1, but is 0 ("),
+        ("adapt --every 0", "argument --every: must be at least 1, but is 0 ("),
     ],
 )
 def test_a_misspelt_word_is_one_line_with_the_nearest(words, hint, capsys):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.running import environment, free_port
 from support.tiny_models import TINY, TinyWorld
 
 from gtrans.checkpoints.reading import read_checkpoint
@@ -28,7 +27,7 @@ def python(repo: Path, *arguments: str | Path) -> subprocess.CompletedProcess[st
     return subprocess.run(
         [sys.executable, *map(str, arguments)],
         cwd=repo,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+        env=environment(repo),
         capture_output=True,
         text=True,
         timeout=300,
@@ -40,12 +39,6 @@ def same_parameters(one: Path, other: Path) -> None:
     first, second = (read_checkpoint(x / "checkpoint_last.pt")["model"] for x in (one, other))
     assert first.keys() == second.keys()
     assert all(first[name].equal(second[name]) for name in first)
-
-
-def free_port() -> str:
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        return str(free.getsockname()[1])
 
 
 @pytest.fixture(scope="module")
@@ -79,18 +72,6 @@ def test_it_generates_what_fairseq_generate_does(tiny, repo):
     done = python(repo, "-m", "gtrans", "generate", *search, "--user-dir", "gtrans")
     assert done.returncode == 0, done.stderr
     assert done.stdout == by_fairseq.stdout
-
-
-@pytest.mark.long
-def test_torchrun_on_cpus_is_rejected_under_fairseqs_command(repo, tiny, tmp_path):
-    """Each process would train alone; tests/recipes/test_launchers.py has ``gtrans train``."""
-    done = python(
-        repo, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", free_port(),
-        "-m", "fairseq_cli.train", tiny.data, *STOCK, *TRAINING, *ON_CPUS, "--save-dir", tmp_path,
-    )  # fmt: skip
-    assert done.returncode != 0
-    assert "GtransError: torchrun has started 2 processes, but fairseq has not been" in done.stderr
-    assert not list(tmp_path.glob("*.pt"))
 
 
 # fairseq starts a worker for each GPU; here it believes in one, and the worker computes on the CPU.

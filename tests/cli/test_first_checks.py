@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from support.folders import REPO
-from support.runs import PLUGIN, log_of, refusal, train, updates
+from support.runs import PLUGIN, log_of, refusal, train
 
 from gtrans.cli import main
 
@@ -95,7 +95,6 @@ def test_a_mistake_is_one_line(case, tiny, tmp_path, monkeypatch, capsys):
             "`--lr-scheduler inverse_sqrt` needs `--warmup-updates` of at least 1, but it is 0",
         ),
         ((*ARCH, "--lr", "0.25"), "`--lr` is missing: the highest learning rate, such as `--lr"),
-        ((*ARCH, "--store-ema"), "`--store-ema` keeps an average that no command reads; leave it"),
     ],
 )
 def test_both_doors_refuse_alike_and_load_nothing(options, message, tiny, tmp_path, capsys):
@@ -113,19 +112,6 @@ def test_both_doors_refuse_alike_and_load_nothing(options, message, tiny, tmp_pa
         assert line == f"gtrans: error: {refusal(stock)}"
     for log in (stock.stdout, stock.stderr, here.out, here.err):
         assert "loaded" not in log
-
-
-def test_a_start_that_is_gone_does_not_keep_a_run_from_going_on(stock, tiny, tmp_path):
-    begun = tmp_path / "start.pt"
-    begun.write_bytes(tiny.checkpoints["sentence"].read_bytes())
-    assert train(stock, tiny.data, tmp_path, "--init-from", begun, updates=1).status == 0
-    begun.unlink()
-    assert train(stock, tiny.data, tmp_path, "--init-from", begun, updates=2).status == 0
-    assert updates(tmp_path) == 2
-    moved = (tmp_path / "checkpoint_last.pt").rename(tmp_path / "model.pt")  # nor from translating
-    files = ["--input", str(tiny.text / "test.en"), "--output", str(tmp_path / "out.de")]
-    lengths = ["--max-len-a", "0", "--max-len-b", "3"]
-    assert main(["translate", "--path", str(moved), *files, *lengths, "--cpu"]) == 0
 
 
 @pytest.mark.parametrize(

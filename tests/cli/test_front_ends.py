@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 from support.folders import REPO
-from support.runs import G_TRANSFORMER, PLUGIN, differing, log_of, outcome, refusal, train
+from support.runs import PLUGIN, differing, log_of, refusal, train
 from support.suites import others_long
 
 from gtrans.checkpoints.reading import read_checkpoint
@@ -151,18 +150,3 @@ def test_two_rates_need_a_start_and_a_start_two_rates(tiny, tmp_path):
     file = small(tiny, tmp_path, "gtransformer_finetune")
     done = hydra(tiny, file, tmp_path / "file", "optimizer._name=adam")
     assert done.status != 0 and "needs the optimizer two_rate_adam" in done.stderr
-
-
-@pytest.mark.long
-def test_a_resumed_run_goes_on_exactly_where_it_was(tiny, tmp_path):
-    """With word dropout and two rates; the sentence model has been deleted in the meantime."""
-    start: Any = shutil.copy(tiny.checkpoints["sentence"], tmp_path / "sentence.pt")
-    options = (*G_TRANSFORMER, "--word-dropout", "0.1", "--word-dropout-epochs", "40")
-    options += ("--init-from", start)
-    for name, goals in (("whole", (4,)), ("parts", (2, 4))):
-        for goal in goals:
-            log_of(train(tiny.run, tiny.data, tmp_path / name, *options, updates=goal))
-            if goal == 2:
-                start.unlink()
-    assert differing(*(outcome(tmp_path / name) for name in ("whole", "parts"))) == []
-    assert rates(tmp_path / "parts") == pytest.approx([0.003, 0.2 * 0.003])

@@ -9,7 +9,8 @@ from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from gtrans.decoding.loading import import_plugin
-from gtrans.train.begin import own_main
+from gtrans.train.begin import OWN_MAIN
+from gtrans.train.signals import Signals
 from gtrans.train.trainer import RunTrainer
 from support.runs import G_TRANSFORMER, PLUGIN, TRAINING
 
@@ -24,10 +25,10 @@ class Training:
         args = options.parse_args_and_arch(options.get_training_parser(), words)
         cfg = convert_namespace_to_omegaconf(args)
         torch.manual_seed(3)
-        with own_main():
-            task = tasks.setup_task(cfg.task)
-            model, criterion = task.build_model(cfg.model), task.build_criterion(cfg.criterion)
-        self.trainer = RunTrainer(cfg, task, model, criterion)
+        OWN_MAIN.set(True)
+        task = tasks.setup_task(cfg.task)
+        model, criterion = task.build_model(cfg.model), task.build_criterion(cfg.criterion)
+        self.trainer = RunTrainer(cfg, task, model, criterion, Signals(speaks=False))
         batches = self.trainer.get_train_iterator(1).next_epoch_itr(shuffle=False)
         self.trainer.begin_epoch(1)
         self.batches = iter(batches)

@@ -16,7 +16,7 @@ from support.tiny_models import StockCommands, TinyWorld
 from gtrans.data.units import WHOLE, DocumentUnit, SentenceUnit, Unit, Units
 from gtrans.errors import GtransError
 from gtrans.tasks.options import DocumentTranslationConfig, read_everything
-from gtrans.tasks.splits import Mixture, Part
+from gtrans.tasks.splits import Part, mixed
 
 
 def part(words: list[int], unit: Unit) -> Part:
@@ -40,7 +40,7 @@ def test_every_folder_is_read_as_often_as_its_weight_says(
 ) -> None:
     texts = [[*text, 3, 3, 3, 3] for text in texts]  # a quarter is a unit at least
     parts = [part(text, SentenceUnit()) for text in texts]
-    units = Mixture(parts, weights[: len(texts)], 7, False).in_epoch(epoch)
+    units = mixed(parts, weights[: len(texts)], 7, False, epoch)
     read = Counter(line for span in spans(units) for line in span)
     first = sentences = 0
     for text, weight in zip(texts, weights, strict=False):
@@ -58,29 +58,27 @@ def test_every_folder_is_read_as_often_as_its_weight_says(
 
 def test_every_epoch_draws_anew_and_the_same_epoch_the_same() -> None:
     parts = [part([3] * 40, SentenceUnit()), part([3] * 40, SentenceUnit())]
-    mixture = Mixture(parts, [1, 0.25], 1, False)
-    drawn = [[it.start for it in spans(mixture.in_epoch(epoch))] for epoch in range(1, 40)]
+
+    def drawn_in(epoch: int, seed: int = 1) -> list[int]:
+        return [it.start for it in spans(mixed(parts, [1, 0.25], seed, False, epoch))]
+
+    drawn = [drawn_in(epoch) for epoch in range(1, 40)]
     assert all(lines[:40] == list(range(40)) and len(lines) == 50 for lines in drawn)
     assert {line for lines in drawn for line in lines} == set(range(80))
-    again = Mixture(parts, [1, 0.25], 1, False).in_epoch(9)
-    assert [it.start for it in spans(again)] == drawn[8]
-    other = Mixture(parts, [1, 0.25], 2, False).in_epoch(9)
-    assert [it.start for it in spans(other)] != drawn[8]
+    assert drawn_in(9) == drawn[8] != drawn_in(9, seed=2)
 
 
 def test_small_weights_are_right_over_many_epochs() -> None:
     parts = [part([3] * 10, SentenceUnit()), part([3] * 100, SentenceUnit())]
-    mixture = Mixture(parts, [1, 0.004], 1, False)
-    read = [len(mixture.in_epoch(epoch)) - 10 for epoch in range(1, 301)]
+    read = [len(mixed(parts, [1, 0.004], 1, False, epoch)) - 10 for epoch in range(1, 301)]
     assert set(read) == {0, 1} and 90 <= sum(read) <= 150
     with pytest.raises(GtransError, match="`--mix 0.05:0.004`: of 10 and 100 units an epoch would"):
-        Mixture(parts, [0.05, 0.004], 1, False)
+        mixed(parts, [0.05, 0.004], 1, False, 1)
 
 
 def test_documents_are_cut_anew_within_their_folder() -> None:
     parts = [part([3] * 20, DocumentUnit(30)), part([3] * 20, DocumentUnit(30))]
-    mixture = Mixture(parts, [1, 1], 1, True)
-    cuts = [[it.start for it in spans(mixture.in_epoch(epoch))] for epoch in (1, 2, 3)]
+    cuts = [[it.start for it in spans(mixed(parts, [1, 1], 1, True, n))] for n in (1, 2, 3)]
     assert all(20 in lines for lines in cuts) and len({tuple(lines) for lines in cuts}) == 3
 
 
@@ -89,8 +87,8 @@ def test_documents_are_cut_anew_within_their_folder() -> None:
     [
         (2, ["--mix", "1"], "`--mix 1` has 1 weights for 2 data folders"),
         (1, ["--mix", "1"], "`--mix 1` has 1 weights for 1 data folders"),
-        (2, ["--mix", "1:0"], "every weight must be a number above 0"),
-        (2, ["--mix", "1:many"], "every weight must be a number above 0"),
+        (2, ["--mix", "1:0"], "`--mix 1:0`: must be above 0, but is 0.0."),
+        (2, ["--mix", "1:many"], "`--mix 1:many`: 'many' is no number."),
         (2, ["--mix", "1:1", "--arch", "memory_transformer_tiny", "--unit", "stream"],
          "is not for the unit stream"),
     ],

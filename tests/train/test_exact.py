@@ -24,6 +24,9 @@ CASES: dict[str, tuple[str, tuple[int, ...], int]] = {
     "instances cut anew": ("--recut --max-doc-tokens 60 --max-tokens 3000", (5, 8), 10),
     "mixed folders": ("--mix 0.5:0.25 --max-doc-tokens 60 --max-tokens 3000", (5, 8), 10),
     "folders in turns": ("--max-tokens 3000", (7,), 9),
+    "two rates": (
+        "--word-dropout 0.1 --word-dropout-epochs 40 --init-from {sentence}", (2,), 4
+    ),
     "bf16": ("--bf16", (3,), 6),
     "memory-efficient bf16": ("--bf16 --memory-efficient-bf16", (3,), 6),
     "amp": ("--amp", (3,), 6),
@@ -68,7 +71,8 @@ def test_it_goes_on_exactly(
 
     def run(folder: str, end: int) -> str:
         """Each run has a cache of its own, and loses what is not written yet."""
-        named = [option.replace("{run}", str(tmp_path / folder)) for option in options]
+        places = {"run": tmp_path / folder, "sentence": tiny.checkpoints["sentence"]}
+        named = [option.format(**places) for option in options]
         return log_of(train(stock, data, tmp_path / folder, *named, updates=end))
 
     log = run("whole", updates)

@@ -15,6 +15,13 @@ from gtrans.checkpoints.reading import read_checkpoint, write_checkpoint
 from gtrans.cli import main
 from gtrans.files import locked
 
+OFTEN = ("--validate-interval-updates", "1", "--save-interval-updates", "1")
+VALIDATED = (*OFTEN, "--keep-interval-updates", "1")
+WAYS_OUT = (
+    "; give another --save-dir, or --restart to start anew (the checkpoints are kept), or "
+    "--reset-meters, --reset-optimizer or --restore-file if the change is meant."
+)
+
 
 @pytest.fixture(scope="module")
 def run(tiny: TinyWorld, stock: StockCommands, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -35,43 +42,41 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.rglob("*.pt")}
 
 
-WAYS_OUT = (
-    "; give another --save-dir, or --restart to start anew (the checkpoints are kept), or "
-    "--reset-meters, --reset-optimizer or --restore-file if the change is meant."
-)
-
-
 @pytest.mark.parametrize(
     ("options", "found"),
     [
-        (("--seed", "2"), "--seed 1 -> 2"),
-        (("--dropout", "0.5", "--lr", "0.1"), "--lr 0.003 -> 0.1, --dropout 0.1 -> 0.5"),
-        (("--max-tokens", "256"), "--max-tokens 512 -> 256"),
-        (("--update-freq", "2"), "GPUs x --update-freq 1 -> 2"),
-        (("--unit", "sentence"), "--unit document -> sentence, --doc-mode partial -> full"),
-        (("--arch", "gtransformer_base", *GROUPS), "--arch gtransformer_tiny -> gtransformer_base"),
-        (("--bf16",), "--bf16 False -> True"),
-        (("--adam-betas", "(0.9, 0.9)"), "--adam-betas 0.9,0.999 -> 0.9,0.9"),
-        (("--lr-scheduler", "inverse_sqrt"), "--lr-scheduler fixed -> inverse_sqrt"),
+        ("--seed 2", "--seed 1 -> 2"),
+        ("--dropout 0.5 --lr 0.1", "--lr 0.003 -> 0.1, --dropout 0.1 -> 0.5"),
+        ("--max-tokens 256", "--max-tokens 512 -> 256"),
+        ("--update-freq 2", "GPUs x --update-freq 1 -> 2"),
+        ("--unit sentence", "--unit document -> sentence, --doc-mode partial -> full"),
         (
-            ("--best-checkpoint-metric", "nll_loss", "--valid-subset", "test"),
+            f"--arch gtransformer_base {' '.join(GROUPS)}",
+            "--arch gtransformer_tiny -> gtransformer_base",
+        ),
+        ("--bf16", "--bf16 False -> True"),
+        ("--adam-betas (0.9,0.9)", "--adam-betas 0.9,0.999 -> 0.9,0.9"),
+        ("--lr-scheduler inverse_sqrt", "--lr-scheduler fixed -> inverse_sqrt"),
+        (
+            "--best-checkpoint-metric nll_loss --valid-subset test",
             "--valid-subset valid -> test, --best-checkpoint-metric loss -> nll_loss",
         ),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_other_settings_are_refused(options, found, run, tiny, stock):
     before = contents(run)
-    line = refusal(train(stock, tiny.data, run, *options, updates=4))
+    line = refusal(train(stock, tiny.data, run, *options.split(), updates=4))
     assert line == f"--save-dir {run} holds a run with other settings: {found}{WAYS_OUT}"
     assert contents(run) == before
 
 
 def test_what_is_free_may_change(folder, tiny, stock):
+    """Equal settings may be written in several ways, too."""
     free = (
         *("--max-epoch", "7", "--num-workers", "1", "--log-interval", "1", "--log-format", "json"),
         *("--save-interval-updates", "3", "--keep-interval-updates", "1", "--patience", "3"),
         *("--validate-interval", "2", "--data-buffer-size", "2", "--max-tokens-valid", "300"),
+        *("--adam-betas", "(0.9,0.999)"),
     )
     assert "(epoch 1 @ 2 updates)" in log_of(train(stock, tiny.data, folder, *free, updates=3))
     assert updates(folder) == 3
@@ -81,21 +86,14 @@ def test_other_training_data_is_refused(run, tiny, stock, tmp_path):
     """The same data under another name is not."""
     same = shutil.copytree(tiny.data, tmp_path / "same")
     assert "is finished" in log_of(train(stock, same, run, updates=2))
-    for name in ("bin", "idx"):
-        shutil.copy(same / f"valid.en-de.de.{name}", same / f"train.en-de.de.{name}")
-        shutil.copy(same / f"valid.en-de.en.{name}", same / f"train.en-de.en.{name}")
+    for name in ("de.bin", "de.idx", "en.bin", "en.idx"):
+        shutil.copy(same / f"valid.en-de.{name}", same / f"train.en-de.{name}")
     binarised_again(same)
     found = f"the training data {tiny.data} -> {same}"
     assert f"other settings: {found};" in refusal(train(stock, same, run, updates=4))
 
 
 # ---- the end of a run ----------------------------------------------------------------------------
-
-
-VALIDATED = (
-    *("--validate-interval-updates", "1", "--save-interval-updates", "1"),
-    *("--keep-interval-updates", "1"),
-)
 
 
 @pytest.mark.parametrize(
@@ -122,22 +120,20 @@ VALIDATED = (
 )
 def test_a_finished_run_does_nothing(options, more, reason, tiny, tmp_path):
     # With this rate the loss gets worse from the first update on.
-    command = (tiny.run, tiny.data, tmp_path / "run", "--max-tokens", "9000", "--lr", "9")
+    folder = tmp_path / "run"
+    command = (tiny.run, tiny.data, folder, "--max-tokens", "9000", "--lr", "9")
     log_of(train(*command, *options))
-    before = contents(tmp_path / "run")
+    before, ended = contents(folder), updates(folder)
     log = log_of(train(*command, *options))
-    assert f"{tmp_path / 'run'}: the run is finished ({reason}); nothing is left to do" in log
+    assert f"{folder}: the run is finished ({reason}); nothing is left to do" in log
     if "--patience" not in options:  # which --reset-meters counts anew
         assert "nothing is left" in log_of(train(*command, *options, "--reset-meters"))
-    assert contents(tmp_path / "run") == before
-    ended = updates(tmp_path / "run")
+    assert contents(folder) == before
     assert "is finished" not in log_of(train(*command, *more))
-    assert updates(tmp_path / "run") > ended
+    assert updates(folder) > ended
 
 
-def test_equal_settings_may_be_written_in_several_ways(folder, tiny, stock):
-    log_of(train(stock, tiny.data, folder, "--adam-betas", "(0.9,0.999)", updates=4))
-    assert updates(folder) == 4
+# ---- changes that are meant ----------------------------------------------------------------------
 
 
 def test_another_optimizer_is_told(folder, tiny, stock):
@@ -146,18 +142,14 @@ def test_another_optimizer_is_told(folder, tiny, stock):
     assert "its optimizer is FairseqAdam, but that of this training is FairseqAdafactor" in line
 
 
-# ---- changes that are meant ----------------------------------------------------------------------
-
-
 def test_restart_starts_anew_and_keeps_what_there_was(folder, tiny, stock):
     before = contents(folder)
-    log = log_of(train(stock, tiny.data, folder, "--seed", "2", "--restart", updates=1))
-    assert f"the checkpoints of the earlier one are in {folder / 'before-restart-1'}" in log
-    assert updates(folder) == 1
-    assert contents(folder / "before-restart-1") == before
-    log_of(train(stock, tiny.data, folder, "--seed", "3", "--restart", updates=1))
-    assert contents(folder / "before-restart-1") == before
-    assert contents(folder / "before-restart-2") != before
+    for number, seed in (("1", "2"), ("2", "3")):
+        log = log_of(train(stock, tiny.data, folder, "--seed", seed, "--restart", updates=1))
+        aside = folder / f"before-restart-{number}"
+        assert f"the checkpoints of the earlier one are in {aside}" in log
+        assert updates(folder) == 1 and contents(folder / "before-restart-1") == before
+    assert contents(aside) != before
 
 
 @pytest.mark.long
@@ -171,8 +163,9 @@ def test_a_reset_says_that_a_change_is_meant(folder, tiny, stock):
 def test_a_restored_file_says_that_a_change_is_meant(folder, run, tiny, stock):
     start = run / "checkpoint_last.pt"
     options = ("--lr", "0.1", "--restore-file", start)
-    log = log_of(train(stock, tiny.data, folder, *options, updates=3))
-    assert f"Loaded checkpoint {start}" in log
+    assert f"Loaded checkpoint {start}" in log_of(
+        train(stock, tiny.data, folder, *options, updates=3)
+    )
     assert updates(folder) == 3
 
 
@@ -186,8 +179,8 @@ def test_another_validation_that_is_meant_counts_anew(tiny, stock, tmp_path):
     assert "other settings: --valid-subset valid -> test;" in line
     log_of(train(stock, tiny.data, tmp_path, *other, "--reset-meters", updates=3))
     extra = last(tmp_path)["extra_state"]
-    assert extra["best"] == extra["val_loss"] == extra["run_state"]["early_stop"]["best"]
-    assert extra["run_state"]["early_stop"]["num_runs"] == 0
+    stop = extra["run_state"]["early_stop"]
+    assert extra["best"] == extra["val_loss"] == stop["best"] and stop["num_runs"] == 0
 
 
 # ---- the start -----------------------------------------------------------------------------------
@@ -200,44 +193,85 @@ def test_the_start_is_compared_by_what_is_in_the_file(tiny, stock, tmp_path):
     log_of(train(stock, tiny.data, folder, "--init-from", start, updates=1))
     renamed = start.rename(tmp_path / "renamed.pt")
     log_of(train(stock, tiny.data, folder, "--init-from", renamed, updates=2))
-    line = refusal(train(stock, tiny.data, folder, "--init-from", tmp_path / "no.pt", updates=3))
-    assert f"other settings: --init-from {renamed} -> {tmp_path / 'no.pt'};" in line
-    renamed.unlink()  # the recorded one is not needed any more
-    log_of(train(stock, tiny.data, folder, "--init-from", renamed, updates=3))
     shutil.copy(tiny.checkpoints["other"], renamed)
-    line = refusal(train(stock, tiny.data, folder, "--init-from", renamed, updates=4))
-    assert f"other settings: --init-from {renamed} (it has changed);" in line
+    for options, found in (
+        (("--init-from", tmp_path / "no.pt"), f"{renamed} -> {tmp_path / 'no.pt'};"),
+        (("--init-from", renamed), f"{renamed} (it has changed);"),
+        ((), f"{renamed} -> none"),
+    ):
+        line = refusal(train(stock, tiny.data, folder, *options, updates=4))
+        assert f"other settings: --init-from {found}" in line
+
+
+@pytest.mark.parametrize(
+    ("flag", "model"), [("--init-from", "sentence"), ("--finetune-from-model", "document")]
+)
+def test_a_start_that_is_gone_does_not_keep_a_run_from_going_on(flag, model, tiny, stock, tmp_path):
+    start, folder = tmp_path / "start.pt", tmp_path / "run"
+    shutil.copy(tiny.checkpoints[model], start)
+    for goal in (1, 2):
+        log_of(train(stock, tiny.data, folder, flag, start, updates=goal))
+        start.unlink(missing_ok=True)
+    assert updates(folder) == 2 and not list(folder.glob("before-restart-*"))
+    if flag == "--init-from":  # nor from translating
+        files = ["--input", str(tiny.text / "test.en"), "--output", str(tmp_path / "out.de")]
+        path = ["--path", str(folder / "checkpoint_last.pt"), "--max-len-a", "0", "--max-len-b"]
+        assert main(["translate", *files, *path, "3", "--cpu"]) == 0
+
+
+@pytest.mark.parametrize(
+    "flag", one_in(3, ["--init-from", "--finetune-from-model", "--restore-file"])
+)
+def test_a_restart_that_cannot_begin_moves_nothing(flag, folder, tiny, stock, tmp_path):
+    before = contents(folder)
+    for start in (tmp_path / "no.pt", folder / "checkpoint_last.pt"):
+        refusal(train(stock, tiny.data, folder, "--restart", flag, start, updates=1))
+        assert contents(folder) == before
+
+
+def test_a_run_does_not_go_on_from_an_average(folder, tiny, stock):
+    """It has no optimizer state; what is resumed would be another run."""
+    path = folder / "checkpoint_last.pt"
+    assert main(["average", str(path), "--output", str(folder / "mean.pt")]) == 0
+    shutil.move(folder / "mean.pt", path)
     line = refusal(train(stock, tiny.data, folder, updates=4))
-    assert f"--init-from {renamed} -> none" in line
+    assert line.startswith(f"{path}: it has no state of the optimizer")
+
+
+def test_folders_that_take_turns_are_prepared_alike(tiny, stock, tmp_path):
+    other = shutil.copytree(tiny.data, tmp_path / "other")
+    both = f"{tiny.data}:{other}"
+    with open(other / "codes.bpe", "a", encoding="utf-8") as file:
+        file.write("q q\n")
+    line = refusal(train(stock, both, tmp_path / "run", updates=1))
+    assert line.startswith(f"{other}: it does not fit {tiny.data}, it has other codes.bpe;")
+    path = other / "dict.en.txt"
+    path.write_text("".join(reversed(path.read_text("utf-8").splitlines(True))), "utf-8")
+    assert "dict.en.txt" in refusal(train(stock, both, tmp_path / "run", updates=1))
 
 
 # ---- damage --------------------------------------------------------------------------------------
 
 
-SAVED = ("--save-interval-updates", "1", "--keep-interval-updates", "2")
-
-
 @pytest.mark.parametrize("damage", ["torn", pytest.param("missing", marks=pytest.mark.long)])
 def test_a_torn_checkpoint_is_replaced_by_the_newest_whole_one(damage, tiny, stock, tmp_path):
-    log_of(train(stock, tiny.data, tmp_path, *SAVED, updates=3))
-    last = tmp_path / "checkpoint_last.pt"
+    saved = ("--save-interval-updates", "1", "--keep-interval-updates", "2")
+    log_of(train(stock, tiny.data, tmp_path, *saved, updates=3))
+    path = tmp_path / "checkpoint_last.pt"
     if damage == "torn":
-        last.write_bytes(last.read_bytes()[:-999])
+        path.write_bytes(path.read_bytes()[:-999])
     else:
-        last.unlink()
-    torn = tmp_path / "checkpoint_1_3.pt"
-    torn.write_bytes(b"")
-    log = log_of(train(stock, tiny.data, tmp_path, *SAVED, updates=4))
+        path.unlink()
+    (tmp_path / "checkpoint_1_3.pt").write_bytes(b"")
+    log = log_of(train(stock, tiny.data, tmp_path, *saved, updates=4))
     kind = {"torn": "is not whole", "missing": "is missing"}[damage]
     assert f"checkpoint_last.pt {kind}; the run goes on from checkpoint_1_2.pt (2 updates)" in log
-    assert "(epoch 1 @ 2 updates)" in log
-    assert updates(tmp_path) == 4
+    assert "(epoch 1 @ 2 updates)" in log and updates(tmp_path) == 4
 
 
 def test_nothing_whole_is_refused(folder, tiny, stock):
     (folder / "checkpoint_last.pt").write_bytes(b"PK")
-    line = refusal(train(stock, tiny.data, folder, updates=4))
-    assert line == (
+    assert refusal(train(stock, tiny.data, folder, updates=4)) == (
         f"--save-dir {folder}: none of its checkpoints is whole (checkpoint_last.pt); --restart "
         "starts anew and keeps them."
     )
@@ -263,46 +297,3 @@ def test_an_older_run_goes_on(folder, tiny, stock):
     assert "--seed 1 -> 2;" in refusal(train(stock, tiny.data, folder, "--seed", "2", updates=3))
     assert f"{path}: identity unknown" in log_of(train(stock, tiny.data, folder, updates=3))
     assert "identity unknown" not in log_of(train(stock, tiny.data, folder, updates=4))
-
-
-# ---- nothing is moved before everything is checked -----------------------------------------------
-
-
-def test_a_finetuned_run_does_not_need_its_start_either(tiny, stock, tmp_path):
-    start, folder = tmp_path / "start.pt", tmp_path / "run"
-    shutil.copy(tiny.checkpoints["document"], start)
-    log_of(train(stock, tiny.data, folder, "--finetune-from-model", start, updates=1))
-    start.unlink()
-    log_of(train(stock, tiny.data, folder, "--finetune-from-model", start, updates=2))
-    assert updates(folder) == 2 and not list(folder.glob("before-restart-*"))
-
-
-@pytest.mark.parametrize(
-    "flag", one_in(3, ["--init-from", "--finetune-from-model", "--restore-file"])
-)
-def test_a_restart_that_cannot_begin_moves_nothing(flag, folder, tiny, stock, tmp_path):
-    before = contents(folder)
-    for start in (tmp_path / "no.pt", folder / "checkpoint_last.pt"):
-        refusal(train(stock, tiny.data, folder, "--restart", flag, start, updates=1))
-        assert contents(folder) == before
-
-
-def test_a_run_does_not_go_on_from_an_average(folder, tiny, stock):
-    """It has no optimizer state; what is resumed would be another run."""
-    path = folder / "checkpoint_last.pt"
-    assert main(["average", str(path), "--output", str(folder / "mean.pt")]) == 0
-    shutil.move(folder / "mean.pt", path)
-    line = refusal(train(stock, tiny.data, folder, updates=4))
-    assert line.startswith(f"{path}: it has no state of the optimizer")
-
-
-def test_folders_that_take_turns_are_prepared_alike(tiny, stock, tmp_path):
-    other = shutil.copytree(tiny.data, tmp_path / "other")
-    with open(other / "codes.bpe", "a", encoding="utf-8") as file:
-        file.write("q q\n")
-    both = f"{tiny.data}:{other}"
-    line = refusal(train(stock, both, tmp_path / "run", updates=1))
-    assert line.startswith(f"{other}: it does not fit {tiny.data}, it has other codes.bpe;")
-    path = other / "dict.en.txt"
-    path.write_text("".join(reversed(path.read_text("utf-8").splitlines(True))), "utf-8")
-    assert "dict.en.txt" in refusal(train(stock, both, tmp_path / "run", updates=1))

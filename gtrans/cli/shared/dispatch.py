@@ -139,22 +139,17 @@ def declare(parser: argparse.ArgumentParser, module: ModuleType) -> None:
 def show_defaults(parser: argparse.ArgumentParser) -> None:
     """Add to the help of options their default, if it has a value and is not there yet."""
     for action in parser._get_optional_actions():
-        value, text = parser.get_default(action.dest), str(action.help)
-        if action.required or text in ("None", argparse.SUPPRESS) or value in (None, "", []):
-            continue
-        if value == argparse.SUPPRESS or (action.nargs == 0 and BY_ARCH not in text):
+        value, text = parser.get_default(action.dest), action.help or ""
+        unknown = value in (None, "", [], argparse.SUPPRESS)
+        if action.required or unknown or text == argparse.SUPPRESS:
             continue
         shown = " ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-        before, told, after = text.rpartition("(default: ")
-        if not told:
-            before, told, after = f"{text} ", "(default: ", ")"
-        elif "%(default)s" in after or shown in re.split(r"[ ,)]", after):
-            continue
-        elif after.startswith(BY_ARCH):
-            after = after.removeprefix(BY_ARCH)
-        else:
-            after = f", {after}"
-        action.help = f"{before}{told}{shown.replace('%', '%%')}{after}"
+        if action.nargs == 0:
+            shown = "on" if value else "off"
+        default = f"(default: {shown.replace('%', '%%')}"
+        if "(default: " not in text:
+            action.help = f"{text} {default})"
+        action.help = str(action.help).replace(f"(default: {BY_ARCH}", default)
 
 
 class _Store(argparse.Action):

@@ -211,13 +211,10 @@ def _title(model: type) -> str:
 
 
 def _with_values(parser: argparse.ArgumentParser) -> str:
-    """The help with the default of every option, flags included, without copies of others."""
+    """The help with the default of every option, without those that copy others."""
     for action in parser._get_optional_actions():
         value = parser.get_default(action.dest)
         if str(value).startswith("${"):
             action.help = argparse.SUPPRESS
-        elif action.nargs == 0 and action.dest != "help" and action.help != argparse.SUPPRESS:
-            action.help = f"{action.help or ''} (default: {'on' if value else 'off'})"
-        action.help = action.help or ""
     show_defaults(parser)
     return parser.format_help()
