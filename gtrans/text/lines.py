@@ -29,17 +29,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     pairs, pieces = (commands.add_parser(name) for name in ("pairs", "pieces"))
     pairs.add_argument("--documents", action="store_true")
-    for name in ("source", "target", "source-out", "target-out"):
-        pairs.add_argument(name, type=Path)
+    pairs.add_argument("files", type=Path, nargs=4)
     pieces.add_argument("--model", type=Path, required=True)
     pieces.add_argument("--input", type=Path)
-    args = vars(parser.parse_args(argv))
+    args = parser.parse_args(argv)
     try:
-        if args["command"] == "pairs":
-            inputs, outputs = (args["source"], args["target"]), ("source-out", "target-out")
-            write_pairs(inputs, [args[it] for it in outputs], "\n" * (1 + args["documents"]))
+        if args.command == "pairs":
+            source, target, *outputs = args.files
+            write_pairs((source, target), outputs, "\n" * (1 + args.documents))
         else:
-            sys.stdout.writelines(f"{line}\n" for line in in_pieces(args["model"], args["input"]))
+            sys.stdout.writelines(f"{line}\n" for line in in_pieces(args.model, args.input))
     except GtransError as error:
         say(f"gtrans: error: {error}")
         return 1

@@ -37,12 +37,7 @@ from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
-from sacremoses import (
-    MosesDetokenizer,
-    MosesPunctNormalizer,
-    MosesTokenizer,
-    MosesTruecaser,
-)
+from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer, MosesTruecaser
 from subword_nmt.apply_bpe import BPE
 
 from gtrans.data.documents import read_text
@@ -233,7 +228,8 @@ class MosesPipeline(TextPipeline):
             written = _spaces(tokens, self._join(marked)) or wanted
             wrong = [gap for gap, space in enumerate(wanted) if space != written[gap]]
             for index in (index for gap in wrong for index in (gap, gap + 1)):
-                if _SYMBOL.fullmatch(tokens[index]) and self._is_spaced(tokens[index]):
+                spaced = self._spaced or not re.match(f"[{_FULL_WIDTH}]", tokens[index])
+                if spaced and _SYMBOL.fullmatch(tokens[index]):
                     left = index > 0 and not wanted[index - 1]
                     right = index < len(wanted) and not wanted[index]
                     marked[index] = _LEFT * left + tokens[index] + _RIGHT * right
@@ -255,9 +251,6 @@ class MosesPipeline(TextPipeline):
                 if wrong and marked[at - 1] not in _GAPS:
                     marked.insert(at, _SPACE if wanted[number] else _NO_SPACE)
         return marked
-
-    def _is_spaced(self, token: str) -> bool:
-        return self._spaced or not re.match(f"[{_FULL_WIDTH}]", token)
 
     def _join(self, tokens: list[str]) -> str:
         """Moses detokenisation of unescaped tokens, with joint marks applied."""

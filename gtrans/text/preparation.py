@@ -29,10 +29,10 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,14 +41,7 @@ from tqdm import tqdm
 
 from gtrans.data.documents import check_sides, resolve
 from gtrans.errors import GtransError
-from gtrans.files import (
-    atomic_writer,
-    copy_file,
-    digest,
-    fingerprint,
-    locked,
-    replacing,
-)
+from gtrans.files import atomic_writer, copy_file, digest, fingerprint, locked, replacing
 from gtrans.messages import say
 from gtrans.text.moses import MosesPipeline, Steps, load_best_case, train_best_case
 from gtrans.text.pipeline import input_warnings, not_plain
@@ -75,6 +68,8 @@ from gtrans.text.subwords import SUBWORD_MODELS, count_merges, learn_codes
 from gtrans.text.workers import all_cores, map_chunks
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from gtrans.modules.bert import WordPieces
 
 
@@ -113,7 +108,7 @@ class StepRecord:
         self.forget(*(self._finished.keys() - self._taken))
 
     def step(
-        self, name: str, depends_on: Any, outputs: Sequence[str], work: Callable[[], None]
+        self, name: str, depends_on: Any, outputs: Sequence[str], work: Callable[[Any], None]
     ) -> str:
         """Run a step, unless its files exist and are made from the same.
 
@@ -121,7 +116,7 @@ class StepRecord:
             name: name of the step.
             depends_on: everything that the outputs depend on.
             outputs: names of the files that the step writes.
-            work: runs the step.
+            work: runs the step, given ``outputs``.
 
         Returns:
             the fingerprint of what the step depends on.
@@ -134,7 +129,7 @@ class StepRecord:
             return made_from
         say(f"{name}: {'input or option changed, repeated' if changed else 'started'}")
         self.forget(LAST_STEP, name)
-        work()
+        work(outputs)
         self._finished[name] = {
             "fingerprint": made_from,
             "outputs": self._sizes(outputs),
@@ -168,11 +163,10 @@ def prepare(options: PreparationOptions) -> list[SideCounts]:
         name: [_checked_sides(options, name, prefix) for prefix in prefixes]
         for name, prefixes in options.splits.items()
     }
-    reads = [path for texts in inputs.values() for path in _paths(texts)]
-    for path in filter(None, [*reads, options.pieces, options.bpe_codes]):
+    preparation = _Preparation(options, inputs)
+    for path in filter(None, [*preparation.texts, options.pieces, options.bpe_codes]):
         if options.out.resolve() in path.resolve().parents:
             raise GtransError(f"`--out` '{options.out}' holds the input '{path}'; name another")
-    preparation = _Preparation(options, inputs)
     options.out.mkdir(parents=True, exist_ok=True)
     with locked(options.out):
         return preparation.run()
@@ -199,6 +193,7 @@ class _Preparation:
 
     def __init__(self, options: PreparationOptions, inputs: dict[str, list[Sides]]) -> None:
         self.options, self.inputs, self.out = options, inputs, options.out
+        self.texts = [path for of in inputs.values() for sides in of for path in sides[:2]]
         self.workers = options.workers or all_cores()
         self.model = options.subword_model and options.subword_model[0]
         self.steps = options.steps
@@ -220,13 +215,10 @@ class _Preparation:
 
     def _reuse(self, reuse: Path) -> None:
         """Take the options of an earlier preparation, which must be finished."""
-        from gtrans.data.binarised import load_dictionary
-
         state = read_state(reuse)
         Preparation.read(reuse)  # refuses what is not finished
         for lang in self.options.languages:
             load_pipeline(reuse, lang)  # refuses other languages and incomplete folders
-            load_dictionary(reuse / f"dict.{lang}.txt")
         self.steps, self.bpe = Steps(**state["steps"]), state["bpe"]
         self.model = SUBWORD_MODELS[state["pieces"]] if state.get("pieces") else None
         if self.options.bert is None and state.get("bert") is not None:
@@ -234,34 +226,40 @@ class _Preparation:
 
     def run(self) -> list[SideCounts]:
         record, options, steps = self._open(), self.options, self.steps.record()
-        texts = {split: list(map(_made_from, sides)) for split, sides in self.inputs.items()}
-        tokenised = None
+        tokenised: str | None = None
+        encoded: list[str] = []
+        made_from: tuple[Any, ...]
+        texts = {
+            split: [
+                [*map(digest, side[:2]), asdict(replace(side.choice, direction=""))]
+                for side in sides  # the direction is that of the languages
+            ]
+            for split, sides in self.inputs.items()
+        }
         if self.learns:
             outputs = [f"text/train.tok.{lang}" for lang in options.languages]
-            depends_on = options.languages, steps, texts["train"]
-            tokenised = record.step("tokenise train", depends_on, outputs, self._tokenise)
-        learnt, encoded = self._models(record, tokenised), []
-        for split, of in texts.items():
+            made_from = options.languages, steps, texts["train"]
+            tokenised = record.step("tokenise train", made_from, outputs, self._tokenise)
+        learnt = self._models(record, tokenised)
+        for split, read in texts.items():
             outputs = [f"text/{split}.bpe.{lang}" for lang in options.languages]
             outputs += [plain_text(split, options.target_lang)] if split != "train" else []
-            work = partial(self._encode, split, outputs)
-            made_from = options.languages, steps, of, learnt
+            made_from = options.languages, steps, read, learnt
+            work = partial(self._encode, split)
             encoded.append(record.step(f"encode {split}", made_from, outputs, work))
             if (pieces := self.word_pieces) is not None:
                 begin = f"{split}.{options.pair}.{options.source_lang}.bert"
+                work = partial(self._write_word_pieces, pieces, split)
                 outputs = [f"{begin}.bin", f"{begin}.idx"]
-                work = partial(self._write_word_pieces, pieces, split, outputs[0])
-                record.step(f"bert {split}", (of, pieces.fingerprint), outputs, work)
+                record.step(f"bert {split}", (read, pieces.fingerprint), outputs, work)
         record.forget_others()
-        if (folder := options.binarised) is not None:
-            outputs = options.files(binarised_splits(options, folder))
-            copied = [digest(folder / name) for name in outputs]
-            record.step(LAST_STEP, (learnt, copied), outputs, partial(self._copy, folder, outputs))
-        else:
-            outputs = options.files(self.inputs)
-            given = [digest(path) for path in self._dictionaries()]
-            record.step(LAST_STEP, (encoded, given), outputs, self._binarise)
-        splits = list(dict.fromkeys(name.split(".")[0] for name in outputs if name[:4] != "dict"))
+        folder = options.binarised
+        splits = binarised_splits(options, folder) if folder else list(self.inputs)
+        outputs = options.files(splits)
+        files = [folder / name for name in outputs] if folder else self._dictionaries()
+        binarise = partial(self._copy, folder) if folder else self._binarise
+        made_from = learnt if folder else encoded, list(map(digest, files))
+        record.step(LAST_STEP, made_from, outputs, binarise)
         use = f": gtrans train '{self.out}' --config NAME --save-dir DIR"
         say(f"'{self.out}' is ready{use if {*splits} >= {'train', 'valid'} else ''}")
         splits.sort(key=lambda split: (split != "train", split != "valid", split))
@@ -270,53 +268,57 @@ class _Preparation:
 
     def _open(self) -> StepRecord:
         """Create the data folder, or continue the preparation in it."""
-        options, pieces = self.options, self.word_pieces
-        state: dict[str, Any] = {}
-        # What a run leaves that was killed at its beginning has a hidden name.
-        if any(not path.name.startswith(".") for path in self.out.iterdir()):
-            if not (self.out / STATE_FILE).exists():
-                raise GtransError(
-                    f"`--out` '{self.out}' is not empty and holds no preparation; "
-                    "give an empty or a new folder"
-                )
-            state = read_state(self.out)
-            self._check_earlier(state)
+        state = self._earlier()
         header: dict[str, Any] = {
             "format": STATE_FORMAT,
-            "source_lang": options.source_lang,
-            "target_lang": options.target_lang,
+            "source_lang": self.options.source_lang,
+            "target_lang": self.options.target_lang,
             "steps": self.steps.record(),
             "bpe": self.bpe,
             "pieces": self.model and self.model.name,
             "bert": None,
-            "texts": [str(path.resolve()) for of in self.inputs.values() for path in _paths(of)],
+            "texts": [str(path.resolve()) for path in self.texts],
         }
-        if pieces is not None:
+        if (pieces := self.word_pieces) is not None:
             name = os.path.abspath(pieces.name) if os.path.isdir(pieces.name) else pieces.name
             header["bert"] = {"name": name, "tokenizer": pieces.fingerprint}
         finished = dict(state.get("finished", {}))
         record = StepRecord(self.out, header, finished)
         # The folder does not pass for one that was made with these options.
         changed = any(state.get(name) != value for name, value in header.items())
-        record.forget(*(list(finished) if options.force else [LAST_STEP] * changed))
+        record.forget(*(list(finished) if self.options.force else [LAST_STEP] * changed))
         (self.out / "text").mkdir(exist_ok=True)
         return record
 
-    def _check_earlier(self, state: dict[str, Any]) -> None:
-        """Raises GtransError if this run may not continue an earlier one."""
+    def _earlier(self) -> dict[str, Any]:
+        """The state of the folder; empty if it is.
+
+        Raises:
+            GtransError: this run may not go on there.
+        """
+        holds = f"`--out` '{self.out}'"
+        # What a run leaves that was killed at its beginning has a hidden name.
+        if all(path.name.startswith(".") for path in self.out.iterdir()):
+            return {}
+        if not (self.out / STATE_FILE).exists():
+            raise GtransError(
+                f"{holds} is not empty and holds no preparation; give an empty or a new folder"
+            )
+        state = read_state(self.out)
         pair = f"{state['source_lang']}-{state['target_lang']}"
         if pair != self.options.pair:
             raise GtransError(
-                f"`--out` '{self.out}' holds a preparation for {pair}, not for "
-                f"{self.options.pair}; give another folder"
+                f"{holds} holds a preparation for {pair}, not for {self.options.pair}; give "
+                "another folder"
             )
         steps = [step.split() for step in state.get("finished", {})]
         missing = {step[1] for step in steps if step[0] == "encode"} - self.inputs.keys()
         if missing and not self.options.force:
             raise GtransError(
-                f"`--out` '{self.out}' also holds the split '{min(missing)}', which this command "
-                "does not make; give another folder, or `--force` to repeat all steps"
+                f"{holds} also holds the split '{min(missing)}', which this command does not "
+                "make; give another folder, or `--force` to repeat all steps"
             )
+        return state
 
     def _models(self, record: StepRecord, tokenised: str | None) -> str:
         """Learn or copy the models that segment the text; returns their fingerprint."""
@@ -327,43 +329,41 @@ class _Preparation:
         read, work = list(filter(None, [options.bpe_codes])), self._learn
         if options.reuse is not None:
             read = [options.reuse / name for name in names]
-            work = partial(self._copy, options.reuse, names)
+            work = partial(self._copy, options.reuse)
         elif options.subword_model is not None:
             kind, path = options.subword_model
             read = [*kind.model_files(path), *filter(None, [options.pieces])]
-            work = partial(kind.copy, path, options.pieces, self.out)
+            work = lambda _: kind.copy(path, options.pieces, self.out)  # noqa: E731
         name = "BPE" if self.model is None else self.model.name
-        depends_on = name, self.steps.truecase, self.bpe, tokenised, [digest(path) for path in read]
+        depends_on = name, self.steps.truecase, self.bpe, tokenised, list(map(digest, read))
         return record.step("models", depends_on, names, work)
 
     def _copy(self, source: Path, names: Sequence[str]) -> None:
         for name in names:
             copy_file(source / name, self.out / name)
 
-    def _tokenise(self) -> None:
-        languages = self.options.languages
-        tokenise = [MosesPipeline(lang, self.steps).tokenise for lang in languages]
-        names = [f"text/train.tok.{lang}" for lang in languages]
-        self._write(names, tokenise, self._pairs("train"))
+    def _tokenise(self, outputs: Sequence[str]) -> None:
+        tokenise = [MosesPipeline(lang, self.steps).tokenise for lang in self.options.languages]
+        self._write(outputs, tokenise, self._pairs("train"))
 
-    def _learn(self) -> None:
+    def _learn(self, _: Sequence[str]) -> None:
         """The truecasers and the codes of BPE, from the training text."""
-        given, counts = self.options.bpe_codes, Counter[str]()
+        given, codes, counts = self.options.bpe_codes, self.out / CODES_FILE, Counter[str]()
         for lang in self.options.languages if self.learns else ():
             best_case = None
             if self.steps.truecase:
                 model = self.out / TRUECASE_FILE.format(lang)
                 train_best_case(self._read(f"train.tok.{lang}"), model, self.workers)
                 best_case = load_best_case(model)
-            count = MosesPipeline(lang, self.steps, best_case).count_words
             if given is None:
+                count = MosesPipeline(lang, self.steps, best_case).count_words
                 for some in map_chunks(count, self._read(f"train.tok.{lang}"), self.workers):
                     counts.update(some)
-        if given is not None:
-            copy_file(given, self.out / CODES_FILE)
-            return
-        counts.pop("", None)  # from the empty lines
-        learn_codes(counts, self.bpe["merges"], self.bpe.get("symbols"), self.out / CODES_FILE)
+        if given is None:
+            counts.pop("", None)  # from the empty lines
+            learn_codes(counts, self.bpe["merges"], self.bpe.get("symbols"), codes)
+        else:
+            copy_file(given, codes)
 
     def _encode(self, split: str, outputs: Sequence[str]) -> None:
         languages = self.options.languages
@@ -407,18 +407,10 @@ class _Preparation:
                 for file, line in zip(files, row, strict=True):
                     file.write(f"{line}\n")
 
-    def _write_word_pieces(self, pieces: WordPieces, split: str, name: str) -> None:
-        import torch
-
-        from gtrans.modules.bert import SEP
-
-        lines = iter(tqdm((left for left, _ in self._pairs(split)), f"{split}.bert", disable=None))
-        boundary = torch.tensor([SEP])
-        with _builder(self.out / name, len(pieces.symbols)) as builder:
-            while chunk := list(islice(lines, 1000)):
-                encoded = iter(pieces.encode([line for line in chunk if line]))
-                for line in chunk:
-                    builder.add_item(next(encoded) if line else boundary)
+    def _write_word_pieces(self, pieces: WordPieces, split: str, outputs: Sequence[str]) -> None:
+        lines = tqdm((left for left, _ in self._pairs(split)), f"{split}.bert", disable=None)
+        encoded = map_chunks(partial(_word_pieces, pieces), lines, workers=1)
+        _write_ids(self.out / outputs[0], len(pieces.symbols), chain.from_iterable(encoded))
 
     def _dictionaries(self) -> list[Path]:
         """The joint dictionary, or those of both languages; none if made from the training text."""
@@ -428,7 +420,7 @@ class _Preparation:
             return [self.out / self.model.files[-1]]
         return [self.options.pieces] if self.options.pieces is not None else []
 
-    def _binarise(self) -> None:
+    def _binarise(self, _: Sequence[str]) -> None:
         """Write the dictionaries and the ids of all splits, as ``fairseq-preprocess`` does."""
         import torch
         from fairseq.data import Dictionary
@@ -439,27 +431,19 @@ class _Preparation:
         words = [load_dictionary(path) for path in self._dictionaries()]
         if not words:
             lines = chain(*(self._read(f"train.bpe.{lang}") for lang in languages))
-            counts = Counter[str]()
-            for pieces in map_chunks(_pieces, lines, self.workers):
-                counts.update(pieces)
             words = [Dictionary()]
-            for piece, count in sorted(counts.items()):
+            for piece, count in Counter(chain.from_iterable(map(str.split, lines))).items():
                 words[0].add_symbol(piece, count)
-            words[0].finalize(padding_factor=8)  # the default of fairseq-preprocess
+            words[0].finalize()
         for lang, dictionary in zip(languages, (words[0], words[-1]), strict=True):
             with atomic_writer(self.out / f"dict.{lang}.txt") as file:
                 dictionary.save(file)
             ids_of = partial(_ids, dictionary.indices, dictionary.unk(), dictionary.eos())
             for split in self.inputs:
                 chunks = map_chunks(ids_of, self._read(f"{split}.bpe.{lang}"), self.workers)
+                ids = map(torch.from_numpy, chain.from_iterable(chunks))
                 data = self.out / f"{split}.{self.options.pair}.{lang}.bin"
-                with _builder(data, len(dictionary)) as builder:
-                    for ids in chain.from_iterable(chunks):
-                        builder.add_item(torch.from_numpy(ids))
-
-
-def _paths(texts: Iterable[Sides]) -> Iterator[Path]:
-    return (path for sides in texts for path in sides[:2])
+                _write_ids(data, len(dictionary), ids)
 
 
 def _apply(functions: Sequence[Callable[[str], str]], rows: list[Sequence[str]]) -> list[list[str]]:
@@ -470,11 +454,6 @@ def _apply(functions: Sequence[Callable[[str], str]], rows: list[Sequence[str]])
     ]
 
 
-def _pieces(lines: list[str]) -> Counter[str]:
-    """How often each piece occurs."""
-    return Counter(piece for line in lines for piece in line.split())
-
-
 def _ids(indices: dict[str, int], unknown: int, end: int, lines: list[str]) -> list[Any]:
     """An array ``(pieces + 1,)`` of ids for each line."""
     return [
@@ -483,20 +462,25 @@ def _ids(indices: dict[str, int], unknown: int, end: int, lines: list[str]) -> l
     ]
 
 
-@contextmanager
-def _builder(data: Path, symbols: int) -> Iterator[Any]:
-    """Fairseq's builder of an indexed dataset, whose two files appear when both are complete."""
+def _word_pieces(pieces: WordPieces, lines: list[str]) -> list[Tensor]:
+    """``(pieces + 1,)`` ids of BERT for each line."""
+    import torch
+
+    from gtrans.modules.bert import SEP
+
+    encoded = iter(pieces.encode([line for line in lines if line]))
+    return [next(encoded) if line else torch.tensor([SEP]) for line in lines]
+
+
+def _write_ids(data: Path, symbols: int, lines: Iterable[Tensor]) -> None:
+    """Write the ids of lines; the two files of fairseq appear when both are complete."""
     from fairseq.data import indexed_dataset
 
     with replacing(data, data.with_suffix(".idx")) as (temporary, index):
         builder: Any = indexed_dataset.make_builder(str(temporary), "mmap", symbols)
-        yield builder
+        for ids in lines:
+            builder.add_item(ids)
         builder.finalize(str(index))
-
-
-def _made_from(sides: Sides) -> list[Any]:
-    """What the text of two files depends on; their direction is that of the languages."""
-    return [*map(digest, sides[:2]), asdict(replace(sides.choice, direction=""))]
 
 
 # ---- what a folder holds -------------------------------------------------------------------------
@@ -567,13 +551,12 @@ def table(counts: Iterable[SideCounts]) -> list[tuple[str, ...]]:
 
 def warnings(counts: Iterable[SideCounts]) -> list[str]:
     """One for each split that is mostly unknown, or a single document of several sentences."""
-    found: dict[str, None] = {}
+    found: list[str] = []
     for side in counts:
-        name = f"{side.split}.{side.lang}"
-        found |= dict.fromkeys(input_warnings(name, (), side.unknown, side.pieces))
+        found += input_warnings(f"{side.split}.{side.lang}", (), side.unknown, side.pieces)
         if side.documents == 1 and side.sentences > 1:
-            found[
+            found.append(
                 f"{side.split} is one document of {side.sentences:,} sentences; if there are "
                 "several, put an empty line between them on both sides"
-            ] = None
-    return list(found)
+            )
+    return list(dict.fromkeys(found))

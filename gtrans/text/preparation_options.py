@@ -255,20 +255,13 @@ def _check_binarised(
 
     splits = binarised_splits(options, folder)
     if not splits:
-        found = sorted({path.name.split(".")[1] for path in folder.glob("*.*-*.*.idx")})
         raise GtransError(
             f"`--binarised` '{folder}' has no split SPLIT.{options.pair}.{options.source_lang}"
-            f".idx, as fairseq-preprocess writes it; it has {', '.join(found) or 'none'}."
+            ".idx, as fairseq-preprocess writes it"
         )
-    dictionaries = [load_dictionary(folder / f"dict.{lang}.txt") for lang in options.languages]
-    if options.subword_model is not None and dictionaries[0] != dictionaries[1]:
-        raise GtransError(
-            f"`--{options.subword_model[0].name}` needs one dictionary for both languages, but "
-            f"{' and '.join(options.files([]))} in '{folder}' differ"
-        )
-    for split in splits:
-        for lang, pipeline, words in zip(options.languages, pipelines, dictionaries, strict=True):
-            text = f"{split}.{options.pair}.{lang}"
+    for lang, pipeline in zip(options.languages, pipelines, strict=True):
+        words = load_dictionary(folder / f"dict.{lang}.txt")
+        for text in (f"{split}.{options.pair}.{lang}" for split in splits):
             lines = load_lines(str(folder / text), words, len(words))
             sentences = (lines[number] for number in np.flatnonzero(lines.sizes > 1))
             known = (words.string(ids) for ids in sentences if not (ids == words.unk()).any())

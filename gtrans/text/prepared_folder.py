@@ -97,8 +97,6 @@ def check_state(state: Any) -> None:
         for entry in ("source_lang", "target_lang"):
             plain_name(state[entry])
         pipeline_files(state)
-        if (state.get("bpe") or {}).get("vocabulary_threshold"):
-            raise ValueError("its vocabulary threshold is no longer applied")
         if state.get("bert") is not None:
             _ = state["bert"]["name"], state["bert"]["tokenizer"]
         for name in chain(*(step["outputs"] for step in state.get("finished", {}).values())):

@@ -159,15 +159,12 @@ class SentencePiecePipeline(SubwordPipeline):
 
     def __init__(self, lang: str, folder: Path, side: int = 0) -> None:
         super().__init__(lang, folder, side)
-        model, pieces = (folder / name for name in self.files_of(side))
+        # Of OPUS-MT, each language has its own.
+        names = self.files if len(self.files) == 2 else self.files[side::2]
+        model, pieces = (folder / name for name in names)
         self._processor = load_sentencepiece(model)
         self._known = frozenset(read_pieces(pieces))
         self._split: dict[str, list[str]] = {}
-
-    @classmethod
-    def files_of(cls, side: int) -> tuple[str, ...]:
-        """The names of model and dictionary of the source (0) or the target (1)."""
-        return cls.files
 
     @staticmethod
     def model_files(model: Path) -> tuple[Path, ...]:
@@ -212,10 +209,8 @@ class SentencePiecePipeline(SubwordPipeline):
 
     def _score(self, part: str) -> float:
         number = self._processor.piece_to_id(part)
-        if part not in self._known or self._processor.is_unknown(number):
-            return _UNKNOWN_SCORE
-        score: float = self._processor.get_score(number)
-        return score
+        known = part in self._known and not self._processor.is_unknown(number)
+        return float(self._processor.get_score(number)) if known else _UNKNOWN_SCORE
 
     def unsegment(self, tokens: str) -> str:
         """Text of pieces; a symbol that is only in the dictionary stays as it is."""
@@ -257,11 +252,6 @@ class MarianPipeline(SentencePiecePipeline):
     name = "marian"
     files = ("source.spm", "target.spm", "source.dict.txt", "target.dict.txt")
 
-    @classmethod
-    def files_of(cls, side: int) -> tuple[str, ...]:
-        """See :meth:`SentencePiecePipeline.files_of`."""
-        return cls.files[side::2]
-
 
 class ByteBpePipeline(SubwordPipeline):
     """Byte-level BPE, as BART uses it; every byte is a piece, so every text can be segmented."""
@@ -278,7 +268,8 @@ class ByteBpePipeline(SubwordPipeline):
         self._written = {symbol: piece for piece, symbol in self._symbols.items()}
         numbers = {piece: number for number, piece in enumerate(self._symbols)}
         try:
-            model = library.models.BPE(numbers, _read_merges(merges))
+            lines = [line for line in _lines(merges) if line and line[:8] != "#version"]
+            model = library.models.BPE(numbers, [tuple(line.split(" ")) for line in lines])
         except Exception as error:  # the library raises nothing more precise
             raise GtransError(f"{merges}: not merges of {symbols.name} ({error}).") from None
         self._tokenizer = library.Tokenizer(model)
@@ -349,11 +340,6 @@ def _table_in(path: Path) -> dict[str, Any]:
         return read_object(path, f"; {_WHERE}.")
     except FileNotFoundError:
         raise GtransError(f"{path}: there is no such file; {_WHERE}.") from None
-
-
-def _read_merges(path: Path) -> list[tuple[str, ...]]:
-    lines = _lines(path)
-    return [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
 
 
 def _lines(path: Path) -> list[str]:

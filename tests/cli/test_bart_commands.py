@@ -201,18 +201,14 @@ def test_from_published_files_to_scores(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--byte-bpe", "none"), "none: there is no such folder of a byte-level BPE"),
-        (("--byte-bpe", "{text}"), "it holds no byte-level BPE; docs/pretrained.md"),
         (("--byte-bpe", "{fairseq}"), "needs `--dictionary`, the dict.txt of the model"),
         (("--byte-bpe", "{other}", "--dictionary", "{fairseq}/dict.txt"), "of the 256 bytes are m"),
-        (("--byte-bpe", "{other}", "--no-truecase"), "`--no-truecase` cannot be combined"),
-        (("--dictionary", "d.txt"), "`--bpe-codes` or `--sentencepiece` or `--byte-bpe`"),
     ],
 )
 def test_mistakes(
     options: tuple[str, ...], message: str, world: World, tmp_path: Path, capsys: Any
 ) -> None:
-    places = {"text": world.text, "fairseq": world.fairseq, "other": world.hugging_face}
+    places = {"fairseq": world.fairseq, "other": world.hugging_face}
     assert world.prepare(tmp_path / "x", *(part.format(**places) for part in options)) == 1
     error = capsys.readouterr().err.strip().split("\n")[-1]
     assert error.startswith("gtrans: error: ") and message in error

@@ -119,25 +119,6 @@ def test_text_is_segmented_and_joined(world: World, tmp_path: Path) -> None:
     assert again.encode(lines[0]) == pipeline.encode(lines[0])
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--sentencepiece", "none.model"), "none.model: there is no such SentencePiece model"),
-        (("--sentencepiece", __file__), "not a SentencePiece model"),
-        (("--dictionary", "d.txt"), "or `--sentencepiece`"),
-        (("--sentencepiece", "{model}", "--dictionary", "d.txt"), "there is no file 'd.txt'"),
-    ],
-)
-def test_mistakes(
-    options: tuple[str, ...], message: str, world: World, tmp_path: Path, capsys: Any
-) -> None:
-    model = str(world.published / "sentence.bpe.model")
-    assert world.prepare(tmp_path / "x", *(part.format(model=model) for part in options)) == 1
-    error = capsys.readouterr().err.strip().split("\n")[-1]
-    assert error.startswith("gtrans: error: ") and message in error
-    assert not (tmp_path / "x").exists()
-
-
 @pytest.mark.long
 def test_training_translation_scores(
     world: World, stock: StockCommands, tmp_path: Path, capsys: Any

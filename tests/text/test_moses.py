@@ -46,24 +46,6 @@ def test_tokenise(lang, text, tokens):
     assert MosesPipeline(lang).tokenise(text) == tokens
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        'He said: "the <s> of GNU/Linux (and [en]) isn\'t here... or there."',
-        "See http://www.example.org/~me/a_b?c=d&e=f#g, mail me@x.org; 10% of $5 at 5:30!",
-        "if (a<b || c>d) {x += y[i];} // done",
-        "C++, /etc/fstab, file(s), @home, 50%, a@@b @@ &lt; &amp;lt; #1",
-    ],
-)
-@pytest.mark.parametrize("lang", ["en", "de", "fr", "cs", "fi", "ko", "ja", "zh_CN", "xx"])
-def test_tokenisation_can_be_undone(lang, text):
-    pipeline = MosesPipeline(lang, Steps(normalise=False))
-    assert pipeline.detokenise(pipeline.tokenise(text)) == text
-    if lang in ("ja", "zh_CN"):
-        text = "在 Debian中，“你好 你好” 3%。"
-        assert pipeline.detokenise(pipeline.tokenise(text)) == text
-
-
 def test_words_of_jieba():
     sentences = ["在 Debian中，我们开展了这个项目。", "项目 项目 3%"]
     pipeline = MosesPipeline("zh_CN", Steps(segmenter="jieba"))
@@ -169,11 +151,14 @@ PIECES += ["'", '"', "„", "“", "«", "»", "(", ")", "青", "木", "。", "�
 PIECES += ["-", "–", "li", ":", "N", ",", "!", "?", ".", "_", "¿", "£", "`", "=", " ", " "]
 
 
-@settings(deadline=None, max_examples=60)
-@given(
-    lang=st.sampled_from(["en", "de", "fr", "cs", "fi", "ko", "ja", "zh", "xx"]),
-    text=st.lists(st.sampled_from(PIECES), max_size=12).map("".join),
-)
+@pytest.mark.parametrize("lang", ["en", "de", "fr", "cs", "fi", "ko", "ja", "zh_CN", "xx"])
+@settings(deadline=None, max_examples=10)
+@given(text=st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
+@example('He said: "the <s> of GNU/Linux (and [en]) isn\'t here... or there."')
+@example("See http://www.example.org/~me/a_b?c=d&e=f#g, mail me@x.org; 10% of $5 at 5:30!")
+@example("if (a<b || c>d) {x += y[i];} // done")
+@example("C++, /etc/fstab, file(s), @home, 50%, a@@b @@ &lt; &amp;lt; #1")
+@example("在 Debian中，“你好 你好” 3%。")
 def test_any_text_comes_back(lang, text):
     pipeline = MosesPipeline(lang, Steps(normalise=False))
     wanted = " ".join(text.split()) or PLACEHOLDER

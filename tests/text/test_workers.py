@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 
 import pytest
@@ -17,18 +17,11 @@ def _upper(lines: list[str]) -> list[str]:
     return [line.upper() for line in lines]
 
 
-def map_lines(lines: Iterable[str], workers: int) -> Iterator[str]:
-    return chain.from_iterable(map_chunks(_upper, lines, workers))
-
-
-LINES = [f"the word {n % 7} Word WORD {n}" if n % 5 else "" for n in range(3000)]
-
-
-def test_order_and_empty_lines():
-    wanted = [line.upper() for line in LINES]
-    for workers in (1, 3):
-        assert list(map_lines(LINES, workers)) == wanted
-    assert list(map_lines([], 2)) == []
+@pytest.mark.parametrize("workers", [1, 3])
+def test_order_and_empty_lines(workers):
+    lines = [f"Word WORD {n}" if n % 5 else "" for n in range(3000)]
+    assert [*chain(*map_chunks(_upper, lines, workers))] == _upper(lines)
+    assert not [*map_chunks(_upper, [], workers)]
 
 
 def test_memory_does_not_grow_with_the_text():
@@ -41,9 +34,9 @@ def test_memory_does_not_grow_with_the_text():
             read += 1
             yield "line"
 
-    ahead = [read - written for written, _ in enumerate(map_lines(text(), 2), start=1)]
-    assert len(ahead) == 40_000
-    assert max(ahead) < 6000
+    lines = chain.from_iterable(map_chunks(_upper, text(), 2))
+    ahead = [read - written for written, _ in enumerate(lines, start=1)]
+    assert len(ahead) == 40_000 and max(ahead) < 6000
     assert max(ahead[30_000:]) <= max(ahead[:10_000])
 
 
@@ -56,8 +49,13 @@ def _failing(lines: list[str]) -> int:
     raise GtransError(f"'{lines[0]}' is wrong")
 
 
-def test_errors_of_a_process():
-    with pytest.raises(GtransError, match="one of the 2 processes was killed, perhaps because"):
-        list(map_chunks(_killed, ["line"] * 2000, 2))
-    with pytest.raises(GtransError, match="'line' is wrong"):
-        list(map_chunks(_failing, ["line"] * 2000, 2))
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (_killed, "one of the 2 processes was killed, perhaps because"),
+        (_failing, "'line' is wrong"),
+    ],
+)
+def test_errors_of_a_process(function, message):
+    with pytest.raises(GtransError, match=message):
+        list(map_chunks(function, ["line"] * 2000, 2))

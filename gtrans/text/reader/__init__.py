@@ -122,7 +122,6 @@ def read_documents(path: str | os.PathLike[str]) -> list[list[str]]:
 _ONE_SIDE = (
     "'{}' has one side only{}; give a file with both, or the name of two without the language"
 )
-_SAME = "both sides need the same documents"
 
 
 class Sides(NamedTuple):
@@ -231,10 +230,11 @@ def matched(
             f"'{side.name}' in {path}:{side.line}" if side else f"missing in {path}"
             for path, side in zip(paths, (left, right), strict=True)
         ]
-        if left is None or right is None:
-            raise GtransError(f"document {number} is {places[0]}, but {places[1]}; {_SAME}")
-        if left.name and right.name and left.name != right.name:
-            raise GtransError(f"document {number} is {places[0]}, but {places[1]}; {_SAME}")
+        if not (left and right) or (left.name and right.name and left.name != right.name):
+            raise GtransError(
+                f"document {number} is {places[0]}, but {places[1]}; both sides need the same "
+                "documents"
+            )
         yield _matched_segments(left, right, places, strict)
 
 
@@ -293,11 +293,9 @@ class Identified:
     references: list[str] = field(default_factory=list)
     others: frozenset[str] = frozenset()
 
-    def texts(self, number: int = 0) -> list[list[str]]:
-        """The documents as lists of segments; ``number`` of the references."""
-        return [
-            [segment.text(number) for segment in segments] for segments in self.documents.values()
-        ]
+    def texts(self) -> list[list[str]]:
+        """The documents as lists of segments."""
+        return [[segment.text() for segment in one] for one in self.documents.values()]
 
 
 def read_identified(path: str, role: Role, choice: Choice = ANY) -> Identified | None:
