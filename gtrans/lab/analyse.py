@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gtrans.cli.shared.model_options import add_read, add_scoring, add_units, check_scoring
@@ -115,15 +114,13 @@ def run(args: argparse.Namespace) -> None:
     from gtrans.text.prepared_folder import prepared_files
 
     given = labelled_paths(args.path)
-    paths = [path for of_label in given.values() for path in of_label]
-    check_figure(args, [path for path in paths if Path(path).is_file()])
     runs = runs_of(given)
     files = [step.path for run in runs for step in run.steps]
     check_figure(args, [*files, *prepared_files(args.data)])
     farthest = _FARTHEST if args.farthest is None else args.farthest
     distances = Distances(farthest, args.bin, args.unique)
     found = analyse_runs(
-        runs, args.data, args.split, units=args.units,
+        runs, args.data, args.split, args.units,
         distances=distances if args.gradients else None, by_layer=args.layer_gradients,
         max_tokens=args.max_tokens, cpu=args.cpu, fp16=args.fp16,
     )  # fmt: skip
@@ -138,18 +135,18 @@ def run(args: argparse.Namespace) -> None:
 
 def report(found: Analysis) -> list[str]:
     """Tables of one checkpoint."""
+    from gtrans.lab.attention import in_order
+
     lines = [f"{found.path}: {found.updates} updates, {found.units} units ({found.unit})", ""]
     rows: list[Sequence[str]] = [("attention", "range", "layer", "entropy", "at most")]
-    for it, spread in found.seen.ordered_attention():
+    for it, spread in in_order(found.seen.attention):
         bits = (f"{value / spread.queries:.2f}" for value in (spread.entropy, spread.max_entropy))
         rows.append((f"{it.side} {it.kind}", it.range, str(it.layer), *bits))
     lines += aligned(rows, {0, 1})
-    gates = found.seen.ordered_gates()
-    if gates:
-        shares = [("gate", "layer", "open")]
-        for location, opening in gates:
-            name = f"{location.side} {location.kind}"
-            shares.append((name, str(location.layer), f"{opening.mean:.3f}"))
+    shares = [("gate", "layer", "open")]
+    for it, opening in in_order(found.seen.gates):
+        shares.append((f"{it.side} {it.kind}", str(it.layer), f"{opening.mean:.3f}"))
+    if shares[1:]:
         lines += ["", *aligned(shares, {0})]
     if found.reach is not None:
         lines += ["", *_gradients(found.reach)]

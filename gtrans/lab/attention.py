@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -23,9 +25,9 @@ from gtrans.modules.transformer import (
     Gate,
     MultiheadAttention,
     Pairs,
-    WeightObserver,
 )
 
+T = TypeVar("T")
 _NAME = re.compile(r"(?:^|\.)(context_encoder|encoder|decoder)\.layers\.(\d+)\.(.+)$")
 _SIDES = ("context_encoder", "encoder", "decoder")
 _ORDER = ("self", "context", "update", "memory", "cross")
@@ -129,13 +131,10 @@ class Measurements:
     attention: dict[Location, Spread] = field(default_factory=dict)
     gates: dict[Location, Opening] = field(default_factory=dict)
 
-    def ordered_attention(self) -> list[tuple[Location, Spread]]:
-        """By side, kind, range and layer."""
-        return sorted(self.attention.items(), key=lambda item: item[0].order)
 
-    def ordered_gates(self) -> list[tuple[Location, Opening]]:
-        """Likewise."""
-        return sorted(self.gates.items(), key=lambda item: item[0].order)
+def in_order(of: Mapping[Location, T]) -> list[tuple[Location, T]]:
+    """What was measured, by side, kind, range and layer."""
+    return sorted(of.items(), key=lambda item: item[0].order)
 
 
 # What is done with the weights (heads, queries, keys) of an attention and who attends to whom.
@@ -145,18 +144,18 @@ Watcher = Callable[[Location, Tensor, AttentionPlan | Pairs], None]
 @contextmanager
 def attention_watched(model: nn.Module, watcher: Watcher) -> Iterator[None]:
     """Call ``watcher`` after every attention of ``model`` inside the ``with`` block."""
-    observed: list[tuple[MultiheadAttention, WeightObserver | None]] = []
+    observed = []
     for name, module in model.named_modules():
         if isinstance(module, MultiheadAttention):
             location = Location.of(name, _range(module, name))
             if location is not None:
-                observed.append((module, module.observer))
-                module.observer = _observer(watcher, location)
+                observed.append(module)
+                module.observer = partial(watcher, location)
     try:
         yield
     finally:
-        for attention, before in observed:
-            attention.observer = before
+        for attention in observed:
+            attention.observer = None
 
 
 @contextmanager
@@ -174,7 +173,8 @@ def watched(model: nn.Module) -> Iterator[Measurements]:
             if location is not None:
                 # The context's weight is g where the equation has g * context, otherwise 1 - g.
                 sign = 1 if module.other_first else -1
-                hook = _gate_hook(seen.gates.setdefault(location, Opening()), sign)
+                opening = seen.gates.setdefault(location, Opening())
+                hook = partial(_count_share, opening, sign)
                 hooks.append(module.proj.register_forward_hook(hook))
     try:
         with attention_watched(model, add):
@@ -190,14 +190,6 @@ def _range(attention: MultiheadAttention, name: str) -> str:
     return "global" if name.endswith(".global_attn") else ""
 
 
-def _observer(watcher: Watcher, location: Location) -> WeightObserver:
-    return lambda weights, pairs: watcher(location, weights.detach(), pairs)
-
-
-def _gate_hook(
-    opening: Opening, sign: int
-) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
-    def hook(_: nn.Module, __: tuple[Tensor, ...], output: Tensor) -> None:
-        opening.add(torch.sigmoid(sign * output.detach()))
-
-    return hook
+def _count_share(opening: Opening, sign: int, _: nn.Module, __: object, output: Tensor) -> None:
+    """A forward hook of a gate's projection."""
+    opening.add(torch.sigmoid(sign * output.detach()))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,6 @@ from gtrans.evaluation.contrastive.generated import changed_words, words_of
 from gtrans.evaluation.contrastive.items import Item, ReadOptions, Sentences
 
 AnyPath = str | os.PathLike[str]
-
-
-def _joined_by_eos(text: str) -> Sentences:
-    """The sentences of ``one _eos two``, spaces or not; none if one of them is empty."""
-    sentences = tuple(part.strip() for part in text.split("_eos"))
-    return sentences if all(sentences) else ()
 
 
 # --- ContraCAT -----------------------------------------------------------------------------------
@@ -71,7 +66,7 @@ def read_contracat(path: AnyPath, options: ReadOptions) -> list[Item]:
     return [item for folder in folders for item in _template(folder, options.context)]
 
 
-def _template(folder: Path, context: int) -> list[Item]:
+def _template(folder: Path, context: int) -> Iterator[Item]:
     parts = folder.absolute().parts
     steps = [place for place, part in enumerate(parts) if _STEP.fullmatch(part)]
     name = "/".join(parts[steps[-1] :]) if steps else folder.name
@@ -83,51 +78,35 @@ def _template(folder: Path, context: int) -> list[Item]:
             f"{files[2]}:{len(genders)}: an example has {_SIZE} lines, the last one "
             f"has {len(genders) % _SIZE}."
         )
-    items = []
     for begin in range(0, len(genders), _SIZE):
         place, end = f"{files[1]}:{begin + 1}", begin + _SIZE
         if len({*zip(sources[begin:end], genders[begin:end], strict=True)}) > 1:
             raise GtransError(
                 f"{place}: the lines of an example must have equal source and gender."
             )
-        number = begin // _SIZE + 1
-        items.append(
-            _example(
-                name, number, place, sources[begin], targets[begin:end], genders[begin], context
-            )
+        source, candidates, gender = sources[begin], targets[begin:end], genders[begin]
+        if any(len(target) != len(source) for target in candidates):
+            raise GtransError(f"{place}: must have the same number of <SEP> as its source.")
+        if not all(all(sentences) for sentences in (source, *candidates)):
+            raise GtransError(f"{place}: a sentence of the example is empty.")
+        pronouns = pronouns_of([target[-1] for target in candidates])
+        if sorted(pronouns) != sorted(GENDERS):
+            raise GtransError(f"{place}: the lines of an example must differ in er, sie and es.")
+        if gender not in GENDERS.values():
+            raise GtransError(f"{place}: {GENDERS_FILE} has '{gender}', not m, f or n.")
+        right = [GENDERS[pronoun] for pronoun in pronouns].index(gender)
+        shown = [target[-(context + 1) :] for target in candidates]
+        yield Item(
+            id=f"{name}-{begin // _SIZE + 1}",
+            phenomenon=name,
+            distance=1,
+            cue="target",
+            source=source[-(context + 1) :],
+            target=shown[right],
+            contrastive=(*shown[:right], *shown[right + 1 :]),
+            right_index=right,
+            groups={"step": name.split("/")[0], "gender": gender},
         )
-    return items
-
-
-def _example(
-    name: str, number: int, place: str, source: Sentences, targets: list[Sentences], gender: str,
-    context: int,
-) -> Item:  # fmt: skip
-    """The example whose translations begin at ``place``."""
-    if any(len(target) != len(source) for target in targets):
-        raise GtransError(f"{place}: must have the same number of <SEP> as its source.")
-    if not all(all(sentences) for sentences in (source, *targets)):
-        raise GtransError(f"{place}: a sentence of the example is empty.")
-    pronouns = pronouns_of([target[-1] for target in targets])
-    if sorted(pronouns) != sorted(GENDERS):
-        raise GtransError(f"{place}: the lines of an example must differ in er, sie and es.")
-    if gender not in GENDERS.values():
-        raise GtransError(f"{place}: {GENDERS_FILE} has '{gender}', not m, f or n.")
-    order = [GENDERS[pronoun] for pronoun in pronouns]
-    right = order.index(gender)
-    first = -(context + 1)
-    candidates = [target[first:] for target in targets]
-    return Item(
-        id=f"{name}-{number}",
-        phenomenon=name,
-        distance=1,
-        cue="target",
-        source=source[first:],
-        target=candidates[right],
-        contrastive=(*candidates[:right], *candidates[right + 1 :]),
-        right_index=right,
-        groups={"step": name.split("/")[0], "gender": gender},
-    )
 
 
 # --- Voita et al. --------------------------------------------------------------------------------
@@ -185,8 +164,10 @@ def _instance(entry: Entry, phenomenon: str) -> Item:
 
 
 def _eos_sentences(entry: Entry, key: str, text: object) -> Sentences:
-    sentences = _joined_by_eos(text) if isinstance(text, str) else ()
-    if not sentences:
+    """The sentences of ``one _eos two``, spaces or not."""
+    parts = text.split("_eos") if isinstance(text, str) else [""]
+    sentences = tuple(part.strip() for part in parts)
+    if not all(sentences):
         raise entry.error(f"{key!r} has a sentence that is empty or not text.")
     return sentences
 
@@ -250,21 +231,14 @@ def _block(entry: Entry) -> list[Item]:
                 "'src', 'correct' and 'incorrect' must have the same number of sentences."
             )
         of_pair = phenomenon if right == "correct" else f"{phenomenon}, {right}"
-        items.append(_pair(entry.name, number, name, of_pair, cue, found, target, wrong, pair))
+        forms = {"form": _form(pair.get("type"), target, wrong)} if name == _ANAPHORA else {}
+        items.append(
+            Item(
+                f"{entry.name}.{number}", of_pair, 1, cue, found, target, (wrong,),
+                groups={"set": name, **forms}, block=f"{name} {entry.name}",
+            )
+        )  # fmt: skip
     return items
-
-
-def _pair(
-    block: str, number: int, name: str, phenomenon: str, cue: str,
-    source: Sentences, target: Sentences, wrong: Sentences, pair: dict[str, Any],
-) -> Item:  # fmt: skip
-    groups = {"set": name}
-    if name == _ANAPHORA:
-        groups["form"] = _form(pair.get("type"), target, wrong)
-    return Item(
-        f"{block}.{number}", phenomenon, 1, cue, source, target, (wrong,),
-        groups=groups, block=f"{name} {block}",
-    )  # fmt: skip
 
 
 def _form(kind: object, right: Sentences, wrong: Sentences) -> str:
@@ -313,7 +287,10 @@ def read_large_pronoun(path: AnyPath, options: ReadOptions) -> list[Item]:
     """
     path = Path(path)
     if path.is_dir():
-        path = _the_only(path, _TEXT)
+        texts = sorted(f for f in path.iterdir() if f.name.removesuffix(".gz").endswith(_TEXT))
+        if len(texts) != 1:
+            raise GtransError(f"{path}: must hold one file *{_TEXT}, but holds {len(texts)}.")
+        path = texts[0]
     name = str(path).removesuffix(".gz")
     if not name.endswith(_TEXT):
         return read_pronoun_json(path, PronounSet("en", "fr", first_segment=0), options)
@@ -350,65 +327,34 @@ def read_large_pronoun(path: AnyPath, options: ReadOptions) -> list[Item]:
     return items
 
 
-def _the_only(folder: Path, ending: str) -> Path:
-    """The only file of a folder whose name, but for ``.gz``, has this ending.
-
-    Raises:
-        GtransError: there is none, or more than one.
-    """
-    found = sorted(f for f in folder.iterdir() if f.name.removesuffix(".gz").endswith(ending))
-    if len(found) != 1:
-        raise GtransError(f"{folder}: must hold one file *{ending}, but holds {len(found)}.")
-    return found[0]
-
-
 def _contexts(prefix: str, lines: int, wanted: int) -> list[list[tuple[str, str]]]:
     """Source and target of up to ``wanted`` sentences before each line of the set.
 
     ``NAME.cN.context`` has empty lines where the document has fewer than N sentences before;
     ``NAME.cM.context`` with the largest M < N has those that are there.
+
+    Raises:
+        GtransError: a file cannot be read, or has another number of lines, or fewer are there
+            than are wanted.
     """
     found: list[list[tuple[str, str]]] = [[] for _ in range(lines)]
     for size in range(wanted, 0, -1):
         name = f"{prefix}.c{size}.context"
         if size < wanted and not any(Path(f"{name}.src{it}").exists() for it in ("", ".gz")):
             continue
-        sides = _contexts_of(name, _SIDES, lines, size)
-        for number, context in enumerate(zip(*sides, strict=True)):
-            if not found[number]:
-                found[number] = [pair for pair in zip(*context, strict=True) if all(pair)]
+        files = [resolve(name, side) for side in _SIDES]
+        sides = two_sides(*files)
+        width, rest = divmod(len(sides[0]), lines) if lines else (0, 1)
+        if rest or width < size:
+            raise GtransError(
+                f"{files[0]}: has {len(sides[0])} lines for the {lines} of the set; `--context` "
+                f"{size} needs as many lines for each of them, {size} or more."
+            )
+        for number in range(lines):
+            end = (number + 1) * width
+            pairs = zip(*(side[end - size : end] for side in sides), strict=True)
+            found[number] = found[number] or [(one, two) for one, two in pairs if one and two]
     return found
-
-
-def _contexts_of(
-    prefix: str, sides: tuple[str, str], lines: int, wanted: int
-) -> list[list[Sentences]]:
-    """The contexts in ``PREFIX.SIDE`` of every line of a set, on both sides.
-
-    Args:
-        prefix, sides: names of the files, which hold equally many lines of context for each
-            line of the set.
-        lines: number of lines of the set.
-        wanted: how many of them, the last ones, are read.
-
-    Raises:
-        GtransError: a file cannot be read, or has another number of lines, or fewer are there
-            than are wanted.
-    """
-    if not wanted:
-        return [[()] * lines for _ in sides]
-    files = [resolve(prefix, side) for side in sides]
-    found = two_sides(*files)
-    size, rest = divmod(len(found[0]), lines) if lines else (0, 1)
-    if rest or size < wanted:
-        raise GtransError(
-            f"{files[0]}: has {len(found[0])} lines for the {lines} of the set; `--context` "
-            f"{wanted} needs as many lines for each of them, {wanted} or more."
-        )
-    return [
-        [tuple(side[end - wanted : end]) for end in range(size, len(side) + 1, size)]
-        for side in found
-    ]
 
 
 def _pronouns(right: str, wrong: str) -> str:

@@ -8,8 +8,9 @@ not belong together; the message names the line.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
@@ -47,59 +48,7 @@ class Pair(NamedTuple):
 
 
 Pairs = Iterator[Pair | None]
-"""Sentence pairs in order; ``None`` where a document ends and another begins."""
-
-
-@dataclass(frozen=True)
-class Block:
-    """The sentences of a document on one side.
-
-    Attributes:
-        name: the document's, by which the two sides are matched; empty: it has none.
-        line: where it begins in its file, from 1.
-        sentences: with the lines where they begin; those without text are empty, so that the two
-            sides stay aligned.
-    """
-
-    name: str
-    line: int
-    sentences: Sequence[tuple[str, int]]
-
-
-def match_documents(
-    source: tuple[Path, Iterable[Block]], target: tuple[Path, Iterable[Block]]
-) -> Pairs:
-    """The sentence pairs of two files that have the same documents.
-
-    Args:
-        source: a file and its documents.
-        target: those of the other side.
-
-    Raises:
-        GtransError: a document is missing on one side, or has another name or another number of
-            sentences there.
-    """
-    begun = False
-    for number, (left, right) in enumerate(zip_longest(source[1], target[1]), start=1):
-        if left is None or right is None:
-            longer, shorter = (target, source) if left is None else (source, target)
-            raise GtransError(f"{shorter[0]} has {number - 1} documents, but {longer[0]} has more")
-        if left.name != right.name:
-            raise GtransError(
-                f"document {number} is '{left.name}' in {source[0]}:{left.line} but "
-                f"'{right.name}' in {target[0]}:{right.line}; the two files do not belong together"
-            )
-        if len(left.sentences) != len(right.sentences):
-            raise GtransError(
-                f"document {number} ({left.name or 'without a name'}) has {len(left.sentences)} "
-                f"sentences in {source[0]}:{left.line} but {len(right.sentences)} in "
-                f"{target[0]}:{right.line}; the two files do not belong together"
-            )
-        if begun:
-            yield None
-        begun = True
-        for here, there in zip(left.sentences, right.sentences, strict=True):
-            yield Pair(here[0], there[0], ((source[0], here[1]), (target[0], there[1])))
+"""Sentence pairs in order; ``None``, or several, where a document ends."""
 
 
 # --- lines ----------------------------------------------------------------------------------------
@@ -179,10 +128,9 @@ def read_groups(source: Path, target: Path) -> Pairs:
                 f"{source}:{number} has {len(left)} sentences between {SEPARATOR}, but "
                 f"{target}:{number} has {len(right)}; the two files do not belong together"
             )
-        if number > 1:
-            yield None
         for sentences in zip(left, right, strict=True):
             yield Pair(*sentences, pair.places)
+        yield None
 
 
 # --- talks ----------------------------------------------------------------------------------------
@@ -201,6 +149,14 @@ _TAG = re.compile(
 _HEADINGS = ("title", "description")
 
 
+class Talk(NamedTuple):
+    """A talk on one side: its id, the line where it begins, its sentences with their lines."""
+
+    name: str
+    line: int
+    sentences: Sequence[tuple[str, int]]
+
+
 def read_talks(source: Path, target: Path, headings: bool) -> Pairs:
     """The pairs of the training text.
 
@@ -211,14 +167,32 @@ def read_talks(source: Path, target: Path, headings: bool) -> Pairs:
             IWSLT14 of fairseq's script, or not, as in the sets of Maruf et al. (2019).
 
     Raises:
-        GtransError: the sides differ in a talk, or a file cannot be read.
+        GtransError: a talk is missing on one side, or has another name or another number of
+            sentences there; or a file cannot be read.
     """
-    yield from match_documents(
-        (source, _talks(source, headings)), (target, _talks(target, headings))
-    )
+    talks = zip_longest(_talks(source, headings), _talks(target, headings))
+    for number, (left, right) in enumerate(talks, start=1):
+        if left is None or right is None:
+            longer, shorter = (target, source) if left is None else (source, target)
+            raise GtransError(f"{shorter} has {number - 1} documents, but {longer} has more")
+        here, there = f"{source}:{left.line}", f"{target}:{right.line}"
+        if left.name != right.name:
+            raise GtransError(
+                f"document {number} is '{left.name}' in {here} but '{right.name}' in {there}; the "
+                "two files do not belong together"
+            )
+        if len(left.sentences) != len(right.sentences):
+            raise GtransError(
+                f"document {number} ({left.name or 'without a name'}) has {len(left.sentences)} "
+                f"sentences in {here} but {len(right.sentences)} in {there}; the two files do not "
+                "belong together"
+            )
+        for one, other in zip(left.sentences, right.sentences, strict=True):
+            yield Pair(one[0], other[0], ((source, one[1]), (target, other[1])))
+        yield None
 
 
-def _talks(path: Path, headings: bool) -> Iterator[Block]:
+def _talks(path: Path, headings: bool) -> Iterator[Talk]:
     name, begin = "", 1
     first: list[tuple[str, int]] = []
     sentences: list[tuple[str, int]] = []
@@ -228,7 +202,7 @@ def _talks(path: Path, headings: bool) -> Iterator[Block]:
             sentences.append((sentence_of(line, path, number), number))
             continue
         if sentences:
-            yield Block(name, begin, [*first, *sentences])
+            yield Talk(name, begin, [*first, *sentences])
             name, begin, first, sentences = "", number, [], []
         content = _TAG.sub("", line).strip()
         if tag[1].lower() == "talkid":
@@ -236,7 +210,7 @@ def _talks(path: Path, headings: bool) -> Iterator[Block]:
         elif tag[1].lower() in _HEADINGS and headings and content:
             first.append((sentence_of(content, path, number), number))
     if sentences:
-        yield Block(name, begin, [*first, *sentences])
+        yield Talk(name, begin, [*first, *sentences])
 
 
 # --- test sets ------------------------------------------------------------------------------------
@@ -254,25 +228,22 @@ def read_set(source: Path, target: Path) -> Pairs:
     Raises:
         GtransError: the files do not have the same documents, or a file cannot be read.
     """
-    left = _open_set(source, "source", ANY)
-    roles = {it.role for document in _open_set(target, "reference", ANY).versions()
-             for it in document.sentences}  # fmt: skip
+    left, right = _open_set(source, "source"), _open_set(target, "reference")
+    versions = _open_set(target, "reference").versions()
     # IWSLT's references of tst2016 and tst2017 are the source side of the other direction.
-    if roles == {"source"}:
-        right = _open_set(target, "source", ANY)
+    if {it.role for document in versions for it in document.sentences} == {"source"}:
+        right = _open_set(target, "source")
     else:
-        names = _open_set(target, "reference", ANY)
-        for _ in names:
-            pass
-        right = _open_set(target, "reference", Choice(references=(names.references[0],)))
-    for number, pairs in enumerate(matched(left, right, strict=False)):
-        if number:
-            yield None
+        for _ in right:
+            pass  # the names of its references are known at its end
+        right = _open_set(target, "reference", Choice(references=(right.references[0],)))
+    for pairs in matched(left, right, strict=False):
         for here, there in pairs:
             yield Pair(here.text(), there.text(), ((source, here.line), (target, there.line)))
+        yield None
 
 
-def _open_set(path: Path, role: Role, choice: Choice) -> TestSet:
+def _open_set(path: Path, role: Role, choice: Choice = ANY) -> TestSet:
     found = open_text(path, role, choice)
     if not isinstance(found, TestSet):
         raise GtransError(f"{path}: no <doc> with a <seg>; it is no test set in XML or SGM")
@@ -295,12 +266,9 @@ def read_articles(source: Path, target: Path) -> Pairs:
     for name in sorted({*names[0]} ^ {*names[1]}):
         here, there = (source, target) if name in names[0] else (target, source)
         raise GtransError(f"{here / name} has no counterpart in {there}")
-    for number, name in enumerate(names[0]):
-        if number:
-            yield None
-        for pair in read_lines(source / name, target / name, "either"):
-            if pair is not None:
-                yield pair
+    for name in names[0]:
+        yield from filter(None, read_lines(source / name, target / name, "either"))
+        yield None
 
 
 # --- parts of a split -----------------------------------------------------------------------------
@@ -358,10 +326,11 @@ def read_part(part: Part, source: Path, target: Path) -> Pairs:
     Raises:
         GtransError: as its reader.
     """
-    if part.reader == "lines":
-        return read_lines(source, target, part.boundary)
-    if part.reader == "talks":
-        return read_talks(source, target, part.headings)
-    return {"sets": read_set, "articles": read_articles, "groups": read_groups}[part.reader](
-        source, target
-    )
+    readers: dict[str, Callable[..., Pairs]] = {
+        "lines": partial(read_lines, boundary=part.boundary),
+        "talks": partial(read_talks, headings=part.headings),
+        "sets": read_set,
+        "articles": read_articles,
+        "groups": read_groups,
+    }
+    return readers[part.reader](source, target)

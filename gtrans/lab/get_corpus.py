@@ -14,7 +14,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from textwrap import wrap
 from typing import TextIO
@@ -32,16 +33,15 @@ from gtrans.files import (
 )
 from gtrans.lab.corpora import (
     EMPTY,
-    Cleaner,
     Cleaning,
     Corpus,
-    Counts,
     Finder,
     Form,
     corpus_named,
     read_corpora,
+    word_counter,
 )
-from gtrans.lab.corpus_readers import BOUNDARIES, Pairs, Part, read_part
+from gtrans.lab.corpus_readers import BOUNDARIES, Pair, Pairs, Part, read_part
 from gtrans.languages import known_language
 from gtrans.messages import aligned, json_text, print_lines, say
 from gtrans.version import __version__
@@ -120,9 +120,9 @@ def run(args: argparse.Namespace) -> None:
     if args.splits is not None:
         corpus = _with_splits(corpus, args.splits.split(","))
     check_output_folder("--out", args.out, [args.source])
-    made = Assembly(corpus, args.out / args.name, pairs)
-    made.write(args.source)
-    print_lines(*_summary(made.counts), f"written to {made.folder} ({RECORD} has the counts)")
+    folder = args.out / args.name
+    made = write_corpus(corpus, pairs, args.source, folder)
+    print_lines(*_summary(made), f"written to {folder} ({RECORD} has the counts)")
 
 
 def _with_splits(corpus: Corpus, wanted: Sequence[str]) -> Corpus:
@@ -162,154 +162,233 @@ def _pairs(args: argparse.Namespace, corpus: Corpus) -> list[tuple[str, str]]:
 # ---- reading and writing -------------------------------------------------------------------------
 
 
-class Assembly:
-    """A corpus that is made from its published files.
+@dataclass
+class Counts:
+    """What became of the pairs of a split.
 
     Attributes:
-        corpus: the corpus; its cleaning is that of training text, of others only what is empty is
-            cleaned.
-        folder: where it is written.
-        pairs: source and target languages.
-        counts: of what was written, by split, and by pair if there are several.
+        documents, pairs: that are kept.
+        dropped: pairs by reason.
+        dropped_documents: documents of which no pair is left.
     """
 
-    def __init__(self, corpus: Corpus, folder: Path, pairs: Sequence[tuple[str, str]]) -> None:
-        """Say what is made."""
-        self.corpus, self.folder, self.pairs = corpus, folder, pairs
-        self.counts: dict[str, Counts] = {}
-        self._form = corpus.forms[0]
-        self._found: Mapping[Sequence[str], Path] = {}
+    documents: int = 0
+    pairs: int = 0
+    dropped: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys(
+            ("empty on both sides", "empty on one side", "too long", "ratio"), 0
+        )
+    )
+    dropped_documents: int = 0
 
-    def write(self, source: Path) -> None:
-        """Read the corpus from the folder with its files or archives, and write it.
 
-        Raises:
-            GtransError: a file is missing or is not as its form has it, or nothing can be written.
-        """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        try:
-            with locked(self.folder):
-                finder = Finder(source)
-                self._choose(finder)
-                self._check_pairs()
-                for languages in self.pairs:
-                    self._write_pair(languages)
-                self._record()
-                for name, files in self._form.copies.items():
-                    copied = finder.find([(file,) for file in files])
-                    for path in copied.values():
-                        (self.folder / name).mkdir(exist_ok=True)
-                        copy_file(path, self.folder / name / path.name)
-        except BaseException:
-            with suppress(OSError):
-                self.folder.rmdir()  # if nothing is in it
-            raise
+Files = Mapping[Sequence[str], Path]
+"""The files that are read, by the alternatives of their names."""
 
-    def _groups(self) -> list[tuple[str, ...]]:
-        """The alternatives of all files that are needed."""
-        return [
-            group
-            for languages in self.pairs
-            for split, parts in self._form.splits.items()
-            for part in parts
-            for group in part.patterns(split, *languages, self.corpus.year)
-        ]
 
-    def _choose(self, finder: Finder) -> None:
-        """Find the form that is read, and its files.
+def write_corpus(
+    corpus: Corpus, pairs: Sequence[tuple[str, str]], source: Path, folder: Path
+) -> dict[str, Counts]:
+    """Read a corpus from the folder ``source`` with its files, and write it to ``folder``.
 
-        Raises:
-            GtransError: no form is complete.
-        """
-        most, complaint = -1, ""
-        for form in self.corpus.forms:
-            self._form = form
-            groups = self._groups()
-            self._found = finder.find(groups)
-            missing = [group for group in groups if group not in self._found]
-            if not missing:
-                return
-            if len(self._found) > most:
-                more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-                most = len(self._found)
-                complaint = (
-                    f"`--from` has no file {' or '.join(missing[0])}{more}, which "
-                    f"{self.corpus.name} in the form {form.name} needs; unpack archives first "
-                    "(`--splits` leaves splits out, `--list NAME` says what is needed)"
-                )
-        raise GtransError(complaint)
+    Returns what was written, by split, and by pair if there are several.
 
-    def _check_pairs(self) -> None:
-        """Raises GtransError if the folder has another pair of languages from an earlier call."""
-        with suppress(FileNotFoundError):
-            found = read_object(self.folder / RECORD, "; remove it").get("pairs")
-            if found not in (None, self._names()):
+    Raises:
+        GtransError: a file is missing or is not as its form has it, or nothing can be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with locked(folder):
+            finder = Finder(source)
+            form, found = _chosen(corpus, pairs, finder)
+            names = ["-".join(pair) for pair in pairs]
+            with suppress(FileNotFoundError):
+                there = read_object(folder / RECORD, "; remove it").get("pairs")
+                if there not in (None, names):
+                    raise GtransError(
+                        f"{folder} has the pair {', '.join(there)}; give another `--out`"
+                    )
+            made: dict[str, Counts] = {}
+            for languages in pairs:
+                made |= _write_pair(corpus, form, found, languages, folder)
+            splits = {
+                name: asdict(counts)
+                | {"form": form.name, "cleaning": asdict(_cleaning(corpus, name.split(".")[0]))}
+                for name, counts in made.items()
+            }
+            record = {
+                "corpus": corpus.name,
+                "pairs": names,
+                "splits": splits,
+                "read": {it[0]: _digest(found[it]) for it in _groups(corpus, form, pairs)},
+                "written by": f"gtrans {__version__}",
+            }
+            with atomic_writer(folder / RECORD) as file:
+                file.write(f"{json_text(record)}\n")
+            for name, files in form.copies.items():
+                for path in finder.find([(file,) for file in files]).values():
+                    (folder / name).mkdir(exist_ok=True)
+                    copy_file(path, folder / name / path.name)
+            return made
+    except BaseException:
+        with suppress(OSError):
+            folder.rmdir()  # if nothing is in it
+        raise
+
+
+def _groups(corpus: Corpus, form: Form, pairs: Sequence[tuple[str, str]]) -> list[tuple[str, ...]]:
+    """The alternatives of all files that are needed."""
+    return [
+        group
+        for languages in pairs
+        for split, parts in form.splits.items()
+        for part in parts
+        for group in part.patterns(split, *languages, corpus.year)
+    ]
+
+
+def _chosen(corpus: Corpus, pairs: Sequence[tuple[str, str]], finder: Finder) -> tuple[Form, Files]:
+    """The form that is read, and its files.
+
+    Raises:
+        GtransError: no form is complete.
+    """
+    most, complaint = -1, ""
+    for form in corpus.forms:
+        groups = _groups(corpus, form, pairs)
+        found = finder.find(groups)
+        missing = [group for group in groups if group not in found]
+        if not missing:
+            return form, found
+        if len(found) > most:
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            most = len(found)
+            complaint = (
+                f"`--from` has no file {' or '.join(missing[0])}{more}, which {corpus.name} in the "
+                f"form {form.name} needs; unpack archives first (`--splits` leaves splits out, "
+                "`--list NAME` says what is needed)"
+            )
+    raise GtransError(complaint)
+
+
+def _cleaning(corpus: Corpus, split: str) -> Cleaning:
+    """Limits concern training text alone: tests stay what they are."""
+    return corpus.cleaning if split == TRAIN else Cleaning(empty=corpus.cleaning.empty)
+
+
+def _write_pair(
+    corpus: Corpus, form: Form, found: Files, languages: tuple[str, str], folder: Path
+) -> dict[str, Counts]:
+    """All splits of a language pair, together or not at all."""
+    several = f".{'-'.join(languages)}" if corpus.others else ""
+    names = list(form.splits)
+    if corpus.hold_out:
+        names.insert(1, VALID)
+    paths = [folder / f"{name}{several}.{lang}" for name in names for lang in languages]
+    with replacing(*paths, inputs=found.values()) as temporary, ExitStack() as stack:
+        files = [stack.enter_context(open(path, "w", encoding="utf-8")) for path in temporary]
+        splits = {name: Split(files[2 * n : 2 * n + 2]) for n, name in enumerate(names)}
+        for name, parts in form.splits.items():
+            say(f"{name}{several}: {form.title}")
+            read = _read(corpus, parts, found, name, languages)
+            cleaning, what = _cleaning(corpus, name), f"{corpus.name} {name}{several}"
+            number = 0
+            for pair in clean(read, cleaning, languages, what, splits[name].counts):
+                number += pair is not None
+                held = corpus.hold_out and name == TRAIN and number % corpus.hold_out == 0
+                if pair is None and corpus.hold_out:
+                    splits[VALID].write(None)
+                splits[VALID if held and pair else name].write(pair)
+    return {f"{name}{several}": split.counts for name, split in splits.items()}
+
+
+def _read(
+    corpus: Corpus, parts: Sequence[Part], found: Files, split: str, languages: tuple[str, str]
+) -> Pairs:
+    """The pairs of all parts of a split, one after the other.
+
+    Raises:
+        GtransError: one of several parts has none.
+    """
+    for part in parts:
+        paths = [found[group] for group in part.patterns(split, *languages, corpus.year)]
+        empty = True
+        for pair in read_part(part, paths[0], paths[-1]):
+            empty = empty and not (pair and any(pair[:2]))
+            yield pair
+        if empty and len(parts) > 1:
+            raise GtransError(f"{paths[0]}: no sentence pair of the {split} text is in it")
+        yield None
+
+
+class Split:
+    """Writes the two ``files`` of a split, an empty line between documents, and counts."""
+
+    def __init__(self, files: Sequence[TextIO]) -> None:
+        self.counts = Counts()
+        self._files, self._inside = files, False
+
+    def write(self, pair: Pair | None) -> None:
+        """Write a pair; None: what comes next is of another document."""
+        if pair is not None:
+            begins = "" if self._inside else "\n" * bool(self.counts.documents)
+            for file, text in zip(self._files, pair[:2], strict=True):
+                file.write(f"{begins}{text}\n")
+            self.counts.documents += not self._inside
+            self.counts.pairs += 1
+        self._inside = pair is not None
+
+
+def clean(
+    pairs: Pairs, cleaning: Cleaning, languages: tuple[str, str], what: str, counts: Counts
+) -> Pairs:
+    """The pairs that are kept, with all boundaries between documents; what is dropped is counted.
+
+    Args:
+        pairs: of a split.
+        cleaning: what is asked of them.
+        languages: of the two sides.
+        what: the split, for error messages.
+        counts: of what is dropped.
+
+    Raises:
+        GtransError: a pair is empty on a side, and such pairs are refused; or no pair is left.
+    """
+    length = word_counter(cleaning.unit)
+    number = kept = lost = every = 0
+    for pair in chain(pairs, [None]):
+        if pair is None:
+            counts.dropped_documents += lost > 0 and not kept
+            kept = lost = 0
+            yield None
+            continue
+        number += 1
+        reason = ""
+        if not (pair.source and pair.target):
+            reason = "empty on one side" if pair.source or pair.target else "empty on both sides"
+            if cleaning.empty == "refuse":
+                text = pair.source or pair.target
+                shown = f" ('{text[:60]}')" if text else ""
+                places = " and ".join(f"{path}:{line}" for path, line in pair.places)
                 raise GtransError(
-                    f"{self.folder} has the pair {', '.join(found)}; give another `--out`"
+                    f"{places}: a pair of {what}{shown} is {reason}; `--empty drop` leaves such "
+                    "pairs out and counts them"
                 )
-
-    def _names(self) -> list[str]:
-        return ["-".join(pair) for pair in self.pairs]
-
-    def _read(self, parts: Sequence[Part], split: str, languages: tuple[str, str]) -> Pairs:
-        """The pairs of all parts of a split, one after the other.
-
-        Raises:
-            GtransError: a part has none.
-        """
-        for number, part in enumerate(parts):
-            if number:
-                yield None
-            groups = part.patterns(split, *languages, self.corpus.year)
-            paths = [self._found[group] for group in groups]
-            empty = True
-            for pair in read_part(part, paths[0], paths[-1]):
-                empty = empty and not (pair and any(pair[:2]))
-                yield pair
-            if empty and len(parts) > 1:
-                raise GtransError(f"{paths[0]}: no sentence pair of the {split} text is in it")
-
-    def _write_pair(self, languages: tuple[str, str]) -> None:
-        """All splits of a language pair, together or not at all."""
-        several = f".{'-'.join(languages)}" if self.corpus.others else ""
-        splits = self.corpus.splits(self._form)
-        paths = [self.folder / f"{split}{several}.{lang}" for split in splits for lang in languages]
-        with replacing(*paths, inputs=self._found.values()) as temporary, ExitStack() as stack:
-            files = [stack.enter_context(open(path, "w", encoding="utf-8")) for path in temporary]
-            sides = {split: files[2 * n : 2 * n + 2] for n, split in enumerate(splits)}
-            for split, parts in self._form.splits.items():
-                name = f"{split}{several}"
-                what = f"{self.corpus.name} {name}"
-                cleaner = Cleaner(self._cleaning(split), *languages, what)
-                say(f"{name}: {self._form.title}")
-                pairs = cleaner.clean(self._read(parts, split, languages))
-                self.counts[name] = cleaner.counts
-                if split == TRAIN and self.corpus.hold_out:
-                    held = self.counts[f"{VALID}{several}"] = Counts()
-                    _hold_out(pairs, self.corpus.hold_out, sides, cleaner.counts, held)
-                else:
-                    _write(pairs, *sides[split])
-
-    def _cleaning(self, split: str) -> Cleaning:
-        """Limits concern training text alone: tests stay what they are."""
-        cleaning = self.corpus.cleaning
-        return cleaning if split == TRAIN else Cleaning(empty=cleaning.empty)
-
-    def _record(self) -> None:
-        """Write what was made of which files."""
-        splits = {}
-        for name, counts in self.counts.items():
-            cleaning = asdict(self._cleaning(name.split(".")[0]))
-            splits[name] = asdict(counts) | {"form": self._form.name, "cleaning": cleaning}
-        record = {
-            "corpus": self.corpus.name,
-            "pairs": self._names(),
-            "splits": splits,
-            "read": {group[0]: _digest(self._found[group]) for group in self._groups()},
-            "written by": f"gtrans {__version__}",
-        }
-        with atomic_writer(self.folder / RECORD) as file:
-            file.write(f"{json_text(record)}\n")
+        elif cleaning.max_words or cleaning.max_ratio:
+            least, most = sorted(map(length, pair[:2], languages))
+            if cleaning.max_words and most > cleaning.max_words:
+                reason = "too long"
+            elif cleaning.max_ratio and most > cleaning.max_ratio * least:
+                reason = "ratio"
+        if reason:
+            counts.dropped[reason] += 1
+            lost += 1
+        else:
+            kept += 1
+            every += 1
+            yield pair
+    if not every:
+        raise GtransError(f"{what}: no sentence pair is left of {number}")
 
 
 def _digest(path: Path) -> str:
@@ -317,37 +396,6 @@ def _digest(path: Path) -> str:
     if path.is_file():
         return digest(path)
     return fingerprint({file.name: digest(file) for file in sorted(path.iterdir())})
-
-
-def _write(pairs: Pairs, source: TextIO, target: TextIO) -> None:
-    for pair in pairs:
-        left, right = pair[:2] if pair else ("", "")
-        source.write(f"{left}\n")
-        target.write(f"{right}\n")
-
-
-def _hold_out(
-    pairs: Pairs, every: int, sides: Mapping[str, Sequence[TextIO]], train: Counts, valid: Counts
-) -> None:
-    """Write every so-many-th pair to ``valid``, the others to ``train``, and count them."""
-    counts = {TRAIN: Counts(), VALID: valid}
-    begun: set[str] = set()  # splits that have a pair of this document
-    number = 0
-    for pair in pairs:
-        if pair is None:
-            begun.clear()
-            continue
-        number += 1
-        split = VALID if number % every == 0 else TRAIN
-        found = counts[split]
-        if split not in begun:
-            if found.documents:
-                _write(iter([None]), *sides[split])
-            found.documents += 1
-            begun.add(split)
-        found.pairs += 1
-        _write(iter([pair]), *sides[split])
-    train.documents, train.pairs = counts[TRAIN].documents, counts[TRAIN].pairs
 
 
 # ---- what is printed -----------------------------------------------------------------------------
@@ -410,11 +458,8 @@ def _described(corpus: Corpus) -> Iterator[str]:
 
 
 def _text(text: str, indent: int = 2) -> list[str]:
+    first, more = " " * indent, " " * (indent + 2)
     return wrap(
-        text,
-        _WIDTH,
-        initial_indent=" " * indent,
-        subsequent_indent=" " * (indent + 2),
-        break_on_hyphens=False,
+        text, _WIDTH, initial_indent=first, subsequent_indent=more, break_on_hyphens=False,
         break_long_words=False,
-    )
+    )  # fmt: skip

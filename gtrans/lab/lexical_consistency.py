@@ -26,6 +26,7 @@ their translations are found once, in the corpus as it is.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -54,9 +55,8 @@ MAX_SHARE = 0.03
 MAX_SENTENCES = 10
 
 Words = list[str]
-# The word that translates a term, empty for none; those of its sentence; those of the reference of
-# its sentence.
-_Occurrence = tuple[str, frozenset[str], frozenset[str]]
+_EDGES = re.compile(r"^[\W_]+|[\W_]+$")
+"""What stands around the letters and digits of a word."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,9 @@ def measure(given: Given) -> Found:
         name: judge.judge(with_words(documents, options))
         for name, documents in given.systems.items()
     }
-    reference = judge.judge_reference()
-    if (score := reference.score) is None or any(it.score is None for it in systems.values()):
+    if (score := judge.judge(words).score) is None or any(
+        it.score is None for it in systems.values()
+    ):
         return Found([], ["no lexical consistency: no term is repeated in a document"])
     signed = signature(tokenizer.signature(), options.target_lang, "jieba" if segment else "")
     counts = {name: np.array([it.shared, it.pairs], float).T for name, it in systems.items()}
@@ -204,7 +205,7 @@ class ConsistencyJudge:
         self._document = [n for n, document in enumerate(sources) for _ in document]
         self._shape = [len(document) for document in sources]
         self._source = [
-            [core for word in segment(sentence.lower()) if (core := _core(word))]
+            [core for word in segment(sentence.lower()) if (core := _EDGES.sub("", word))]
             for document in sources
             for sentence in document
         ]
@@ -219,26 +220,22 @@ class ConsistencyJudge:
         self._expected = list(map(frozenset, self._reference))
 
     def judge(self, translations: Documents) -> Consistency:
-        """Consistency of a translation."""
-        return self._judge(self._target_words(translations))
-
-    def judge_reference(self) -> Consistency:
-        """Consistency of the reference."""
-        return self._judge(self._reference)
-
-    def _judge(self, target: Sequence[Words]) -> Consistency:
-        occurrences: defaultdict[tuple[int, str], list[_Occurrence]] = defaultdict(list)
+        """Consistency of a translation, or of the reference."""
+        target = self._target_words(translations)
+        words = list(map(frozenset, target))
+        places: defaultdict[tuple[int, str], list[tuple[int, str]]] = defaultdict(list)
         for sentence, term, word in self._translations(target):
-            found = word, frozenset(target[sentence]), self._expected[sentence]
-            occurrences[self._document[sentence], term].append(found)
+            places[self._document[sentence], term].append((sentence, word))
         consistent, shared, pairs = ([0] * len(self._shape) for _ in range(3))
         terms = 0
-        for (document, _), of_term in occurrences.items():
-            agree = _agreements(combinations(of_term, 2))
-            terms += bool(agree)
-            consistent[document] += sum(same for same, _ in agree)
-            shared[document] += sum(both for _, both in agree)
-            pairs[document] += len(agree)
+        for (document, _), of_term in places.items():
+            found = [pair for pair in combinations(of_term, 2) if pair[0][1] or pair[1][1]]
+            terms += bool(found)
+            pairs[document] += len(found)
+            for (one, of_one), (other, of_other) in found:
+                same = {of_one} & words[other] | {of_other} & words[one]
+                consistent[document] += bool(same)
+                shared[document] += bool(same & self._expected[one] & self._expected[other])
         return Consistency(tuple(consistent), tuple(shared), tuple(pairs), terms)
 
     def _translations(self, target: Sequence[Words]) -> Iterator[tuple[int, str, str]]:
@@ -283,23 +280,3 @@ class ConsistencyJudge:
             for document in documents
             for sentence in document
         ]
-
-
-def _agreements(pairs: Iterable[tuple[_Occurrence, _Occurrence]]) -> list[tuple[bool, bool]]:
-    """For the pairs that count whether they are consistent, and so with words of the reference."""
-    found = []
-    for (one, words, expected), (other, other_words, other_expected) in pairs:
-        if one or other:
-            same = {one} & other_words | {other} & words
-            found.append((bool(same), bool(same & expected & other_expected)))
-    return found
-
-
-def _core(word: str) -> str:
-    """A word without the punctuation around it."""
-    begin, end = 0, len(word)
-    while begin < end and not word[begin].isalnum():
-        begin += 1
-    while begin < end and not word[end - 1].isalnum():
-        end -= 1
-    return word[begin:end]

@@ -27,8 +27,6 @@ from gtrans.lab.synthetic import (
     DISTANCES,
     PHENOMENA,
     Document,
-    Item,
-    Link,
     generate_document,
     generate_items,
 )
@@ -129,14 +127,15 @@ def write_corpus(
         ]
         for phenomenon in PHENOMENA
     }
-    splits = _splits(seed, docs, [item for items_of in sets.values() for item in items_of])
+    sources = {tuple(item["source"]) for of_phenomenon in sets.values() for item in of_phenomenon}
+    splits = _splits(seed, docs, sources)
 
     files: dict[str, str] = {}
     for split, documents in splits.items():
         files[f"{split}.en"] = _plain_text([document.source for document in documents], join)
         files[f"{split}.de"] = _plain_text([document.target for document in documents], join)
     for phenomenon, items_of in sets.items():
-        lines = [json.dumps(item.as_json(), ensure_ascii=False) for item in items_of]
+        lines = [json.dumps(item, ensure_ascii=False) for item in items_of]
         files[f"contrastive/{phenomenon}.jsonl"] = "\n".join(lines) + "\n"
     summary: dict[str, Any] = {
         "grammar_version": GRAMMAR_VERSION,
@@ -148,7 +147,10 @@ def write_corpus(
         "splits": {split: _counts(documents, join) for split, documents in splits.items()},
         "distances": list(DISTANCES),
         "contrastive": {
-            phenomenon: {"cue": CUES[phenomenon], "items": _by_distance(items_of)}
+            phenomenon: {
+                "cue": CUES[phenomenon],
+                "items": _by_distance(item["distance"] for item in items_of),
+            }
             for phenomenon, items_of in sets.items()
         },
     }
@@ -163,9 +165,8 @@ def _stream(*names: object) -> random.Random:
     return random.Random("/".join(map(str, names)))
 
 
-def _splits(seed: int, docs: int, items: Iterable[Item]) -> dict[str, list[Document]]:
-    """Documents of the splits: all different, none with the source of an item in it."""
-    taken = {item.source for item in items}
+def _splits(seed: int, docs: int, taken: set[tuple[str, ...]]) -> dict[str, list[Document]]:
+    """Documents of the splits: all different, none with the source of an item, ``taken``, in it."""
     lengths = sorted({len(source) for source in taken})
     held_out = min(200, max(50, docs // 20))
     sizes = {"valid": held_out, "test": held_out, "train": docs - 2 * held_out}
@@ -205,38 +206,36 @@ def _counts(documents: Sequence[Document], join: int) -> dict[str, Any]:
         "documents": -(-len(documents) // join),
         "sentences": sum(len(document.sentences) for document in documents),
         "phenomena": {
-            phenomenon: _by_distance([it for it in links if it.phenomenon == phenomenon])
+            phenomenon: _by_distance(it.distance for it in links if it.phenomenon == phenomenon)
             for phenomenon in PHENOMENA
         },
     }
 
 
-def _by_distance(found: Sequence[Item] | Sequence[Link]) -> dict[str, int]:
-    counts = Counter(it.distance for it in found)
+def _by_distance(distances: Iterable[int]) -> dict[str, int]:
+    counts = Counter(distances)
     return {str(distance): counts[distance] for distance in DISTANCES}
 
 
-def _check_own(out: Path, files: dict[str, str]) -> None:
-    """Raises GtransError if a file that would be replaced is not of an earlier call."""
+def _write_all(out: Path, files: dict[str, str]) -> None:
+    """Write ``files`` (relative path -> text), or leave every old file as it was.
+
+    Raises:
+        GtransError: a file that would be replaced is not of an earlier call.
+    """
+    own = False
     with suppress(FileNotFoundError, GtransError):
-        if "grammar_version" in read_object(out / _RECORD):
-            return
-    for name, text in files.items():
-        path = out / name
+        own = "grammar_version" in read_object(out / _RECORD)
+    texts = {out / name: text.encode() for name, text in files.items()}
+    for path, text in texts.items():
         # A call that was killed has left some of its own.
-        if path.exists() and (path.is_dir() or path.read_bytes() != text.encode()):
+        if not own and path.exists() and (path.is_dir() or path.read_bytes() != text):
             raise GtransError(
                 f"{path}: this file is not of `gtrans make-corpus`; give another --out, or remove "
                 "it first."
             )
-
-
-def _write_all(out: Path, files: dict[str, str]) -> None:
-    """Write ``files`` (relative path -> text), or leave every old file as it was."""
-    _check_own(out, files)
-    paths = [out / name for name in files]
-    for path in paths:
+    for path in texts:
         path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(*paths) as temporary:
-        for path, text in zip(temporary, files.values(), strict=True):
-            path.write_bytes(text.encode("utf-8"))
+    with replacing(*texts) as temporary:
+        for written, text in zip(temporary, texts.values(), strict=True):
+            written.write_bytes(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import torch
 from gtrans.decoding.generator import make_batches
 from gtrans.decoding.loading import load_models, not_finite
 from gtrans.errors import GtransError
-from gtrans.lab.attention import Measurements, watched
+from gtrans.lab.attention import Measurements, in_order, watched
 from gtrans.lab.gradients import (
     Distances,
     LayerGradient,
@@ -33,45 +33,89 @@ class Analysis:
     """What was measured of one checkpoint.
 
     Attributes:
+        label: the model.
+        run: number of the run among those of all models.
         path: the checkpoint.
         updates: number of updates of its training.
+        system: the class of the model.
         unit: the unit that it reads.
         units: how many of them were read.
         seen: attention and gates.
         reach: gradients by distance, if they were measured.
         layers: gradients by layer, if they were measured.
-        system: the class of the model.
-        label: the model.
-        run: number of the run among those of all models.
     """
 
+    label: str
+    run: int
     path: str
     updates: int
+    system: str
     unit: str
     units: int
     seen: Measurements
     reach: Reach | None
-    layers: list[LayerGradient] | None = None
-    system: str = ""
-    label: str = ""
-    run: int = 0
+    layers: list[LayerGradient] | None
 
 
-def analyse_runs(runs: Sequence[Run], data: str, split: str, **options: Any) -> list[Analysis]:
-    """Every checkpoint of some runs; the options are those of :func:`analyse`.
+def analyse_runs(
+    runs: Sequence[Run],
+    data: str,
+    split: str,
+    units: int,
+    *,
+    distances: Distances | None,
+    by_layer: bool,
+    max_tokens: int,
+    cpu: bool,
+    fp16: bool,
+) -> list[Analysis]:
+    """Let the model of every checkpoint of some runs read a prepared split with its references.
 
     Of several checkpoints, each is named on standard error before it is read.
 
+    Args:
+        runs: of one or several models.
+        data: the data folder.
+        split: of ``data``, with a target side.
+        units: the most units to read, evenly spread over the split.
+        distances: which words are looked at for gradients by distance; None: no such gradients.
+        by_layer: measure gradients by layer.
+        max_tokens: largest batch in tokens, padding included.
+        cpu: run on the CPU.
+        fp16: compute in half precision, on a GPU.
+
     Raises:
-        GtransError: see :func:`analyse`; or checkpoints of one label are of different models, so
-            that a mean of them says nothing.
+        GtransError: a checkpoint or the split is missing or damaged, or a model does not support
+            gradients; or checkpoints of one label are of different models, so that a mean of them
+            says nothing.
     """
     steps = [(number, run.label, step) for number, run in enumerate(runs) for step in run.steps]
     found: list[Analysis] = []
     for count, (number, label, step) in enumerate(steps, start=1):
+        path = str(step.path)
         if len(steps) > 1:
-            say(f"{step.path}: checkpoint {count} of {len(steps)}")
-        one = replace(analyse(str(step.path), data, split, **options), label=label, run=number)
+            say(f"{path}: checkpoint {count} of {len(steps)}")
+        # In training the gradient of a memory stops after a few sentences; here it does not.
+        (model,), task = load_models([path], data, {"memory_bptt": -1}, cpu=cpu, fp16=fp16)
+        device = next(model.parameters()).device
+        reach = layers = None
+        if distances is not None:  # first, because some models are refused here
+            reach = Reach()
+            for sample in read_units(task, split, units, 1, device):
+                add_gradients(reach, model, sample["net_input"], sample["target"], distances)
+        if by_layer:
+            batches = read_units(task, split, units, max_tokens, device)
+            layers = layer_gradients(model, criterion_of(path, task), batches)
+        rows = 0
+        with torch.no_grad(), watched(model) as seen:
+            for sample in read_units(task, split, units, max_tokens, device):
+                rows += len(sample["id"])
+                if bool(model(**sample["net_input"])[0].isnan().any()):
+                    raise not_finite([model])
+        one = Analysis(
+            label, number, path, updates_of(Path(path)), type(model).__name__, str(task.cfg.unit),
+            rows, seen, reach, layers,
+        )  # fmt: skip
         other = next((it for it in found if it.label == label), one)
         if (one.system, one.unit) != (other.system, other.unit):
             raise GtransError(
@@ -83,75 +127,22 @@ def analyse_runs(runs: Sequence[Run], data: str, split: str, **options: Any) -> 
     return found
 
 
-def analyse(
-    path: str,
-    data: str,
-    split: str,
-    units: int,
-    *,
-    distances: Distances | None = None,
-    by_layer: bool = False,
-    max_tokens: int = 2000,
-    cpu: bool = False,
-    fp16: bool = False,
-) -> Analysis:
-    """Let the model of one checkpoint read a prepared split with its references.
-
-    Args:
-        path: the checkpoint.
-        data: the data folder.
-        split: of ``data``, with a target side.
-        units: the most units to read, evenly spread over the split.
-        distances: which words are looked at for gradients by distance; None: no such gradients.
-        by_layer: measure gradients by layer.
-        max_tokens: largest batch in tokens, padding included.
-        cpu: run on the CPU.
-        fp16: compute in half precision, on a GPU.
-
-    Raises:
-        GtransError: the checkpoint or the split is missing or damaged, or the model does not
-            support gradients.
-    """
-    # In training the gradient of a memory stops after a few sentences; here it does not.
-    (model,), task = load_models([path], data, {"memory_bptt": -1}, cpu=cpu, fp16=fp16)
-    device = next(model.parameters()).device
-    batches = list(_batches(task, split, units, max_tokens))
-    reach = None if distances is None else Reach()
-    # First, because some models are refused here.
-    if reach is not None and distances is not None:
-        for sample in _batches(task, split, units, 1):
-            net_input = task.complete_input(_on(sample["net_input"], device))
-            add_gradients(reach, model, net_input, sample["target"].to(device), distances)
-    layers = None
-    if by_layer:
-        on_device = (_whole(task, sample, device) for sample in batches)
-        layers = layer_gradients(model, criterion_of(path, task), on_device)
-    with torch.no_grad(), watched(model) as seen:
-        for sample in batches:
-            output = model(**task.complete_input(_on(sample["net_input"], device)))[0]
-            if bool(output.isnan().any()):
-                raise not_finite([model])
-    rows = sum(len(sample["id"]) for sample in batches)
-    unit, system = str(task.cfg.unit), type(model).__name__
-    return Analysis(path, updates_of(Path(path)), unit, rows, seen, reach, layers, system)
-
-
-def _on(net_input: dict[str, Any], device: Any) -> dict[str, Any]:
-    return {name: tensor.to(device) for name, tensor in net_input.items()}
-
-
-def _whole(task: Any, sample: dict[str, Any], device: Any) -> dict[str, Any]:
-    """A batch as the criterion wants it."""
-    net_input = task.complete_input(_on(sample["net_input"], device))
-    return {**sample, "target": sample["target"].to(device), "net_input": net_input}
-
-
 def read_units(
     task: Any, split: str, units: int, max_tokens: int, device: Any
 ) -> Iterator[dict[str, Any]]:
-    """What a model reads of a split: complete inputs of batches, see :func:`analyse`."""
-    for sample in _batches(task, split, units, max_tokens):
-        yield task.complete_input(_on(sample["net_input"], device))
+    """Batches of units that are evenly spread over a split, complete and on the device.
+
+    Raises:
+        GtransError: the split is missing or has no target side.
+    """
+    dataset = _dataset(task, split)
+    count = min(units, len(dataset))
+    chosen = [len(dataset) * number // count for number in range(count)]
+    lengths = [int(dataset.sizes[unit]) for unit in chosen]
+    for batch in make_batches(lengths, max_tokens):
+        sample = dataset.collater([dataset[chosen[index]] for index in batch])
+        net_input = task.complete_input(_on(sample["net_input"], device))
+        yield {**sample, "target": sample["target"].to(device), "net_input": net_input}
 
 
 def one_unit(
@@ -172,6 +163,10 @@ def one_unit(
     return _on(sample["net_input"], device), sample["target"]
 
 
+def _on(net_input: dict[str, Any], device: Any) -> dict[str, Any]:
+    return {name: tensor.to(device) for name, tensor in net_input.items()}
+
+
 def _dataset(task: Any, split: str) -> Any:
     if split not in task.datasets:
         task.load_dataset(split)
@@ -179,16 +174,6 @@ def _dataset(task: Any, split: str) -> Any:
     if dataset.target is None:
         raise GtransError(f"`--split` {split} has no target side, which this needs.")
     return dataset
-
-
-def _batches(task: Any, split: str, units: int, max_tokens: int) -> Iterator[dict[str, Any]]:
-    """Batches of units that are evenly spread over the split."""
-    dataset = _dataset(task, split)
-    count = min(units, len(dataset))
-    chosen = [len(dataset) * number // count for number in range(count)]
-    lengths = [int(dataset.sizes[unit]) for unit in chosen]
-    for batch in make_batches(lengths, max_tokens):
-        yield dataset.collater([dataset[chosen[index]] for index in batch])
 
 
 def as_json(found: Analysis) -> dict[str, Any]:
@@ -200,20 +185,17 @@ def as_json(found: Analysis) -> dict[str, Any]:
             "entropy": spread.entropy / spread.queries,
             "most": spread.max_entropy / spread.queries,
         }
-        for location, spread in found.seen.ordered_attention()
+        for location, spread in in_order(found.seen.attention)
     ]
     gates = [
         {"side": gate.side, "kind": gate.kind, "layer": gate.layer, "open": opening.mean}
-        for gate, opening in found.seen.ordered_gates()
+        for gate, opening in in_order(found.seen.gates)
     ]
-    gradients = None
-    if found.reach is not None:
-        gradients = [
-            {"side": side, "distance": distance, "words": words,
-             "norm": found.reach.mean(side, distance)}
-            for (side, distance), words in sorted(found.reach.words.items())
-        ]  # fmt: skip
-    layers = None if found.layers is None else [asdict(layer) for layer in found.layers]
+    reach = found.reach
+    gradients = None if reach is None else [
+        {"side": side, "distance": distance, "words": words, "norm": reach.mean(side, distance)}
+        for (side, distance), words in sorted(reach.words.items())
+    ]  # fmt: skip
     return {
         "label": found.label,
         "path": found.path,
@@ -223,7 +205,7 @@ def as_json(found: Analysis) -> dict[str, Any]:
         "attention": attention,
         "gates": gates,
         "gradients": gradients,
-        "layer_gradients": layers,
+        "layer_gradients": None if found.layers is None else [asdict(it) for it in found.layers],
     }
 
 
@@ -231,27 +213,10 @@ def as_json(found: Analysis) -> dict[str, Any]:
 #
 # The figure of several models: entropy, gates and gradients.
 
-
-@dataclass(frozen=True)
-class _Value:
-    """A measured value: a point of a line in a panel is the mean of some of them.
-
-    Attributes:
-        panel: title of the panel.
-        line: name of the line, besides the model.
-        x: where it belongs unless values are drawn over updates.
-        total: sum of what was measured.
-        number: how many were measured.
-    """
-
-    panel: str
-    line: str
-    x: int
-    total: float
-    number: float = 1.0
-
-
-_Measured = Callable[[Analysis], Iterable[_Value]]
+# A measured value: the title of its panel; the name of its line, besides the model; its place
+# unless values are drawn over updates; the sum of what was measured, and of how many things.
+# A point of a line is the mean of some of them.
+_Value = tuple[str, str, int, float, float]
 _Lines = dict[tuple[str, str], tuple[Point, ...]]
 
 
@@ -272,7 +237,7 @@ def overview(found: Sequence[Analysis], title: str = "", bin_size: int = 1) -> F
     x_label = "updates" if training else "layer"
     far = "sentences back" + (f" (n: n to n + {bin_size - 1})" if bin_size > 1 else "")
     panels = []
-    limits = _lines(found, lambda one: _entropy(one, most=True), training)
+    limits = _lines(found, partial(_entropy, most=True), training)
     for name, lines in _lines(found, _entropy, training).items():
         # Models that attend equally widely share a limit.
         different: dict[tuple[Point, ...], Series] = {}
@@ -291,40 +256,42 @@ def overview(found: Sequence[Analysis], title: str = "", bin_size: int = 1) -> F
 
 
 def _entropy(one: Analysis, most: bool = False) -> Iterator[_Value]:
-    for place, seen in one.seen.ordered_attention():
+    for place, seen in in_order(one.seen.attention):
         total = seen.max_entropy if most else seen.entropy
         panel = f"{place.side.replace('_', ' ')}: {place.kind} attention"
-        yield _Value(panel, place.range, place.layer, total, seen.queries)
+        yield panel, place.range, place.layer, total, seen.queries
 
 
 def _open(one: Analysis) -> Iterator[_Value]:
-    for place, gate in one.seen.ordered_gates():
-        yield _Value("gates", f"{place.side} {place.kind}", place.layer, gate.total, gate.values)
+    for place, gate in in_order(one.seen.gates):
+        yield "gates", f"{place.side} {place.kind}", place.layer, gate.total, gate.values
 
 
 def _reach(one: Analysis) -> Iterator[_Value]:
     for (side, distance), words in sorted(one.reach.words.items()) if one.reach else ():
         # A logarithmic axis has no place for zeros, as of group attention.
         if total := one.reach.norms[side, distance] if one.reach else 0:
-            yield _Value(f"gradients at {side} words", "", distance, total, words)
+            yield f"gradients at {side} words", "", distance, total, words
 
 
 def _norms(training: bool, one: Analysis) -> Iterator[_Value]:
     for layer in one.layers or ():
         line = f"layer {layer.layer}" if training else ""
-        yield _Value(f"gradients of {layer.side} layers", line, layer.layer, layer.norm)
+        yield f"gradients of {layer.side} layers", line, layer.layer, layer.norm, 1
 
 
-def _lines(found: Sequence[Analysis], measured: _Measured, training: bool) -> dict[str, _Lines]:
-    """The points of every model and line of every panel, over updates or by ``x``."""
+def _lines(
+    found: Sequence[Analysis], measured: Callable[[Analysis], Iterable[_Value]], training: bool
+) -> dict[str, _Lines]:
+    """The points of every model and line of every panel, over updates or by place."""
     sums: dict[str, dict[tuple[str, str], dict[int, dict[float, list[float]]]]] = {}
     for one in found:
-        for value in measured(one):
-            line = sums.setdefault(value.panel, {}).setdefault((one.label, value.line), {})
-            run = line.setdefault(one.run, defaultdict(lambda: [0.0, 0.0]))
-            pair = run[one.updates if training else value.x]
-            pair[0] += value.total
-            pair[1] += value.number
+        for panel, line, x, total, number in measured(one):
+            runs = sums.setdefault(panel, {}).setdefault((one.label, line), {})
+            run = runs.setdefault(one.run, defaultdict(lambda: [0.0, 0.0]))
+            pair = run[one.updates if training else x]
+            pair[0] += total
+            pair[1] += number
     return {
         panel: {
             name: mean_of_runs(

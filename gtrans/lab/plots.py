@@ -261,7 +261,7 @@ def draw(figure: Figure) -> Any:
     columns = min(count, _COLUMNS)
     rows = math.ceil(count / columns)
     width, height = _PANEL_INCHES
-    below = max((len(panel.series) for panel in figure.panels if _has_many(panel)), default=0)
+    below = max((len(it.series) for it in figure.panels if len(it.series) > _FEW_SERIES), default=0)
     height += min(below, _MANY_SERIES + 1) * _LEGEND_LINE_INCHES
     drawn = figure_class()(figsize=(width * columns, height * rows), layout="constrained")
     axes = drawn.subplots(rows, columns, squeeze=False).flatten()
@@ -294,13 +294,9 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
         step = max(math.ceil(len(handles) / _MANY_SERIES), 1)
         shown = sorted({*range(0, len(handles), step), len(handles) - 1})
         below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16)}
-        place = below if _has_many(panel) else {}
+        place = below if len(panel.series) > _FEW_SERIES else {}
         entries = [handles[i] for i in shown], [labels[i] for i in shown]
         axes.legend(*entries, fontsize="small", **place)
-
-
-def _has_many(panel: Panel) -> bool:
-    return len(panel.series) > _FEW_SERIES
 
 
 def _colour(series: Series) -> Any:
@@ -332,19 +328,12 @@ def _draw_line(axes: Any, series: Series) -> None:
 
 def _draw_bars(axes: Any, bars: Sequence[Series]) -> None:
     """The bars of all series of a panel, those of a category side by side over its name."""
-    members: dict[str, list[int]] = {name: [] for name in _categories(bars)}
+    names = dict.fromkeys(str(point.x) for series in bars for point in series.points)
+    places = {name: place for place, name in enumerate(names)}
+    width = 0.8 / max(len(bars), 1)
     for number, series in enumerate(bars):
-        for point in series.points:
-            members[str(point.x)].append(number)
-    if not members:
-        return
-    places = {name: place for place, name in enumerate(members)}
-    width = 0.8 / max(map(len, members.values()))
-    for number, series in enumerate(bars):
-        centres = []
-        for name in (str(point.x) for point in series.points):
-            beside = members[name].index(number) - (len(members[name]) - 1) / 2
-            centres.append(places[name] + beside * width)
+        beside = (number - (len(bars) - 1) / 2) * width
+        centres = [places[str(point.x)] + beside for point in series.points]
         # A score may lie outside the interval of its resampled scores, which reaches one way then.
         below = [0 if p.low is None else max(0, p.y - p.low) for p in series.points]
         above = [0 if p.high is None else max(0, p.high - p.y) for p in series.points]
@@ -352,20 +341,8 @@ def _draw_bars(axes: Any, bars: Sequence[Series]) -> None:
         errors = (below, above) if any((*below, *above)) else None
         colour, label = _colour(series), plain(series.label)
         axes.bar(centres, heights, width, color=colour, label=label, yerr=errors, capsize=2)
-    axes.set_xticks(range(len(places)), list(map(plain, places)))
-
-
-def _categories(bars: Iterable[Series]) -> list[str]:
-    """The categories of all series, each in the order of its series."""
-    found: list[str] = []
-    for series in bars:
-        names = [str(point.x) for point in series.points]
-        for number, name in enumerate(names):
-            if name not in found:
-                # What one series lacks stands before what follows in another.
-                later = [found.index(other) for other in names[number + 1 :] if other in found]
-                found.insert(min(later, default=len(found)), name)
-    return found
+    if places:
+        axes.set_xticks(range(len(places)), list(map(plain, places)))
 
 
 # -------------------------------------------------------------------------------------------------

@@ -81,16 +81,6 @@ def updates_of(path: Path) -> int:
         return int(history[-1].get("num_updates", 0))
 
 
-def labels_of(runs: Sequence[Run]) -> list[str]:
-    """The labels, in their order."""
-    return list(dict.fromkeys(run.label for run in runs))
-
-
-def over_training(runs: Sequence[Run]) -> bool:
-    """Whether a run has several checkpoints, so that values change with its updates."""
-    return any(len(run.steps) > 1 for run in runs)
-
-
 # -------------------------------------------------------------------------------------------------
 #
 # ``--path [LABEL=]PATH ..``: several models, some of them of several runs.

@@ -56,6 +56,7 @@ from enum import Enum
 from functools import cached_property
 from itertools import combinations, count
 from string import Formatter
+from typing import Any
 
 # --- words ---------------------------------------------------------------------------------------
 #
@@ -358,7 +359,6 @@ TEMPLATES: dict[Role, tuple[Template, ...]] = {
 class Sentence:
     """A template with its words."""
 
-    role: Role
     template: Template
     words: Mapping[str, Entry]
 
@@ -419,14 +419,10 @@ class Document:
 
     def replaced(self, old: Entry, new: Entry) -> Document:
         """Copy the document with ``new`` wherever ``old`` stood."""
-        sentences = (
-            Sentence(
-                sentence.role,
-                sentence.template,
-                {name: new if word == old else word for name, word in sentence.words.items()},
-            )
-            for sentence in self.sentences
-        )
+        sentences = []
+        for sentence in self.sentences:
+            words = {name: new if it == old else it for name, it in sentence.words.items()}
+            sentences.append(Sentence(sentence.template, words))
         return Document(tuple(sentences), self.links)
 
 
@@ -524,8 +520,7 @@ class _Words:
         """Words for all fields of ``template``, including those in ``given``."""
         words = {name: word for name, word in given.items() if name in template.fields}
         for name in template.fields:
-            if name not in words:
-                words[name] = self._draw(name, words)
+            words[name] = words.get(name) or self._draw(name, words)
         return words
 
     def _draw(self, name: str, used: Mapping[str, Entry]) -> Entry:
@@ -571,7 +566,7 @@ def generate_document(
             given = {name: sentences[cue_of[index]].words[name]}
         while True:
             template = rng.choice(templates)
-            sentence = Sentence(role, template, words.fill(template, given))
+            sentence = Sentence(template, words.fill(template, given))
             # A few templates, such as "where is it?", leave nothing to draw.
             if all(sentence.source != earlier.source for earlier in sentences):
                 break
@@ -588,39 +583,14 @@ _LEAD = 3
 _GENDER_PAIRS = tuple(combinations(GENDERS, 2))
 
 
-@dataclass(frozen=True)
-class Item:
-    """A source document, its right translation, and one with a wrong last sentence.
-
-    ``document`` is the name that twins share: an interval counts them as one.
-    """
-
-    id: str
-    document: str
-    phenomenon: str
-    distance: int
-    source: tuple[str, ...]
-    target: tuple[str, ...]
-    wrong: str
-
-    def as_json(self) -> dict[str, object]:
-        """Return the line of the JSONL file, keys in the order of the format."""
-        return {
-            "id": self.id,
-            "document": self.document,
-            "phenomenon": self.phenomenon,
-            "distance": self.distance,
-            "cue": CUES[self.phenomenon],
-            "source": list(self.source),
-            "target": list(self.target),
-            "contrastive": [[*self.target[:-1], self.wrong]],
-        }
-
-
 def generate_items(
     rng: random.Random, phenomenon: str, distance: int, number: int
-) -> Iterator[Item]:
-    """Yield ``number`` items (an even number), all different, twins next to each other."""
+) -> Iterator[dict[str, Any]]:
+    """Yield ``number`` items (an even number), all different, twins next to each other.
+
+    An item is an object of the JSONL file: a source document, its right translation, and one with a
+    wrong last sentence. ``document`` is the name that twins share: an interval counts them as one.
+    """
     seen: set[tuple[str, ...]] = set()
     serial = count()
     for pair in range(number // 2):
@@ -633,15 +603,16 @@ def generate_items(
                 break
         seen.update(texts)
         for right, other in (twins, twins[::-1]):
-            yield Item(
-                id=f"{phenomenon}-d{distance}-{next(serial):04d}",
-                document=f"{phenomenon}-d{distance}-{pair:04d}",
-                phenomenon=phenomenon,
-                distance=distance,
-                source=tuple(right.source),
-                target=tuple(right.target),
-                wrong=other.target[-1],
-            )
+            yield {
+                "id": f"{phenomenon}-d{distance}-{next(serial):04d}",
+                "document": f"{phenomenon}-d{distance}-{pair:04d}",
+                "phenomenon": phenomenon,
+                "distance": distance,
+                "cue": CUES[phenomenon],
+                "source": right.source,
+                "target": right.target,
+                "contrastive": [[*right.target[:-1], other.target[-1]]],
+            }
 
 
 def _twins(

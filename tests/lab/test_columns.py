@@ -160,8 +160,7 @@ def judge(translations: list[list[str]], lang: str = "") -> Consistency:
 
 def test_consistency_by_hand() -> None:
     # "bank" in three sentences has three pairs, "river" one.
-    of_reference = ConsistencyJudge(SOURCES, TARGETS, BLEU().tokenizer).judge_reference()
-    assert judge(TARGETS) == of_reference == Consistency((3, 1), (3, 1), (3, 1), 2)
+    assert judge(TARGETS) == Consistency((3, 1), (3, 1), (3, 1), 2)
     # The third sentence has another word: one pair of "bank" is left. It is the only
     # word of its sentence that nothing else explains, so it counts as a translation.
     assert judge(VARIED) == Consistency((1, 1), (1, 1), (3, 1), 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,13 @@ def get(call: Call, tmp_path: Path) -> Call:
 
 def record(folder: Path) -> Any:
     return json.loads((folder / "corpus.json").read_text())
+
+
+@pytest.mark.parametrize("module", ["make_corpus", "get_corpus", "corpus_report"])
+def test_corpora_need_neither_torch_nor_fairseq(module: str, repo: Path) -> None:
+    code = f"import sys, gtrans.lab.{module}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=repo, capture_output=True, text=True)
+    assert not {"torch", "fairseq"} & set(done.stdout.split()), done.stderr
 
 
 # ---- the list ------------------------------------------------------------------------------------
@@ -273,7 +281,9 @@ def test_files_are_found_by_the_ends_of_their_paths(tmp_path: Path) -> None:
 
 
 def texts_of(pairs: Pairs) -> list[tuple[str, str] | None]:
-    return [pair and (pair.source, pair.target) for pair in pairs]
+    """The pairs, and None between documents."""
+    found = [pair and (pair.source, pair.target) for pair in pairs]
+    return found[:-1] if found[-1:] == [None] else found
 
 
 def error_of(pairs: Pairs) -> str:
@@ -355,63 +365,48 @@ def test_talks(tmp_path: Path) -> None:
 
 
 SET = (
-    '<?xml version="1.0" encoding="UTF-8"?>\n'
     '<!DOCTYPE mteval [<!ENTITY big "boom"><!ENTITY file SYSTEM "file:///etc/passwd">]>\n'
-    '<mteval>\n<{kind} setid="dev" srclang="german">\n{docs}</{kind}>\n</mteval>\n'
+    '<{kind} setid="dev" srclang="any">\n{docs}\n</{kind}>\n'
 )
 
 
-def of_set(folder: Path, name: str, docs: str, kind: str = "srcset") -> Path:
+def of_set(folder: Path, name: str, docs: str, kind: str = "refset") -> Path:
     return written(folder, name, BOM + SET.format(kind=kind, docs=docs))
 
 
 def test_sets_are_matched_by_id(tmp_path: Path) -> None:
-    """Unordered ids, ``&``, missing end tags."""
+    """Unordered ids, a sentence on one side alone, ``&``, missing end tags, several references."""
     de = of_set(
         tmp_path, "de.xml",
-        '<doc docid="535" genre="lectures">\n<title>Titel & mehr\n<description>Kein Ende\n'
-        '<seg id="2"> zwei </seg>\r\n<seg id="1">eins & so</seg>\n<seg id="4"/>\n</doc>\n'
-        '<doc docid="9">\n<seg id="1">ein &lt;b&gt; &#228; &amp;amp; &big; &file;\n</doc>\n',
+        '<doc docid="535">\n<title>Titel & mehr\n<seg id="2"> zwei </seg>\r\n<p>'
+        '<seg id="1">eins & so</seg>\n<seg id="4"/>\n</doc>\n<doc docid="9">\n'
+        '<seg id="1">ein &lt;b&gt; &#228; &amp;amp; &big; &file;\n</doc>',
+        kind="srcset",
     )  # fmt: skip
-    en = of_set(
-        tmp_path, "en.xml",
-        '<DOC docid="535">\n<SEG id="1">AT&T, Q&A &copy it</SEG>\n<seg id=2>two\n'
-        '<seg id="3">three</seg>\n<seg id="4">four</seg>\n'
-        '<doc docid="9"><seg id="1">a <b then x < y </3 <i>you</i></seg>\n',
-        kind="refset",
-    )  # fmt: skip
+    references = (
+        f'<DOC docid="535" sysid="E{n}">\n<SEG id="1">AT&T, Q&A &copy {n}</SEG>\n<seg id=2>two\n'
+        f'<seg id="3">three</seg>\n<seg id="4">four</seg>\n</DOC>\n<doc docid="9" sysid="E{n}">'
+        '<seg id="1">a <b then x < y </3 <i>you</i></seg></doc>\n'
+        for n in range(2)
+    )
+    en = of_set(tmp_path, "en.sgm", "".join(references))
     assert texts_of(read_set(de, en)) == [
-        ("zwei", "two"), ("eins & so", "AT&T, Q&A &copy it"), ("", "four"), ("", "three"), None,
+        ("zwei", "two"), ("eins & so", "AT&T, Q&A &copy 0"), ("", "four"), ("", "three"), None,
         ("ein <b> ä &amp; &big; &file;", "a <b then x < y </3 <i>you</i>"),
     ]  # fmt: skip
-    good = of_set(tmp_path, "good", '<doc docid="1"><seg id="1">a</seg></doc>', "refset")
-    bad = of_set(tmp_path, "bad", '<doc docid="1">\n<seg id="1">a</seg>\n<seg id="1">b</seg></doc>')
-    assert f"{bad}:7: the id 1 occurs twice in the document '1'" in error_of(read_set(bad, good))
-    bad = written(tmp_path, "bad", '<doc docid="1"><seg id="1"' + "\nx" * 2_000)
-    assert "a tag before this line has no end" in error_of(read_set(bad, good))
-
-
-def test_sets_of_wmt_and_nist(tmp_path: Path) -> None:
-    """Paragraphs, headlines and ids without an end; SGML has no head; several references."""
-    en = written(tmp_path, "s.sgm", '<srcset setid="newstest2015" srclang="any">\n'
-        '<doc sysid="ref" docid="bbc.1" genre="news">\n<hl>\n<seg id="1">Head</seg>\n</hl>\n'
-        '<p>\n<seg id="2">One.</seg>\n<seg id="3">Two.</seg>\n</p>\n</doc>\n')  # fmt: skip
-    de = written(tmp_path, "r.sgm", '<refset setid="newstest2015" srclang="any" trglang="de">\n'
-        '<doc sysid="ref" docid="bbc.1">\n<seg id="1">Kopf\n<p>\n<seg id="2">Eins.\n</p>\n'
-        '<seg id="3">Zwei.</seg>\n</doc>\n</refset>\n')  # fmt: skip
-    assert texts_of(read_set(en, de)) == [("Head", "Kopf"), ("One.", "Eins."), ("Two.", "Zwei.")]
-    other = written(
-        tmp_path, "o.sgm", '<refset><doc docid="cnn.1"><seg id="1">x</seg></doc></refset>'
-    )
-    message = error_of(read_set(en, other))
-    assert f"document 1 is 'bbc.1' in {en}:2, but 'cnn.1' in {other}:1" in message
-    assert "no <doc> with a <seg>" in error_of(read_set(written(tmp_path, "x", "text\n"), de))
-    zh = written(tmp_path, "s.sgm", '<srcset><DOC docid="a"><seg id=1> 一 </seg></DOC></srcset>')
-    docs = "".join(
-        f'<DOC docid="a" sysid="E0{n}"><seg id=1> one {n} </seg></DOC>\n' for n in range(4)
-    )
-    en = written(tmp_path, "r.sgm", f"<refset>{docs}</refset>")
-    assert texts_of(read_set(zh, en)) == [("一", "one 0")]
+    good, seg = of_set(tmp_path, "good", '<doc docid="1"><seg id="1">a</seg></doc>'), '<seg id="1">'
+    for source, target, message in (
+        (f'<doc docid="1">\n{seg}a</seg>\n{seg}b</seg></doc>', good, "occurs twice in the docum"),
+        (f'<doc docid="1">{seg[:-1]}' + "\nx" * 2_000, good, "a tag before this line has no end"),
+        (
+            f'<doc docid="2">{seg}a</seg></doc>',
+            good,
+            f"document 1 is '2' in {tmp_path}/bad:1, but ",
+        ),
+        ("text", good, "no <doc> with a <seg>"),
+    ):
+        bad = written(tmp_path, "bad", source)
+        assert message in error_of(read_set(bad, target))
 
 
 def test_articles(tmp_path: Path) -> None:
@@ -419,7 +414,7 @@ def test_articles(tmp_path: Path) -> None:
         for name in ("b.txt", "a.txt"):
             written(tmp_path, f"{side}/{name}", f"{side} {name} 1\n\n{side} {name} 2\n")
     english, german = tmp_path / "English", tmp_path / "German"
-    assert [pair and pair[0] for pair in read_articles(english, german)] == [
+    assert [pair and pair[0] for pair in texts_of(read_articles(english, german))] == [
         "English a.txt 1", "English a.txt 2", None, "English b.txt 1", "English b.txt 2",
     ]  # fmt: skip
     (german / "a.txt").unlink()

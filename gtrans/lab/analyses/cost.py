@@ -20,6 +20,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from itertools import product
+from operator import attrgetter
 from pathlib import Path
 
 import torch
@@ -34,10 +35,10 @@ from gtrans.known_warnings import hide_known_warnings, log_warnings_only
 from gtrans.lab.plots import (
     Figure,
     Panel,
+    Point,
     Series,
     add_figure,
     check_figure,
-    mean_of_runs,
     title_of,
     write,
 )
@@ -89,20 +90,24 @@ def run(args: argparse.Namespace) -> None:
         GtransError: a checkpoint is missing or damaged, a model cannot read so long a text, or an
             option has an impossible value.
     """
-    given = labelled_paths(args.path)
-    for label, paths in given.items():
-        if len(paths) > 1:
+    models: dict[str, str] = {}
+    for label, (path, *others) in labelled_paths(args.path).items():
+        if others:
             raise GtransError(
-                f"--path: {' and '.join(paths)} are both '{label}'; the cost of seeds is the same, "
-                "so give each model once, with a LABEL of its own."
+                f"--path: {path} and {others[0]} are both '{label}'; the cost of seeds is the "
+                "same, so give each model once, with a LABEL of its own."
             )
-    check_figure(args, [path for paths in given.values() for path in paths])
+        models[label] = path
+    check_figure(args, list(models.values()))
 
     lengths = sorted(set(args.lengths))
-    check_lengths(lengths)
-    models = {label: paths[0] for label, paths in given.items()}
+    if lengths[0] < 1:
+        raise GtransError(f"`--lengths` must be at least 1, but one is {lengths[0]}.")
+    for tokens in lengths:
+        if tokens > CHUNK and tokens % CHUNK:
+            raise GtransError(f"`--lengths` must be multiples of {CHUNK}, but one is {tokens}.")
     found = costs(models, args.data, lengths, args.cpu, args.fp16)
-    write(args, cost_figure(found, title_of(list(given))))
+    write(args, cost_figure(found, title_of(list(models))))
 
 
 # -------------------------------------------------------------------------------------------------
@@ -165,23 +170,17 @@ def _measure(path: str, data: str | None, tokens: int, cpu: bool, fp16: bool) ->
     chunk = min(CHUNK, tokens)
     search = SearchOptions(beam=BEAM, max_len_a=1, max_len_b=0, min_len=chunk)
     translator = Translator(models, task, str, search)
-
-    def translate(rows: Sequence[Example]) -> None:
+    on_gpu, begin = device.type == "cuda", 0.0
+    # First a single chunk: libraries load parts of themselves by it.
+    for size in (chunk, tokens):
+        rows = _rows(translator, size, chunk)
+        begin = time.perf_counter() if on_gpu else time.process_time()
         for row in rows:
             translator.decode([row])
-
-    def now() -> float:
-        if device.type == "cpu":
-            return time.process_time()
-        torch.cuda.synchronize()
-        return time.perf_counter()
-
-    translate(_rows(translator, chunk, chunk))  # libraries load parts of themselves by the first
-    rows = _rows(translator, tokens, chunk)
-    begin = now()
-    translate(rows)
-    seconds = now() - begin
-    most = torch.cuda.max_memory_allocated() if device.type == "cuda" else peak()
+        if on_gpu:
+            torch.cuda.synchronize()
+    seconds = (time.perf_counter() if on_gpu else time.process_time()) - begin
+    most = torch.cuda.max_memory_allocated() if on_gpu else peak()
     return Cost(tokens, seconds, most / 2**20)
 
 
@@ -211,12 +210,12 @@ def cost_figure(found: Mapping[str, Sequence[Cost]], title: str = "") -> Figure:
     """Time and memory by the number of tokens, a line for each model."""
     panels = []
     for heading, y_label, value in (
-        ("time", "seconds", lambda one: one.seconds),
+        ("time", "seconds", attrgetter("seconds")),
         ("time per token", "milliseconds", per_token),
-        ("largest memory of the process", "megabytes", lambda one: one.peak),
+        ("largest memory of the process", "megabytes", attrgetter("peak")),
     ):
         series = tuple(
-            Series(label, mean_of_runs([[(one.tokens, value(one)) for one in of_model]]), number)
+            Series(label, tuple(Point(one.tokens, value(one)) for one in of_model), number)
             for number, (label, of_model) in enumerate(found.items())
         )
         panels.append(Panel(heading, "tokens of a text", y_label, series))
@@ -230,15 +229,6 @@ def cost_figure(found: Mapping[str, Sequence[Cost]], title: str = "") -> Figure:
 def per_token(one: Cost) -> float:
     """Milliseconds for each token of the translations."""
     return 1000 * one.seconds / one.tokens
-
-
-def check_lengths(lengths: Sequence[int]) -> None:
-    """Raises GtransError for lengths that mean nothing."""
-    if min(lengths) < 1:
-        raise GtransError(f"`--lengths` must be at least 1, but one is {min(lengths)}.")
-    for tokens in lengths:
-        if tokens > CHUNK and tokens % CHUNK:
-            raise GtransError(f"`--lengths` must be multiples of {CHUNK}, but one is {tokens}.")
 
 
 def _begin_process() -> None:

@@ -30,7 +30,7 @@ from gtrans.lab.plots import (
     title_of,
     write,
 )
-from gtrans.lab.runs import Run, add_checkpoints, labelled_paths, labels_of, over_training
+from gtrans.lab.runs import Run, add_checkpoints, labelled_paths, runs_of
 from gtrans.libraries import ENGINE
 
 EXAMPLE = "gtrans analyse fusion --path checkpoints --plot weights.png"
@@ -50,8 +50,6 @@ def run(args: argparse.Namespace) -> None:
         GtransError: a checkpoint is missing, damaged or of a model that fuses nothing, or the
             plot cannot be written.
     """
-    from gtrans.lab.runs import runs_of
-
     given = labelled_paths(args.path)
     runs = runs_of(given)
     check_figure(args, [step.path for run in runs for step in run.steps])
@@ -125,7 +123,8 @@ def fusion_figure(runs: Sequence[Run], title: str = "") -> Figure:
     Raises:
         GtransError: see :func:`fusion_weights`.
     """
-    labels, training = labels_of(runs), over_training(runs)
+    labels = list(dict.fromkeys(run.label for run in runs))
+    training = any(len(run.steps) > 1 for run in runs)
     read = [[(step.updates, fusion_weights(step.path)) for step in run.steps] for run in runs]
     panels = []
     for name, heading, part, y_label in _PANELS:

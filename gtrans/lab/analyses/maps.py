@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,11 @@ import torch
 from torch import Tensor
 
 from gtrans.cli.shared.model_options import add_device, add_read
+from gtrans.decoding.loading import load_models
 from gtrans.errors import GtransError
 from gtrans.files import check_output_folder
 from gtrans.lab.attention import Location, attention_watched
+from gtrans.lab.measure import one_unit
 from gtrans.lab.plots import figure_class, plain, write_together
 from gtrans.libraries import ENGINE
 from gtrans.messages import print_lines
@@ -76,25 +79,20 @@ def run(args: argparse.Namespace) -> None:
     first, last = _sentences(args.sentences)
     folder = Path(args.out)
     check_output_folder("--out", folder, [args.data, args.path])
-    from gtrans.decoding.loading import load_models
-    from gtrans.lab.measure import one_unit
-
     (model,), task = load_models([args.path], args.data, cpu=args.cpu, fp16=args.fp16)
     device = next(model.parameters()).device
     net_input, target = one_unit(task, args.split, args.unit, device)
     text = unit_text(model, task, net_input, target)
-    sentences = max(text.source.sentences or (1,))
-    if args.sentences and last > sentences:
-        raise GtransError(
-            f"`--sentences {args.sentences}`: unit {args.unit} of {args.split} has {sentences} "
-            "sentences."
-        )
     maps = attention_maps(model, task.complete_input(net_input), text)
-    maps = [
-        one
-        for one in (of_sentences(maps, first, last) if args.sentences else maps)
-        if not args.kinds or one.place.kind in args.kinds
-    ]
+    if args.sentences:
+        sentences = max(text.source.sentences or (1,))
+        if last > sentences:
+            raise GtransError(
+                f"`--sentences {args.sentences}`: unit {args.unit} of {args.split} has {sentences} "
+                "sentences."
+            )
+        maps = of_sentences(maps, first, last)
+    maps = [one for one in maps if not args.kinds or one.place.kind in args.kinds]
     if not maps:
         raise GtransError(
             f"{args.path}: it has no attention that --sentences and --kinds leave over."
@@ -120,8 +118,6 @@ def _sentences(text: str | None) -> tuple[int, int]:
 # -------------------------------------------------------------------------------------------------
 #
 # Attention maps of one unit: which words attend to which, layer by layer.
-
-MEMORY = ("update", "memory")
 
 
 @dataclass(frozen=True)
@@ -271,49 +267,38 @@ def _map(place: Location, weights: Tensor, visible: Tensor, text: UnitText, call
         chosen = [n for n, sentence in enumerate(words.sentences or ()) if sentence == call]
         # The mark at a sentence's end may be left out.
         axis = _fitting(keys, words.chosen(chosen[:keys]))
-        return Map(place, call, _numbers(queries), axis, weights)
+        return Map(place, call, _fitting(queries), axis, weights)
+    of_keys: Sequence[Axis] = own
     if place.kind == "memory":
         # Each sentence has its own memory beside those of the others.
-        size = int(visible[0].sum())
-        weights = weights[:, visible].view(weights.size(0), queries, size)
-        return Map(place, None, _fitting(queries, *own), _numbers(size), weights)
-    of_keys = own
-    if place.kind in ("cross", "context"):
-        of_keys = source if place.kind == "cross" else (text.context,)
+        keys, of_keys = int(visible[0].sum()), ()
+        weights = weights[:, visible].view(weights.size(0), queries, keys)
+    elif place.kind == "cross":
+        of_keys = source
+    elif place.kind == "context":
+        of_keys = (text.context,)
     elif of_decoder:
         of_keys = (text.read,)
     return Map(place, None, _fitting(queries, *own), _fitting(keys, *of_keys), weights)
 
 
-def _numbers(count: int) -> Axis:
-    return Axis(tuple(str(number) for number in range(1, count + 1)))
-
-
 def _fitting(count: int, *known: Axis) -> Axis:
     """The first of ``known`` that has ``count`` words; numbers if a part has no words here."""
-    return next((axis for axis in known if len(axis.labels) == count), _numbers(count))
+    numbers = Axis(tuple(str(number) for number in range(1, count + 1)))
+    return next((axis for axis in known if len(axis.labels) == count), numbers)
 
 
 def of_sentences(maps: Iterable[Map], first: int, last: int) -> list[Map]:
     """The rows of some sentences, and of the columns those to which these rows attend."""
     found = []
     for one in maps:
-        if one.sentence is not None:
-            if first <= one.sentence <= last:
-                found.append(one)
-            continue
-        rows = range(len(one.queries.labels))
-        if one.queries.sentences is not None:
-            rows_of = [n for n in rows if first <= one.queries.sentences[n] <= last]
-            if not rows_of:
-                continue
-            weights = one.weights[:, rows_of]
-            columns = weights.amax((0, 1)).nonzero().squeeze(1).tolist()
-            found.append(
-                Map(one.place, None, one.queries.chosen(rows_of), one.keys.chosen(columns),
-                    weights[:, :, columns])
-            )  # fmt: skip
-        else:
+        if one.sentence is None and one.queries.sentences is not None:
+            rows = [n for n, it in enumerate(one.queries.sentences) if first <= it <= last]
+            weights = one.weights[:, rows]
+            columns = weights.sum((0, 1)).nonzero().squeeze(1).tolist()
+            axes = one.queries.chosen(rows), one.keys.chosen(columns)
+            found.append(Map(one.place, None, *axes, weights[:, :, columns]))
+        elif one.sentence is None or first <= one.sentence <= last:
             found.append(one)
     return [one for one in found if one.weights.numel()]
 
@@ -360,24 +345,26 @@ def draw_map(one: Map) -> Any:
     for axis, of_axis, rotation in ((axes.xaxis, one.keys, 90), (axes.yaxis, one.queries, 0)):
         places, labels = _ticks(of_axis)
         axis.set_ticks(places, [plain(text) for text in labels], rotation=rotation, fontsize=7)
-    _boundaries(axes.axhline, one.queries)
-    _boundaries(axes.axvline, one.keys)
+    for line, of_axis in ((axes.axhline, one.queries), (axes.axvline, one.keys)):
+        for place in _begins(of_axis):
+            line(place - 0.5, color="#D55E00", linewidth=0.6)
     drawn.colorbar(image, ax=axes, label="weight", fraction=0.05)
     axes.set_title(plain(one.title), fontsize="medium")
     return drawn
 
 
 def _ticks(axis: Axis) -> tuple[list[int], list[str]]:
-    if len(axis.labels) <= _MANY_WORDS:
-        return list(range(len(axis.labels))), list(axis.labels)
+    count = len(axis.labels)
+    if count <= _MANY_WORDS:
+        return list(range(count)), list(axis.labels)
     if axis.sentences is None:
-        places = list(range(0, len(axis.labels), len(axis.labels) // 20))
+        places = list(range(0, count, count // 20))
         return places, [axis.labels[place] for place in places]
-    places = [n for n, s in enumerate(axis.sentences) if not n or s != axis.sentences[n - 1]]
+    places = [0, *_begins(axis)]
     return places, [f"sentence {axis.sentences[place]}" for place in places]
 
 
-def _boundaries(line: Any, axis: Axis) -> None:
-    for place, sentence in enumerate(axis.sentences or ()):
-        if place and axis.sentences is not None and sentence != axis.sentences[place - 1]:
-            line(place - 0.5, color="#D55E00", linewidth=0.6)
+def _begins(axis: Axis) -> list[int]:
+    """Where a sentence begins after another one."""
+    pairs = enumerate(pairwise(axis.sentences or ()), start=1)
+    return [place for place, (before, after) in pairs if before != after]

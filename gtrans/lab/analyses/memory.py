@@ -10,9 +10,9 @@ one line; models of one size are its seeds. The divergence of the two is drawn b
 from __future__ import annotations
 
 import argparse
+import copy
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -25,11 +25,12 @@ from gtrans.errors import GtransError
 from gtrans.lab.attention import Location, attention_watched
 from gtrans.lab.measure import read_units
 from gtrans.lab.plots import Figure, Panel, Series, add_plot, check_figure, mean_of_runs, write
-from gtrans.lab.runs import Run, add_checkpoints, labelled_paths
+from gtrans.lab.runs import Run, add_checkpoints, labelled_paths, runs_of
 from gtrans.libraries import ENGINE
 from gtrans.modules.group_attention import AttentionPlan
 from gtrans.modules.memory import RecurrentMemory
 from gtrans.modules.transformer import Pairs
+from gtrans.text.prepared_folder import prepared_files
 
 EXAMPLE = (
     "gtrans analyse memory --path m8/checkpoint_best.pt m16/checkpoint_best.pt --data data "
@@ -61,20 +62,11 @@ def run(args: argparse.Namespace) -> None:
     check_scoring(args)
     if args.units < 1:
         raise GtransError(f"`--units` must be at least 1, but is {args.units}.")
-    from gtrans.lab.runs import runs_of
-    from gtrans.text.prepared_folder import prepared_files
-
     runs = runs_of(labelled_paths(args.path))
     files = [step.path for run in runs for step in run.steps]
     check_figure(args, [*files, *prepared_files(args.data)])
-    found = [
-        memory_gain(
-            run, args.data, args.split, units=args.units, max_tokens=args.max_tokens,
-            cpu=args.cpu, fp16=args.fp16,
-        )
-        for run in runs
-    ]  # fmt: skip
-    write(args, gain_figure(found))
+    options = (args.data, args.split, args.units, args.max_tokens, args.cpu, args.fp16)
+    write(args, gain_figure([memory_gain(run, *options) for run in runs]))
 
 
 # -------------------------------------------------------------------------------------------------
@@ -154,14 +146,13 @@ class MemoryGain:
 
 
 def memory_gain(
-    run: Run, data: str, split: str, *, units: int, max_tokens: int = 2000, cpu: bool = False,
-    fp16: bool = False,
-) -> MemoryGain:  # fmt: skip
+    run: Run, data: str, split: str, units: int, max_tokens: int, cpu: bool, fp16: bool
+) -> MemoryGain:
     """Measure the last checkpoint of a run while it reads a corpus.
 
     Args:
         run: the run.
-        data, split, units: what is read, see :func:`gtrans.lab.measure.analyse`.
+        data, split, units: what is read, see :func:`gtrans.lab.measure.analyse_runs`.
         max_tokens, cpu, fp16: as there.
 
     Raises:
@@ -169,25 +160,42 @@ def memory_gain(
     """
     path = str(run.steps[-1].path)
     (model,), task = load_models([path], data, {"memory_bptt": -1}, cpu=cpu, fp16=fp16)
-    memories = [module for module in model.modules() if isinstance(module, RecurrentMemory)]
+    memories = _memories(model)
     if not memories:
         raise GtransError(f"{path}: its model has no recurrent memory (--memory-size).")
     found = MemoryGain(run.label, path, memories[0].memory.size, system=type(model).__name__)
+    drawn = [with_random_memories(model, number + 1) for number in range(DRAWS)]
     device = next(model.parameters()).device
-    for net_input in read_units(task, split, units, max_tokens, device):
-        add_gains(found.places, model, net_input)
+    for sample in read_units(task, split, units, max_tokens, device):
+        add_gains(found.places, model, drawn, sample["net_input"])
     return found
 
 
+def _memories(model: nn.Module) -> list[RecurrentMemory]:
+    return [module for module in model.modules() if isinstance(module, RecurrentMemory)]
+
+
+def with_random_memories(model: nn.Module, seed: int) -> nn.Module:
+    """A copy of a model whose memories are as before training."""
+    drawn = copy.deepcopy(model)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        for memory in _memories(drawn):
+            fresh = RecurrentMemory(memory.spec, memory.memory, memory.number)
+            memory.load_state_dict(fresh.state_dict())
+    return drawn
+
+
 def add_gains(
-    places: dict[Location, Gain], model: Any, net_input: dict[str, Any], draws: int = DRAWS
+    places: dict[Location, Gain],
+    model: nn.Module,
+    drawn: Sequence[nn.Module],
+    net_input: dict[str, Any],
 ) -> None:
-    """Compare the memories of ``model`` with random ones on one batch."""
+    """Compare the memories of ``model`` with those ``drawn`` at random, on one batch."""
     trained = _maps(model, net_input)
-    for number in range(draws):
-        with random_memories(model, number + 1):
-            drawn = _maps(model, net_input)
-        for (place, weights), (_, random) in zip(trained, drawn, strict=True):
+    for other in drawn:
+        for (place, weights), (_, random) in zip(trained, _maps(other, net_input), strict=True):
             places.setdefault(place, Gain()).add(weights, random)
 
 
@@ -202,23 +210,6 @@ def _maps(model: nn.Module, net_input: dict[str, Any]) -> list[tuple[Location, T
     with torch.no_grad(), attention_watched(model, keep):
         model(**net_input)
     return maps
-
-
-@contextmanager
-def random_memories(model: nn.Module, seed: int) -> Iterator[None]:
-    """Inside the ``with`` block all memories of ``model`` are as before training."""
-    memories = [module for module in model.modules() if isinstance(module, RecurrentMemory)]
-    before = [{k: v.clone() for k, v in memory.state_dict().items()} for memory in memories]
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        for memory in memories:
-            fresh = RecurrentMemory(memory.spec, memory.memory, memory.number)
-            memory.load_state_dict(fresh.state_dict())
-    try:
-        yield
-    finally:
-        for memory, state in zip(memories, before, strict=True):
-            memory.load_state_dict(state)
 
 
 def gain_figure(found: Sequence[MemoryGain]) -> Figure:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,10 @@ def run(args: argparse.Namespace) -> None:
     write(args, Figure(title, tuple(panels), {"files": files}))
 
 
+Part = tuple[Point, int]
+"""The score of a part of the test set, and its number of sentences."""
+
+
 @dataclass(frozen=True)
 class Scores:
     """The scores of one system in a file.
@@ -89,10 +93,11 @@ class Scores:
     content: Mapping[str, Any]
     system: str
 
-    def parts(self, table: str) -> dict[str, tuple[Point, int]]:
-        """The system's score and the number of sentences of every part that has some.
+    def parts(self, table: str) -> dict[str, Part]:
+        """Every part that has sentences, by its name.
 
-        Its interval is that of the difference from the baseline of the file, if it was tested.
+        The interval of a score is that of its difference from the baseline of the file, if it was
+        tested.
 
         Raises:
             GtransError: the file has no such table.
@@ -156,7 +161,7 @@ def by_part(read: Sequence[Scores], part: str, baseline: str | None) -> Iterator
             such baseline, or another number of its seeds.
     """
     table, x_label = PARTS[part]
-    runs: dict[str, list[tuple[Scores, dict[str, tuple[Point, int]]]]] = {}
+    runs: dict[str, list[tuple[Scores, dict[str, Part]]]] = {}
     counts: dict[str, tuple[int, Path]] = {}
     for one in read:
         parts = one.parts(table)
@@ -168,54 +173,42 @@ def by_part(read: Sequence[Scores], part: str, baseline: str | None) -> Iterator
                     f"{one.path}: its part {name} has {sentences} sentences, that of {path} "
                     f"{count}; compare scores of one test set, with the same tokens."
                 )
-
-    def bars(of_label: Mapping[str, Sequence[Mapping[str, float]]]) -> tuple[Series, ...]:
-        return tuple(
-            Series(label, mean_of_runs([*run.items()] for run in found), list(runs).index(label),
-                   "bars")
-            for label, found in of_label.items()
-        )  # fmt: skip
-
-    scores = {
-        label: [{name: point.y for name, (point, _) in parts.items()} for _, parts in found]
-        for label, found in runs.items()
-    }
-    yield Panel(METRIC, x_label, METRIC, bars(scores))
+    series = []
+    for number, (label, found) in enumerate(runs.items()):
+        means = mean_of_runs([(x, it.y) for x, (it, _) in parts.items()] for _, parts in found)
+        series.append(Series(label, means, number, "bars"))
+    yield Panel(METRIC, x_label, METRIC, tuple(series))
     if baseline is not None:
-        yield _differences(runs, scores, baseline, x_label)
+        if baseline not in runs:
+            raise GtransError(f"`--baseline` {baseline} is none of {', '.join(runs)}.")
+        series = [
+            Series(label, _differences(label, found, baseline, runs[baseline]), number, "bars")
+            for number, (label, found) in enumerate(runs.items())
+            if label != baseline
+        ]
+        heading = f"{METRIC}, difference from {baseline}"
+        yield Panel(heading, x_label, "difference", tuple(series))
     numbers = tuple(Point(name, float(count)) for name, (count, _) in counts.items())
-    of_all = Series("", numbers, len(runs), "bars")
-    yield Panel("sentences", x_label, "sentences", (of_all,))
+    yield Panel("sentences", x_label, "sentences", (Series("", numbers, len(runs), "bars"),))
 
 
 def _differences(
-    runs: Mapping[str, Sequence[tuple[Scores, Mapping[str, tuple[Point, int]]]]],
-    scores: Mapping[str, Sequence[Mapping[str, float]]],
+    label: str,
+    own: Sequence[tuple[Scores, Mapping[str, Part]]],
     baseline: str,
-    x_label: str,
-) -> Panel:
-    if baseline not in runs:
-        raise GtransError(f"`--baseline` {baseline} is none of {', '.join(runs)}.")
-    base = scores[baseline]
-    series = []
-    for number, (label, found) in enumerate(scores.items()):
-        if label == baseline:
-            continue
-        if len(found) != len(base):
-            raise GtransError(
-                f"`--baseline` {baseline} has {len(base)} files, but {label} {len(found)}; give as "
-                "many seeds of each, in the same order."
-            )
-        points = mean_of_runs(
-            [(name, score - of_base[name]) for name, score in run.items() if name in of_base]
-            for run, of_base in zip(found, base, strict=True)
+    other: Sequence[tuple[Scores, Mapping[str, Part]]],
+) -> tuple[Point, ...]:
+    if len(own) != len(other):
+        raise GtransError(
+            f"`--baseline` {baseline} has {len(other)} files, but {label} {len(own)}; give as many "
+            "seeds of each, in the same order."
         )
-        (ours, parts), (theirs, _) = runs[label][0], runs[baseline][0]
-        tested = theirs.system == ours.content.get("baseline") and ours.path == theirs.path
-        if len(found) == 1 and tested:
-            points = tuple(
-                Point(one.x, one.y, parts[str(one.x)][0].low, parts[str(one.x)][0].high)
-                for one in points
-            )
-        series.append(Series(label, points, number, "bars"))
-    return Panel(f"{METRIC}, difference from {baseline}", x_label, "difference", tuple(series))
+    points = mean_of_runs(
+        [(x, it.y - of_base[x][0].y) for x, (it, _) in parts.items() if x in of_base]
+        for (_, parts), (_, of_base) in zip(own, other, strict=True)
+    )
+    (ours, parts), (theirs, _) = own[0], other[0]
+    tested = theirs.system == ours.content.get("baseline") and ours.path == theirs.path
+    if len(own) > 1 or not tested:
+        return points
+    return tuple(replace(parts[str(it.x)][0], y=it.y) for it in points)
