@@ -75,7 +75,7 @@ from gtrans.evaluation.table import (
     to_text,
     write_rows,
 )
-from gtrans.evaluation.texts import Alignment, Texts, free_translation, read_texts
+from gtrans.evaluation.texts import Alignment, Texts, read_texts
 from gtrans.files import atomic_writer, check_output, check_output_folder
 from gtrans.languages import WITHOUT_SPACES, known_language, language_code
 from gtrans.messages import json_text, print_lines, say
@@ -454,20 +454,17 @@ def read_all(args: argparse.Namespace, files: Mapping[str, str]) -> Texts:
         GtransError: a file cannot be read or does not match, or a score is asked for that
             needs aligned sentences where there are none.
     """
-    choice = choice_of(args)
-    if not (args.documents_only or args.resegment):
-        free = free_translation(args.ref, args.src, files.values(), choice)
-        if free is not None:
-            args.documents_only = True
-            _check_documents_only(args, f"{free}, which has one line for each document,")
-            say(
-                f"{free} has one line for each document: no s-BLEU, scores over whole documents "
-                "only (--resegment splits it into sentences)"
-            )
     alignment: Alignment = "whole" if args.documents_only else "aligned"
     alignment = "resegmented" if args.resegment else alignment
     always = args.resegment == "always"
-    texts = read_texts(args.ref, args.src, files, alignment, choice, always)
+    texts = read_texts(args.ref, args.src, files, alignment, choice_of(args), always)
+    if texts.free is not None:
+        args.documents_only = True
+        _check_documents_only(args, f"{texts.free}, which has one line for each document,")
+        say(
+            f"{texts.free} has one line for each document: no s-BLEU, scores over whole documents "
+            "only (--resegment splits it into sentences)"
+        )
     if args.resegment_dir:
         written = {f"hyp.{name}.txt": it for name, it in texts.systems.items()}
         for number, reference in enumerate(texts.references, start=1):

@@ -7,11 +7,10 @@ shifted sentences.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, compress, islice
+from itertools import accumulate, compress, groupby, islice
 from typing import Literal
 
 from gtrans.errors import GtransError
@@ -25,7 +24,6 @@ from gtrans.text.reader import (
     Role,
     Segment,
     iterate_lines,
-    open_text,
     plain_lines,
     read_documents,
     read_identified,
@@ -47,6 +45,8 @@ class Texts:
             texts; a document without any is not either.
         coverage: for each resegmented system, what it leaves out and adds.
         notes: what was left out.
+        free: the first translation that has a line for each document, not for each sentence; only
+            if aligned ones are asked for. Then all are read as whole documents.
     """
 
     references: list[Documents]
@@ -55,6 +55,16 @@ class Texts:
     counted: Sequence[Sequence[bool]]
     coverage: Mapping[str, Coverage] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    free: str | None = None
+
+    def chosen(self, choose: Callable[[Documents], Documents]) -> Texts:
+        """The texts, of all of which the same is chosen."""
+        return replace(
+            self,
+            references=[choose(documents) for documents in self.references],
+            sources=None if self.sources is None else choose(self.sources),
+            systems={name: choose(documents) for name, documents in self.systems.items()},
+        )
 
 
 def read_texts(
@@ -81,7 +91,8 @@ def read_texts(
     Raises:
         GtransError: a file cannot be read or does not match the first one.
     """
-    main, role = _main_file(references, source)
+    role: Role = "reference" if references else "source"
+    main = references[0] if references else str(source)
     ids = read_identified(main, role, choice)
     if ids is None and choice.references:
         raise GtransError(
@@ -104,25 +115,36 @@ def read_texts(
 
     read = [one for path in references for one in parallel(path, "reference")]
     sources = parallel(source, "source")[0] if source else None
-    shape = read[0] if read else sources or []
-    sizes = [len(document) for document in shape]
-
-    def translation(name: str, path: str) -> Documents:
-        found = read_identified(path, "translation", replace(choice, system=name))
-        if found is not None and ids is None:
+    sizes = [len(document) for document in (read[0] if read else sources or [])]
+    identified = {
+        name: read_identified(path, "translation", replace(choice, system=name))
+        for name, path in systems.items()
+    }
+    places = None if ids else [number for number, text in iterate_lines(main) if text is not None]
+    plain = {
+        name: _plain(path, sizes, places)
+        for name, path in systems.items()
+        if identified[name] is None
+    }
+    free = None
+    if alignment == "aligned":
+        free = next((it.path for it in plain.values() if it.is_free(sizes)), None)
+        alignment = "aligned" if free is None else "whole"
+    translations: dict[str, Documents] = {}
+    for name, found in identified.items():
+        if found is None:
+            match_plain = _by_sentences if alignment == "aligned" else _by_documents
+            translations[name] = match_plain(plain[name], main, sizes, places)
+        elif ids is None:
             raise GtransError(
-                f"{path} has document ids, but {main} has none; give the reference with the same "
-                "ids, or all files without"
+                f"{found.path} has document ids, but {main} has none; give the reference with the "
+                "same ids, or all files without"
             )
-        if found is not None and ids is not None:
-            if alignment == "aligned":
-                return match(found, ids)
-            return [[one.text() for one in document] for document in by_document(found, ids)]
-        if alignment != "aligned":
-            return read_hypothesis_documents(path, main, sizes, ids is not None)
-        return read_hypotheses(path, main) if ids is None else _read_lines(path, main, sizes)
-
-    translations = {name: translation(name, path) for name, path in systems.items()}
+        elif alignment == "aligned":
+            translations[name] = match(found, ids)
+        else:
+            documents = by_document(found, ids)
+            translations[name] = [[one.text() for one in segments] for segments in documents]
     counted = [[True] * size for size in sizes]
     notes: list[str] = []
     if ids is not None:
@@ -132,9 +154,9 @@ def read_texts(
                 f"{ids.path} has {len(ids.references)} references, all of which are used: "
                 f"{', '.join(ids.references)}; `--reference NAME` chooses"
             )
-    texts = Texts(read, sources, translations, counted, notes=notes)
+    texts = Texts(read, sources, translations, counted, notes=notes, free=free)
     kept = [any(flags) for flags in counted]
-    texts = _chosen(texts, lambda documents: list(compress(documents, kept)))
+    texts = texts.chosen(lambda documents: list(compress(documents, kept)))
     flags = list(compress(counted, kept))
     if alignment == "resegmented":
         if ids is not None:
@@ -142,62 +164,8 @@ def read_texts(
         texts = _resegmented(texts, flags, ids, always)
     if all(map(all, flags)):  # of whole documents, whose sentences may be others
         return texts
-    return _chosen(
-        texts,
-        lambda documents: [list(compress(*it)) for it in zip(documents, flags, strict=True)],
-    )
-
-
-def _chosen(texts: Texts, choose: Callable[[Documents], Documents]) -> Texts:
-    """The texts, of all of which the same is chosen."""
-    return replace(
-        texts,
-        references=[choose(documents) for documents in texts.references],
-        sources=None if texts.sources is None else choose(texts.sources),
-        systems={name: choose(documents) for name, documents in texts.systems.items()},
-    )
-
-
-def free_translation(
-    references: Sequence[str], source: str | None, systems: Iterable[str], choice: Choice = ANY
-) -> str | None:
-    """The first translation that has one line for each document, not for each sentence.
-
-    Args:
-        references, source: their files.
-        systems: the files of the translations.
-        choice: what to read of files that have more than one text.
-
-    Raises:
-        GtransError: a file cannot be read.
-    """
-    main, role = _main_file(references, source)
-    ids = read_identified(main, role, choice)
-    sizes = [len(document) for document in (read_documents(main) if ids is None else ids.texts())]
-    for path in systems:
-        # A table with ids names its documents; of single sentences a line is one, too.
-        if len(sizes) < sum(sizes) and not open_text(path).has_ids:
-            documents = read_documents(path)
-            if len(documents) == 1 and len(documents[0]) == len(sizes):
-                return path
-    return None
-
-
-def _main_file(references: Sequence[str], source: str | None) -> tuple[str, Role]:
-    """The file whose sentences all others must have."""
-    return (references[0], "reference") if references else (str(source), "source")
-
-
-def _read_lines(path: str, main: str, sizes: Sequence[int]) -> Documents:
-    """Plain text for a reference with ids: a line per segment, or documents in its order."""
-    documents, lines = read_documents(path), list(plain_lines(path))
-    if len(lines) == sum(sizes):
-        return _divided(lines, sizes)
-    if [len(document) for document in documents] == list(sizes):
-        return documents
-    raise GtransError(
-        f"{path} has {len(lines)} lines, but {main} has {sum(sizes)} segments in {len(sizes)} "
-        "documents; give a line for each of them, or --resegment"
+    return texts.chosen(
+        lambda documents: [list(compress(*it)) for it in zip(documents, flags, strict=True)]
     )
 
 
@@ -237,15 +205,11 @@ def _counted(ids: Identified, alignment: Alignment) -> tuple[list[list[bool]], l
     reasons, scored = Counter[str](), 0
     for segments in ids.documents.values():
         missing = [one.left_out for one in segments if _is_missing(one)]
-        if missing and alignment != "aligned":
-            flags = [False] * len(segments)
-        else:
-            whole = alignment == "whole"
-            flags = [not one.left_out or whole for one in segments]
+        gone = bool(missing) and alignment != "aligned"
+        flags = [not gone and (not one.left_out or alignment == "whole") for one in segments]
         for one, flag in zip(segments, flags, strict=True):
-            if flag:
-                scored += bool(one.left_out)
-            else:
+            scored += flag and bool(one.left_out)
+            if not flag:
                 reasons[one.left_out or missing[0]] += 1
         counted.append(flags)
     total = sum(map(len, counted))
@@ -265,129 +229,55 @@ def _counted(ids: Identified, alignment: Alignment) -> tuple[list[list[bool]], l
 _WAY_OUT = "--resegment splits documents into aligned sentences, --documents-only needs none"
 
 
-def read_hypotheses(
-    path: str | os.PathLike[str], reference_path: str | os.PathLike[str]
-) -> Documents:
-    """Read translations as documents with the same sentences as the reference.
+@dataclass(frozen=True)
+class _Plain:
+    """Translations of plain text.
 
-    The first of three rules that fits is applied:
+    Attributes:
+        path: their file.
+        lines: all of its lines, also empty ones.
+        sentences: those that are sentences, by their number.
+        documents: the same, as boundaries divide them.
+        by_lines: the translation of each sentence of the reference, if every translation stands in
+            the line of its sentence, and the file is at least as long as that of the last one;
+            an empty line is an empty translation. None: it is not so.
+    """
 
-    1. by lines: every translation is in the same line as a sentence of the reference, and
-       the file is at least as long as the line of the last one. If the reference has a
-       sentence and the translation an empty line, the translation is empty;
-    2. by sentences: there is no boundary between documents, and the number of sentences is
-       that of the reference;
-    3. by documents: the documents of both files have the same numbers of sentences.
+    path: str
+    lines: list[str]
+    sentences: dict[int, str]
+    documents: list[list[str]]
+    by_lines: Documents | None
 
-    The rules cannot contradict each other: if two of them fit, no translation is empty, and
-    sentences are matched in order.
+    def is_free(self, sizes: Sequence[int]) -> bool:
+        """Whether there is a line for each document, not for each sentence."""
+        alike = [len(document) for document in self.documents] == [len(sizes)]
+        return alike and self.by_lines is None and len(sizes) < sum(sizes)
+
+
+def _plain(path: str, sizes: Sequence[int], places: Sequence[int] | None) -> _Plain:
+    """Read translations of plain text.
 
     Args:
-        path: the file of translations.
-        reference_path: the file whose boundaries define the documents.
-
-    Returns:
-        documents of sentences; an empty translation is ``""``.
-
-    Raises:
-        GtransError: a file cannot be read, or no rule fits; the message names both files
-            and the first line where they differ.
-    """
-    references = read_documents(reference_path)
-    reference_lines = _sentence_lines(reference_path)
-    lines = dict(iterate_lines(path))
-    sentences = {number: text for number, text in lines.items() if text is not None}
-    by_lines = _by_lines(path, reference_lines)
-    if by_lines is not None:
-        flat = by_lines
-    elif len(sentences) < len(lines):
-        try:
-            return [document for document, _ in read_parallel(path, reference_path)]
-        except GtransError as error:
-            raise GtransError(
-                f"{error} (unless the files have the same lines); {_WAY_OUT}"
-            ) from None
-    elif len(sentences) == len(reference_lines):
-        flat = list(sentences.values())
-    else:
-        common = min(len(sentences), len(reference_lines))
-        if len(sentences) > common:
-            where = f"{path}:{list(sentences)[common]}"
-        else:
-            ends = accumulate(map(len, references))
-            document = next(number for number, end in enumerate(ends, start=1) if end > common)
-            where = f"{reference_path}:{reference_lines[common]} (document {document})"
-        raise GtransError(
-            f"{path} has {len(sentences)} sentences and no document boundary, but "
-            f"{reference_path} has {len(reference_lines)} sentences: {where} "
-            "has no counterpart; a file with empty translations needs the reference's boundaries; "
-            f"{_WAY_OUT}"
-        )
-    return _divided(flat, [len(document) for document in references])
-
-
-def read_hypothesis_documents(
-    path: str | os.PathLike[str],
-    reference_path: str | os.PathLike[str],
-    sizes: Sequence[int],
-    has_ids: bool = False,
-) -> Documents:
-    """Read translations of whole documents, whose sentences need not match the reference.
-
-    All lines are the translation of a single document. Of several, the first of these rules that
-    fits is applied: the file has the lines of the reference (rule 1 of :func:`read_hypotheses`, so
-    that an empty translation is no boundary); it has the reference's documents by its boundaries;
-    it has a line for each document. Only of the first one, empty translations are kept.
-
-    Args:
-        path: the file of translations.
-        reference_path: the file whose documents they translate, for messages.
-        sizes: the number of sentences of each of its documents.
-        has_ids: whether its documents have ids. Then a translation has its lines if it has as many
-            as there are segments.
+        path: their file.
+        sizes: the number of sentences of each document of the reference.
+        places: the numbers of its lines that are sentences; None: its documents have ids. Then a
+            translation has its lines if it has as many as there are segments.
 
     Raises:
-        GtransError: a file cannot be read, or it cannot be told where the documents end.
+        GtransError: it cannot be read.
     """
-    documents, count = read_documents(path), _count_lines(path)
-    if len(sizes) == 1:
-        return [[sentence for document in documents for sentence in document]]
-    by_boundaries = documents if len(documents) == len(sizes) else None
-    if has_ids:
-        by_lines = list(plain_lines(path)) if count == sum(sizes) else None
-    else:
-        by_lines = _by_lines(path, _sentence_lines(reference_path))
-    if by_lines is not None:
-        found = _divided(by_lines, sizes)
-        filled = [list(filter(None, document)) for document in found]
-        if has_ids and by_boundaries not in (None, filled):
-            raise GtransError(
-                f"{path} has as many lines as {reference_path} has segments, and as many documents "
-                "by its empty lines, and they are not the same; give it with document ids"
-            )
-        return found
-    if by_boundaries is not None:
-        return by_boundaries
-    if count == len(sizes):
-        return [[line] for line in plain_lines(path)]
-    raise GtransError(
-        f"{path} has {len(documents)} documents in {count} lines, but {reference_path} has "
-        f"{len(sizes)} documents; give the same documents with a boundary between them, one line "
-        "for each, or ids"
-    )
-
-
-def _by_lines(path: str | os.PathLike[str], reference_lines: Sequence[int]) -> list[str] | None:
-    """The translation of each sentence, if it stands in the same line; maybe an empty one."""
-    sentences = {number: text for number, text in iterate_lines(path) if text is not None}
-    if sentences.keys() <= set(reference_lines) and _count_lines(path) >= reference_lines[-1]:
-        return [sentences.get(number, "") for number in reference_lines]
-    return None
-
-
-def _sentence_lines(path: str | os.PathLike[str]) -> list[int]:
-    """The numbers of the lines that are sentences."""
-    return [number for number, text in iterate_lines(path) if text is not None]
+    marked, lines = list(iterate_lines(path)), list(plain_lines(path))
+    parts = groupby((text for _, text in marked), lambda text: text is None)
+    documents = [[text or "" for text in part] for end, part in parts if not end]
+    sentences = {number: text for number, text in marked if text is not None}
+    flat = None
+    if places is None:
+        flat = lines if len(lines) == sum(sizes) else None
+    elif sentences.keys() <= set(places) and len(lines) >= places[-1]:
+        flat = [sentences.get(number, "") for number in places]
+    by_lines = None if flat is None else _divided(flat, sizes)
+    return _Plain(path, lines, sentences, documents, by_lines)
 
 
 def _divided(flat: Sequence[str], sizes: Sequence[int]) -> Documents:
@@ -396,9 +286,96 @@ def _divided(flat: Sequence[str], sizes: Sequence[int]) -> Documents:
     return [list(islice(remaining, size)) for size in sizes]
 
 
-def _count_lines(path: str | os.PathLike[str]) -> int:
-    """Number of lines of a file, including empty ones at its end."""
-    return sum(1 for _ in plain_lines(path))
+def _by_sentences(
+    found: _Plain, main: str, sizes: Sequence[int], places: Sequence[int] | None
+) -> Documents:
+    """Translations as documents with the same sentences as the reference.
+
+    The first of three rules that fits is applied: by lines (:class:`_Plain`); by documents: those
+    of both files have the same numbers of sentences; by sentences: there is no boundary between
+    documents, and the number of sentences is that of the reference. They cannot contradict each
+    other: if two of them fit, no translation is empty, and sentences are matched in order.
+
+    Args:
+        found: the translations.
+        main: the file whose documents they translate, for messages.
+        sizes, places: as of :func:`_plain`.
+
+    Raises:
+        GtransError: no rule fits; the message names both files and the first line where they
+            differ.
+    """
+    if found.by_lines is not None:
+        return found.by_lines
+    if [len(document) for document in found.documents] == list(sizes):
+        return found.documents
+    if places is None:
+        raise GtransError(
+            f"{found.path} has {len(found.lines)} lines, but {main} has {sum(sizes)} segments in "
+            f"{len(sizes)} documents; give a line for each of them, or --resegment"
+        )
+    if len(found.documents) > 1:
+        try:
+            return [document for document, _ in read_parallel(found.path, main)]
+        except GtransError as error:
+            raise GtransError(
+                f"{error} (unless the files have the same lines); {_WAY_OUT}"
+            ) from None
+    numbers, common = [*found.sentences], min(len(found.sentences), len(places))
+    if len(numbers) == len(places):
+        return _divided([*found.sentences.values()], sizes)
+    if len(numbers) > common:
+        where = f"{found.path}:{numbers[common]}"
+    else:
+        document = next(n for n, end in enumerate(accumulate(sizes), start=1) if end > common)
+        where = f"{main}:{places[common]} (document {document})"
+    raise GtransError(
+        f"{found.path} has {len(numbers)} sentences and no document boundary, but {main} has "
+        f"{len(places)} sentences: {where} has no counterpart; a file with empty translations "
+        f"needs the reference's boundaries; {_WAY_OUT}"
+    )
+
+
+def _by_documents(
+    found: _Plain, main: str, sizes: Sequence[int], places: Sequence[int] | None
+) -> Documents:
+    """Translations of whole documents, whose sentences need not match the reference.
+
+    All lines are the translation of a single document. Of several, the first of these rules that
+    fits is applied: the file has the lines of the reference, so that an empty translation is no
+    boundary; it has the reference's documents by its boundaries; it has a line for each document.
+    Only of the first one, empty translations are kept.
+
+    Args:
+        found, main, sizes, places: as of :func:`_by_sentences`.
+
+    Raises:
+        GtransError: it cannot be told where the documents end.
+    """
+    count = len(found.documents)
+    if not count:
+        raise GtransError(
+            f"'{found.path}' holds no sentence; give a file with one sentence per line"
+        )
+    if len(sizes) == 1:
+        return [list(found.sentences.values())]
+    if found.by_lines is not None:
+        filled = [list(filter(None, document)) for document in found.by_lines]
+        if places is None and count == len(sizes) and found.documents != filled:
+            raise GtransError(
+                f"{found.path} has as many lines as {main} has segments, and as many documents "
+                "by its empty lines, and they are not the same; give it with document ids"
+            )
+        return found.by_lines
+    if count == len(sizes):
+        return found.documents
+    if len(found.lines) == len(sizes):
+        return [[line] for line in found.lines]
+    raise GtransError(
+        f"{found.path} has {count} documents in {len(found.lines)} lines, but {main} has "
+        f"{len(sizes)} documents; give the same documents with a boundary between them, one line "
+        "for each, or ids"
+    )
 
 
 # ---- documents with ids --------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from support.score_corpus import HYPOTHESES, INSTANCES, REFERENCES, scores, text
 
 from gtrans.data.units import split_instances
 from gtrans.errors import GtransError
-from gtrans.evaluation.metrics import METRICS, Corpus, Options, measure
-from gtrans.evaluation.texts import read_hypotheses
+from gtrans.evaluation.metrics import METRICS, Corpus, Documents, Options, measure
+from gtrans.evaluation.texts import read_texts
 
 # --- instances ---------------------------------------------------------------------------
 
@@ -113,6 +113,10 @@ def test_many_processes_count_as_one_does() -> None:
 # --- structure ---------------------------------------------------------------------------
 
 
+def hypotheses(path: str, reference: str) -> Documents:
+    return read_texts([reference], None, {"x": path}, "aligned").systems["x"]
+
+
 @pytest.mark.parametrize(
     ("hypothesis", "expected"),
     [
@@ -128,7 +132,7 @@ def test_ways_to_tell_the_documents_of_a_hypothesis(
     tmp_path: Path, hypothesis: str, expected: list[list[str]]
 ) -> None:
     ref = write(tmp_path / "ref", "A\nB\n\nC\n")
-    assert read_hypotheses(write(tmp_path / "hyp", hypothesis), ref) == expected
+    assert hypotheses(write(tmp_path / "hyp", hypothesis), ref) == expected
 
 
 @pytest.mark.parametrize(
@@ -140,8 +144,7 @@ def test_ways_to_tell_the_documents_of_a_hypothesis(
         ("a\n\nb\nc\n", "{hyp}:2 is a document boundary but {ref}:2 is a sentence"),
         ("a\nb\n\nc\nd\n", "{hyp}:5 is a sentence but {ref} ends"),
         # Cut short: the last translation is not empty, it is missing.
-        ("a\nb\n\n", "{ref} has 3 sentences: {ref}:4 (document 2) has no counterpart"),
-        ("a\nb\n", "{ref} has 3 sentences: {ref}:4 (document 2) has no counterpart"),
+        ("a\n\n", "{ref} has 3 sentences: {ref}:2 (document 1) has no counterpart"),
         ("a\nb\nc\nd\n", "{ref} has 3 sentences: {hyp}:4 has no counterpart"),
         # An empty translation needs the boundaries.
         ("a\n\nc\n", "{hyp}:2 is a document boundary but {ref}:2 is a sentence"),
@@ -155,7 +158,7 @@ def test_another_structure_is_refused_with_the_first_line_that_differs(
     ref = write(tmp_path / "ref", "A\nB\n\nC\n")
     hyp = write(tmp_path / "hyp", hypothesis)
     with pytest.raises(GtransError) as caught:
-        read_hypotheses(hyp, ref)
+        hypotheses(hyp, ref)
     assert difference.format(hyp=hyp, ref=ref) in str(caught.value)
     assert hyp in str(caught.value)
 
@@ -167,7 +170,7 @@ def test_empty_translations_stay_in_their_place(empty: list[list[bool]]) -> None
     with TemporaryDirectory() as folder:
         ref = write(Path(folder, "ref"), text([["A" for _ in document] for document in empty]))
         hyp = write(Path(folder, "hyp"), text(expected))
-        assert read_hypotheses(hyp, ref) == expected
+        assert hypotheses(hyp, ref) == expected
 
 
 @given(lengths, st.integers(1, 100))
