@@ -31,6 +31,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from gtrans.cli.shared import Options, add_options
 from gtrans.cli.shared.extras import add_lab_readers
 from gtrans.cli.shared.model_options import (
     add_context,
@@ -44,17 +45,7 @@ from gtrans.cli.shared.model_options import (
 from gtrans.cli.shared.system_names import system_names
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import READERS, Item, ReadOptions, read_items
-from gtrans.evaluation.contrastive.accuracy import (
-    Accuracy,
-    Change,
-    Gain,
-    by_group,
-    changes,
-    document_of,
-    gained_margins,
-    is_right,
-    tabulate,
-)
+from gtrans.evaluation.contrastive.accuracy import document_of, gained_margins, is_right
 from gtrans.evaluation.contrastive.control import random_contexts
 from gtrans.evaluation.contrastive.generated import Outcome, contradictions, judged, outcome_counts
 from gtrans.evaluation.contrastive.report import Result, lines_of, test_lines, to_json
@@ -74,6 +65,65 @@ EXAMPLE = (
     "--set corpus/contrastive/*.jsonl --random-context"
 )
 NEEDS = ()
+MODEL = "model"
+"""The name of the system of ``--path``."""
+
+_FILES: Options = {
+    "--set": (
+        "contrastive sets, gzipped or not; the folder, for a set of several files",
+        {"required": True, "nargs": "+", "metavar": "FILE"},
+    ),
+    "--format": (
+        "format of the sets; jsonl is that of 'gtrans make-corpus' (default: %(default)s)",
+        {"choices": READERS, "default": "jsonl"},
+    ),
+    "--documents": (
+        "for JSON files of contrapro and large-pronoun: the folder of the documents that contain "
+        "the contexts",
+        {"metavar": "DIR"},
+    ),
+    "--context": (
+        "for contrapro, contracat and large-pronoun: the most sentences of context (default: "
+        "%(default)s)",
+        {"type": int, "default": 1, "metavar": "N"},
+    ),
+    "--output": (
+        "write what the first system, the model if there is one, makes of each item, as JSON "
+        "lines: the scores of its candidates, or with --generate its translation",
+        {"metavar": "FILE"},
+    ),
+}
+_OTHERS: Options = {
+    "--scores": (
+        "scores of other systems: one a line for each candidate in the order of the set, or what "
+        "--output wrote; the tests compare all others with the first system",
+        {"nargs": "+", "default": [], "metavar": "[NAME=]FILE"},
+    ),
+    LOWER: (
+        "scores are losses: those of the systems named, or of all (without this option they are "
+        "log-probabilities, none above 0)",
+        {"nargs": "*", "metavar": "NAME"},
+    ),
+}
+_TRANSLATION: Options = {
+    "--generate": (
+        "translate the items; a translation counts as right if it has a word that only the right "
+        "candidate has, and none that only the others have",
+        {"action": "store_true"},
+    ),
+    "--translations": (
+        "with --generate: the last sentences as other systems translate them, one a line for each "
+        "item",
+        {"nargs": "+", "default": [], "metavar": "[NAME=]FILE"},
+    ),
+    "--beam": ("beam size (default: %(default)s)", {"type": int, "default": 5, "metavar": "N"}),
+}
+_CONTROL: Options = {
+    "--random-context": (
+        "also score every item with the context of another item",
+        {"action": "store_true"},
+    ),
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,58 +131,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_lab_readers()
     files = parser.add_argument_group("files")
     add_model_files(files, required=False)
-    files.add_argument(
-        "--set", required=True, nargs="+", metavar="FILE",
-        help="contrastive sets, gzipped or not; the folder, for a set of several files",
-    )  # fmt: skip
-    files.add_argument(
-        "--format", choices=list(READERS), default="jsonl",
-        help="format of the sets; jsonl is that of 'gtrans make-corpus' (default: %(default)s)",
-    )  # fmt: skip
-    files.add_argument(
-        "--documents", metavar="DIR",
-        help="for JSON files of contrapro and large-pronoun: the folder of the documents that "
-        "contain the contexts",
-    )  # fmt: skip
-    files.add_argument(
-        "--context", type=int, default=1, metavar="N",
-        help="for contrapro, contracat and large-pronoun: the most sentences of context (default: "
-        "%(default)s)",
-    )  # fmt: skip
-    files.add_argument(
-        "--output", metavar="FILE",
-        help="write what the first system, the model if there is one, makes of each item, as JSON "
-        "lines: the scores of its candidates, or with --generate its translation",
-    )  # fmt: skip
-    others = parser.add_argument_group("other systems")
-    others.add_argument(
-        "--scores", nargs="+", default=[], metavar="[NAME=]FILE",
-        help="scores of other systems: one a line for each candidate in the order of the set, or "
-        "what --output wrote; the tests compare all others with the first system",
-    )  # fmt: skip
-    others.add_argument(
-        LOWER, nargs="*", metavar="NAME",
-        help="scores are losses: those of the systems named, or of all (without this option they "
-        "are log-probabilities, none above 0)",
-    )  # fmt: skip
-    generation = parser.add_argument_group("translation")
-    generation.add_argument(
-        "--generate", action="store_true",
-        help="translate the items; a translation counts as right if it has a word that only the "
-        "right candidate has, and none that only the others have",
-    )  # fmt: skip
-    generation.add_argument(
-        "--translations", nargs="+", default=[], metavar="[NAME=]FILE",
-        help="with --generate: the last sentences as other systems translate them, one a line for "
-        "each item",
-    )  # fmt: skip
-    generation.add_argument(
-        "--beam", type=int, default=5, metavar="N", help="beam size (default: %(default)s)"
-    )
-    parser.add_argument_group("control").add_argument(
-        "--random-context", action="store_true",
-        help="also score every item with the context of another item",
-    )  # fmt: skip
+    add_options(files, _FILES)
+    add_options(parser.add_argument_group("other systems"), _OTHERS)
+    add_options(parser.add_argument_group("translation"), _TRANSLATION)
+    add_options(parser.add_argument_group("control"), _CONTROL)
     add_context(parser)
     add_scoring(parser)
     add_instances(parser.add_argument_group("instances"), "an item is read as a whole")
@@ -145,13 +147,7 @@ def run(args: argparse.Namespace) -> None:
         GtransError: a set, a file of scores, a checkpoint or the data folder is missing or
             damaged, they do not fit each other, or an option has an impossible value.
     """
-    check_scoring(args)
-    check_instances(args)
-    if args.context < 0:
-        raise GtransError(f"`--context` must be at least 0, but is {args.context}.")
-    if args.documents is not None and not Path(args.documents).is_dir():
-        raise GtransError(f"`--documents`: there is no folder '{args.documents}'.")
-    files = _files(args)
+    files = _checked_files(args)
     items = _items_of(args)
     if args.generate:
         _check_answers(args.set, items)
@@ -165,31 +161,22 @@ def run(args: argparse.Namespace) -> None:
     results = {name: _of_file(args, name, path, items) for name, path in files.items()}
     if args.path is not None:
         results = {MODEL: _of_model(args, variants), **results}
-    _print(args, items, results)
-
-
-def _print(args: argparse.Namespace, items: Sequence[Item], results: dict[str, Result]) -> None:
-    first, *others = results
     if args.output:
         with atomic_writer(args.output) as file:
-            file.writelines(f"{line}\n" for line in results[first].lines)
-    tests = {
-        name: tabulate(items, changes(results[first].right, results[name].right), Change)
-        for name in others
-    }
+            file.writelines(f"{line}\n" for line in next(iter(results.values())).lines)
     if not any(map(document_of, items)):
         say(
             "the sets name no documents, so items count as independent; if several are of one "
             "document, intervals are too narrow and p-values too small"
         )
     if args.json:
-        print(json_text(to_json(results, tests)))
-        return
-    for name, result in results.items():
-        heading, behind = ([f"{name}:"], [""]) if others else ([], [])
-        print_lines(*heading, *lines_of(result), *behind)
-    if others:
-        print_lines(*test_lines(first, tests))
+        print(json_text(to_json(results)))
+    elif len(results) == 1:
+        print_lines(*lines_of(next(iter(results.values()))))
+    else:
+        for name, result in results.items():
+            print_lines(f"{name}:", *lines_of(result), "")
+        print_lines(*test_lines(results))
 
 
 def _check_answers(paths: Sequence[str], items: Sequence[Item]) -> None:
@@ -217,7 +204,7 @@ def _items_of(args: argparse.Namespace) -> list[Item]:
         of_path = read_items(path, args.format, options)
         found = {(it.phenomenon, it.source, *it.candidates): it for it in of_path}
         # A set may repeat an item itself, as some are published.
-        for both in found.keys() & origin.keys():
+        for both in (key for key in found if key in origin):
             raise GtransError(
                 f"`--set`: item '{found[both].id}' of {path} is also in {origin[both]} and would "
                 "count twice; give each item once."
@@ -229,16 +216,20 @@ def _items_of(args: argparse.Namespace) -> list[Item]:
 
 # --- the systems ----------------------------------------------------------------------------------
 
-MODEL = "model"
-"""The name of the system of ``--path``."""
 
-
-def _files(args: argparse.Namespace) -> dict[str, str]:
+def _checked_files(args: argparse.Namespace) -> dict[str, str]:
     """The files of other systems by their names.
 
     Raises:
-        GtransError: there is no system, or options contradict each other.
+        GtransError: an option has an impossible value, there is no system, or options contradict
+            each other.
     """
+    check_scoring(args)
+    check_instances(args)
+    if args.context < 0:
+        raise GtransError(f"`--context` must be at least 0, but is {args.context}.")
+    if args.documents is not None and not Path(args.documents).is_dir():
+        raise GtransError(f"`--documents`: there is no folder '{args.documents}'.")
     if args.generate and args.scores:
         raise GtransError(
             "`--scores` are not translations; give `--translations` with `--generate`."
@@ -292,9 +283,8 @@ def _of_file(args: argparse.Namespace, name: str, path: str, items: Sequence[Ite
 
 
 def _of_scores(items: Sequence[Item], scores: Sequence[Sequence[float]]) -> Result:
-    right = list(map(is_right, items, scores))
     lines = list(map(scores_line, items, scores))
-    return Result(right, tabulate(items, right, Accuracy), by_group(items, right), lines)
+    return Result(items, list(map(is_right, items, scores)), lines)
 
 
 def _of_translations(
@@ -307,8 +297,7 @@ def _of_translations(
         line_of(item, translation=text, outcome=one and one.value)
         for item, text, one in zip(items, translations, found, strict=True)
     ]
-    table, groups = tabulate(items, right, Accuracy), by_group(items, right)
-    return Result(right, table, groups, lines, outcome_counts(items, found))
+    return Result(items, right, lines, outcome_counts(items, found))
 
 
 def _of_model(args: argparse.Namespace, variants: Sequence[Sequence[Item]]) -> Result:
@@ -318,7 +307,7 @@ def _of_model(args: argparse.Namespace, variants: Sequence[Sequence[Item]]) -> R
     # set should not.
     from gtrans.decoding.force_decode import score_items, translate_items, with_places
     from gtrans.decoding.loading import load_models, set_instances
-    from gtrans.decoding.options import DecodingOptions, SearchOptions, split_paths
+    from gtrans.decoding.options import SearchOptions, split_paths
     from gtrans.text.prepared_folder import load_pipeline
 
     models, task = load_models(
@@ -331,30 +320,30 @@ def _of_model(args: argparse.Namespace, variants: Sequence[Sequence[Item]]) -> R
     )
     encoders = task.source_encoder(), target
     whole = args.max_doc_tokens is None and not args.overlap
+    search = SearchOptions(beam=args.beam)
     results: list[Result] = []
     scored: list[Sequence[Sequence[float]]] = []
     for name, variant in zip(("true context", "random context"), variants, strict=False):
         plain = [item.as_text((source.detokenise, target.detokenise)) for item in variant]
         placed = with_places(task, encoders[0], variant, plain, whole and not args.generate)
         if args.generate:
-            options = DecodingOptions(
-                paths=tuple(split_paths(args.path)), data=args.data,
-                search=SearchOptions(beam=args.beam), max_tokens=args.max_tokens,
-                max_doc_tokens=args.max_doc_tokens, overlap=args.overlap,
-                cpu=args.cpu, fp16=args.fp16,
-            )  # fmt: skip
-            found = translate_items(models, task, target, plain, options)
+            found = translate_items(models, task, target, plain, search, args.max_tokens)
             results.append(_of_translations(placed, found, variants[0]))
-            continue
-        scores = score_items(
-            models, task, encoders, plain, whole=whole, max_tokens=args.max_tokens, progress=name
-        )
-        results.append(_of_scores(placed, scores))
-        scored.append(scores)
-    result = replace(results[0], unit=str(task.cfg.unit))
-    if len(results) > 1:
-        result = replace(result, control=results[1].table)
-    if len(scored) > 1:
-        gains = gained_margins(variants[0], *scored)
-        result = replace(result, gains=tabulate(variants[0], gains, Gain))
-    return result
+        else:
+            scores = score_items(
+                models,
+                task,
+                encoders,
+                plain,
+                whole=whole,
+                max_tokens=args.max_tokens,
+                progress=name,
+            )
+            scored.append(scores)
+            results.append(_of_scores(placed, scores))
+    return replace(
+        results[0],
+        unit=str(task.cfg.unit),
+        control=results[1].right if len(results) > 1 else None,
+        gains=gained_margins(variants[0], *scored) if len(scored) > 1 else None,
+    )

@@ -25,7 +25,7 @@ from tqdm import tqdm
 from gtrans.data.examples import Example, ExampleBuilder, source_of
 from gtrans.data.units import InstanceStreamUnit, UnitSpan
 from gtrans.decoding.loading import not_finite
-from gtrans.decoding.options import DecodingOptions
+from gtrans.decoding.options import DecodingOptions, SearchOptions
 from gtrans.decoding.translator import Translator, best_of
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import Item
@@ -643,7 +643,8 @@ def translate_items(
     task: Any,
     target: TextPipeline,
     items: Sequence[Item],
-    options: DecodingOptions,
+    search: SearchOptions,
+    max_tokens: int,
 ) -> list[str]:
     """The translation of the last sentence of each item, which is translated as a document.
 
@@ -652,12 +653,12 @@ def translate_items(
         task: their task.
         target: the pipeline that turns tokens into text.
         items: any number of items, in plain text (:meth:`Item.as_text`).
-        options: those of ``gtrans translate``.
+        search, max_tokens: as of ``gtrans translate``.
 
     Raises:
         GtransError: there is not one translation for each item.
     """
-    translator = Translator(models, task, target.decode, options.search, options.max_tokens)
+    translator = Translator(models, task, target.decode, search, max_tokens)
     documents = translator.encoded([item.source for item in items])
     translations = best_of(translator.translate_encoded(documents))
     found = [sentences[-1] for sentences in translations if sentences]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,9 @@ from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive.contrapro import (
     GENDERS,
     GENDERS_FILE,
+    PRONOUN_OF,
     Entry,
-    PronounSet,
     has_genders,
-    pronouns_of,
     read_entries,
     read_pronoun_json,
     separated,
@@ -89,7 +88,7 @@ def _template(folder: Path, context: int) -> Iterator[Item]:
             raise GtransError(f"{place}: must have the same number of <SEP> as its source.")
         if not all(all(sentences) for sentences in (source, *candidates)):
             raise GtransError(f"{place}: a sentence of the example is empty.")
-        pronouns = pronouns_of([target[-1] for target in candidates])
+        pronouns = _pronouns_of([target[-1] for target in candidates])
         if sorted(pronouns) != sorted(GENDERS):
             raise GtransError(f"{place}: the lines of an example must differ in er, sie and es.")
         if gender not in GENDERS.values():
@@ -107,6 +106,15 @@ def _template(folder: Path, context: int) -> Iterator[Item]:
             right_index=right,
             groups={"step": name.split("/")[0], "gender": gender},
         )
+
+
+def _pronouns_of(texts: Sequence[str]) -> list[str]:
+    """The pronoun that each text has where they all differ: er, sie, es, or '' if unknown."""
+    words = [words_of(text) for text in texts]
+    places = [column for column in zip(*words, strict=False) if len(set(column)) > 1]
+    if len(places) != 1 or len({len(of) for of in words}) > 1:
+        return [""] * len(texts)
+    return [PRONOUN_OF.get(word, "") for word in places[0]]
 
 
 # --- Voita et al. --------------------------------------------------------------------------------
@@ -293,7 +301,7 @@ def read_large_pronoun(path: AnyPath, options: ReadOptions) -> list[Item]:
         path = texts[0]
     name = str(path).removesuffix(".gz")
     if not name.endswith(_TEXT):
-        return read_pronoun_json(path, PronounSet("en", "fr", first_segment=0), options)
+        return read_pronoun_json(path, "fr", 0, options)
     prefix = name.removesuffix(_TEXT)
     sources, targets = two_sides(*(resolve(f"{prefix}.current", side) for side in _SIDES))
     if len(sources) % 2:

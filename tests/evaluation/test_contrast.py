@@ -60,12 +60,10 @@ def test_right_means_strictly_the_highest():
         if (name, of) != ("ellipsis", "2")
     ]  # fmt: skip
     cell = table["pronoun", "1"]
-    assert (cell.right, cell.items, cell.cue, cell.accuracy) == (1, 5, "source/target", 0.2)
+    assert (sum(cell.values), cell.items, cell.cue, cell.mean) == (1, 5, "source/target", 0.2)
     assert cell.interval == wilson_interval(1, 5)
-    assert table["pronoun", "2"].accuracy == table["ellipsis", "all"].accuracy == 1.0
-    assert (table["all", "all"].right, table["all", "1"].items) == (3, 6)
-    with pytest.raises(ValueError, match="item win has 3 scores"):
-        table_of(items[:1], [[-1, -2, -3]])
+    assert table["pronoun", "2"].mean == table["ellipsis", "all"].mean == 1.0
+    assert (sum(table["all", "all"].values), table["all", "1"].items) == (3, 6)
 
 
 # --- models choose ---------------------------------------------------------------------------
@@ -79,7 +77,7 @@ def test_without_context_exactly_half_is_right(limit: int):
     table = table_of(items, scores)
     assert {name for name, _ in table} == {*PHENOMENA, "all"}
     assert {of for _, of in table} == {*map(str, DISTANCES), "all"}
-    assert {cell.accuracy for cell in table.values()} == {0.5}
+    assert {cell.mean for cell in table.values()} == {0.5}
 
 
 def test_leaving_out_the_common_context_changes_no_difference():

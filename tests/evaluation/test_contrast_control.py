@@ -6,10 +6,10 @@ import math
 from dataclasses import replace
 
 import pytest
-from support.contrast_items import generated, small_item, table_of
+from support.contrast_items import generated, small_item
 
 from gtrans.errors import GtransError
-from gtrans.evaluation.contrastive.accuracy import Gain, gained_margins, tabulate
+from gtrans.evaluation.contrastive.accuracy import Gain, gained_margins, is_right, tabulate
 from gtrans.evaluation.contrastive.control import random_contexts
 from gtrans.evaluation.contrastive.report import Result, lines_of, to_json
 
@@ -122,15 +122,16 @@ def test_the_control_and_the_margin_are_shown_next_to_the_true_context():
     gains = tabulate(items, gained, Gain)
     gain = gains["pronoun", "1"]
     radius = 4.302653 * math.sqrt(7 / 36)  # Student's t; the variance of the values is 7 / 12
-    assert (gain.value, gain.items) == (pytest.approx(-1 / 6), 3)
+    assert (gain.mean, gain.items) == (pytest.approx(-1 / 6), 3)
     low, high = gain.interval
     assert (high - low) / 2 == pytest.approx(radius, abs=1e-5)
-    result = Result([], table_of(items, true), {}, control=table_of(items, other), gains=gains)
+    right, control = ([*map(is_right, items, scores)] for scores in (true, other))
+    result = Result(items, right, control=control, gains=gained)
     first, row = lines_of(result)
     assert first.split("cue")[1].split() == ["random", "context", "margin", "above", "it,", "nats"]
     assert row.split()[6:8] == ["66.7", "-0.167"]
     assert row.endswith(f"-0.167 ({low:+.3f} to {high:+.3f})")
-    found = to_json({"a": result}, {})
+    found = to_json({"a": result})
     assert found["random_context"]["contrastive"] == {"pronoun": {"1": pytest.approx(2 / 3)}}
     assert found["above_random_context"]["all"]["items"] == 3
 
@@ -141,5 +142,5 @@ def test_items_that_no_context_can_move_have_no_margin():
     scores = [[-1.0, -2.0], [-1.0, -2.0], [float("nan"), -2.0]]
     assert gained_margins(items, scores, scores) == [0.0, None, None]
     assert Gain((0.25,), ("",)).interval is None
-    table = table_of([bare], [[-1.0, -2.0]])
-    assert lines_of(Result([], table, {}, control=table, gains={}))[1].endswith("-")
+    result = Result([bare], [True], control=[True], gains=[None])
+    assert lines_of(result)[1].endswith("-")

@@ -99,8 +99,7 @@ def test_a_translation_for_each_item(monkeypatch: pytest.MonkeyPatch) -> None:
     documents = [[[Alternative("A", 0.0)], [Alternative("B", 0.0)]], []]
     stub = SimpleNamespace(encoded=list, translate_encoded=lambda _: documents)
     monkeypatch.setattr(force_decode, "Translator", lambda *_args: stub)
-    anything = SimpleNamespace(decode=None, search=None, max_tokens=1)
-    arguments: Any = ([], None, anything, [HE, SHE], anything)
+    arguments: Any = ([], None, SimpleNamespace(decode=None), [HE, SHE], None, 1)
     with pytest.raises(GtransError, match="2 items gave 1 translated documents"):
         force_decode.translate_items(*arguments)
     documents[1] = [[Alternative("C", 0.0)]]

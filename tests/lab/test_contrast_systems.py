@@ -235,7 +235,7 @@ def test_the_interval_of_a_difference() -> None:
     # By hand: shares (1 + 1) / 12 and (4 + 1) / 12, so 0.25 and its deviation
     # sqrt((7/12 - 1/16) / 12), times 1.95996.
     low, high = compared(10, 1, 4).interval
-    assert compared(10, 1, 4).difference == pytest.approx(0.3)
+    assert compared(10, 1, 4).mean == pytest.approx(0.3)
     assert (low, high) == pytest.approx((-0.158326, 0.658326), abs=1e-6)
     assert compared(10, 4, 1).interval == pytest.approx((-high, -low))
     # Of two systems that differ nowhere: around 0; of one that wins everything: no more than 1.

@@ -1,3 +1,17 @@
 """What several commands share, and the options of ``gtrans score``."""
 
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
 VERBOSE = "--verbose"
+Options = Mapping[str, tuple[str, Mapping[str, Any]]]
+"""By the flag of each option: its help, and what else argparse is told of it."""
+
+
+def add_options(group: argparse._ActionsContainer, options: Options) -> None:
+    """Add options to a parser or one of its groups."""
+    for flag, (meaning, settings) in options.items():
+        group.add_argument(flag, help=meaning, **settings)

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, product
 from statistics import fmean
 from typing import TypeVar
 
@@ -23,6 +24,7 @@ from gtrans.evaluation.contrastive.items import Item
 ALL, UNKNOWN = "all", "unknown"
 """The name of a total, and that of a distance that is not known."""
 Interval = tuple[float, float]
+NORMAL = float(norm.ppf(0.975))
 
 
 def document_of(item: Item) -> str:
@@ -51,6 +53,11 @@ class Sample:
         """The number of items."""
         return len(self.values)
 
+    @property
+    def mean(self) -> float:
+        """Of all values."""
+        return fmean(self.values)
+
     @cached_property
     def clusters(self) -> list[tuple[float, int]]:
         """Sum and number of the values of each document; without a name an item is one."""
@@ -74,9 +81,9 @@ class Sample:
         return math.sqrt(squares * count / (count - 1)) / items
 
     @property
-    def radius(self) -> float:
-        """Half the 95% interval of the mean, by Student's t over documents."""
-        return float(student.ppf(0.975, len(self.clusters) - 1)) * self.error
+    def quantile(self) -> float:
+        """How many standard errors from the mean its 95% interval ends: Student's t."""
+        return float(student.ppf(0.975, len(self.clusters) - 1))
 
 
 Kind = TypeVar("Kind", bound=Sample)
@@ -99,15 +106,14 @@ def tabulate(
     phenomena = dict.fromkeys(phenomenon for phenomenon, _ in cells)
     distances = sorted({of for _, of in cells}, key=lambda of: (of == UNKNOWN, len(of), of))
     table = {}
-    for key in [(name, of) for name in (*phenomena, ALL) for of in (*distances, ALL)]:
+    for name, distance in product((*phenomena, ALL), (*distances, ALL)):
         chosen = [
-            pair
-            for found, pairs in cells.items()
-            if all(one in (other, ALL) for one, other in zip(key, found, strict=True))
-            for pair in pairs
+            pairs
+            for (phenomenon, of), pairs in cells.items()
+            if name in (phenomenon, ALL) and distance in (of, ALL)
         ]
         if chosen:
-            table[key] = sample(chosen, kind)
+            table[name, distance] = sample(chain.from_iterable(chosen), kind)
     return table
 
 
@@ -145,16 +151,11 @@ def is_right(item: Item, scores: Sequence[float]) -> bool:
         scores: the scores of its candidates, that of the right one first; higher is better.
             An item with a score of NaN counts as wrong. Some published sets list the right
             candidate again among the wrong ones; such a copy is ignored.
-
-    Raises:
-        ValueError: the number of scores is not that of its candidates.
     """
-    if len(scores) != len(item.candidates):
-        raise ValueError(f"item {item.id} has {len(scores)} scores")
     return all(scores[0] > scores[rival] for rival in item.rivals)
 
 
-def wilson_interval(right: float, items: float, quantile: float = 0.0) -> Interval:
+def wilson_interval(right: float, items: float, quantile: float = NORMAL) -> Interval:
     """95% Wilson interval of an accuracy of ``right`` out of ``items`` (at least 1).
 
     Unlike the normal approximation, it does not shrink to a point at 0 or 100%.
@@ -162,9 +163,8 @@ def wilson_interval(right: float, items: float, quantile: float = 0.0) -> Interv
     Args:
         right: number of right items.
         items: number of items; of clustered items, as many as independent ones would say as much.
-        quantile: of the distribution; 0: that of the standard normal distribution.
+        quantile: of the distribution.
     """
-    quantile = quantile or float(norm.ppf(0.975))
     share, square = right / items, quantile**2
     centre = (share + square / (2 * items)) / (1 + square / items)
     margin = (
@@ -179,16 +179,6 @@ class Accuracy(Sample):
     """The result of a system; values are 1 for an item that it gets right, else 0."""
 
     @property
-    def right(self) -> int:
-        """The number of right items."""
-        return int(sum(self.values))
-
-    @property
-    def accuracy(self) -> float:
-        """Share of right items, from 0 to 1."""
-        return self.right / self.items
-
-    @property
     def interval(self) -> Interval:
         """95% interval of the accuracy: Wilson's, of as many items as the documents are worth.
 
@@ -197,14 +187,13 @@ class Accuracy(Sample):
         """
         count = self.document_count
         if count is None:
-            return wilson_interval(self.right, self.items)
+            return wilson_interval(sum(self.values), self.items)
         if count == 1:
             return 0.0, 1.0
-        share, quantile = self.accuracy, float(student.ppf(0.975, count - 1))
-        variance = self.error**2
+        share, variance = self.mean, self.error**2
         worth = share * (1 - share) / variance if variance else self.items
         worth = count if share in (0, 1) else min(max(worth, 1.0), float(self.items))
-        return wilson_interval(share * worth, worth, quantile)
+        return wilson_interval(share * worth, worth, self.quantile)
 
 
 # --- two systems ----------------------------------------------------------------------------------
@@ -253,13 +242,8 @@ class Change(Sample):
         return float(min(1.0, masses[sums >= observed].sum()))
 
     @property
-    def difference(self) -> float:
-        """The share of right items of the other system minus that of the first, from -1 to 1."""
-        return (self.only_other - self.only_first) / self.items
-
-    @property
     def interval(self) -> Interval:
-        """95% interval of the difference.
+        """95% interval of the difference, the mean.
 
         Over documents by Student's t. Of items without documents it is the adjusted Wald interval
         of Bonett and Price (2012), "Adjusted Wald confidence interval for a difference of binomial
@@ -270,11 +254,11 @@ class Change(Sample):
         if self.document_count == 1:
             return -1.0, 1.0
         if self.document_count:
-            middle, radius = self.difference, self.radius
+            middle, radius = self.mean, self.quantile * self.error
         else:
             one, two = ((n + 1) / (self.items + 2) for n in (self.only_first, self.only_other))
             middle = two - one
-            radius = float(norm.ppf(0.975)) * math.sqrt((one + two - middle**2) / (self.items + 2))
+            radius = NORMAL * math.sqrt((one + two - middle**2) / (self.items + 2))
         return max(middle - radius, -1.0), min(middle + radius, 1.0)
 
 
@@ -297,27 +281,22 @@ class Gain(Sample):
     """What the own context adds to the margin, in nats."""
 
     @property
-    def value(self) -> float:
-        """Nats an item."""
-        return fmean(self.values)
-
-    @property
     def interval(self) -> Interval | None:
         """95% interval, over items where no document is named; None: there are fewer than two."""
         if len(self.clusters) < 2:
             return None
-        return self.value - self.radius, self.value + self.radius
+        radius = self.quantile * self.error
+        return self.mean - radius, self.mean + radius
 
 
-def margin(item: Item, scores: Sequence[float]) -> float | None:
+def margin(item: Item, scores: Sequence[float]) -> float:
     """The score of the right candidate, which is the first, less the best of the wrong ones.
 
-    None: the item has no wrong one, or a score is not finite.
+    NaN: the item has no wrong one, or a score is not finite.
     """
     rivals = [scores[rival] for rival in item.rivals]
-    if not rivals or not all(map(math.isfinite, (scores[0], *rivals))):
-        return None
-    return scores[0] - max(rivals)
+    known = bool(rivals) and all(map(math.isfinite, (scores[0], *rivals)))
+    return scores[0] - max(rivals) if known else math.nan
 
 
 def gained_margins(
@@ -332,9 +311,11 @@ def gained_margins(
         items: the items, with their own contexts.
         true, random: the scores of their candidates in the two readings, the right one first.
     """
-    found: list[float | None] = []
-    for item, one, other in zip(items, true, random, strict=True):
-        own, control = margin(item, one), margin(item, other)
-        known = item.context and own is not None and control is not None
-        found.append(own - control if known else None)  # type: ignore[operator]
-    return found
+    found = (
+        margin(item, one) - margin(item, other)
+        for item, one, other in zip(items, true, random, strict=True)
+    )
+    return [
+        None if math.isnan(gain) or not item.context else gain
+        for item, gain in zip(items, found, strict=True)
+    ]

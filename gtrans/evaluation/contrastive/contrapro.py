@@ -49,7 +49,7 @@ _FORMS = {
     "sie": ("sie", "ihr", "ihre", "ihren", "ihrem", "ihrer", "ihres"),
     "es": ("es",),
 }
-_PRONOUN_OF = {form: pronoun for pronoun, forms in _FORMS.items() for form in forms}
+PRONOUN_OF = {form: pronoun for pronoun, forms in _FORMS.items() for form in forms}
 GENDERS = {"er": "m", "sie": "f", "es": "n"}
 """Pronouns of the third person singular, and their genders."""
 
@@ -84,7 +84,7 @@ def read_contrapro(path: str | os.PathLike[str], options: ReadOptions) -> list[I
             f"{path}: has the translations; give the source next to it, en.txt, or their folder."
         )
     if not path.is_dir() and plain != "en.txt":
-        return read_pronoun_json(path, PronounSet("en", "de", first_segment=1), options)
+        return read_pronoun_json(path, "de", 1, options)
     sides = two_sides(*(resolve(str(folder / lang), "txt") for lang in ("en", "de")))
     files = [folder / f"{lang}.txt" for lang in ("en", "de")]
     sources, targets = map(separated, sides, files)
@@ -201,24 +201,28 @@ class Entry:
         """The exception to raise if the entry does not have the form of its format."""
         return GtransError(f"{self.place}: {message}")
 
+    def value_of(self, key: str) -> Any:
+        """The value of ``key``; None: the entry has none, or is not an object."""
+        return self.value.get(key) if isinstance(self.value, dict) else None
+
     def text(self, key: str) -> str:
-        """The value of ``key``, a non-empty string.
+        """The value of ``key``, which must be a non-empty string.
 
         Raises:
-            GtransError: it is something else, or the entry is not an object.
+            GtransError: it is something else.
         """
-        value = self.value.get(key) if isinstance(self.value, dict) else None
+        value = self.value_of(key)
         if not isinstance(value, str) or not value.strip():
             raise self.error(f"{key!r} must be a text that is not empty, but is {_shown(value)}.")
         return value.strip()
 
     def number(self, key: str) -> int:
-        """The value of ``key``, an integer.
+        """The value of ``key``, which must be an integer.
 
         Raises:
-            GtransError: it is something else, or the entry is not an object.
+            GtransError: it is something else.
         """
-        value = self.value.get(key) if isinstance(self.value, dict) else None
+        value = self.value_of(key)
         if type(value) is not int:
             raise self.error(f"{key!r} must be a whole number, but is {_shown(value)}.")
         return value
@@ -244,24 +248,16 @@ def read_entries(path: str | os.PathLike[str]) -> Iterator[Entry]:
         yield Entry(f"{path}: instance {name}", name, value)
 
 
-@dataclass(frozen=True)
-class PronounSet:
-    """The differences between the published sets.
-
-    Attributes:
-        source, target: languages, the suffixes of the files of the documents.
-        first_segment: ``segment id`` of the first sentence of a document.
-    """
-
-    source: str
-    target: str
-    first_segment: int
-
-
 def read_pronoun_json(
-    path: str | os.PathLike[str], kind: PronounSet, options: ReadOptions
+    path: str | os.PathLike[str], target: str, first_segment: int, options: ReadOptions
 ) -> list[Item]:
-    """All examples, with up to ``options.context`` sentences of context each.
+    """All examples of a set whose source is English, with up to ``options.context`` sentences each.
+
+    Args:
+        path: the JSON file.
+        target: the language of the translations, as the suffix of documents has it.
+        first_segment: ``segment id`` of the first sentence of a document.
+        options: the folder of the documents, and how many sentences of context.
 
     Raises:
         GtransError: context is wanted without a folder of documents, a file cannot be read,
@@ -272,11 +268,11 @@ def read_pronoun_json(
             f"{path}: its contexts are in separate documents; give their folder "
             "(`--documents`), or `--context 0`."
         )
-    return [_json_item(entry, kind, options) for entry in read_entries(path)]
+    return [_json_item(entry, target, first_segment, options) for entry in read_entries(path)]
 
 
-def _json_item(entry: Entry, kind: PronounSet, options: ReadOptions) -> Item:
-    source, target = [entry.text("src segment")], [entry.text("ref segment")]
+def _json_item(entry: Entry, target: str, first_segment: int, options: ReadOptions) -> Item:
+    right = entry.text("src segment"), entry.text("ref segment")
     errors = entry.value.get("errors")
     errors = [errors] if isinstance(errors, dict) else errors
     if not isinstance(errors, list) or not errors:
@@ -284,64 +280,58 @@ def _json_item(entry: Entry, kind: PronounSet, options: ReadOptions) -> Item:
     wrong = [Entry(entry.place, entry.name, error).text("contrastive") for error in errors]
     # Null and numbers below 0 mean that it is not known.
     unknown = "ante distance" in entry.value and entry.value["ante distance"] is None
-    given = -1 if unknown else entry.number("ante distance")
-    distance = given if given >= 0 else None
-    before: tuple[list[str], list[str]] = ([], [])
+    distance = -1 if unknown else entry.number("ante distance")
+    before: list[tuple[str, str]] = []
     if options.context and options.documents is not None:
-        sides = _document(entry, kind, options.documents)
-        number = entry.number("segment id") - kind.first_segment
-        if not 0 <= number < len(sides[0]):
+        pairs = _document(entry, target, options.documents)
+        number = entry.number("segment id") - first_segment
+        if not 0 <= number < len(pairs):
             raise entry.error(
-                f"'segment id' is {number + kind.first_segment}, but the document "
-                f"{entry.text('document id')} has {len(sides[0])} lines."
+                f"'segment id' is {number + first_segment}, but the document "
+                f"{entry.text('document id')} has {len(pairs)} lines."
             )
-        for side, text in zip(sides, (source[0], target[0]), strict=True):
-            if not _alike(side[number], text):
+        for line, text in zip(pairs[number], right, strict=True):
+            if not _alike(line, text):
                 raise entry.error(
                     f"line {number + 1} of the document {entry.text('document id')} is "
-                    f"'{side[number]}', not '{text}'; give the documents of the set."
+                    f"'{line}', not '{text}'; give the documents of the set."
                 )
-        source, target = [sides[0][number]], [sides[1][number]]
-        pairs = [
-            pair
-            for pair in zip(*(side[max(number - options.context, 0) : number] for side in sides),
-                            strict=True)
-            if all(pair)
-        ]  # fmt: skip
-        before = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        right = pairs[number]
+        before = [pair for pair in pairs[max(number - options.context, 0) : number] if all(pair)]
+    context = tuple(pair[1] for pair in before)
     return Item(
         id=entry.name,
         phenomenon=f"{entry.text('src pronoun')}:{entry.text('ref pronoun')}".lower(),
-        distance=distance,
+        distance=distance if distance >= 0 else None,
         cue="target",
-        source=(*before[0], *source),
-        target=(*before[1], *target),
-        contrastive=tuple((*before[1], sentence) for sentence in wrong),
+        source=(*(pair[0] for pair in before), right[0]),
+        target=(*context, right[1]),
+        contrastive=tuple((*context, sentence) for sentence in wrong),
         document=str(entry.value.get("document id") or ""),
     )
 
 
-def _document(entry: Entry, kind: PronounSet, folder: Path) -> tuple[list[str], list[str]]:
+def _document(entry: Entry, target: str, folder: Path) -> list[tuple[str, str]]:
+    """The lines of the document of an entry, on both sides."""
     name = entry.text("document id")
-    stem = name.removesuffix(f".{kind.target}").removesuffix(f".{kind.source}")
+    stem = name.removesuffix(f".{target}").removesuffix(".en")
     if Path(stem).name != stem:
         raise entry.error(f"'document id' must be the name of a document, but is '{name}'.")
-    prefix = folder / stem.split("_")[0] / stem
     try:
-        return _document_lines(str(prefix), kind.source, kind.target)
+        return _document_lines(str(folder / stem.split("_")[0] / stem), target)
     except GtransError as error:
         raise entry.error(str(error)) from None
 
 
 @lru_cache(maxsize=64)
-def _document_lines(prefix: str, source: str, target: str) -> tuple[list[str], list[str]]:
-    files = [resolve(prefix, lang) for lang in (source, target)]
+def _document_lines(prefix: str, target: str) -> list[tuple[str, str]]:
+    files = [resolve(prefix, lang) for lang in ("en", target)]
     sides = [list(iterate_raw_lines(file)) for file in files]
     if len(sides[0]) != len(sides[1]):
         raise GtransError(
             f"'{files[0]}' has {len(sides[0])} lines, but '{files[1]}' has {len(sides[1])}."
         )
-    return sides[0], sides[1]
+    return list(zip(*sides, strict=True))
 
 
 def _alike(one: str, other: str) -> bool:
@@ -389,24 +379,15 @@ def separated(lines: Sequence[str], file: Path) -> list[Sentences]:
 
 def pronoun_of(right: str, wrong: Sequence[str]) -> str:
     """The pronoun in which a text differs from all of ``wrong``: er, sie, es, or '' if unknown."""
-    found = {_PRONOUN_OF.get(word, "") for word in changed_words(right, wrong)}
+    found = {PRONOUN_OF.get(word, "") for word in changed_words(right, wrong)}
     return found.pop() if len(found) == 1 else ""
-
-
-def pronouns_of(texts: Sequence[str]) -> list[str]:
-    """The pronoun that each text has where they all differ: er, sie, es, or '' if unknown."""
-    words = [words_of(text) for text in texts]
-    places = [column for column in zip(*words, strict=False) if len(set(column)) > 1]
-    if len(places) != 1 or len({len(of) for of in words}) > 1:
-        return [""] * len(texts)
-    return [_PRONOUN_OF.get(word, "") for word in places[0]]
 
 
 def _is_example(right: str, wrong: Sequence[str]) -> bool:
     """Whether the wrong texts put both other pronouns in the place of that of the right one."""
     pronoun, words = pronoun_of(right, wrong), words_of(right)
     others = {
-        _PRONOUN_OF[new]
+        PRONOUN_OF[new]
         for text in wrong
         for old, new in zip(words, words_of(text), strict=True)
         if old != new
@@ -418,6 +399,6 @@ def _differ_in_pronouns(text: str, changed: str) -> bool:
     """Whether two texts have the same words but for pronouns."""
     words, others = words_of(text), words_of(changed)
     return len(words) == len(others) and all(
-        one == other or {one, other} <= _PRONOUN_OF.keys()
+        one == other or {one, other} <= PRONOUN_OF.keys()
         for one, other in zip(words, others, strict=True)
     )

@@ -10,7 +10,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gtrans.evaluation.contrastive.accuracy import ALL, Accuracy, Change, Gain, Table
+from gtrans.evaluation.contrastive.accuracy import (
+    ALL,
+    Accuracy,
+    Change,
+    Gain,
+    Table,
+    by_group,
+    changes,
+    tabulate,
+)
+from gtrans.evaluation.contrastive.items import Item
 from gtrans.messages import aligned, change_interval, in_digits
 from gtrans.version import __version__
 
@@ -22,25 +32,27 @@ class Result:
     """What is reported of a system.
 
     Attributes:
-        right: whether it gets each item right; None: the item cannot be judged.
-        table: its accuracy.
-        groups: accuracy in the groups of the authors' tables.
+        items: all items.
+        right: whether it gets each right; None: the item cannot be judged.
         lines: for each item what the system makes of it, as JSON.
         outcomes: what generated translations have, by phenomenon.
         unit: the unit of the model; empty for files of other systems.
-        control: ``table`` with random contexts.
-        gains: what the own context adds to the margins over a random one; None without a control,
-            or without scores.
+        control: as ``right``, with random contexts.
+        gains: what the own context adds to the margin of each item over a random one; None without
+            a control, or without scores.
     """
 
+    items: Sequence[Item]
     right: Sequence[bool | None]
-    table: Table[Accuracy]
-    groups: Mapping[str, Mapping[str, Accuracy]]
     lines: Sequence[str] = ()
     outcomes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     unit: str = ""
-    control: Table[Accuracy] | None = None
-    gains: Table[Gain] | None = None
+    control: Sequence[bool | None] | None = None
+    gains: Sequence[float | None] | None = None
+
+    def change_of(self, other: Result) -> Table[Change]:
+        """Another system beside this one."""
+        return tabulate(self.items, changes(self.right, other.right), Change)
 
 
 _Row = tuple[Sequence[str], Any, Sequence[str]]
@@ -64,48 +76,45 @@ class Column:
     Attributes:
         head: its heading on the terminal; nothing: it is not printed.
         key: its key in JSON; nothing: it is not there.
-        value: the value; None: there is none.
+        name: that of the property of the cell; None there: it has none.
         show: its text.
     """
 
     head: str
     key: str
-    value: Callable[[Any], Any]
+    name: str
     show: Callable[[Any], str] = str
 
 
-_ITEMS = Column("items", "items", lambda it: it.items)
-_DOCUMENTS = Column("documents", "documents", lambda it: it.document_count)
+_COUNTS = (Column("items", "items", "items"), Column("documents", "documents", "document_count"))
 OF_SYSTEMS = (
-    Column("accuracy", "accuracy", lambda it: it.accuracy, _percent),
-    Column("95% interval", "interval", lambda it: list(it.interval),
-           lambda it: "-".join(map(_percent, it))),
-    _ITEMS,
-    _DOCUMENTS,
-    Column("", "chance", lambda it: it.chance),
-)  # fmt: skip
+    Column("accuracy", "accuracy", "mean", _percent),
+    Column("95% interval", "interval", "interval", lambda it: "-".join(map(_percent, it))),
+    *_COUNTS,
+    Column("", "chance", "chance"),
+)
 OF_CHANGES = (
-    _ITEMS,
-    _DOCUMENTS,
-    Column("only first", "only_first", lambda it: it.only_first),
-    Column("only system", "only_other", lambda it: it.only_other),
-    Column("change", "", lambda it: it.difference, lambda it: in_digits(100 * it, 1, "+")),
-    Column("95% interval", "", lambda it: [100 * end for end in it.interval],
-           lambda it: change_interval(it, 1)),
-    Column("p", "p", lambda it: it.p_value, _p),
-)  # fmt: skip
+    *_COUNTS,
+    Column("only first", "only_first", "only_first"),
+    Column("only system", "only_other", "only_other"),
+    Column("change", "", "mean", lambda it: in_digits(100 * it, 1, "+")),
+    Column(
+        "95% interval", "", "interval", lambda it: change_interval([100 * end for end in it], 1)
+    ),
+    Column("p", "p", "p_value", _p),
+)
 
 
 # --- JSON -----------------------------------------------------------------------------------------
 
 
-def to_json(results: Mapping[str, Result], tests: Mapping[str, Table[Change]]) -> dict[str, Any]:
+def to_json(results: Mapping[str, Result]) -> dict[str, Any]:
     """The first system, and all others with their tests against it, by their names."""
     (first, result), *others = results.items()
     found = {"schema": "gtrans.contrast/1", "version": __version__, "system": first}
     found |= _of_system(result)
     return found | {
-        "others": {name: _of_system(other) | _of_change(tests[name]) for name, other in others}
+        "others": {name: _of_system(it) | _of_change(result.change_of(it)) for name, it in others}
     }
 
 
@@ -114,8 +123,7 @@ def _of_change(table: Table[Change]) -> dict[str, Any]:
     for kind, cells in (("", _by_phenomenon(table)), ("_by_distance", _by_distance(table))):
         found[f"mcnemar{kind}"] = _json(OF_CHANGES, cells)
         found[f"difference{kind}"] = {
-            key: {"value": cell.difference, "interval": list(cell.interval)}
-            for key, cell in cells.items()
+            key: {"value": cell.mean, "interval": cell.interval} for key, cell in cells.items()
         }
     return found
 
@@ -128,20 +136,23 @@ def _of_system(result: Result) -> dict[str, Any]:
     :data:`OF_SYSTEMS`. With a control there is also ``random_context``, which repeats the entries
     that hold accuracies, and of scores ``above_random_context`` with the gains in nats.
     """
+    table = tabulate(result.items, result.right, Accuracy)
+    groups = by_group(result.items, result.right)
     found: dict[str, Any] = {
         "unit": result.unit,
-        **_accuracies(result.table),
-        "by_group": {name: _json(OF_SYSTEMS, cells) for name, cells in result.groups.items()},
-        "items": _each(result.table, lambda it: it.items),
-        "cue": _each(result.table, lambda it: it.cue),
+        **_accuracies(table),
+        "by_group": {name: _json(OF_SYSTEMS, cells) for name, cells in groups.items()},
+        "items": _each(table, lambda it: it.items),
+        "cue": _each(table, lambda it: it.cue),
         "outcomes": result.outcomes,
     }
     if result.control is not None:
-        found["random_context"] = _accuracies(result.control)
+        control = tabulate(result.items, result.control, Accuracy)
+        found["random_context"] = _accuracies(control)
     if result.gains is not None:
         gains = {
-            key: {"value": it.value, "interval": it.interval, "items": it.items}
-            for key, it in result.gains.items()
+            key: {"value": it.mean, "interval": it.interval, "items": it.items}
+            for key, it in tabulate(result.items, result.gains, Gain).items()
         }
         found["above_random_context"] = {
             "contrastive": _each(gains, dict),
@@ -154,21 +165,21 @@ def _of_system(result: Result) -> dict[str, Any]:
 
 def _accuracies(table: Table[Accuracy]) -> dict[str, Any]:
     return {
-        "contrastive": _each(table, lambda it: it.accuracy),
-        "intervals": _each(table, lambda it: list(it.interval)),
+        "contrastive": _each(table, lambda it: it.mean),
+        "intervals": _each(table, lambda it: it.interval),
         "by_phenomenon": _json(OF_SYSTEMS, _by_phenomenon(table, total=False)),
         "by_distance": _json(OF_SYSTEMS, _by_distance(table)),
-        "all": _json(OF_SYSTEMS, {ALL: table[ALL, ALL]})[ALL] if table else None,
+        "all": _json(OF_SYSTEMS, table).get((ALL, ALL)),
     }
 
 
-def _json(columns: Iterable[Column], cells: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _json(columns: Iterable[Column], cells: Mapping[Any, Any]) -> dict[Any, dict[str, Any]]:
     """The values of cells that are there."""
     return {
         name: {
-            column.key: value
-            for column in columns
-            if column.key and (value := column.value(cell)) is not None
+            it.key: value
+            for it in columns
+            if it.key and (value := getattr(cell, it.name)) is not None
         }
         for name, cell in cells.items()
     }
@@ -201,7 +212,9 @@ def _by_distance(table: Mapping[tuple[str, str], Any]) -> dict[str, Any]:
 def lines_of(result: Result) -> list[str]:
     """All tables of a system as text, with an empty line between them."""
     groups: list[_Row] = [
-        ([name, key], cell, []) for name, of in result.groups.items() for key, cell in of.items()
+        ([name, key], cell, [])
+        for name, of in by_group(result.items, result.right).items()
+        for key, cell in of.items()
     ]
     counts = [["phenomenon", "in the translation", "items", "share"]]
     for phenomenon, values in result.outcomes.items():
@@ -217,34 +230,38 @@ def lines_of(result: Result) -> list[str]:
 
 def _accuracy_lines(result: Result) -> list[str]:
     """The table: a line for each phenomenon and distance, and totals of several of them."""
-    table, control, gains = result.table, result.control, result.gains
+    table = tabulate(result.items, result.right, Accuracy)
+    behind: dict[str, Callable[[tuple[str, str]], str]] = {"cue": lambda key: table[key].cue}
+    if result.control is not None:
+        control = tabulate(result.items, result.control, Accuracy)
+        behind["random context"] = lambda key: _percent(control[key].mean)
+    if result.gains is not None:
+        gains = tabulate(result.items, result.gains, Gain)
+        behind["margin above it, nats"] = lambda key: _gain_text(gains.get(key))
     names = [name for name, distance in table if distance == ALL]
     rows: list[_Row] = []
     for name in names if len(names) > 2 else names[:1]:
         distances = [of for one, of in table if one == name]
         for of in distances if len(distances) > 2 else distances[:1]:
-            behind = [table[name, of].cue]
-            behind += [_percent(control[name, of].accuracy)] if control is not None else []
-            behind += [_gain_text(gains.get((name, of)))] if gains is not None else []
-            rows.append(([name, of], table[name, of], behind))
-    more = ["cue"] + (["random context"] if control is not None else [])
-    more += ["margin above it, nats"] if gains is not None else []
-    return _lines(["phenomenon", "distance"], OF_SYSTEMS, rows, more)
+            more = [text((name, of)) for text in behind.values()]
+            rows.append(([name, of], table[name, of], more))
+    return _lines(["phenomenon", "distance"], OF_SYSTEMS, rows, list(behind))
 
 
 def _gain_text(gain: Gain | None) -> str:
     if gain is None:
         return "-"
-    value = in_digits(gain.value, 3, "+")
+    value = in_digits(gain.mean, 3, "+")
     return value if gain.interval is None else f"{value} ({change_interval(gain.interval, 3)})"
 
 
-def test_lines(first: str, tests: Mapping[str, Table[Change]]) -> list[str]:
-    """The paired tests of all other systems with the first one, whose name is ``first``."""
+def test_lines(results: Mapping[str, Result]) -> list[str]:
+    """The paired tests of all other systems with the first one."""
+    (first, result), *others = results.items()
     rows: list[_Row] = [
         ([name, key], test, [])
-        for name, table in tests.items()
-        for key, test in _by_phenomenon(table).items()
+        for name, other in others
+        for key, test in _by_phenomenon(result.change_of(other)).items()
     ]
     named = any(test.document_count is not None for _, test, _ in rows)
     heads = {
@@ -268,10 +285,14 @@ def _lines(
     """
     if not rows:
         return []
-    shown = [it for it in columns if it.head and any(it.value(row[1]) is not None for row in rows)]
+    shown = [
+        it
+        for it in columns
+        if it.head and any(getattr(row[1], it.name) is not None for row in rows)
+    ]
     text = [[*heads, *(column.head for column in shown), *more]]
     for before, cell, behind in rows:
-        values = [(column, column.value(cell)) for column in shown]
+        values = [(column, getattr(cell, column.name)) for column in shown]
         cells = ["-" if value is None else column.show(value) for column, value in values]
         text.append([*before, *cells, *behind])
     return aligned(text, {0, len(heads) + len(shown)} if more else set(range(len(heads))))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from gtrans.data.documents import iterate_raw_lines
@@ -59,9 +59,10 @@ def read_scores(path: AnyPath, items: Sequence[Item], losses: bool) -> list[list
             a finite number; or scores are above 0 that are no losses, or the reverse.
     """
     lines = [(number, line) for number, line in enumerate(iterate_raw_lines(path), 1) if line]
-    if lines and lines[0][1].startswith("{"):
+    entries = _entries(path, lines, items)
+    if entries is not None:
         found = []
-        for place, entry, item in _entries(path, lines, items):
+        for (place, entry), item in zip(entries, items, strict=True):
             scores = entry.get("scores")
             if not isinstance(scores, list) or any(type(s) not in (int, float) for s in scores):
                 raise GtransError(f"{place}: 'scores' must be a list of numbers.")
@@ -104,14 +105,12 @@ def read_translations(path: AnyPath, items: Sequence[Item]) -> list[str]:
         GtransError: the file cannot be read or does not fit the items.
     """
     lines = list(enumerate(iterate_raw_lines(path), 1))
-    if lines and lines[0][1].startswith("{"):
-        found = []
-        for place, entry, _ in _entries(path, [it for it in lines if it[1]], items):
-            text = entry.get("translation")
-            if not isinstance(text, str):
+    entries = _entries(path, [it for it in lines if it[1]], items)
+    if entries is not None:
+        for place, entry in entries:
+            if not isinstance(entry.get("translation"), str):
                 raise GtransError(f"{place}: 'translation' must be a text.")
-            found.append(text.strip())
-        return found
+        return [entry["translation"].strip() for _, entry in entries]
     if len(lines) != len(items):
         raise GtransError(
             f"`--translations` {path}: has {len(lines)} lines, but the sets have {len(items)} "
@@ -132,9 +131,12 @@ def _number(text: str, place: str) -> float:
 
 def _entries(
     path: AnyPath, lines: Sequence[tuple[int, str]], items: Sequence[Item]
-) -> Iterator[tuple[str, dict[str, Any], Item]]:
-    """The place, the object and the item of each JSON line, in the order of the items."""
-    for place_of_item, ((number, line), item) in enumerate(zip(lines, items, strict=False), 1):
+) -> list[tuple[str, dict[str, Any]]] | None:
+    """The place and the object of each JSON line, one for each item; None: the file is plain."""
+    if not lines or not lines[0][1].startswith("{"):
+        return None
+    found: list[tuple[str, dict[str, Any]]] = []
+    for (number, line), item in zip(lines, items, strict=False):
         place = f"{path}:{number}"
         entry = parse_json(line, place)
         if not isinstance(entry, dict):
@@ -142,13 +144,14 @@ def _entries(
         if entry.get("id") != item.id:
             raise GtransError(
                 f"{place}: 'id' is {json.dumps(entry.get('id'))[:80]}, but item "
-                f"{place_of_item} of the sets is '{item.id}'; give the sets in the same order."
+                f"{len(found) + 1} of the sets is '{item.id}'; give the sets in the same order."
             )
         if entry.get("texts", item.texts_digest) != item.texts_digest:
             raise GtransError(
                 f"{place}: '{item.id}' has other texts in the sets; give those that it was made "
                 "from."
             )
-        yield place, entry, item
+        found.append((place, entry))
     if len(lines) != len(items):
         raise GtransError(f"{path}: has {len(lines)} items, but the sets have {len(items)}.")
+    return found
