@@ -17,8 +17,9 @@ import csv
 import io
 import json
 import math
+import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from statistics import NormalDist, mean
@@ -58,7 +59,9 @@ OF_THE_MODEL = {
     "true above random context in nats", "use of a random context in nats",
     "context use in nats", "log-probability above the baseline in nats",
 }  # fmt: skip
+NON_INFERIORITY = "p of not 0.2 chrF2 worse"
 METRICS = {
+    NON_INFERIORITY: "non-inferiority (margin 0.2 chrF2)",
     "perplexity on dev": "validation perplexity",
     "METEOR of 2007": "METEOR (2007)",
     "context use in nats": "log-probability, true above no context (nats per sentence)",
@@ -72,7 +75,6 @@ METRICS = {
         "ContraPro margin, place unknown (nats)",
 }  # fmt: skip
 SPEED = "tokens a second in training"  # of a machine that did other work as well
-NON_INFERIORITY = "p of not 0.2 chrF2 worse"
 PRIMARY = "change of d-BLEU"
 
 
@@ -84,16 +86,16 @@ class Row:
     corpus: str
     updates: str
     system: str
-    seed: str
-    context: str
-    metric: str
-    value: float | None
-    low: float | None
-    high: float | None
-    p: float | None
-    p_holm: float | None
-    baseline: str
-    command: str
+    seed: str = ""
+    context: str = "true"
+    metric: str = ""
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    p_holm: float | None = None
+    baseline: str = ""
+    command: str = ""
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -117,67 +119,53 @@ def named(label: str) -> tuple[str, str]:
     for ending, name in CONTEXTS.items():
         if label.endswith(ending):
             label, context = label.removesuffix(ending), name
-    rate = ""
     head, _, last = label.rpartition(", ")
     if last in ("0.2", "0.5", "1"):
-        label, rate = head, f", multiplier {last}"
-    return NAMES.get(label, label) + rate, context
+        return f"{NAMES.get(head, head)}, multiplier {last}", context
+    return NAMES.get(label, label), context
 
 
 def rows_of(data: dict[str, Any]) -> Iterator[Row]:
-    """The lines of one JSON file."""
+    """The lines of one JSON file: every score, and its change from a baseline with that seed."""
     settings = data["settings"]
     updates = f"{settings['first-updates']}+{settings['further-updates']}"
-    command = " ".join(data["command"])
+    rate = ", multiplier 1" if data["experiment"] == "results-chosen-rates" else ""
     finished = {row["label"]: row for row in data["rows"] if row["cells"]}
-    scale = ", multiplier 1" if data["experiment"] == "results-chosen-rates" else ""
+
+    def system(label: str) -> str:
+        return named(label)[0] + (rate if label != "sentence" else "")
+
     for label, row in finished.items():
-        system, context = named(label)
-        of_sentence = label == "sentence"
         first = Row(
             data["experiment"], CORPORA[row["corpus"]],
-            f"{settings['first-updates']}" if of_sentence else updates,
-            system if of_sentence else system + scale, "", context, "",
-            None, None, None, None, None, "", command,
+            updates if label != "sentence" else f"{settings['first-updates']}", system(label),
+            context=named(label)[1], command=" ".join(data["command"]),
         )  # fmt: skip
-        against = finished.get(row["baseline"])
+        against = finished.get(row["baseline"], {"label": "", "cells": {}})
+        baseline = system(against["label"]) if against["label"] else ""
         for metric, cell in row["cells"].items():
-            if metric == SPEED or (metric in OF_THE_MODEL and context != "true"):
+            if metric == SPEED or (metric in OF_THE_MODEL and first.context != "true"):
                 continue
+            theirs = against["cells"].get(metric, {"seeds": []})["seeds"]
+            of_baseline = {one["seed"]: one["value"] for one in theirs}
             for one in cell["seeds"]:
-                yield from _values(first, metric, one, cell, against, scale)
-
-
-def _values(
-    first: Row, metric: str, one: dict[str, Any], cell: dict[str, Any], against: Any, scale: str
-) -> Iterator[Row]:
-    """A score, and its change from the baseline where the baseline has that seed."""
-    first = replace(first, seed=str(one["seed"]), metric=METRICS.get(metric, metric))
-    baseline = (
-        named(against["label"])[0] + ("" if against["label"] == "sentence" else scale)
-        if against
-        else ""
-    )
-    if metric == NON_INFERIORITY:
-        yield replace(
-            first, metric="non-inferiority (margin 0.2 chrF2)", p=one["value"], baseline=baseline
-        )
-        return
-    low, high = one.get("interval") or (None, None)
-    yield replace(first, value=one["value"], low=low, high=high)
-    if "p" not in one or against is None:
-        return
-    theirs = {x["seed"]: x["value"] for x in against["cells"].get(metric, {"seeds": []})["seeds"]}
-    if one["seed"] in theirs:
-        low, high = one.get("change") or (None, None)
-        yield replace(
-            first, metric=f"change of {first.metric}", value=one["value"] - theirs[one["seed"]],
-            low=low, high=high, p=one["p"], baseline=baseline,
-        )  # fmt: skip
+                name, seed = METRICS.get(metric, metric), one["seed"]
+                score = replace(first, seed=str(seed), metric=name)
+                if metric == NON_INFERIORITY:
+                    yield replace(score, p=one["value"], baseline=baseline)
+                    continue
+                low, high = one.get("interval") or (None, None)
+                yield replace(score, value=one["value"], low=low, high=high)
+                if "p" in one and seed in of_baseline:
+                    low, high = one.get("change") or (None, None)
+                    yield replace(
+                        score, metric=f"change of {name}", value=one["value"] - of_baseline[seed],
+                        low=low, high=high, p=one["p"], baseline=baseline,
+                    )  # fmt: skip
 
 
 def without_doubles(rows: Sequence[Row]) -> list[Row]:
-    """Each value once, from the first experiment that has it; an interval or p is kept from any.
+    """Each value once, from the first experiment that has it; an interval is kept from any.
 
     Raises:
         ValueError: two experiments give different values of one thing.
@@ -203,8 +191,7 @@ def refuse_copies(rows: Sequence[Row]) -> None:
     scores: dict[tuple[str, ...], dict[str, tuple[float | None, ...]]] = defaultdict(dict)
     for row in rows:
         if row.value is not None:
-            place = row.experiment, row.corpus, row.updates, row.system, row.seed, row.context
-            scores[place][row.metric] = row.value, row.low, row.high
+            scores[row.experiment, *row.place[:-1]][row.metric] = row.value, row.low, row.high
     for key, values in scores.items():
         own = scores.get((*key[:-1], "true"), {})
         common = values.keys() & own.keys()
@@ -217,24 +204,20 @@ def pooled(rows: Sequence[Row]) -> Iterator[Row]:
     groups: dict[tuple[str, ...], list[Row]] = defaultdict(list)
     for row in rows:
         if row.metric.startswith("change of "):
-            groups[row.corpus, row.updates, row.system, row.context, row.metric].append(row)
+            groups[replace(row, seed="").place].append(row)
     normal = NormalDist()
     for group in groups.values():
         if len(group) < 2:
             continue
-        z = [
-            math.copysign(normal.inv_cdf(max(row.p or 0, 1e-300) / 2), row.value or 0)
-            for row in group
-        ]
+        z = [math.copysign(normal.inv_cdf((row.p or 1e-300) / 2), row.value or 0) for row in group]
         p = 2 * normal.cdf(-abs(sum(z)) / math.sqrt(len(z)))
         value = mean(row.value or 0 for row in group)
+        widths = [
+            row.high - row.low for row in group if row.high is not None and row.low is not None
+        ]
         low = high = None
-        if all(row.low is not None for row in group):
-            half = (
-                math.sqrt(sum(((row.high or 0) - (row.low or 0)) ** 2 for row in group))
-                / 2
-                / len(group)
-            )
+        if len(widths) == len(group):
+            half = math.hypot(*widths) / 2 / len(group)
             low, high = value - half, value + half
         yield replace(group[0], seed="pooled", value=value, low=low, high=high, p=p)
 
@@ -243,10 +226,8 @@ def corrected(rows: Sequence[Row]) -> list[Row]:
     """The rows with Holm's correction over the primary comparisons, seeds pooled."""
     best: dict[tuple[str, ...], int] = {}
     for number, row in enumerate(rows):
-        if row.primary and (
-            row.seed == "pooled" or (row.corpus, row.updates, row.system) not in best
-        ):
-            best[row.corpus, row.updates, row.system] = number
+        if row.primary and (row.seed == "pooled" or row.place[:3] not in best):
+            best[row.place[:3]] = number
     order = sorted(best.values(), key=lambda number: rows[number].p or 0)
     done, least = list(rows), 0.0
     for rank, number in enumerate(order):
@@ -281,26 +262,27 @@ def as_csv(rows: Sequence[Row]) -> str:
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow([field.name for field in fields(Row)])
     for row in rows:
-        writer.writerow(
-            [
-                f"{x:.5g}" if isinstance(x, float) else "" if x is None else x
-                for x in asdict(row).values()
-            ]
-        )
+        values = asdict(row).values()
+        writer.writerow([f"{it:.5g}" if isinstance(it, float) else it for it in values])
     return buffer.getvalue()
 
 
-def main() -> None:
-    """Write or check the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+def write(description: str | None, texts: Iterable[tuple[Path, str]]) -> None:
+    """Write files, or with ``--check`` on the command line only compare; for several scripts.
+
+    Raises:
+        SystemExit: a file is not what would be written.
+    """
+    name = Path(sys.argv[0]).stem
+    parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
-    args = parser.parse_args()
-    text = as_csv(table())
-    if not args.check:
-        TABLE.write_text(text, encoding="utf-8")
-    elif TABLE.read_text(encoding="utf-8") != text:
-        raise SystemExit(f"results: error: {TABLE} is not up to date; run scripts/results.py")
+    check = parser.parse_args().check
+    for path, text in texts:
+        if not check:
+            path.write_text(text, encoding="utf-8")
+        elif not path.is_file() or path.read_text(encoding="utf-8") != text:
+            raise SystemExit(f"{name}: error: {path} is not up to date; run scripts/{name}.py")
 
 
 if __name__ == "__main__":
-    main()
+    write(__doc__, [(TABLE, as_csv(table()))])
