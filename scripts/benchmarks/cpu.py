@@ -10,15 +10,13 @@ from concurrent.futures import ProcessPoolExecutor
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-import measuring
 import torch
 from fairseq import checkpoint_utils
-from fairseq.data import Dictionary, data_utils
+from fairseq.data import data_utils
 from fairseq.sequence_generator import SequenceGenerator
-from measuring import Benchmark, Row, Rows, grid, ratio, take_turns
+from measuring import Benchmark, Row, grid, listed, ratio, seconds, take_turns
 from models import (
     BEAM,
     GROUP_ONLY,
@@ -26,17 +24,18 @@ from models import (
     SIZES,
     Size,
     Trainer,
+    by_document,
+    by_sentence,
     dictionary_of,
     document_batches,
-    documents_in,
     documents_of,
+    examples_of,
     generated,
     model_of,
     padded_sentences,
     sentence_batches,
+    sources_of,
     words_of,
-    write_documents,
-    write_sequences,
 )
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
@@ -48,10 +47,12 @@ from gtrans.lab.analyses.cost import peak
 from gtrans.modules.precision import to_int8
 from gtrans.text.prepared_folder import read_state
 
+# Name in the tables -> options of our model; None is stock fairseq.
+Systems = dict[str, dict[str, Any] | None]
+
 # ---- training ------------------------------------------------------------------------------------
 
-# Name in the tables -> options of our model; None is stock fairseq.
-TRAINED: dict[str, dict[str, Any] | None] = {
+TRAINED: Systems = {
     "stock sentence Transformer": None,
     "gtrans regroup": {"attention_backend": "regroup"},
     "gtrans dense": {"attention_backend": "dense"},
@@ -69,34 +70,32 @@ def training(args: argparse.Namespace) -> Iterator[Row]:
     }
     for words in args.lengths:
         text = documents_of(words, max(args.corpus_words // words, 1), dictionary)
-        # The yardstick's batches come from the whole text, as a corpus has them: sorted
-        # by length and hardly padded. As many as hold the words of the documents.
-        sample = max(round(args.words / args.batch_words), 1)
         chosen = text[: max(args.words // words, 1)]
         documents = document_batches(chosen, dictionary, args.batch_words)
         batches = dict.fromkeys(TRAINED, documents)
+        # The yardstick's batches come from the whole text, as a corpus has them: sorted
+        # by length and hardly padded. As many as hold the words of the documents.
+        sample = max(round(args.words / args.batch_words), 1)
         sentences = sentence_batches(text, dictionary, args.batch_words, sample)
         batches["stock sentence Transformer"] = sentences
         # Its matrices are of a whole batch; one tells what a slow system costs.
         batches["gtrans dense"] = documents[:1]
         if words > args.quadratic_limit:
             del batches["gtrans dense"]  # tens of gigabytes
+
+        def per_word(name: str, made: list[Any]) -> float:
+            return seconds(partial(trainers[name].steps, made)) / words_of(made, dictionary)
+
         for name, made in batches.items():
             trainers[name].steps(made[:1])  # position tables, buffers, caches
-        works = {name: partial(trainers[name].steps, made) for name, made in batches.items()}
-        spent = take_turns(
-            {name: partial(measuring.seconds, work) for name, work in works.items()}, args.rounds
-        )
-        cost = {
-            name: [taken / words_of(batches[name], dictionary) for taken in of]
-            for name, of in spent.items()
-        }
-        for name, per_word in cost.items():
+        tasks = {name: partial(per_word, name, made) for name, made in batches.items()}
+        costs = take_turns(tasks, args.rounds)
+        for name, cost in costs.items():
             yield {
                 "words": words,
                 "system": name,
-                "words_per_second": 1 / statistics.median(per_word),
-                "of_stock": ratio(cost["stock sentence Transformer"], per_word),
+                "words_per_second": 1 / statistics.median(cost),
+                "of_stock": ratio(costs["stock sentence Transformer"], cost),
             }
 
 
@@ -116,13 +115,14 @@ TRAINING = Benchmark(
               "corpus_words": 1 << 19, "batch_words": 2048, "quadratic_limit": 2048},
     toy={"lengths": [30, 60], "words": 60, "corpus_words": 600, "batch_words": 60, "rounds": 2},
     measure=training,
-    table=partial(grid, cell=lambda r: f"{r['words_per_second']:,.0f} ({r['of_stock']:.2f})"),
+    table=partial(grid, ["{words_per_second:,.0f} ({of_stock:.2f})"]),
 )  # fmt: skip
 
 # ---- decoding ------------------------------------------------------------------------------------
 
-DECODED: dict[str, dict[str, Any] | None] = {
-    "stock document Transformer": None,
+STOCK_DOCUMENT = "stock document Transformer"
+DECODED: Systems = {
+    STOCK_DOCUMENT: None,
     "gtrans": {},
     "gtrans document Transformer": {"doc_mode": "full"},
     "gtrans, group attention only": dict(GROUP_ONLY),
@@ -133,57 +133,39 @@ def decoding(args: argparse.Namespace) -> Iterator[Row]:
     """Milliseconds per token of beam search over documents, one document at a time."""
     size = SIZES[args.size]
     dictionary = dictionary_of(size)
-    write: dict[str, Callable[[Tensor], int]] = {}
-    for name, options in DECODED.items():
-        model = model_of(size, dictionary, options).eval()
-        way = _as_one_sequence if options is None else _as_document
-        write[name] = partial(way, model, dictionary)
-    tasks = {}
-    for words in args.lengths:
+    models = {name: model_of(size, dictionary, options).eval() for name, options in DECODED.items()}
+    # Stock fairseq reads a document as one sequence, with the marks of all sentences.
+    frame = examples_of(dictionary).frame
+
+    def per_token(name: str, words: int) -> float:
         # A few short documents, so that a round lasts long enough to be measured.
-        text = documents_of(words, max(args.words // words, 1), dictionary)
-        batches = document_batches(text, dictionary, 1)
-        sources = [batch["net_input"]["src_tokens"] for batch in batches]
-        for name in DECODED:
-            if DECODED[name] is not None or words <= args.stock_limit:
-                tasks[name, words] = partial(_per_token, write[name], sources)
-    shortest = {name: min(w for n, w in tasks if n == name) for name, _ in tasks}
-    for key in shortest.items():
-        tasks[key]()
-    cost = take_turns(tasks, args.rounds)
-    for (name, words), times in cost.items():
-        row: Row = {
-            "words": words,
-            "system": name,
-            "ms_per_token": statistics.median(times),
-            "of_shortest": ratio(times, cost[name, shortest[name]]),
-        }
-        if ("stock document Transformer", words) in cost:
-            row["times_stock"] = ratio(cost["stock document Transformer", words], times)
+        text = sources_of(documents_of(words, max(args.words // words, 1), dictionary))
+        written: list[int] = []
+
+        def write() -> None:
+            if DECODED[name] is None:
+                rows = [[frame.source(document)] for document in text]
+                written.append(by_sentence(models[name], dictionary, rows, LONGEST, 1))
+            else:
+                written.append(by_document(models[name], dictionary, text, LONGEST, 1))
+
+        taken: float = seconds(write)
+        return taken * 1000 / written[0]
+
+    tasks = {
+        (name, words): partial(per_token, name, words)
+        for words in args.lengths
+        for name, options in DECODED.items()
+        if options is not None or words <= args.stock_limit
+    }
+    for name in DECODED:
+        tasks[name, args.lengths[0]]()  # buffers and caches
+    costs = take_turns(tasks, args.rounds)
+    for (name, words), cost in costs.items():
+        row: Row = {"words": words, "system": name, "ms_per_token": statistics.median(cost)}
+        if words <= args.stock_limit:
+            row["times_stock"] = ratio(costs[STOCK_DOCUMENT, words], cost)
         yield row
-
-
-def _as_one_sequence(model: Any, dictionary: Dictionary, source: Tensor) -> int:
-    """As long as the translations of our own search, marks included."""
-    return write_sequences(model, dictionary, source, source.size(1) - 1)
-
-
-def _as_document(model: Any, dictionary: Dictionary, source: Tensor) -> int:
-    ends = source[0].eq(dictionary.eos()).nonzero().flatten()
-    words = ends.diff(prepend=ends.new_tensor([-1])) - 2  # ``<s>`` and ``</s>`` are no words
-    return write_documents(model, dictionary, source, [words.tolist()])
-
-
-def _per_token(write: Callable[[Tensor], int], sources: list[Tensor]) -> float:
-    """Milliseconds per token of writing the translations of ``sources``, one after the other."""
-    written: list[int] = []
-    taken: float = measuring.seconds(lambda: written.extend(map(write, sources)))
-    return taken * 1000 / sum(written)
-
-
-def _cell(row: Row) -> str:
-    found = f" ({row['times_stock']:.2f})" if "times_stock" in row else ""
-    return f"{row['ms_per_token']:.2f}{found}"
 
 
 DECODING = Benchmark(
@@ -197,7 +179,7 @@ DECODING = Benchmark(
     settings={"lengths": [256, 512, 1024, 2048], "rounds": 3, "words": 512, "stock_limit": 1024},
     toy={"lengths": [30, 60], "words": 30, "rounds": 1, "stock_limit": 30},
     measure=decoding,
-    table=partial(grid, cell=_cell),
+    table=partial(grid, ["{ms_per_token:.2f} ({times_stock:.2f})", "{ms_per_token:.2f}"]),
 )
 
 # ---- a whole test set ----------------------------------------------------------------------------
@@ -207,89 +189,68 @@ def whole_set(args: argparse.Namespace) -> Iterator[Row]:
     """CPU seconds of a test set, and the time per token, next to stock fairseq's."""
     document, sentence, data = (str(path) for path in (*args.checkpoints, args.data))
     stocks, _, task = checkpoint_utils.load_model_ensemble_and_task([sentence], {"data": data})
-    lines = _sentences_of(args.data, task.source_dictionary, args.sentences)
-    sentences = [line for line in lines if line is not None]
-    documents = documents_in(lines)
+    dictionary = task.source_dictionary
+    state = read_state(args.data)
+    prefix = f"test.{state['source_lang']}-{state['target_lang']}.{state['source_lang']}"
+    lines = data_utils.load_indexed_dataset(str(args.data / prefix), dictionary)
+    documents: list[list[Tensor]] = [[]]
+    for line in (lines[number].long() for number in range(len(lines))):
+        if len(line) == 1:  # an empty line
+            documents.append([])
+        elif sum(map(len, documents)) != args.sentences:
+            documents[-1].append(line)
+    sentences = [line for lines_of_one in documents for line in lines_of_one]
     options = DecodingOptions(paths=(document,)).search
+    rows = {"stock fairseq, sentences": len(sentences)}
 
-    def by_sentences() -> int:
+    def sentence_by_sentence() -> int:
         generator = SequenceGenerator(
             stocks, task.target_dictionary, beam_size=BEAM, max_len_a=options.max_len_a,
             max_len_b=int(options.max_len_b), min_len=options.min_len,
         ).eval()  # fmt: skip
-        sources = padded_sentences(sentences, task.source_dictionary, 4000)
-        return sum(generated(generator, stocks, it, task.source_dictionary) for it in sources)
+        sources = padded_sentences(sentences, dictionary, 4000)
+        return sum(generated(generator, stocks, it, dictionary) for it in sources)
 
-    def by_documents(loaded: Any) -> int:
+    def as_documents(name: str, loaded: Any) -> int:
         """As ``gtrans translate`` does."""
-        models, task = loaded
-        generator = DocumentGenerator(models, task, options)
+        generator = DocumentGenerator(*loaded, options)
         builder = generator.examples
         examples = [
-            builder.example(span, [of[number] for number in span.source])
-            for of in documents
-            for span in builder.unit.cut_to_translate([len(line) - 1 for line in of])
+            builder.example(span, [lines_of_one[number] for number in span.source])
+            for lines_of_one in filter(None, documents)
+            for span in builder.unit.cut_to_translate([len(line) - 1 for line in lines_of_one])
         ]
-        lengths, written = [example["source"].numel() for example in examples], 0
+        rows[name] = len(examples)
+        lengths, written = builder.lengths(examples), 0
         for batch in make_batches(lengths, args.max_tokens, generator.rows_at_once):
             net_input = builder.collate([examples[number] for number in batch])["net_input"]
             for found in generator.documents(net_input):
                 written += sum(len(sentence.tokens) for sentence in found[0].sentences)
         return written
 
-    write: dict[str, Callable[[], int]] = {
-        "stock fairseq, sentences": by_sentences,
-        "gtrans, documents": partial(by_documents, load_models([document], data, cpu=True)),
-        "gtrans, documents, bf16": partial(
-            by_documents, load_models([document], data, cpu=True, bf16=True)
-        ),
-    }
+    stock = "stock fairseq, sentences"
+    write: dict[str, Callable[[], int]] = {stock: sentence_by_sentence}
+    for name, bf16 in (("gtrans, documents", False), ("gtrans, documents, bf16", True)):
+        loaded = load_models([document], data, cpu=True, bf16=bf16)
+        write[name] = partial(as_documents, name, loaded)
     tokens: dict[str, int] = {}
 
     def timed(name: str) -> float:
-        return measuring.seconds(lambda: tokens.update({name: write[name]()}))
+        return seconds(lambda: tokens.update({name: write[name]()}))
 
     spent = take_turns({name: partial(timed, name) for name in write}, args.rounds)
-    stock = "stock fairseq, sentences"
     for name, of in spent.items():
         times = ratio(of, spent[stock])
         yield {
             "system": name,
             "models": "trained",
             "sentences": len(sentences),
-            "rows": len(sentences) if name == stock else len(documents),
+            "rows": rows[name],
             "tokens": tokens[name],
             "seconds": statistics.median(of),
             "times_stock": times,
             "times_per_token": times * tokens[stock] / tokens[name],
         }
-
-
-def _sentences_of(data: Path, dictionary: Dictionary, most: int | None) -> list[Tensor | None]:
-    """The source sentences of the test set with their end symbol; None between documents."""
-    state = read_state(data)
-    prefix = f"test.{state['source_lang']}-{state['target_lang']}.{state['source_lang']}"
-    lines = data_utils.load_indexed_dataset(str(data / prefix), dictionary)
-    found: list[Tensor | None] = []
-    for number in range(len(lines)):
-        if most is not None and sum(line is not None for line in found) == most:
-            break
-        found.append(lines[number].long() if len(lines[number]) > 1 else None)
-    return found
-
-
-def _shown(rows: Rows) -> str:
-    heads = ["system", "models", "sentences", "rows", "tokens written", "seconds",
-             "seconds / stock's", "time per token / stock's"]  # fmt: skip
-    lines = [
-        [
-            row["system"], row["models"], f"{row['sentences']:,}", f"{row['rows']:,}",
-            f"{row['tokens']:,}", f"{row['seconds']:.1f}", f"{row['times_stock']:.2f}",
-            f"{row['times_per_token']:.2f}",
-        ]
-        for row in rows
-    ]  # fmt: skip
-    return measuring.table(heads, lines, texts=2)
 
 
 WHOLE_SET = Benchmark(
@@ -304,7 +265,20 @@ WHOLE_SET = Benchmark(
     settings={"rounds": 1, "max_tokens": MAX_TOKENS, "sentences": None},
     toy={"sentences": 3},
     measure=whole_set,
-    table=_shown,
+    table=partial(
+        listed,
+        {
+            "system": "{system}",
+            "models": "{models}",
+            "sentences": "{sentences:,}",
+            "rows": "{rows:,}",
+            "tokens written": "{tokens:,}",
+            "seconds": "{seconds:.1f}",
+            "seconds / stock's": "{times_stock:.2f}",
+            "time per token / stock's": "{times_per_token:.2f}",
+        },
+        texts=2,
+    ),
 )
 
 # ---- what a document costs -----------------------------------------------------------------------
@@ -316,9 +290,8 @@ def cost(args: argparse.Namespace) -> Iterator[Row]:
     """CPU seconds and floating-point operations per token of searches of the same text."""
     size = SIZES[args.size]
     dictionary = dictionary_of(size)
-    documents = documents_of(args.length, args.documents, dictionary)
-    sentences = [[pair] for document in documents for pair in document]
-    sentences.sort(key=lambda pairs: len(pairs[0][0]))
+    documents = sources_of(documents_of(args.length, args.documents, dictionary))
+    sentences = [[sentence] for document in documents for sentence in document]
     models = {
         name: model_of(size, dictionary, options).eval()
         for name, options in ((_STOCK, None), (_BY_SENTENCE, dict(GROUP_ONLY)), (_BY_DOCUMENT, {}))
@@ -326,21 +299,11 @@ def cost(args: argparse.Namespace) -> Iterator[Row]:
     small = {f"{name}, int8": deepcopy(models[name]) for name in (_BY_SENTENCE, _BY_DOCUMENT)}
     for model in small.values():
         to_int8(model)
-    end = torch.tensor([dictionary.eos()])
 
     def write(name: str, model: Any) -> int:
-        if name == _STOCK:
-            rows = [torch.cat([source, end]) for pairs in sentences for source, _ in pairs]
-            batches = padded_sentences(rows, dictionary, MAX_TOKENS, args.rows)
-            return sum(write_sequences(model, dictionary, it, it.size(1) - 1) for it in batches)
-        written, text = 0, documents if name.startswith(_BY_DOCUMENT) else sentences
-        for begin in range(0, len(text), args.rows):
-            part = text[begin : begin + args.rows]
-            (batch,) = document_batches(part, dictionary, LONGEST)
-            words = [[len(source) for source, _ in pairs] for pairs in part]
-            source = batch["net_input"]["src_tokens"]
-            written += write_documents(model, dictionary, source, words)
-        return written
+        way = by_sentence if name == _STOCK else by_document
+        text = documents if name.startswith(_BY_DOCUMENT) else sentences
+        return way(model, dictionary, text, MAX_TOKENS, args.rows)
 
     tokens: dict[str, int] = {}
     operations: dict[str, float] = {}
@@ -350,7 +313,7 @@ def cost(args: argparse.Namespace) -> Iterator[Row]:
         operations[name] = counter.get_total_flops() / written
 
     def timed(name: str, model: Any) -> float:
-        return measuring.seconds(lambda: tokens.update({name: write(name, model)}))
+        return seconds(lambda: tokens.update({name: write(name, model)}))
 
     works = {name: partial(timed, name, model) for name, model in (models | small).items()}
     spent = take_turns(works, args.rounds)
@@ -373,19 +336,20 @@ def _attention(*shapes: Any, **_: Any) -> int:
 _ATTENTION = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention}
 
 
-def _costs(rows: Rows) -> str:
-    heads = ["system", "tokens", "million operations a token", "operations / stock's",
-             "ms a token", "time / stock's", "times as fast as fp32"]  # fmt: skip
-    lines = [
-        [
-            row["system"], f"{row['tokens']:,}",
-            f"{row['operations'] / 1e6:.1f}" if "operations" in row else "–",
-            f"{row['operations_of_stock']:.2f}" if "operations" in row else "–",
-            f"{row['ms_per_token']:.2f}", f"{row['times_stock']:.2f}", f"{row['of_fp32']:.2f}",
-        ]
-        for row in rows
-    ]  # fmt: skip
-    return measuring.table(heads, lines)
+def _costs(rows: list[Row]) -> str:
+    columns = {
+        "system": "{system}",
+        "tokens": "{tokens:,}",
+        "million operations a token": "{millions:.1f}",
+        "operations / stock's": "{operations_of_stock:.2f}",
+        "ms a token": "{ms_per_token:.2f}",
+        "time / stock's": "{times_stock:.2f}",
+        "times as fast as fp32": "{of_fp32:.2f}",
+    }
+    shown = [
+        row | ({"millions": row["operations"] / 1e6} if "operations" in row else {}) for row in rows
+    ]
+    return listed(columns, shown)
 
 
 COST = Benchmark(
@@ -447,5 +411,5 @@ MEMORY = Benchmark(
     settings={"lengths": [1024, 4096, 16384]},
     toy={"lengths": [60]},
     measure=memory,
-    table=partial(grid, cell=lambda row: f"{row['step_mb']:,.0f} ({row['process_mb']:,.0f})"),
+    table=partial(grid, ["{step_mb:,.0f} ({process_mb:,.0f})"]),
 )

@@ -59,20 +59,36 @@ def ratio(above: Sequence[float], below: Sequence[float]) -> float:
     return statistics.median(a / b for a, b in zip(above, below, strict=True))
 
 
-def table(heads: Sequence[str], lines: Sequence[Sequence[str]], texts: int = 1) -> str:
+def cell(row: Row, *formats: str) -> str:
+    """The first of ``formats`` whose values the row has, filled in; – if there is none."""
+    for text in formats:
+        try:
+            return text.format(**row)
+        except KeyError:
+            continue
+    return "–"
+
+
+def table(heads: Sequence[str], lines: Iterable[Sequence[str]], texts: int = 1) -> str:
     """A markdown table; the first ``texts`` columns are text, the others numbers."""
     rules = ["---"] * texts + ["---:"] * (len(heads) - texts)
     return "\n".join(f"| {' | '.join(line)} |" for line in (heads, rules, *lines)) + "\n"
 
 
-def grid(rows: Rows, cell: Callable[[Row], str]) -> str:
+def listed(columns: Mapping[str, str], rows: Rows, texts: int = 1) -> str:
+    """A line for each row; ``columns`` are heads and formats."""
+    lines = [[cell(row, text) for text in columns.values()] for row in rows]
+    return table(list(columns), lines, texts)
+
+
+def grid(formats: Sequence[str], rows: Rows) -> str:
     """Systems down, words of a document across."""
     lengths = sorted({row["words"] for row in rows})
-    found = {(row["system"], row["words"]): cell(row) for row in rows}
+    found = {(row["system"], row["words"]): row for row in rows}
     return table(
         ["words of a document", *(f"{words:,}" for words in lengths)],
         [
-            [system, *(found.get((system, words), "–") for words in lengths)]
+            [system, *(cell(found.get((system, words), {}), *formats) for words in lengths)]
             for system in dict.fromkeys(row["system"] for row in rows)
         ],
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
@@ -10,22 +10,25 @@ from typing import Any
 
 import numpy as np
 import torch
-from fairseq import models, utils
+from fairseq import models, optim
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.data import Dictionary, LanguagePairDataset, data_utils
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
-from fairseq.optim.adam import Adam
+from fairseq.optim.fp16_optimizer import FP16Optimizer
 from fairseq.sequence_generator import SequenceGenerator
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
+from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy
+from gtrans.data.examples import ExampleBuilder
 from gtrans.data.frame import Frame
+from gtrans.data.units import DocumentUnit, UnitSpan
 from gtrans.decoding.document_search import DocumentSearch, SearchVocabulary
 from gtrans.decoding.generator import make_batches
 from gtrans.decoding.options import SearchOptions
 
 Batch = dict[str, Any]
-# A document: its sentences on both sides, ids without marks.
+# A document: its sentences on both sides, each with its end symbol.
 Document = list[tuple[Tensor, Tensor]]
 BEAM = 5
 LONGEST = 1 << 15
@@ -80,7 +83,8 @@ def documents_of(words: int, count: int, dictionary: Dictionary) -> list[Documen
     draw = np.random.default_rng(1)
 
     def sentence(length: int) -> Tensor:
-        return torch.from_numpy(draw.integers(dictionary.nspecial, len(dictionary), length))
+        ids = draw.integers(dictionary.nspecial, len(dictionary), length)
+        return torch.from_numpy(np.append(ids, dictionary.eos()))
 
     documents = []
     for _ in range(count):
@@ -97,39 +101,43 @@ def documents_of(words: int, count: int, dictionary: Dictionary) -> list[Documen
     return documents
 
 
-def source_words(documents: list[Document]) -> int:
+def sources_of(documents: Iterable[Document]) -> list[list[Tensor]]:
+    """The source sentences of every document."""
+    return [[source for source, _ in document] for document in documents]
+
+
+def source_words(documents: Iterable[Document]) -> int:
     """Words on the source side, marks not counted."""
-    return sum(len(source) for document in documents for source, _ in document)
+    return sum(len(source) - 1 for document in documents for source, _ in document)
+
+
+def examples_of(dictionary: Dictionary) -> ExampleBuilder:
+    """Builds rows of whole documents ``<s> .. </s> <s> .. </s>``."""
+    frame = Frame(dictionary.bos(), dictionary.eos(), dictionary.pad())
+    return ExampleBuilder(frame, DocumentUnit(512))
 
 
 def document_batches(documents: list[Document], dictionary: Dictionary, words: int) -> list[Batch]:
-    """Batches of documents ``<s> .. </s> <s> .. </s>`` of ``words`` words, at least one each."""
-    frame, _ = marks_of(dictionary)
-    end = torch.tensor([dictionary.eos()])
-    batches: list[Batch] = []
-    begin = 0
-    while begin < len(documents):
-        last, filled = begin + 1, source_words(documents[begin : begin + 1])
-        while last < len(documents) and filled < words:
-            filled += source_words(documents[last : last + 1])
-            last += filled <= words
-        sources, inputs, targets = [], [], []
-        for document in documents[begin:last]:
-            sources.append(frame.source([torch.cat([source, end]) for source, _ in document]))
-            given, wanted = frame.target([torch.cat([target, end]) for _, target in document])
-            inputs.append(given)
-            targets.append(wanted)
-        source, given, target = (frame.pad_rows(rows) for rows in (sources, inputs, targets))
-        lengths = torch.full((len(source),), source.size(1))
-        net_input = {"src_tokens": source, "src_lengths": lengths, "prev_output_tokens": given}
-        batches.append({"net_input": net_input, "target": target, "ntokens": target.numel()})
-        begin = last
-    return batches
+    """Batches of documents of ``words`` words, at least one each."""
+    rows: list[list[Document]] = [[]]
+    for document in documents:
+        if rows[-1] and source_words([*rows[-1], document]) > words:
+            rows.append([])
+        rows[-1].append(document)
+    builder = examples_of(dictionary)
+    return [
+        builder.collate([
+            builder.example(UnitSpan.whole(range(len(document))), *zip(*document, strict=True))
+            for document in batch
+        ])
+        for batch in rows
+    ]  # fmt: skip
 
 
 def sentence_batches(
-    documents: list[Document], dictionary: Dictionary, words: int, sample: int | None = None
-) -> list[Batch]:
+    documents: list[Document], dictionary: Dictionary, words: int, sample: int | None = None,
+    left_pad: bool = True,
+) -> list[Batch]:  # fmt: skip
     """The same sentences as stock fairseq batches them: sorted by length, its own frame.
 
     Args:
@@ -138,14 +146,14 @@ def sentence_batches(
         words: words and padding of a batch.
         sample: so many batches, evenly spaced from the shortest sentences to the
             longest (None: all).
+        left_pad: sources are padded on the left, as stock fairseq does.
     """
-    end = torch.tensor([dictionary.eos()])
-    pairs = [pair for document in documents for pair in document]
-    sides = [[torch.cat([pair[i], end]) for pair in pairs] for i in (0, 1)]
+    sides = list(zip(*(pair for document in documents for pair in document), strict=True))
     sizes = [np.array([len(line) for line in side]) for side in sides]
     dataset = LanguagePairDataset(
-        sides[0], sizes[0], dictionary, sides[1], sizes[1], dictionary, shuffle=False
-    )
+        sides[0], sizes[0], dictionary, sides[1], sizes[1], dictionary, shuffle=False,
+        left_pad_source=left_pad,
+    )  # fmt: skip
     lengths = np.maximum(*sizes) - 1  # words, as in batches of documents
     order = dataset.ordered_indices()
     batches = data_utils.batch_by_size(
@@ -165,7 +173,7 @@ def words_of(batches: list[Batch], dictionary: Dictionary) -> int:
     return sum(int(batch["target"].ge(dictionary.nspecial).sum()) for batch in batches)
 
 
-# ---- models --------------------------------------------------------------------------------------
+# ---- models and their updates --------------------------------------------------------------------
 
 
 def model_of(size: Size, dictionary: Dictionary, options: dict[str, Any] | None) -> Any:
@@ -183,9 +191,7 @@ def model_of(size: Size, dictionary: Dictionary, options: dict[str, Any] | None)
     for side in ("encoder", "decoder"):
         cfg[f"{side}_layers"], cfg[f"{side}_ffn_embed_dim"] = size.layers, size.ffn
         cfg[f"{side}_attention_heads"] = size.heads
-    for key, value in {**GLOBAL_LAYERS, **options}.items():
-        cfg[key] = value
-    return models.build_model(cfg, task)
+    return models.build_model(OmegaConf.merge(cfg, GLOBAL_LAYERS, options), task)
 
 
 def _stock(size: Size, task: Any) -> Any:
@@ -201,60 +207,72 @@ def _stock(size: Size, task: Any) -> Any:
 
 
 class Trainer:
-    """Steps of training as fairseq makes them: loss, gradients, clipping, Adam."""
+    """Updates as fairseq makes them: loss, gradients, clipping, Adam.
 
-    def __init__(self, model: nn.Module, dictionary: Dictionary) -> None:
-        self.model = model.train()
+    Args:
+        model, dictionary: of the system.
+        bf16: the model is in bf16, and Adam has copies in fp32, as with ``--bf16``.
+        ours: with the loss and the optimizer of this project's configurations.
+    """
+
+    def __init__(
+        self, model: nn.Module, dictionary: Dictionary, bf16: bool = False, ours: bool = False
+    ) -> None:
+        self.model: Any = model.train()
         task = SimpleNamespace(target_dictionary=dictionary)
-        self.criterion = LabelSmoothedCrossEntropyCriterion(task, False, 0.1)
-        self.parameters = list(model.parameters())
+        self.criterion: Any = (
+            ChunkedCrossEntropy(task, label_smoothing=0.1) if ours
+            else LabelSmoothedCrossEntropyCriterion(task, False, 0.1)
+        )  # fmt: skip
         # A rate of almost nothing: the models are not to learn this text.
-        self.optimizer = Adam(self.parameters, lr=1e-7, betas=(0.9, 0.98))
+        adam = {"_name": "fused_adam" if ours else "adam", "adam_betas": "(0.9, 0.98)",
+                "lr": [1e-7], "tpu": False}  # fmt: skip
+        common = {"bf16": bf16, "tpu": False, "fp16_scale_window": 128}
+        cfg = OmegaConf.create({"common": common, "optimizer": adam})
+        parameters = [p for p in self.model.parameters() if p.requires_grad]
+        self.optimizer: Any = (
+            FP16Optimizer.build_optimizer(cfg, parameters) if bf16
+            else optim.build_optimizer(cfg.optimizer, parameters)
+        )  # fmt: skip
+
+    def step(self, batch: Batch) -> None:
+        """One update.
+
+        Raises:
+            FloatingPointError: the gradients are not finite, which fairseq's trainer asks, too.
+        """
+        loss, size, _ = self.criterion(self.model, batch)
+        self.optimizer.backward(loss)
+        self.optimizer.multiply_grads(1 / int(size))
+        if not torch.isfinite(self.optimizer.clip_grad_norm(1.0)):
+            raise FloatingPointError("the gradients are not finite")
+        self.optimizer.step()
+        self.optimizer.zero_grad()
 
     def steps(self, batches: list[Batch]) -> None:
         """One update on each of ``batches``."""
         for batch in batches:
-            loss, sample_size, _ = self.criterion(self.model, batch)
-            loss.backward()
-            for parameter in self.parameters:
-                if parameter.grad is not None:
-                    parameter.grad /= sample_size
-            utils.clip_grad_norm_(self.parameters, 1.0)
-            self.optimizer.step()
-            self.optimizer.zero_grad()
+            self.step(batch)
 
 
 # ---- searches ------------------------------------------------------------------------------------
 
 
 class Endless:
-    """A model that never ends a sentence by itself, so that all systems write equally much.
-
-    Attributes:
-        steps: of its searches.
-    """
+    """A model that never ends a sentence by itself, so that all systems write equally much."""
 
     def __init__(self, model: Any, dictionary: Dictionary) -> None:
         self._model = model
         self._eos = dictionary.eos()
-        self.steps = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
 
     def decode_step(self, *arguments: Any, **named: Any) -> Tensor:
         """As the model does, the end symbol made improbable; ``(rows, symbols)``."""
-        self.steps += 1
         logits: Tensor = self._model.decode_step(*arguments, **named)
         logits[:, self._eos] = -1e4
         return logits
-
-
-def marks_of(dictionary: Dictionary) -> tuple[Frame, SearchVocabulary]:
-    """The marks around sentences, for batches and for the search."""
-    bos, eos, pad = dictionary.bos(), dictionary.eos(), dictionary.pad()
-    vocabulary = SearchVocabulary(bos, eos, pad, dictionary.unk(), (bos, pad))
-    return Frame(bos, eos, pad), vocabulary
 
 
 def write_documents(model: Any, dictionary: Dictionary, source: Tensor, words: Any) -> int:
@@ -263,8 +281,9 @@ def write_documents(model: Any, dictionary: Dictionary, source: Tensor, words: A
     Returns:
         the number of tokens of the translations.
     """
-    options = SearchOptions(beam=BEAM, max_len_a=1, max_len_b=0)
-    search = DocumentSearch(marks_of(dictionary)[1], options)
+    bos, pad = dictionary.bos(), dictionary.pad()
+    vocabulary = SearchVocabulary(bos, dictionary.eos(), pad, dictionary.unk(), (bos, pad))
+    search = DocumentSearch(vocabulary, SearchOptions(beam=BEAM, max_len_a=1, max_len_b=0))
     found = search.search([Endless(model, dictionary)], {"src_tokens": source}, words)
     return sum(len(row[0].tokens) for row in found)
 
@@ -300,21 +319,36 @@ def padded_sentences(
     return [pad([sentences[number] for number in batch]) for batch in batches]
 
 
-def documents_in(sentences: Sequence[Tensor | None], most: int = 512) -> list[list[Tensor]]:
-    """Documents of at most 512 tokens with two marks a sentence, which are cut at sentences.
+def by_document(
+    model: Any, dictionary: Dictionary, documents: Sequence[Sequence[Tensor]], tokens: int,
+    most: int | None = None, place: Callable[[Tensor], Tensor] = Tensor.contiguous,
+) -> int:  # fmt: skip
+    """Translate documents, every sentence into as many words as it has.
 
     Args:
-        sentences: with their end symbol; None between documents.
-        most: tokens of a document.
+        model, dictionary: of the search.
+        documents: their sentences, each with its end symbol.
+        tokens, most: of a batch, and its rows.
+        place: puts a batch where the model is.
+
+    Returns:
+        the number of tokens of the translations.
     """
-    documents: list[list[Tensor]] = [[]]
-    tokens = 0
-    for sentence in sentences:
-        size = 0 if sentence is None else len(sentence) + 1
-        if sentence is None or tokens + size > most:
-            documents.append([])
-            tokens = 0
-        if sentence is not None:
-            documents[-1].append(sentence)
-            tokens += size
-    return [document for document in documents if document]
+    frame, written = examples_of(dictionary).frame, 0
+    sources = [frame.source(document) for document in documents]
+    for batch in make_batches([len(source) for source in sources], tokens, most):
+        source = place(frame.pad_rows([sources[number] for number in batch]))
+        words = [[len(sentence) - 1 for sentence in documents[number]] for number in batch]
+        written += write_documents(model, dictionary, source, words)
+    return written
+
+
+def by_sentence(
+    model: Any, dictionary: Dictionary, documents: Sequence[Sequence[Tensor]], tokens: int,
+    most: int | None = None, place: Callable[[Tensor], Tensor] = Tensor.contiguous,
+) -> int:  # fmt: skip
+    """As :func:`by_document` with fairseq's generator, each sentence as long as its batch's."""
+    sentences = [sentence for document in documents for sentence in document]
+    sources = padded_sentences(sentences, dictionary, tokens, most)
+    write = partial(write_sequences, model, dictionary)
+    return sum(write(place(source), source.size(1) - 1) for source in sources)

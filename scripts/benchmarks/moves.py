@@ -13,24 +13,20 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType, SimpleNamespace
+from types import FrameType
 from typing import Any
 
 import fairseq
 import models
 import numpy as np
 import torch
-from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from torch import Tensor
 
 import gtrans
-from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy
 from gtrans.data.document_dataset import DocumentDataset
-from gtrans.data.examples import ExampleBuilder
-from gtrans.data.units import DocumentUnit, document_units
+from gtrans.data.units import document_units
 from gtrans.decoding.loading import import_plugin
 from gtrans.decoding.translator import Translator
 
@@ -38,30 +34,27 @@ SIZE = models.Size(2, 64, 128, 4, 200)
 WORDS = 60
 
 
-class Moves:
-    """A context that counts the moves between the files of a package."""
+def moves(package: Any, work: Callable[[], object]) -> tuple[set[str], int]:
+    """The files of a package that ``work`` goes through, and the moves between them."""
+    root = f"{Path(package.__file__).parent}/"
+    files: set[str] = set()
+    count = 0
 
-    def __init__(self, package: Any) -> None:
-        self._root = f"{Path(package.__file__).parent}/"
-        self.files: Counter[str] = Counter()
-        self.count = 0
-
-    def __enter__(self) -> Moves:
-        sys.setprofile(self._see)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        sys.setprofile(None)
-
-    def _see(self, frame: FrameType, event: str, _: Any) -> None:
+    def see(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal count
         called = frame.f_code.co_filename
-        if event != "call" or not called.startswith(self._root):
+        if event != "call" or not called.startswith(root):
             return
-        self.files[called.removeprefix(self._root)] += 1
+        files.add(called.removeprefix(root))
         caller = frame.f_back
-        while caller is not None and not caller.f_code.co_filename.startswith(self._root):
+        while caller is not None and not caller.f_code.co_filename.startswith(root):
             caller = caller.f_back
-        self.count += caller is not None and caller.f_code.co_filename != called
+        count += caller is not None and caller.f_code.co_filename != called
+
+    sys.setprofile(see)
+    work()
+    sys.setprofile(None)
+    return files, count
 
 
 class Lines(list[Tensor]):
@@ -75,13 +68,11 @@ class Lines(list[Tensor]):
 
 def dataset_of(documents: list[models.Document], dictionary: Any) -> DocumentDataset:
     """The documents as a data set of whole documents."""
-    end = torch.tensor([dictionary.eos()])
     sides = Lines(), Lines()
     for document in documents:
-        for number, side in enumerate(sides):
-            side += [torch.cat([pair[number], end]) for pair in document]
-            side.append(end)
-    examples = ExampleBuilder(models.marks_of(dictionary)[0], DocumentUnit(512))
+        for side, sentences in zip(sides, zip(*document, strict=True), strict=True):
+            side += [*sentences, torch.tensor([dictionary.eos()])]
+    examples = models.examples_of(dictionary)
     units = document_units(sides[0].sizes, sides[1].sizes, examples.unit, "text")
     return DocumentDataset(*sides, units, examples)
 
@@ -97,44 +88,44 @@ def main() -> None:
     torch.set_num_threads(1)
     dictionary = models.dictionary_of(SIZE)
     documents = models.documents_of(WORDS, 2, dictionary)
-    target = SimpleNamespace(target_dictionary=dictionary)
     layers = {f"{part}_global_layers": 1 for part in ("encoder", "decoder", "cross")}
+    ours, theirs = (
+        models.Trainer(models.model_of(SIZE, dictionary, options), dictionary, ours=bool(options))
+        for options in (layers, None)
+    )
     dataset = dataset_of(documents, dictionary)
-    model = models.model_of(SIZE, dictionary, layers).train()
-    stock = models.model_of(SIZE, dictionary, None).train()
-    criterion = ChunkedCrossEntropy(target, label_smoothing=0.1)
-    stock_criterion = LabelSmoothedCrossEntropyCriterion(target, False, 0.1)
-    dataset.plan_batch = model.planner
+    dataset.plan_batch = ours.model.planner
     batch = dataset.collater([dataset[0], dataset[1]])
     sentences = models.sentence_batches(documents, dictionary, 500)[0]
     source, written = batch["net_input"]["src_tokens"][:1], batch["target"].size(1)
-    lengths = [[len(sentence) + 1 for sentence, _ in documents[0]]]
+    lengths = [[len(sentence) for sentence, _ in documents[0]]]
+
+    def search() -> None:
+        models.write_documents(ours.model.eval(), dictionary, source, lengths)
+
+    def search_of_stock() -> None:
+        models.write_sequences(theirs.model.eval(), dictionary, source, written)
+
     works: list[tuple[str, Any, Callable[[], object]]] = [
         ("a batch", gtrans, lambda: dataset.collater([dataset[0], dataset[1]])),
-        ("forward, backward", gtrans, lambda: criterion(model, batch)[0].backward()),
+        ("forward, backward", gtrans, lambda: ours.criterion(ours.model, batch)[0].backward()),
+        ("search", gtrans, search),
         (
-            "search",
-            gtrans,
-            lambda: models.write_documents(model.eval(), dictionary, source, lengths),
-        ),
-        ("forward, backward", fairseq, lambda: stock_criterion(stock, sentences)[0].backward()),
-        (
-            "search",
+            "forward, backward",
             fairseq,
-            lambda: models.write_sequences(stock.eval(), dictionary, source, written),
+            lambda: theirs.criterion(theirs.model, sentences)[0].backward(),
         ),
+        ("search", fairseq, search_of_stock),
     ]
     if args.path is not None:
         translator = Translator.load(args.path, data=args.data, cpu=True)
-        works.append(
-            ("text", gtrans, lambda: translator.translate([["the dog sleeps", "he runs"]]))
-        )
+        text = [["the dog sleeps", "he runs"]]
+        works.append(("text", gtrans, lambda: translator.translate(text)))
     for name, package, work in works:
-        with Moves(package) as moves:
-            work()
-        print(f"{package.__name__:8} {name:18} {len(moves.files):3} files {moves.count:6,} moves")
+        files, count = moves(package, work)
+        print(f"{package.__name__:8} {name:18} {len(files):3} files {count:6,} moves")
         if args.files:
-            print("        ", ", ".join(sorted(moves.files)))
+            print("        ", ", ".join(sorted(files)))
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ _INTRODUCTION = """# Benchmarks
 See what training and decoding cost beside stock fairseq, by the length of a document.
 
 **The numbers hold for these models, machines and versions alone; compare within a table.** They are
-in `{json}`; `python scripts/benchmarks/run.py NAME` measures again and writes this page.
+in `benchmarks.json`; `python scripts/benchmarks/run.py NAME` measures again and writes this page.
 
 Unless a section says otherwise, models have one shared table of 8,000 embeddings, dropout 0.1 and
 attention dropout 0; G-Transformers have 2 global layers on top of the encoder, the decoder and
@@ -75,23 +75,23 @@ def parser() -> argparse.ArgumentParser:
     return whole
 
 
-def settings_of(args: argparse.Namespace, benchmark: Benchmark) -> dict[str, Any]:
-    """What the page and a reader of the JSON file must know of a run."""
-    found = {"size": "toy" if args.toy else benchmark.size, **benchmark.settings}
-    found |= benchmark.toy if args.toy else {}
-    given = {name: getattr(args, name) for name in ("rounds", "data", "checkpoints", "documents")}
-    return found | {name: value for name, value in given.items() if value is not None}
-
-
-def run(benchmark: Benchmark, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Measure; settings, versions and rows, again after every row."""
+def run(name: str, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Measure; what a reader of the numbers must know of the run, and rows, after every row."""
+    benchmark = BENCHMARKS[name]
+    settings = {"size": "toy" if args.toy else benchmark.size, **benchmark.settings}
+    settings |= benchmark.toy if args.toy else {}
+    given = {it: getattr(args, it) for it in ("rounds", "data", "checkpoints", "documents")}
+    settings |= {key: value for key, value in given.items() if value is not None}
+    public = {key: _public(value) for key, value in settings.items() if value is not None}
+    versions = provenance() | {"instructions": torch.backends.cpu.get_cpu_capability()}
+    if torch.cuda.is_available():
+        versions |= {"GPU": torch.cuda.get_device_name(), "CUDA": str(torch.version.cuda)}
     rows: list[dict[str, Any]] = []
     for row in benchmark.measure(argparse.Namespace(**settings)):
         rows.append({"device": benchmark.device, **row})
         shown = ((k, round(v, 3) if isinstance(v, float) else v) for k, v in rows[-1].items())
         print("  ".join(f"{key} {value}" for key, value in shown), flush=True)
-        public = {key: _public(it) for key, it in settings.items() if it is not None}
-        yield {"settings": public, "versions": versions(), "rows": rows}
+        yield {"settings": public, "versions": versions, "rows": rows}
 
 
 def _public(value: Any) -> Any:
@@ -101,24 +101,8 @@ def _public(value: Any) -> Any:
     return value.name if isinstance(value, Path) else value
 
 
-def versions() -> dict[str, str]:
-    """What the numbers depend on besides the settings."""
-    found = provenance() | {"instructions": torch.backends.cpu.get_cpu_capability()}
-    if torch.cuda.is_available():
-        found |= {"GPU": torch.cuda.get_device_name(), "CUDA": str(torch.version.cuda)}
-    return found
-
-
-def page(results: Mapping[str, Any], json_name: str) -> str:
-    """The whole page: for each name of a benchmark its ``settings``, ``versions`` and ``rows``."""
-    parts = [_INTRODUCTION.format(json=json_name)]
-    for name, benchmark in BENCHMARKS.items():
-        if name in results:
-            parts += _section(benchmark, results[name])
-    return "\n".join(parts)
-
-
 def _section(benchmark: Benchmark, result: Mapping[str, Any]) -> Iterator[str]:
+    """The parts of a section, from the ``settings``, ``versions`` and ``rows`` of a run."""
     settings = result["settings"]
     shown = {key: f"{v:,}" if isinstance(v, int) else v for key, v in settings.items()}
     text = benchmark.text.format(**shown)
@@ -136,11 +120,12 @@ def _section(benchmark: Benchmark, result: Mapping[str, Any]) -> Iterator[str]:
 def write(folder: Path, results: Mapping[str, Any]) -> None:
     """Write the JSON file and the page."""
     folder.mkdir(parents=True, exist_ok=True)
-    data = folder / "benchmarks.json"
-    texts = {data: json.dumps(results, indent=1) + "\n",
-             folder / "benchmarks.md": page(results, data.name)}  # fmt: skip
-    for path, text in texts.items():
-        with atomic_writer(path) as file:
+    parts = [_INTRODUCTION]
+    for name, benchmark in BENCHMARKS.items():
+        parts += _section(benchmark, results[name]) if name in results else []
+    texts = {"json": json.dumps(results, indent=1) + "\n", "md": "\n".join(parts)}
+    for ending, text in texts.items():
+        with atomic_writer(folder / f"benchmarks.{ending}") as file:
             file.write(text)
 
 
@@ -164,8 +149,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         return
     torch.set_num_threads(1)
     import_plugin()
-    benchmark = BENCHMARKS[args.name]
-    for found in run(benchmark, settings_of(args, benchmark)):
+    for found in run(args.name, args):
         results[args.name] = found
         write(args.out, results)
 
