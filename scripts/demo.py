@@ -25,7 +25,6 @@ from typing import Any
 
 from gtrans.lab.provenance import provenance
 
-ROOT = Path(__file__).resolve().parent.parent
 GTRANS = Path(sys.executable).parent / "gtrans"
 SHARED = (
     "--config tiny --encoder-layers 2 --decoder-layers 2 --encoder-ffn-embed-dim 256 "
@@ -46,80 +45,68 @@ SYSTEMS = {
     "concat_transformer": "--arch concat_transformer_tiny --unit window --lr 0.002 "
     "--lr-scale-pretrained 0.5 --max-update 1500 --total-num-update 1500",
 }
-RESULTS = ROOT / "results" / "demo.csv"
+RESULTS = Path(__file__).resolve().parent.parent / "results" / "demo.csv"
 
 
-class Demo:
-    """Types the commands in a folder of its own and keeps what they print."""
+def types(out: Path, words: str, quiet: bool = False) -> str:
+    """Run a command of gtrans in a folder; returns what it prints."""
+    print(f"\n$ gtrans {words}", flush=True)
+    done = subprocess.run(
+        [GTRANS, *words.split()],
+        cwd=out,
+        # Threads that wait without spinning: the others of a busy machine go on meanwhile.
+        env={"OMP_WAIT_POLICY": "PASSIVE", **os.environ},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    if done.returncode:
+        raise SystemExit(f"demo: error: gtrans {words.split()[0]} failed, see above.")
+    if not quiet:
+        print(done.stdout, end="", flush=True)
+    return done.stdout
 
-    def __init__(self, out: Path, seed: int, docs: int, systems: Sequence[str]) -> None:
-        self.out = out
-        self.seed = seed
-        self.docs = docs
-        self.systems = ["sentence", *systems]
 
-    def run(self) -> dict[str, Any]:
-        """Scores and accuracies of each system; raises SystemExit when a command fails."""
-        if self.out.exists() and any(self.out.iterdir()) and not (self.out / "corpus").is_dir():
-            raise SystemExit(f"demo: error: {self.out} holds other files; choose another --out.")
-        shutil.rmtree(self.out, ignore_errors=True)
-        self.out.mkdir(parents=True)
-        self.types(f"make-corpus --docs {self.docs} --seed 1 --out corpus")
-        texts = " ".join(f"--{split} corpus/{split}" for split in ("train", "valid", "test"))
-        self.types(f"prepare --source-lang en --target-lang de {texts} --out data-bin")
-        seed = f"--seed {self.seed}"
-        for system in self.systems:
-            options = SENTENCE if system == "sentence" else f"{FROM_SENTENCE} {SYSTEMS[system]}"
-            self.types(f"train data-bin {SHARED} {options} {seed} --save-dir checkpoints/{system}")
-        sets = " ".join(
-            str(path.relative_to(self.out))
-            for path in sorted((self.out / "corpus" / "contrastive").glob("*.jsonl"))
-        )
-        accuracy: dict[str, Any] = {}
-        for system in self.systems:
-            model = f"--path checkpoints/{system}/checkpoint_best.pt"
-            self.types(f"translate {model} --input corpus/test.en --output {system}.de")
-            said = self.types(f"contrast {model} --data data-bin --set {sets} --json", quiet=True)
-            accuracy[system] = json.loads(said)["contrastive"]
-        hypotheses = " ".join(f"{system}={system}.de" for system in self.systems)
-        said = self.types(
-            f"score --hyp {hypotheses} --ref corpus/test.de --src corpus/test.en --target-lang de "
-            "--metrics s_bleu d_bleu --json",
-            quiet=True,
-        )
-        scores = {
-            system: {name: one["score"] for name, one in of.items() if "score" in one}
-            for system, of in json.loads(said)["systems"].items()
-        }
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        results = {
-            "versions": provenance(),
-            "seed": self.seed,
-            "cpu_seconds": round(used.ru_utime + used.ru_stime),
-            "scores": scores,
-            "contrastive": accuracy,
-        }
-        path = self.out / "results.json"
-        path.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-        return results
-
-    def types(self, words: str, quiet: bool = False) -> str:
-        """Run a command of gtrans in the folder; returns what it prints."""
-        print(f"\n$ gtrans {words}", flush=True)
-        done = subprocess.run(
-            [GTRANS, *words.split()],
-            cwd=self.out,
-            # Threads that wait without spinning: the others of a busy machine go on meanwhile.
-            env={"OMP_WAIT_POLICY": "PASSIVE", **os.environ},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        if done.returncode:
-            raise SystemExit(f"demo: error: gtrans {words.split()[0]} failed, see above.")
-        if not quiet:
-            print(done.stdout, end="", flush=True)
-        return done.stdout
+def run(out: Path, seed: int, docs: int, systems: Sequence[str]) -> dict[str, Any]:
+    """Scores and accuracies of each system; raises SystemExit when a command fails."""
+    if out.exists() and any(out.iterdir()) and not (out / "corpus").is_dir():
+        raise SystemExit(f"demo: error: {out} holds other files; choose another --out.")
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    types(out, f"make-corpus --docs {docs} --seed 1 --out corpus")
+    texts = " ".join(f"--{split} corpus/{split}" for split in ("train", "valid", "test"))
+    types(out, f"prepare --source-lang en --target-lang de {texts} --out data-bin")
+    systems = ["sentence", *systems]
+    for system in systems:
+        options = SENTENCE if system == "sentence" else f"{FROM_SENTENCE} {SYSTEMS[system]}"
+        folder = f"--seed {seed} --save-dir checkpoints/{system}"
+        types(out, f"train data-bin {SHARED} {options} {folder}")
+    sets = " ".join(
+        str(path.relative_to(out)) for path in sorted((out / "corpus/contrastive").glob("*.jsonl"))
+    )
+    accuracy: dict[str, Any] = {}
+    for system in systems:
+        model = f"--path checkpoints/{system}/checkpoint_best.pt"
+        types(out, f"translate {model} --input corpus/test.en --output {system}.de")
+        said = types(out, f"contrast {model} --data data-bin --set {sets} --json", quiet=True)
+        accuracy[system] = json.loads(said)["contrastive"]
+    hypotheses = " ".join(f"{system}={system}.de" for system in systems)
+    files = f"--hyp {hypotheses} --ref corpus/test.de --src corpus/test.en --target-lang de"
+    said = types(out, f"score {files} --metrics s_bleu d_bleu --json", quiet=True)
+    scores = {
+        system: {name: one["score"] for name, one in of.items() if "score" in one}
+        for system, of in json.loads(said)["systems"].items()
+    }
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    results = {
+        "versions": provenance(),
+        "seed": seed,
+        "cpu_seconds": round(used.ru_utime + used.ru_stime),
+        "scores": scores,
+        "contrastive": accuracy,
+    }
+    (out / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    return results
 
 
 def table(results: dict[str, Any]) -> list[str]:
@@ -158,23 +145,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder to write")
-    parser.add_argument("--seed", type=int, default=1, help="seed of training (%(default)s)")
-    parser.add_argument(
-        "--docs", type=int, default=4000, metavar="N", help="documents of the corpus (%(default)s)"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("--out", type=Path, default=Path("demo"), help="folder to write")
+    add("--seed", type=int, default=1, help="seed of training (%(default)s)")
+    add("--docs", type=int, default=4000, metavar="N", help="documents of the corpus (%(default)s)")
+    add(
         "--systems", nargs="+", choices=list(SYSTEMS), default=["gtransformer"], metavar="NAME",
         help=f"document models to train: {', '.join(SYSTEMS)} (gtransformer)",
     )  # fmt: skip
-    parser.add_argument(
-        "--collect", nargs="+", type=Path, metavar="FOLDER", help="write results/demo.csv of runs"
-    )
+    add("--collect", nargs="+", type=Path, metavar="FOLDER", help="write results/demo.csv of runs")
     args = parser.parse_args()
     if args.collect:
         collect(args.collect)
         return
-    results = Demo(args.out.resolve(), args.seed, args.docs, args.systems).run()
+    results = run(args.out.resolve(), args.seed, args.docs, args.systems)
     print("\n" + "\n".join(table(results)))
     print(f"\n{results['cpu_seconds']} CPU seconds; all numbers: {args.out / 'results.json'}")
 

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,38 +19,26 @@ from gtrans.lab.provenance import provenance
 ROOT = Path(__file__).resolve().parents[1]
 
 
-@dataclass(frozen=True)
-class Step:
-    """A command: the words after the interpreter, its limit in seconds, more environment."""
-
-    name: str
-    words: list[str]
-    limit: int
-    environment: dict[str, str] = field(default_factory=dict)
-
-
-def steps(device: str, out: Path) -> list[Step]:
-    """What is run, the most important first."""
+def steps(device: str, out: Path) -> dict[str, tuple[list[str], int]]:
+    """What is run, the most important first: words after the interpreter, limits in seconds."""
     gpu = ["scripts/benchmarks/run.py", "gpu", "--out", str(out / "gpu")]
     tests = ["-m", "pytest", "tests/gpu", "tests/optim", "-q", "-p", "no:cacheprovider", "-rs"]
-    tested = {"GTRANS_TEST_DEVICE": device}
     if device == "cpu":
         # one system, and time for a busy machine; the suite runs the others in its own way
         tests += ["-k", "backends or gtransformer_tiny or two_processes"]
-        return [Step("gpu", [*gpu, "--toy"], 3000), Step("tests", tests, 1200, tested)]
+        return {"gpu": ([*gpu, "--toy"], 3000), "tests": (tests, 1200)}
     # Tests wait for Python more than for the GPU: several processes share it.
-    return [Step("gpu", gpu, 360), Step("tests", [*tests, "-n", "8"], 120, tested)]
+    return {"gpu": (gpu, 360), "tests": ([*tests, "-n", "8"], 120)}
 
 
-def run(step: Step, out: Path, seconds: float) -> dict[str, Any]:
-    """Run a step for at most ``seconds``; its outcome."""
+def run(words: list[str], log: Path, seconds: float, device: str) -> dict[str, Any]:
+    """Run a command for at most ``seconds``; its outcome."""
     begin = time.monotonic()
-    log = out / f"{step.name}.log"
     with log.open("w", encoding="utf-8") as file:
         process = subprocess.Popen(
-            [sys.executable, *step.words], cwd=ROOT, stdout=file, stderr=subprocess.STDOUT,
+            [sys.executable, *words], cwd=ROOT, stdout=file, stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL, start_new_session=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", **step.environment},
+            env={**os.environ, "PYTHONUNBUFFERED": "1", "GTRANS_TEST_DEVICE": device},
         )  # fmt: skip
         try:
             code = process.wait(seconds)
@@ -60,15 +47,15 @@ def run(step: Step, out: Path, seconds: float) -> dict[str, Any]:
             os.killpg(process.pid, signal.SIGKILL)  # with what it has started
             process.wait()
             status = f"longer than {seconds:.0f} s"
-    lines = log.read_text(encoding="utf-8", errors="replace").strip().split("\n")
+    last = log.read_text(encoding="utf-8", errors="replace").strip().split("\n")[-1]
     spent = round(time.monotonic() - begin, 1)
-    return {"step": step.name, "status": status, "seconds": spent, "last line": lines[-1]}
+    return {"step": log.stem, "status": status, "seconds": spent, "last line": last}
 
 
 def summary(outcomes: list[dict[str, Any]], out: Path) -> str:
     """All that is known so far, as a page."""
-    with_gpu = {"GPU": torch.cuda.get_device_name()} if torch.cuda.is_available() else {}
-    known = ", ".join(f"{key}: {value}" for key, value in (provenance() | with_gpu).items())
+    gpu = {"GPU": torch.cuda.get_device_name()} if torch.cuda.is_available() else {}
+    known = ", ".join(f"{key}: {value}" for key, value in (provenance() | gpu).items())
     lines = ["# What a GPU shows", "", known, ""]
     lines += ["| step | outcome | seconds | last line |", "| --- | --- | ---: | --- |"]
     for it in outcomes:
@@ -88,15 +75,13 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, required=True)
     args = parser.parse_args()
     if args.device == "cuda" and not torch.cuda.is_available():
-        print("gpu_check: error: torch sees no GPU here; --cpu tries the steps without one.",
-              file=sys.stderr)  # fmt: skip
-        return 1
+        sys.exit("gpu_check: error: torch sees no GPU here; --cpu tries the steps without one.")
     deadline = time.monotonic() + args.seconds
     outcomes: list[dict[str, Any]] = []
-    for step in steps(args.device, args.out):
-        left = max(deadline - time.monotonic(), 1)
-        outcomes.append(run(step, args.out, min(step.limit, left)))
-        print(f"{step.name}: {outcomes[-1]['status']}, {outcomes[-1]['seconds']} s", flush=True)
+    for name, (words, limit) in steps(args.device, args.out).items():
+        left = min(limit, max(deadline - time.monotonic(), 1))
+        outcomes.append(run(words, args.out / f"{name}.log", left, args.device))
+        print(f"{name}: {outcomes[-1]['status']}, {outcomes[-1]['seconds']} s", flush=True)
         (args.out / "outcomes.json").write_text(json.dumps(outcomes, indent=2) + "\n")
         (args.out / "summary.md").write_text(summary(outcomes, args.out), encoding="utf-8")
     passed = all(outcome["status"] == "passed" for outcome in outcomes)

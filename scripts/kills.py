@@ -27,12 +27,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 
 from gtrans.checkpoints.reading import read_checkpoint
@@ -45,8 +47,8 @@ AIMED = 0.4  # share of the kills that wait for a file that is being written
 GRACE = 10.0  # seconds within which the children of a killed process end
 # What says when and where a run was, not what it has come to.
 LEFT_OUT = re.compile(
-    r"extra_state\.(metrics|previous_training_time)"
-    r"|task_state\.run\.start\.[^.]+\.(path|digest)|made_from\.checkpoints\.\d+|run"
+    r"(extra_state\.(metrics|previous_training_time)|run|made_from\.checkpoints\.\d+"
+    r"|task_state\.run\.start\.[^.]+\.(path|digest))(\..*)?"
 )
 # The options that decide about numbers; others, such as ports, are the machine's.
 OPTIONS = ("model", "task", "criterion", "optimizer", "lr_scheduler")
@@ -224,35 +226,27 @@ class Watched:
     def outlived(self) -> bool:
         """Whether a child is still there after the time of grace."""
         end = time.monotonic() + GRACE
-        while time.monotonic() < end:
-            if not self._group():
-                return False
+        while self._group() and time.monotonic() < end:
             time.sleep(0.1)
-        return True
+        return bool(self._group())
 
     def writing(self, pattern: str) -> bool:
         """Whether a file of the folder whose name matches is open for writing."""
-        for pid in self._group():
-            with contextlib.suppress(OSError):  # it has ended, or closed the file, meanwhile
-                for entry in os.scandir(f"/proc/{pid}/fd"):
-                    path = os.readlink(entry.path)
-                    if not path.startswith(self.folder) or path.endswith(".lock"):
-                        continue
-                    info = Path(f"/proc/{pid}/fdinfo/{entry.name}").read_text()
-                    flags = int(info.partition("flags:")[2].split()[0], 8)
-                    if flags & (os.O_WRONLY | os.O_RDWR) and fnmatch(Path(path).name, pattern):
+        for process in self._group():
+            with contextlib.suppress(psutil.Error, OSError):  # it has ended meanwhile
+                for file in process.open_files():
+                    inside = file.path.startswith(self.folder) and not file.path.endswith(".lock")
+                    if inside and file.mode != "r" and fnmatch(Path(file.path).name, pattern):
                         return True
         return False
 
-    def _group(self) -> list[int]:
+    def _group(self) -> list[Any]:
         """Its processes that still run."""
         found = []
-        for entry in os.scandir("/proc"):
-            with contextlib.suppress(OSError):
-                if entry.name.isdigit():
-                    stat = Path(entry.path, "stat").read_text().rpartition(")")[2].split()
-                    if int(stat[2]) == self.process.pid and stat[0] not in "ZX":
-                        found.append(int(entry.name))
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, OSError):
+                if os.getpgid(process.pid) == self.process.pid:
+                    found += [process] if process.status() != psutil.STATUS_ZOMBIE else []
         return found
 
 
@@ -265,7 +259,14 @@ def differences(expected: Path, folder: Path, patterns: tuple[str, ...]) -> list
     lines = [f"{name}: missing" for name in wanted.keys() - got.keys()]
     lines += [f"{name}: not in an uninterrupted run" for name in got.keys() - wanted.keys()]
     for name in wanted.keys() & got.keys():
-        lines += [f"{name}: {what}" for what in _difference(wanted[name], got[name])]
+        one, other = wanted[name], got[name]
+        if one.suffix in (".pt", ".json"):
+            values, others = _values(one), _values(other)
+            places = (it for it in values | others if not LEFT_OUT.fullmatch(it))
+            unequal = [it for it in places if not _equal(values.get(it), others.get(it))]
+            lines += [f"{name}: {it} differs" for it in unequal[:1]]
+        elif one.read_bytes() != other.read_bytes():
+            lines.append(f"{name}: other bytes")
     return sorted(lines)
 
 
@@ -275,49 +276,37 @@ def _files(folder: Path, patterns: tuple[str, ...]) -> dict[str, Path]:
     return {str(path.relative_to(folder)): path for path in found}
 
 
-def _difference(expected: Path, got: Path) -> list[str]:
-    """The first thing that differs in two files, as a list of one; none if they are the same."""
-    if expected.suffix == ".pt":
-        return list(_unequal(_checkpoint(expected), _checkpoint(got)))[:1]
-    if expected.read_bytes() == got.read_bytes():
-        return []
-    if expected.suffix == ".json":
-        both = (json.loads(path.read_text("utf-8")) for path in (expected, got))
-        return list(_unequal(*both))[:1]
-    return ["other bytes"]
-
-
-def _checkpoint(path: Path) -> dict[str, Any]:
-    """The part of a checkpoint that must be the same."""
+def _values(path: Path) -> dict[str, Any]:
+    """All that must be the same in a JSON file or a checkpoint, by its place."""
+    if path.suffix == ".json":
+        return dict(_flat(json.loads(path.read_text("utf-8"))))
     state = read_checkpoint(path)
     if state.get("cfg"):
         state["cfg"] = {name: state["cfg"].get(name) for name in OPTIONS}
     # Every start of a run adds an entry, the last one is that of the checkpoint.
     state["optimizer_history"] = (state.get("optimizer_history") or [])[-1:]
-    return state
+    return dict(_flat(state))
 
 
-def _unequal(expected: Any, got: Any, name: str = "") -> Iterator[str]:
-    """Where two nested values differ."""
-    if LEFT_OUT.fullmatch(name):
-        return
-    if isinstance(expected, torch.Tensor) and isinstance(got, torch.Tensor):
-        if expected.dtype != got.dtype or not torch.equal(expected, got):
-            yield f"{name} differs"
-    elif isinstance(expected, Mapping) and isinstance(got, Mapping):
-        for key in sorted({*expected, *got}, key=str):
-            inner = f"{name}.{key}" if name else str(key)
-            if key in expected and key in got:
-                yield from _unequal(expected[key], got[key], inner)
-            else:
-                yield f"{inner} is only in one of them"
-    elif isinstance(expected, list | tuple) and isinstance(got, list | tuple):
-        if len(expected) != len(got):
-            yield f"{name} has {len(got)} entries instead of {len(expected)}"
-        for number, pair in enumerate(zip(expected, got, strict=False)):
-            yield from _unequal(*pair, f"{name}.{number}")
-    elif type(expected) is not type(got) or expected != got:
-        yield f"{name} is {got!r:.60} instead of {expected!r:.60}"
+def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The values in nested ones by their places."""
+    if isinstance(value, list | tuple):
+        value = dict(enumerate(value))
+    if isinstance(value, Mapping) and value:
+        for key, part in value.items():
+            yield from _flat(part, f"{name}.{key}" if name else str(key))
+    else:
+        yield name, (value,)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether values of two places are the same; None stands for a place that is not there."""
+    if one is None or other is None:
+        return False
+    (a,), (b,) = one, other
+    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+        return a.dtype == b.dtype and torch.equal(a, b)
+    return type(a) is type(b) and bool(a == b)
 
 
 # ---- trials --------------------------------------------------------------------------------------
@@ -340,7 +329,6 @@ def expect(out: Path, name: str) -> float:
             if run.process.wait():
                 raise SystemExit(f"{name}: its uninterrupted run failed, see {log}")
             record.write_text(str(run.seconds))
-        print(f"{name}: {record.read_text()} s without interruption", file=sys.stderr)
     return float(record.read_text())
 
 
@@ -348,7 +336,7 @@ def trial(out: Path, name: str, number: int, seed: int) -> dict[str, Any]:
     """Kill a case up to three times, let it finish, compare; the record."""
     case, seconds = CASES[name], expect(out, name)
     draw = random.Random(f"{seed} {name} {number}")
-    folder = out / "trials" / f"{name}.{number}"
+    expected, folder = out / "expected" / name, out / "trials" / f"{name}.{number}"
     log = folder.with_suffix(".log")
     _empty(folder, log)
     record: dict[str, Any] = {"case": name, "trial": number, "kills": [], "outlived": 0}
@@ -373,11 +361,11 @@ def trial(out: Path, name: str, number: int, seed: int) -> dict[str, Any]:
                 record["outlived"] += run.outlived()
                 left -= 1
                 break
-    expected = out / "expected" / name
-    problems = [f"status {status}"] if status else differences(expected, folder, case.results)
-    record["differences"] = problems
+    record["differences"] = (
+        [f"status {status}"] if status else differences(expected, folder, case.results)
+    )
     record["more"] = len(_files(folder, ("**/*",)).keys() - _files(expected, ("**/*",)).keys())
-    if not problems:
+    if not record["differences"]:
         shutil.rmtree(folder)
         log.unlink()
     return record
@@ -391,19 +379,19 @@ def _empty(folder: Path, log: Path) -> None:
 
 def table(records: list[dict[str, Any]]) -> str:
     """The sums of every case as a Markdown table."""
+    sums: dict[str, Counter[str]] = defaultdict(Counter)
+    for record in records:
+        for title in (record["case"], "**all**"):
+            sums[title] += Counter({
+                "kills": len(record["kills"]),
+                "while it wrote": sum(kill["writing"] for kill in record["kills"]),
+                "trials": 1, "identical": not record["differences"],
+                "children left": record["outlived"], "files left": bool(record["more"]),
+            })  # fmt: skip
     heads = ("kills", "while it wrote", "trials", "identical", "children left", "files left")
+    names = [name for name in sums if name != "**all**"] + ["**all**"] * bool(sums)
     lines = [("case", *heads), ("---", *["---:"] * len(heads))]
-    names = dict.fromkeys(record["case"] for record in records)
-    for title, of in [*((name, {name}) for name in names), ("**all**", set(names))]:
-        chosen = [record for record in records if record["case"] in of]
-        kills = [kill for record in chosen for kill in record["kills"]]
-        numbers = (
-            len(kills), sum(kill["writing"] for kill in kills), len(chosen),
-            sum(not record["differences"] for record in chosen),
-            sum(record["outlived"] for record in chosen),
-            sum(bool(record["more"]) for record in chosen),
-        )  # fmt: skip
-        lines.append((title, *map(str, numbers)))
+    lines += [(name, *(str(sums[name][head]) for head in heads)) for name in names]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
@@ -413,16 +401,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to work in")
-    parser.add_argument(
-        "--kills", type=int, default=200, metavar="N",
-        help="kills of all cases together (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--cases", nargs="+", choices=killed, default=killed, metavar="NAME",
-        help=f"what is killed: {', '.join(killed)} (default: all)",
-    )  # fmt: skip
-    parser.add_argument("--seed", type=int, default=1, help="of all moments (default: %(default)s)")
+    add = parser.add_argument
+    add("--out", type=Path, required=True, metavar="DIR", help="folder to work in")
+    add("--kills", type=int, default=200, help="of all cases together (default: %(default)s)")
+    add("--cases", nargs="+", choices=killed, default=killed, metavar="NAME",
+        help=f"what is killed: {', '.join(killed)} (default: all)")  # fmt: skip
+    add("--seed", type=int, default=1, help="of all moments (default: %(default)s)")
     args = parser.parse_args()
     out = args.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
@@ -431,18 +415,15 @@ def main() -> int:
     whole = sum(CASES[name].weight for name in args.cases)
     for name in args.cases:
         share = max(1, args.kills * CASES[name].weight // whole)
-        while True:
-            done = [one for one in records if one["case"] == name]
-            # A command that ends too quickly to be killed is not tried for ever.
-            if sum(len(one["kills"]) for one in done) >= share or len(done) > 2 * share:
-                break
-            number = len(done) + 1
-            record = trial(out, name, number, args.seed)
+        done = [one for one in records if one["case"] == name]
+        # A command that ends too quickly to be killed is not tried for ever.
+        while sum(len(one["kills"]) for one in done) < share and len(done) <= 2 * share:
+            done.append(record := trial(out, name, len(done) + 1, args.seed))
             records.append(record)
             with log.open("a") as file:
                 file.write(json.dumps(record) + "\n")
             faults = record["differences"] or ("a child outlives it" if record["outlived"] else "")
-            print(f"{name} {number}: {len(record['kills'])} kills {faults or ''}", file=sys.stderr)
+            print(f"{name} {len(done)}: {len(record['kills'])} kills {faults}", file=sys.stderr)
     print(table(records))
     return int(any(record["differences"] or record["outlived"] for record in records))
 

@@ -28,11 +28,11 @@ def check():
 
 
 def test_a_step_that_hangs_costs_only_its_own_time(check, tmp_path, monkeypatch, capsys):
-    steps = [
-        check.Step("hangs", ["-c", "print('begun'); import time; time.sleep(60)"], 2),
-        check.Step("fails", ["-c", "raise SystemExit(3)"], 20),
-        check.Step("works", ["-c", "print('end')"], 20),
-    ]
+    steps = {
+        "hangs": (["-c", "print('begun'); import time; time.sleep(60)"], 2),
+        "fails": (["-c", "raise SystemExit(3)"], 20),
+        "works": (["-c", "print('end')"], 20),
+    }
     monkeypatch.setattr(check, "steps", lambda device, out: steps)
     words = ["gpu_check", "--device", "cpu", "--out", str(tmp_path), "--seconds", "60"]
     monkeypatch.setattr(sys, "argv", words)
@@ -41,7 +41,7 @@ def test_a_step_that_hangs_costs_only_its_own_time(check, tmp_path, monkeypatch,
     assert [it["status"] for it in outcomes] == ["longer than 2 s", "failed (status 3)", "passed"]
     assert [it["last line"] for it in outcomes] == ["begun", "", "end"]
     assert "| works | passed |" in (tmp_path / "summary.md").read_text()
-    del steps[:2]
+    del steps["hangs"], steps["fails"]
     assert check.main() == 0
     capsys.readouterr()
 
