@@ -126,11 +126,11 @@ def table(results: dict[str, Any]) -> list[str]:
 
 def collect(folders: Sequence[Path]) -> None:
     """Write the accuracies of several runs as one table."""
+    found = [json.loads((it / "results.json").read_text(encoding="utf-8")) for it in folders]
     with RESULTS.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["seed", "system", "phenomenon", "distance", "accuracy"])
-        for folder in folders:
-            results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+        for results in found:
             for system, phenomena in results["contrastive"].items():
                 for phenomenon, distances in phenomena.items():
                     for distance, accuracy in distances.items():

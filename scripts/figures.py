@@ -311,8 +311,9 @@ def flow() -> Figure:
         axes.text(-0.15, y + height / 2, name, ha="right", va="center", fontsize=11)
         for place, (title, text) in enumerate(boxes):
             x = place * step
-            look = {"facecolor": NOTHING, "edgecolor": OWN, "lw": 1.5}
-            axes.add_patch(Rectangle((x, y), width, height, **look))
+            axes.add_patch(
+                Rectangle((x, y), width, height, facecolor=NOTHING, edgecolor=OWN, lw=1.5)
+            )
             middle = x + width / 2
             axes.text(middle, y + 0.6, title, ha="center", va="center", fontsize=10, color=OWN)
             axes.text(middle, y + 0.25, text, ha="center", va="center", fontsize=8)

@@ -213,7 +213,8 @@ def whole_set(args: argparse.Namespace) -> Iterator[Row]:
 
     def as_documents(name: str, loaded: Any) -> int:
         """As ``gtrans translate`` does."""
-        generator = DocumentGenerator(*loaded, options)
+        models, task_of_models = loaded
+        generator = DocumentGenerator(models, task_of_models, options)
         builder = generator.examples
         examples = [
             builder.example(span, [lines_of_one[number] for number in span.source])
