@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fairseq.data import ConcatDataset, Dictionary, data_utils
+from fairseq.data import Dictionary, data_utils
 
 from gtrans.errors import GtransError, one_line
 
@@ -20,35 +20,28 @@ _IDS_AT_ONCE = 1 << 24
 _WAY_OUT = "prepare the corpus again"
 
 
-def load_lines(path: str, dictionary: Dictionary, size: int, combine: bool = False) -> Any:
+def load_lines(path: str, dictionary: Dictionary, size: int) -> Any:
     """An indexed dataset of the lines of ``PATH.bin`` and ``PATH.idx``.
 
     Args:
         path: without suffix.
         dictionary: that of the ids.
         size: how many symbols of the dictionary the corpus may have.
-        combine: join ``PATH``, ``PATH1``, .., the parts of a split, as fairseq does.
 
     Raises:
         GtransError: a file is missing or damaged, the two do not belong together, an id is not
             in the dictionary, or a line holds a sentence mark.
     """
-    parts = [path]
-    while combine and os.path.isfile(f"{path}{len(parts)}.idx"):
-        parts.append(f"{path}{len(parts)}")
-    found = []
-    for part in parts:
-        for kind in ("idx", "bin"):
-            if not os.path.isfile(f"{part}.{kind}"):
-                raise GtransError(f"{part}.{kind}: there is no such binarised file; {_WAY_OUT}.")
-        try:
-            lines = data_utils.load_indexed_dataset(part, dictionary, "mmap")
-        except Exception as error:  # what fairseq, struct and NumPy say of a damaged index
-            reason = one_line(error)
-            raise GtransError(f"{part}.idx: cannot be read ({reason}); {_WAY_OUT}.") from None
-        _check(part, lines, dictionary, size)
-        found.append(lines)
-    return found[0] if len(found) == 1 else ConcatDataset(found)
+    for kind in ("idx", "bin"):
+        if not os.path.isfile(f"{path}.{kind}"):
+            raise GtransError(f"{path}.{kind}: there is no such binarised file; {_WAY_OUT}.")
+    try:
+        lines = data_utils.load_indexed_dataset(path, dictionary, "mmap")
+    except Exception as error:  # what fairseq, struct and NumPy say of a damaged index
+        reason = one_line(error)
+        raise GtransError(f"{path}.idx: cannot be read ({reason}); {_WAY_OUT}.") from None
+    _check(path, lines, dictionary, size)
+    return lines
 
 
 def ids_of(lines: Any) -> Any:

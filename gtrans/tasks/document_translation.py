@@ -258,7 +258,13 @@ class DocumentTranslationTask(FairseqTask):
             GtransError: missing files, sides that do not match, or sentence marks in the text.
         """
         sides = (self._source, self._words[0]), (self._target, self._words[1])
-        reader = SplitReader(self.cfg, sides, self.bert, combine)
+        reader = SplitReader(self.cfg, sides, self.bert)
+        parts = [f for f in data_folders(self.cfg) if any(Path(f).glob(f"{split}1.*.idx"))]
+        if combine and parts:
+            raise GtransError(
+                f"{parts[0]}: the split '{split}' has parts ({split}1), which are not joined; "
+                "binarise it as one text, with an empty line between them."
+            )
         with working_on(f"{self.cfg.data}, split '{split}'"):
             self.datasets[split] = reader.read(split, self.examples, self._longest, epoch)
         for part in self.parts:

@@ -148,13 +148,11 @@ class SplitReader:
         cfg: options of the task.
         dictionaries: of source and target, each with how many of its symbols the corpus may have.
         bert: the part of the task that reads a BERT, or None.
-        combine: join the numbered parts of a split, as fairseq does.
     """
 
     cfg: Any
     dictionaries: tuple[tuple[Dictionary, int], tuple[Dictionary, int]]
     bert: Optional[BertPart]
-    combine: bool
 
     def read(
         self, split: str, examples: ExampleBuilder, longest: tuple[int, int], epoch: int
@@ -236,7 +234,7 @@ class SplitReader:
     def _lines(self, path: str, symbols: tuple[Dictionary, int]) -> Any:
         folder, name = os.path.split(path)
         check_recorded(Path(folder), [f"{name}.bin", f"{name}.idx"], whole=False)
-        return load_lines(path, *symbols, self.combine)
+        return load_lines(path, *symbols)
 
 
 def _check_recut(unit: Unit, cfg: Any) -> None:

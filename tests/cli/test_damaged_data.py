@@ -39,3 +39,12 @@ def test_every_command_refuses(
     patience = ("--patience", "1", "--train-subset", "valid")
     assert changed in refusal(train(tiny.run, data, tmp_path / "run", *patience, updates=1))
     assert not (tmp_path / "run").exists() or not list((tmp_path / "run").glob("*.pt"))
+
+
+def test_parts_of_the_training_text_are_not_left_out(
+    tiny: TinyWorld, data: Path, tmp_path: Path
+) -> None:
+    """Those of `fairseq-preprocess --trainpref ONE,OTHER`."""
+    shutil.copy(data / "train.en-de.en.idx", data / "train1.en-de.en.idx")
+    message = "the split 'train' has parts (train1), which are not joined"
+    assert message in refusal(train(tiny.run, data, tmp_path / "run", updates=1))
