@@ -142,15 +142,6 @@ def test_whatever_a_model_writes_is_one_line(world: World, symbols: list[int]) -
     assert len(f"{text}|".splitlines()) == 1
 
 
-@pytest.mark.long
-def test_reuse_takes_the_model(world: World, tmp_path: Path) -> None:
-    out = tmp_path / "again"
-    assert main(["prepare", *LANGUAGES, "--test", str(world.text / "test"), "--reuse",
-                 str(world.data("fairseq")), "--out", str(out)]) == 0  # fmt: skip
-    for name in ("dict.de.txt", "text/test.bpe.de", "byte-bpe.json"):
-        assert (out / name).read_bytes() == (world.data("fairseq") / name).read_bytes()
-
-
 @pytest.mark.parametrize("form", ["huggingface", pytest.param("fairseq", marks=pytest.mark.long)])
 def test_from_published_files_to_scores(
     world: World, form: str, stock: StockCommands, tmp_path: Path, capsys: Any

@@ -30,4 +30,3 @@ def test_nothing_is_written_of_sides_that_do_not_fit(tmp_path, capsys):
     assert pairs(tmp_path, b"eins\n\ndrei\n", b"one\ntwo\n\n") == (1, [])
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"gtrans: error: document 1: {tmp_path / 'de'}:2 is a document boundary")
-    assert line.endswith("; `gtrans get-corpus own --empty drop` leaves such pairs out.")

@@ -163,16 +163,3 @@ def test_any_text_comes_back(lang, text):
     pipeline = MosesPipeline(lang, Steps(normalise=False))
     wanted = " ".join(text.split()) or PLACEHOLDER
     assert pipeline.detokenise(pipeline.tokenise(text)) == wanted
-
-
-@settings(deadline=None, max_examples=150)
-@given(text=NASTY)
-def test_tokenised_text_comes_back_exactly(contrived, text):
-    printable = "".join(c for c in text if c.isprintable())
-    given_bpe = contrived[Steps()]._bpe
-    for truecase in (False, True):
-        steps = Steps(normalise=False, tokenise=False, truecase=truecase)
-        pipeline = MosesPipeline("en", steps, {"ones": "ones"}, given_bpe)
-        assert pipeline.decode(pipeline.encode(printable)) == " ".join(printable.split()) or (
-            not printable.strip()
-        )
