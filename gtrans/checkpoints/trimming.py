@@ -8,7 +8,8 @@ embeddings are not changed, so the logits of kept subwords are the same; only th
 fewer of them.
 
 The models of the subwords are not changed. Text that is prepared with the new dictionary is
-segmented without the removed ones, see :class:`gtrans.text.subwords.SentencePiecePipeline`.
+segmented without the removed ones, see :class:`gtrans.text.subwords.SentencePiecePipeline` and
+:func:`gtrans.text.subwords.load_bpe`.
 """
 
 from __future__ import annotations
@@ -31,8 +32,15 @@ from gtrans.data.vocabulary import MASK, Vocabulary, language_symbol, split_lang
 from gtrans.errors import GtransError
 from gtrans.files import check_output_folder, copy_file
 from gtrans.tasks.options import read_dictionary
-from gtrans.text.prepared_folder import Preparation, read_state
-from gtrans.text.subwords import SPACE, MarianPipeline, SentencePiecePipeline, write_pieces
+from gtrans.text.prepared_folder import VOCABULARY_FILE, Preparation, read_state
+from gtrans.text.subwords import (
+    BPE_SEPARATOR,
+    SPACE,
+    ByteBpePipeline,
+    MarianPipeline,
+    SentencePiecePipeline,
+    write_pieces,
+)
 
 CHECKPOINT_FILE, DICTIONARY_FILE = "model.pt", "dict.txt"
 SENTENCEPIECE_FILE = "sentence.bpe.model"
@@ -60,11 +68,8 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
     """
     check_output_folder("--out", out, [data, checkpoint.parent])
     state = read_state(data)
-    if state.get("pieces") not in (SentencePiecePipeline.name, MarianPipeline.name):
-        raise GtransError(
-            f"`--data` '{data}' was not prepared with SentencePiece; subwords of BPE are made of "
-            "each other, and none of them can go."
-        )
+    if state.get("pieces") == ByteBpePipeline.name:
+        raise GtransError(f"`--data` '{data}': byte-level BPE cannot be trimmed.")
     languages = str(state["source_lang"]), str(state["target_lang"])
     dictionaries = [read_dictionary(str(data), lang) for lang in languages]
     loaded = Checkpoint.read(checkpoint)
@@ -148,12 +153,18 @@ def _prepared(prepared: Preparation | None, sides: Sequence[Vocabulary]) -> Prep
     if prepared is None:
         return None
     lines = ["".join(side.dictionary_lines()).encode() for side in sides]
-    files = dict(prepared.files)
-    if prepared.state.get("pieces") == MarianPipeline.name:
-        files |= dict(zip(MarianPipeline.files[2:], lines, strict=True))
+    state = dict(prepared.state)
+    if state.get("pieces") == SentencePiecePipeline.name:
+        names = SentencePiecePipeline.files[1:] * 2  # one dictionary of both sides
+    elif state.get("pieces") == MarianPipeline.name:
+        names = MarianPipeline.files[2:]
     else:
-        files[SentencePiecePipeline.files[-1]] = lines[0]
-    return replace(prepared, files=files)
+        names = tuple(
+            VOCABULARY_FILE.format(state[f"{side}_lang"]) for side in ("source", "target")
+        )
+        state["bpe"] = {**state["bpe"], "trimmed": True}
+    files = {**prepared.files, **dict(zip(names, lines, strict=True))}
+    return replace(prepared, state=state, files=files)
 
 
 def _used(
@@ -178,5 +189,6 @@ def _kept(dictionary: Dictionary, used: set[int]) -> list[int]:
     """The ids to keep, ascending: special symbols, used subwords, and their characters."""
     specials = set(range(dictionary.nspecial))
     characters = {SPACE}.union(*(dictionary.symbols[number] for number in used - specials))
-    single = {dictionary.indices[one] for one in characters if one in dictionary.indices}
-    return sorted(specials | used | single)
+    single = {form for one in characters for form in (one, one + BPE_SEPARATOR)}
+    known = {dictionary.indices[form] for form in single & dictionary.indices.keys()}
+    return sorted(specials | used | known)

@@ -59,6 +59,7 @@ from gtrans.text.prepared_folder import (
     TRUECASE_FILE,
     Preparation,
     load_pipeline,
+    pipeline_files,
     plain_text,
     read_state,
     recorded_word_pieces,
@@ -87,13 +88,13 @@ class StepRecord:
     """
 
     def __init__(self, folder: Path, header: dict[str, Any], finished: dict[str, Any]) -> None:
-        self._folder, self._header, self._finished = folder, header, finished
+        self._folder, self.header, self._finished = folder, header, finished
         self._taken = {LAST_STEP}
 
     def save(self) -> None:
         """Write ``prepare.json``."""
         with atomic_writer(self._folder / STATE_FILE) as file:
-            json.dump({**self._header, "finished": self._finished}, file, indent=2)
+            json.dump({**self.header, "finished": self._finished}, file, indent=2)
             file.write("\n")
 
     def forget(self, *names: str) -> None:
@@ -323,9 +324,7 @@ class _Preparation:
     def _models(self, record: StepRecord, tokenised: str | None) -> str:
         """Learn or copy the models that segment the text; returns their fingerprint."""
         options = self.options
-        names = [CODES_FILE] if self.model is None else list(self.model.files)
-        if self.steps.truecase:
-            names += [TRUECASE_FILE.format(lang) for lang in options.languages]
+        names = pipeline_files(record.header)
         read, work = list(filter(None, [options.bpe_codes])), self._learn
         if options.reuse is not None:
             read = [options.reuse / name for name in names]

@@ -39,6 +39,8 @@ STATE_FORMAT = 1
 LAST_STEP = "binarise"
 CODES_FILE, TRUECASE_FILE = "codes.bpe", "truecase.{}"
 """Names of the joint codes of BPE, and of the truecaser of a language."""
+VOCABULARY_FILE = "vocabulary.{}"
+"""Name of the dictionary of a language whose BPE symbols were trimmed."""
 
 _PREPARE = (
     "prepare it first: gtrans prepare --source-lang en --target-lang de --train corpus/train "
@@ -110,9 +112,10 @@ def pipeline_files(state: Mapping[str, Any]) -> list[str]:
     """Names of the files in a data folder that its text pipelines are made of."""
     if state.get("pieces"):
         return list(SUBWORD_MODELS[state["pieces"]].files)
+    names = [TRUECASE_FILE] if Steps(**state["steps"]).truecase else []
+    names += [VOCABULARY_FILE] if state["bpe"].get("trimmed") else []
     languages = (state["source_lang"], state["target_lang"])
-    truecases = Steps(**state["steps"]).truecase
-    return [CODES_FILE, *(TRUECASE_FILE.format(lang) for lang in languages if truecases)]
+    return [CODES_FILE, *(name.format(lang) for name in names for lang in languages)]
 
 
 def plain_name(name: object) -> str:
@@ -204,7 +207,8 @@ def load_pipeline(data_dir: str | Path, lang: str) -> TextPipeline:
         return SUBWORD_MODELS[state["pieces"]](lang, folder, languages.index(lang))
     steps = Steps(**state["steps"])
     best_case = load_best_case(folder / TRUECASE_FILE.format(lang)) if steps.truecase else None
-    return MosesPipeline(lang, steps, best_case, load_bpe(folder / CODES_FILE))
+    trimmed = folder / VOCABULARY_FILE.format(lang) if state["bpe"].get("trimmed") else None
+    return MosesPipeline(lang, steps, best_case, load_bpe(folder / CODES_FILE, trimmed))
 
 
 def recorded_word_pieces(data_dir: str | Path) -> WordPieces:

@@ -81,8 +81,8 @@ def count_merges(codes: Path) -> int:
     return sum(not line.startswith("#version:") for line in _lines(codes))
 
 
-def load_bpe(codes: Path) -> BPE:
-    """The merges of a file of codes.
+def load_bpe(codes: Path, vocabulary: Path | None = None) -> BPE:
+    """The merges of a file of codes; symbols outside a dictionary are split into ones in it.
 
     Raises:
         GtransError: it cannot be read, or a line is no merge.
@@ -93,7 +93,8 @@ def load_bpe(codes: Path) -> BPE:
         header = number == 1 and line.startswith("#version:")
         if not header and len(line.strip("\r ").split(" ")) != 2:
             raise GtransError(f"{codes}:{number}: not a BPE merge (two units, one space)")
-    return BPE(io.StringIO("".join(f"{line}\n" for line in lines)), separator=BPE_SEPARATOR)
+    merges = io.StringIO("".join(f"{line}\n" for line in lines))
+    return BPE(merges, separator=BPE_SEPARATOR, vocab=vocabulary and {*read_pieces(vocabulary)})
 
 
 # ---- models of others ----------------------------------------------------------------------------

@@ -184,12 +184,16 @@ def test_languages_that_are_not_known(models: Any, tmp_path: Path, capsys: Any) 
         assert message in error and error.count("\n") == 1 and not out.exists()
 
 
-@pytest.mark.parametrize("kind", ["opus", "opus-separate", "opus-tags", "m2m100"])
+@pytest.mark.parametrize("kind", ["opus", "opus-separate", "opus-tags", "m2m100", "wmt19"])
 def test_trimmed(kind: str, corpus: Path, models: Any, tmp_path: Path, capsys: Any) -> None:
     """The same logits of the subwords that stay, and text in them."""
     whole, small = tmp_path / "whole.pt", tmp_path / "small"
     languages = ("--source-lang", "en", "--target-lang", "de")
-    assert convert(models[kind].folder, whole, *languages) == 0
+    if kind == "wmt19":
+        _, path = fairseq_transformer(corpus, tmp_path / kind)
+        assert convert(path, whole, program="fairseq") == 0
+    else:
+        assert convert(models[kind].folder, whole, *languages) == 0
     valid = tmp_path / "some"
     for lang in ("en", "de"):
         text = (corpus / f"valid.{lang}").read_text("utf-8").split("\n")
@@ -213,5 +217,14 @@ def test_trimmed(kind: str, corpus: Path, models: Any, tmp_path: Path, capsys: A
     assert len(symbols[1]) < len(symbols[0])
     columns = [symbols[0].index(symbol) for symbol in symbols[1]]
     torch.testing.assert_close(found[1], found[0][:, columns], atol=1e-5, rtol=1e-5)
-    # A word that the corpus does not have, of its letters.
+    # Words that the corpus does not have become its subwords and single characters.
+    here, there = (load_pipeline(one.task.data_folder, "en") for one in translators)
+    split, known = 0, {*translators[1].task.source_dictionary.symbols}
+    for line in (corpus / "test.en").read_text("utf-8").split("\n")[:40]:
+        before, after = here.encode(line), there.encode(line)
+        split += before != after
+        unknown = {*after.split()} - known
+        assert all(len(piece.removesuffix("@@")) == 1 for piece in unknown)
+        assert there.decode(after) == here.decode(before)
+    assert split > 20
     assert len(translators[1].translate([["Hello, gentleman!"]])[0]) == 1
