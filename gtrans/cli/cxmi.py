@@ -21,6 +21,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gtrans.cli.shared import Options, add_options
 from gtrans.cli.shared.model_options import (
     add_instances,
     add_model_files,
@@ -53,38 +54,44 @@ COLUMNS = ("document", "sentence", "tokens", "with_context", "without_context", 
 """Of the file of sentences."""
 
 
+_FILES: Options = {
+    "--src": (
+        "source: one sentence per line, an empty line between documents",
+        {"required": True, "metavar": "FILE"},
+    ),
+    "--ref": ("reference, in the same lines", {"required": True, "metavar": "FILE"}),
+    "--without": (
+        "model without context (default: the model of --path, without its context)",
+        {"metavar": "CKPT[:CKPT..]"},
+    ),
+    "--without-data": ("data folder of --without (default: --data)", {"metavar": "DIR"}),
+    "--output": (
+        "write one line per sentence: JSON if FILE ends in .jsonl, otherwise values separated by "
+        "tabs",
+        {"metavar": "FILE"},
+    ),
+}
+_CONTEXT: Options = {
+    "--context": (
+        "give each sentence only the N sentences before it as context (default: all that the "
+        "model's unit contains)",
+        {"type": int, "metavar": "N"},
+    ),
+    "--random-context": (
+        "also the value of a context that is not the sentence's own: documents as long, whose "
+        "sentences are drawn from all of the text (always the same ones)",
+        {"action": "store_true"},
+    ),
+}
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gtrans cxmi``."""
     files = parser.add_argument_group("files")
     add_model_files(files)
-    files.add_argument(
-        "--src", required=True, metavar="FILE",
-        help="source: one sentence per line, an empty line between documents",
-    )  # fmt: skip
-    files.add_argument("--ref", required=True, metavar="FILE", help="reference, in the same lines")
+    add_options(files, _FILES)
     add_choice(files, ("source", "reference"))
-    files.add_argument(
-        "--without", metavar="CKPT[:CKPT..]",
-        help="model without context (default: the model of --path, without its context)",
-    )  # fmt: skip
-    files.add_argument(
-        "--without-data", metavar="DIR", help="data folder of --without (default: --data)"
-    )
-    files.add_argument(
-        "--output", metavar="FILE",
-        help="write one line per sentence: JSON if FILE ends in .jsonl, otherwise values separated "
-        "by tabs",
-    )  # fmt: skip
-    parser.add_argument(
-        "--context", type=int, metavar="N",
-        help="give each sentence only the N sentences before it as context (default: all that "
-        "the model's unit contains)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--random-context", action="store_true",
-        help="also the value of a context that is not the sentence's own: documents as long, whose "
-        "sentences are drawn from all of the text (always the same ones)",
-    )  # fmt: skip
+    add_options(parser, _CONTEXT)
     add_scoring(parser)
     add_instances(parser.add_argument_group("instances"), "as in training")
 

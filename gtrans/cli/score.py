@@ -35,6 +35,8 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
+from gtrans.cli.shared import Options as Flags
+from gtrans.cli.shared import add_options
 from gtrans.cli.shared.extras import add_lab_columns
 from gtrans.cli.shared.reading import add_choice, choice_of
 from gtrans.cli.shared.system_names import system_names
@@ -95,111 +97,129 @@ _MARGIN = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 # --- options --------------------------------------------------------------------------------------
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``gtrans score``."""
-    add_lab_columns()
-    add = parser.add_argument_group("files").add_argument
-    add(
-        "--hyp", required=True, nargs="+", metavar="[NAME=]FILE",
-        help="translations, one file per system; the tests compare all others with the first. Of a "
-        "file with several systems NAME chooses one",
-    )  # fmt: skip
-    add(
-        "--ref", nargs="+", default=[], metavar="FILE",
-        help="the reference, or several; with --src, --segment-scores and COMET without reference "
-        "need none",
-    )  # fmt: skip
-    add("--src", metavar="FILE", help="the source; instances are measured by both sides then")
-    add(
-        "--documents-only", action="store_true",
-        help="score whole documents only; their lines may differ from the reference's",
-    )  # fmt: skip
-    add(
-        "--resegment", nargs="?", const="others", choices=("others", "always"),
-        help="split each translated document into the sentences of the reference that fit best; "
-        "one with as many lines as sentences stays as it is (unless 'always' is given). The "
-        "shares of omitted and of added text are printed",
-    )  # fmt: skip
-    add(
-        "--resegment-dir", type=Path, metavar="DIR",
-        help="with --resegment, write the translations as DIR/hyp.NAME.txt in the lines of the "
-        "reference, which stands beside them, as the source does",
-    )  # fmt: skip
-    add_choice(parser.add_argument_group("files with several texts"), several=True)
-    add = parser.add_argument_group("metrics, tokeniser and case").add_argument
-    add(
-        "-m", "--metrics", nargs="+", type=_metric, choices=METRICS, metavar="KEY",
-        help=f"compute only these of: {', '.join(METRICS)}; bleu is s_bleu (default: all but "
-        f"d_chrf_pp; with --documents-only: {' and '.join(DOCUMENT_METRICS)})",
-    )  # fmt: skip
-    add(
-        "--target-lang", default="", metavar="LANG",
-        help="language of the translations (de, zh_CN, Chinese, ..), which chooses the tokeniser "
-        "and the stemmer (default: the target language of --data, if given)",
-    )  # fmt: skip
-    add(
-        "--tokenize", choices=TOKENIZERS, metavar="NAME",
-        help=f"BLEU tokeniser: {', '.join(TOKENIZERS)} (default: sacreBLEU's for --target-lang); "
-        "moses: as in papers with tokenised BLEU",
-    )  # fmt: skip
-    add("--lowercase", action="store_true", help="ignore case")
-    add = parser.add_argument_group("output").add_argument
-    add("--details", action="store_true", help="also print scores of parts of the corpus")
-    add(
-        "--json", nargs="?", const=STANDARD_STREAM, metavar="FILE",
-        help="write JSON to standard output; with FILE, to that file beside the usual lines",
-    )  # fmt: skip
-    add(
-        "--segments", type=Path, metavar="FILE",
-        help="also write the scores of every segment, one a line: JSON if FILE ends in .jsonl, "
-        "otherwise tabs between the columns",
-    )  # fmt: skip
-    add("--latex", type=Path, metavar="FILE", help="also write a table for a paper")
-    add("--csv", type=Path, metavar="FILE", help="also write a line for each system and score")
-    add = parser.add_argument_group("instances").add_argument
-    add(
-        "--max-doc-tokens", type=int, default=512, metavar="N",
-        help="longest instance in tokens; a sentence counts two more for its begin and end marks "
-        "(default: %(default)s)",
-    )  # fmt: skip
-    add("--data", metavar="DIR", help="count BPE tokens of this data folder (default: words)")
-    add = parser.add_argument_group("intervals and tests").add_argument
-    add(
-        "--resample", choices=("document", "sentence", "none"), default="document",
-        help="the unit that is resampled; 'sentence' resamples each metric's segments, as if they "
-        "were independent, like sacreBLEU (default: %(default)s)",
-    )  # fmt: skip
-    add(
-        "--all-tests", action="store_true",
-        help="also print the paired bootstrap and the sign test, which find differences between "
-        "equal systems too often",
-    )  # fmt: skip
-    add(
-        "--non-inferior", nargs="+", default=[], metavar="[METRIC=]MARGIN",
-        help="also test whether each system is worse than the first by less than MARGIN points of "
-        f"a metric ({DEFAULT_MARGIN_METRIC} if none is named), such as 0.2 or s_bleu=0.5",
-    )  # fmt: skip
-    parts = parser.add_argument_group("scores of parts of the corpus (in JSON, and with --details)")
-    add = parts.add_argument
-    add("--test-parts", action="store_true", help="also test within each part (in JSON)")
-    add(
-        "--sentence-lengths", type=int, nargs="+", default=SENTENCE_LENGTHS, metavar="N",
-        help="upper bounds of the buckets of sentences, in reference tokens "
-        f"(default: {' '.join(map(str, SENTENCE_LENGTHS))})",
-    )  # fmt: skip
-    add = parser.add_argument_group("other scores").add_argument
-    for flag, score in SCORES.items():
-        add(flag, **score.settings)
-    add(
-        "--lower-is-better", nargs="+", default=[], metavar="NAME",
-        help="which NAMEs of --segment-scores are error rates",
-    )  # fmt: skip
-
-
 def _metric(name: str) -> str:
     """The key of a metric, which may be typed as sacreBLEU or a paper writes it: BLEU, chrF++."""
     key = re.sub(r"chrf2?(\+\+)?", r"chrf\1", name.lower().replace("-", "_"))
     return {"bleu": "s_bleu"}.get(key, key.replace("++", "_pp"))
+
+
+OPTIONS: dict[str, Flags] = {
+    "files": {
+        "--hyp": (
+            "translations, one file per system; the tests compare all others with the first. Of a "
+            "file with several systems NAME chooses one",
+            {"required": True, "nargs": "+", "metavar": "[NAME=]FILE"},
+        ),
+        "--ref": (
+            "the reference, or several; with --src, --segment-scores and COMET without reference "
+            "need none",
+            {"nargs": "+", "default": [], "metavar": "FILE"},
+        ),
+        "--src": ("the source; instances are measured by both sides then", {"metavar": "FILE"}),
+        "--documents-only": (
+            "score whole documents only; their lines may differ from the reference's",
+            {"action": "store_true"},
+        ),
+        "--resegment": (
+            "split each translated document into the sentences of the reference that fit best; "
+            "one with as many lines as sentences stays as it is (unless 'always' is given). The "
+            "shares of omitted and of added text are printed",
+            {"nargs": "?", "const": "others", "choices": ("others", "always")},
+        ),
+        "--resegment-dir": (
+            "with --resegment, write the translations as DIR/hyp.NAME.txt in the lines of the "
+            "reference, which stands beside them, as the source does",
+            {"type": Path, "metavar": "DIR"},
+        ),
+    },
+    "metrics, tokeniser and case": {
+        "-m --metrics": (
+            f"compute only these of: {', '.join(METRICS)}; bleu is s_bleu (default: all but "
+            f"d_chrf_pp; with --documents-only: {' and '.join(DOCUMENT_METRICS)})",
+            {"nargs": "+", "type": _metric, "choices": METRICS, "metavar": "KEY"},
+        ),
+        "--target-lang": (
+            "language of the translations (de, zh_CN, Chinese, ..), which chooses the tokeniser "
+            "and the stemmer (default: the target language of --data, if given)",
+            {"default": "", "metavar": "LANG"},
+        ),
+        "--tokenize": (
+            f"BLEU tokeniser: {', '.join(TOKENIZERS)} (default: sacreBLEU's for --target-lang); "
+            "moses: as in papers with tokenised BLEU",
+            {"choices": TOKENIZERS, "metavar": "NAME"},
+        ),
+        "--lowercase": ("ignore case", {"action": "store_true"}),
+    },
+    "output": {
+        "--details": ("also print scores of parts of the corpus", {"action": "store_true"}),
+        "--json": (
+            "write JSON to standard output; with FILE, to that file beside the usual lines",
+            {"nargs": "?", "const": STANDARD_STREAM, "metavar": "FILE"},
+        ),
+        "--segments": (
+            "also write the scores of every segment, one a line: JSON if FILE ends in .jsonl, "
+            "otherwise tabs between the columns",
+            {"type": Path, "metavar": "FILE"},
+        ),
+        "--latex": ("also write a table for a paper", {"type": Path, "metavar": "FILE"}),
+        "--csv": (
+            "also write a line for each system and score",
+            {"type": Path, "metavar": "FILE"},
+        ),
+    },
+    "instances": {
+        "--max-doc-tokens": (
+            "longest instance in tokens; a sentence counts two more for its begin and end marks "
+            "(default: %(default)s)",
+            {"type": int, "default": 512, "metavar": "N"},
+        ),
+        "--data": ("count BPE tokens of this data folder (default: words)", {"metavar": "DIR"}),
+    },
+    "intervals and tests": {
+        "--resample": (
+            "the unit that is resampled; 'sentence' resamples each metric's segments, as if they "
+            "were independent, like sacreBLEU (default: %(default)s)",
+            {"choices": ("document", "sentence", "none"), "default": "document"},
+        ),
+        "--all-tests": (
+            "also print the paired bootstrap and the sign test, which find differences between "
+            "equal systems too often",
+            {"action": "store_true"},
+        ),
+        "--non-inferior": (
+            "also test whether each system is worse than the first by less than MARGIN points of "
+            f"a metric ({DEFAULT_MARGIN_METRIC} if none is named), such as 0.2 or s_bleu=0.5",
+            {"nargs": "+", "default": [], "metavar": "[METRIC=]MARGIN"},
+        ),
+    },
+    "scores of parts of the corpus (in JSON, and with --details)": {
+        "--test-parts": ("also test within each part (in JSON)", {"action": "store_true"}),
+        "--sentence-lengths": (
+            "upper bounds of the buckets of sentences, in reference tokens "
+            f"(default: {' '.join(map(str, SENTENCE_LENGTHS))})",
+            {"type": int, "nargs": "+", "default": SENTENCE_LENGTHS, "metavar": "N"},
+        ),
+    },
+    "other scores": {
+        "--lower-is-better": (
+            "which NAMEs of --segment-scores are error rates",
+            {"nargs": "+", "default": [], "metavar": "NAME"},
+        ),
+    },
+}
+"""By the title of their group."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``gtrans score``."""
+    add_lab_columns()
+    for title, options in OPTIONS.items():
+        group = parser.add_argument_group(title)
+        if title == "other scores":
+            for flag, score in SCORES.items():
+                group.add_argument(flag, **score.settings)
+        add_options(group, options)
+    add_choice(parser.add_argument_group("files with several texts"), several=True)
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -315,7 +335,7 @@ def run(args: argparse.Namespace) -> None:
         GtransError: a file is missing, is not UTF-8 or does not match the reference, or
             an option has an impossible value.
     """
-    report = report_of(args)
+    report, _ = report_of(args)
     content: dict[str, Callable[[Report], str]] = {
         "--latex": to_latex,
         "--csv": to_csv,
@@ -333,8 +353,8 @@ def run(args: argparse.Namespace) -> None:
         print_lines(*to_text(report, args.details))
 
 
-def report_of(args: argparse.Namespace) -> Report:
-    """The scores, with intervals and tests.
+def report_of(args: argparse.Namespace) -> tuple[Report, Texts]:
+    """The scores, with intervals and tests, and the texts.
 
     Args:
         args: the options of ``gtrans score``.
@@ -346,10 +366,11 @@ def report_of(args: argparse.Namespace) -> Report:
     files = system_names(args.hyp)
     report, texts = Report(list(files)), Texts([], None, {}, [])
     if _reads_texts(args):
-        texts = read_all(args, files)
+        texts = _read_all(args, files)
     report.coverage, report.notes = texts.coverage, list(texts.notes)
+    languages = _prepared_languages(args.data)
     first = next(iter(texts.references), None)
-    options = _metric_options(args, first or [])
+    options = _metric_options(args, languages[1], first or [])
     given = Given(args, files, texts.sources, first, texts.systems, texts.counted, options)
     if shape := [*map(len, first or texts.sources or [])]:
         report.counts = {"sentences": sum(shape), "documents": len(shape)}
@@ -358,7 +379,7 @@ def report_of(args: argparse.Namespace) -> Report:
     # First, so that what is missing is reported before the slow work.
     others = {flag: score.measure(given) for flag, score in chosen_scores(args).items()}
     if texts.references:
-        _measure(args, report, texts, options)
+        _measure(args, report, texts, options, languages)
     for flag, found in others.items():
         for measurement in found.measurements:
             if measurement.key in report.measurements:
@@ -380,17 +401,23 @@ def report_of(args: argparse.Namespace) -> Report:
         report.resampled[key] = resample(
             metric, args.resample, margin=margins.get(key), all_tests=args.all_tests
         )
-    return report
+    return report, texts
 
 
-def _measure(args: argparse.Namespace, report: Report, texts: Texts, options: Options) -> None:
+def _measure(
+    args: argparse.Namespace,
+    report: Report,
+    texts: Texts,
+    options: Options,
+    languages: Sequence[str],
+) -> None:
     """The metrics that compare with the references, on all of the corpus and on its parts."""
     keys = _measured(args)
     first, *others = texts.references
     if args.documents_only:
         corpus = Corpus(first, [[range(len(document))] for document in first], others=others)
     else:
-        corpus = replace(_instances(args, first, texts.sources), others=others)
+        corpus = _instances(args, texts, languages)
         report.counts["instances"] = sum(map(len, corpus.instances))
     report.notes += _notes_on_text(texts.systems, keys, options)
     report.measurements = measure(corpus, texts.systems, keys, options, min(8, os.cpu_count() or 1))
@@ -445,7 +472,7 @@ def _outputs(args: argparse.Namespace) -> dict[str, Path]:
     return {flag: path for flag, path in files.items() if path is not None}
 
 
-def read_all(args: argparse.Namespace, files: Mapping[str, str]) -> Texts:
+def _read_all(args: argparse.Namespace, files: Mapping[str, str]) -> Texts:
     """Read all texts, and write the resegmented ones.
 
     A translation of plain text with one line for each document has whole documents scored only.
@@ -492,38 +519,38 @@ def _prepared_languages(data_dir: str | None) -> tuple[str, str]:
     return state["source_lang"], state["target_lang"]
 
 
-def _metric_options(args: argparse.Namespace, references: Documents) -> Options:
+def _metric_options(args: argparse.Namespace, prepared: str, references: Documents) -> Options:
     """How words are counted: by the target language, that of ``--data`` if none is given.
 
     Raises:
         GtransError: there is no such language.
     """
-    target_lang = language_code(_prepared_languages(args.data)[1]) or ""
+    target_lang = language_code(prepared) or ""
     if args.target_lang:
         target_lang = known_language("--target-lang", args.target_lang)
     without_spaces = target_lang in WITHOUT_SPACES or is_written_without_spaces(references)
     return Options(args.tokenize, target_lang, args.lowercase, without_spaces)
 
 
-def _instances(
-    args: argparse.Namespace, references: Documents, sources: Documents | None
-) -> Corpus:
-    """The references with their instances, and the name of an instance in signatures."""
-    languages = _prepared_languages(args.data)
-    target_lengths, counted = _lengths(references, args.data, languages[1])
-    source_lengths, units = target_lengths, {counted: None}
-    if sources is not None:
-        source_lengths, other = _lengths(sources, args.data, languages[0])
-        units = {other: None, counted: None}
-    unit = f"instance({args.max_doc_tokens},{'+'.join(units)})"
-    if sources is None:
+def _instances(args: argparse.Namespace, texts: Texts, languages: Sequence[str]) -> Corpus:
+    """The references with their instances, and the name of an instance in signatures.
+
+    ``languages``: of source and target in the prepared folder.
+    """
+    first, *others = texts.references
+    sides = [first] if texts.sources is None else [texts.sources, first]
+    of_sides = zip(sides, languages[-len(sides) :], strict=True)
+    lengths, units = zip(*(_lengths(*it, args.data) for it in of_sides), strict=True)
+    unit = f"instance({args.max_doc_tokens},{'+'.join(dict.fromkeys(units))})"
+    if texts.sources is None:
         # Other lengths give other instances and another score, so the signature says which.
         unit += "|lengths:ref"
-    pairs = zip(source_lengths, target_lengths, strict=True)
-    return Corpus(references, [split_instances(*it, args.max_doc_tokens) for it in pairs], unit)
+    pairs = zip(lengths[0], lengths[-1], strict=True)
+    instances = [split_instances(*it, args.max_doc_tokens) for it in pairs]
+    return Corpus(first, instances, unit, others)
 
 
-def _lengths(documents: Documents, data_dir: str | None, lang: str) -> tuple[list[list[int]], str]:
+def _lengths(documents: Documents, lang: str, data_dir: str | None) -> tuple[list[list[int]], str]:
     """Length of every sentence: in BPE tokens with a prepared folder, otherwise in words.
 
     Where there are no spaces between words, characters are counted.

@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from gtrans.cli import score
-from gtrans.cli.score import inputs, read_all
-from gtrans.cli.shared.system_names import system_names
+from gtrans.cli.score import inputs
 from gtrans.errors import GtransError
 from gtrans.evaluation.table import Report, p_value, to_json
 from gtrans.evaluation.texts import Texts
@@ -67,8 +66,7 @@ def run(args: argparse.Namespace) -> None:
         raise GtransError("a page needs --ref.")
     check_output("--output", args.output, inputs(args))
     charts = _charts(args.runs)
-    report = score.report_of(args)
-    texts = read_all(args, system_names(args.hyp))
+    report, texts = score.report_of(args)
     page = _page(args, report, texts, charts)
     with atomic_writer(args.output, inputs(args)) as file:
         file.write(page)

@@ -8,10 +8,10 @@ from typing import Any
 
 VERBOSE = "--verbose"
 Options = Mapping[str, tuple[str, Mapping[str, Any]]]
-"""By the flag of each option: its help, and what else argparse is told of it."""
+"""By the flags of each option: its help, and what else argparse is told of it."""
 
 
 def add_options(group: argparse._ActionsContainer, options: Options) -> None:
     """Add options to a parser or one of its groups."""
-    for flag, (meaning, settings) in options.items():
-        group.add_argument(flag, help=meaning, **settings)
+    for flags, (meaning, settings) in options.items():
+        group.add_argument(*flags.split(), help=meaning, **settings)
