@@ -57,11 +57,6 @@ def write_vocabulary(sentences: Sequence[str], size: int, folder: Path) -> Any:
     return tokenizer
 
 
-def pairs(documents: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
-    """Neighbours in documents."""
-    return [(first, second) for document in documents for first, second in pairwise(document)]
-
-
 def batches(
     encoded: Sequence[Sequence[int]], size: int, draw: random.Random
 ) -> Iterator[list[Sequence[int]]]:
@@ -77,21 +72,19 @@ def batches(
 def masked(rows: Sequence[Sequence[int]], tokenizer: Any) -> dict[str, Tensor]:
     """The input of the masked language model: 80% [MASK], 10% a random piece, 10% as it is."""
     ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
-    types = ids.eq(tokenizer.sep_token_id).long()
-    types = (types.cumsum(1) - types).clamp(max=1)
-    special = torch.tensor(tokenizer.all_special_ids)
-    text = torch.isin(ids, special, invert=True)
+    ends = ids.eq(tokenizer.sep_token_id).long()
+    there = ids.ne(tokenizer.pad_token_id)
+    text = torch.isin(ids, torch.tensor(tokenizer.all_special_ids), invert=True)
     chosen = (torch.rand(ids.shape) < MASKED) & text
-    labels = ids.masked_fill(~chosen, UNMASKED)
     lot = torch.rand(ids.shape)
     changed = ids.masked_fill(chosen & (lot < 0.8), tokenizer.mask_token_id)
     random_ids = torch.randint(len(SPECIAL), len(tokenizer), ids.shape)
-    changed = torch.where(chosen & (lot >= 0.9), random_ids, changed)
     return {
-        "input_ids": changed,
-        "attention_mask": ids.ne(tokenizer.pad_token_id).long(),
-        "token_type_ids": types * ids.ne(tokenizer.pad_token_id),
-        "labels": labels,
+        "input_ids": torch.where(chosen & (lot >= 0.9), random_ids, changed),
+        "attention_mask": there.long(),
+        # 0 up to the first [SEP], 1 behind it
+        "token_type_ids": (ends.cumsum(1) - ends).clamp(max=1) * there,
+        "labels": ids.masked_fill(~chosen, UNMASKED),
     }
 
 
@@ -126,18 +119,10 @@ def learn(
 
 
 def make_bert(
-    folder: Path,
-    documents: Sequence[Sequence[str]],
-    *,
-    vocabulary: int = 2000,
-    layers: int = 2,
-    dim: int = 128,
-    heads: int = 4,
-    updates: int = 0,
-    batch: int = 64,
-    rate: float = 1e-3,
+    folder: Path, documents: Sequence[Sequence[str]], *, vocabulary: int = 2000, layers: int = 2,
+    dim: int = 128, heads: int = 4, updates: int = 0, batch: int = 64, rate: float = 1e-3,
     seed: int = 1,
-) -> None:
+) -> None:  # fmt: skip
     """Make a BERT and save it in ``folder``."""
     from transformers import BertConfig, BertForMaskedLM
 
@@ -154,11 +139,11 @@ def make_bert(
     model = BertForMaskedLM(config).train()
     torch.nn.Module.to(model, device)  # the type of its own method takes no device
     if updates:
-        first, second = zip(*pairs(documents), strict=True)
-        longest = config.max_position_embeddings
+        pairs = [pair for document in documents for pair in pairwise(document)]
         encoded = tokenizer(
-            list(first), list(second), truncation=True, max_length=longest, verbose=False
-        )["input_ids"]
+            *map(list, zip(*pairs, strict=True)), truncation=True, verbose=False,
+            max_length=config.max_position_embeddings,
+        )["input_ids"]  # fmt: skip
         stream = (masked(it, tokenizer) for it in batches(encoded, batch, random.Random(seed)))
         losses = (
             masked_loss(model, {name: tensor.to(device) for name, tensor in rows.items()})
@@ -168,19 +153,26 @@ def make_bert(
     model.eval().save_pretrained(folder)
 
 
+def options(what: str | None, **defaults: float) -> argparse.ArgumentParser:
+    """A command line with ``--out`` and numbers."""
+    parser = argparse.ArgumentParser(description=what)
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
+    for name, default in defaults.items():
+        parser.add_argument(
+            f"--{name}", type=type(default), default=default, help="default: %(default)s"
+        )
+    return parser
+
+
 def main() -> None:
     """Parse the options and run."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options(
+        __doc__, vocabulary=2000, layers=2, dim=128, heads=4, updates=600, batch=64, seed=1,
+        rate=1e-3,
+    )  # fmt: skip
     parser.add_argument(
         "--text", type=Path, required=True, metavar="FILE", help="plain text, gzipped or not"
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the BERT")
-    for name, default in (
-        ("vocabulary", 2000), ("layers", 2), ("dim", 128), ("heads", 4), ("updates", 600),
-        ("batch", 64), ("seed", 1),
-    ):  # fmt: skip
-        parser.add_argument(f"--{name}", type=int, default=default, help=f"default {default}")
-    parser.add_argument("--rate", type=float, default=1e-3, help="learning rate, default 0.001")
     args = vars(parser.parse_args())
     path = args.pop("text")
     with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:

@@ -6,7 +6,6 @@ of the transformers library. PREFIX.en and PREFIX.de have one sentence per line.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,7 @@ from typing import Any
 
 import sentencepiece
 import torch
-from make_bert import learn
+from make_bert import learn, options
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -117,17 +116,14 @@ def make_marian(
 
 def main() -> None:
     """Parse the options and run."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    add = parser.add_argument
-    add("--text", type=Path, required=True, metavar="PREFIX", help="plain text")
-    add("--languages", nargs=2, default=["en", "de"], metavar="LANG", help="default: en de")
-    add("--out", type=Path, required=True, metavar="DIR", help="folder of the model")
-    for name, default in (
-        ("vocabulary", 4000), ("layers", 3), ("dim", 256), ("heads", 4), ("updates", 1000),
-        ("tokens", 2048), ("seed", 1),
-    ):  # fmt: skip
-        add(f"--{name}", type=int, default=default, help=f"default {default}")
-    add("--rate", type=float, default=1e-3, help="highest learning rate, default 0.001")
+    parser = options(
+        __doc__, vocabulary=4000, layers=3, dim=256, heads=4, updates=1000, tokens=2048, seed=1,
+        rate=1e-3,
+    )  # fmt: skip
+    parser.add_argument("--text", type=Path, required=True, metavar="PREFIX", help="plain text")
+    parser.add_argument(
+        "--languages", nargs=2, default=["en", "de"], metavar="LANG", help="default: en de"
+    )
     args = vars(parser.parse_args())
     make_marian(args.pop("out"), args.pop("text"), args.pop("languages"), **args)
 

@@ -183,9 +183,8 @@ def decoding(args: argparse.Namespace, dictionary: Dictionary) -> Iterator[Row]:
         ("G-Transformer", REGROUP, documents),
     ):
         way = by_sentence if name == YARDSTICK else by_document
-        work = partial(way, model_in_bf16(args, dictionary, system).eval(), dictionary)
-        write[name] = rows, work
-        work(rows[:4], 4000, 4, placed)
+        write[name] = rows, partial(way, model_in_bf16(args, dictionary, system).eval(), dictionary)
+        write[name][1](rows[:4], 4000, 4, placed)
     for tokens, most in args.decoding_batches:
         for name, (rows, work) in write.items():
             about = {"sentences": len(sentences), "rows": len(rows)}
@@ -260,8 +259,8 @@ def waits(args: argparse.Namespace, dictionary: Dictionary) -> Iterator[Row]:
             for words in (3, 7)
         )
         # What the beginning and the end of a document cost is the same in both.
-        found = {"forward and backward": training.total()}
-        found["a decoding step"] = (many - few) / (count * (7 - 3))
+        of_step = (many - few) / (count * (7 - 3))
+        found = {"forward and backward": training.total(), "a decoding step": of_step}
         yield {"part": "waits", "system": name, **found}
         for what, most in _MOST_WAITS.items():
             if found[what] > most:
