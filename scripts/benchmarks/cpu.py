@@ -22,21 +22,12 @@ from models import (
     GROUP_ONLY,
     LONGEST,
     SIZES,
+    Setup,
     Size,
     Trainer,
-    by_document,
-    by_sentence,
-    dictionary_of,
-    document_batches,
-    documents_of,
-    examples_of,
     generated,
-    model_of,
     padded_sentences,
-    sentence_batches,
-    sources_of,
-    words_of,
-)
+)  # fmt: skip
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
@@ -62,21 +53,17 @@ TRAINED: Systems = {
 
 def training(args: argparse.Namespace) -> Iterator[Row]:
     """Words per second of updates, for every length of documents and every system."""
-    size = SIZES[args.size]
-    dictionary = dictionary_of(size)
-    trainers = {
-        name: Trainer(model_of(size, dictionary, options), dictionary)
-        for name, options in TRAINED.items()
-    }
+    setup = Setup(SIZES[args.size])
+    trainers = {name: Trainer(setup, setup.model(options)) for name, options in TRAINED.items()}
     for words in args.lengths:
-        text = documents_of(words, max(args.corpus_words // words, 1), dictionary)
+        text = setup.documents(words, max(args.corpus_words // words, 1))
         chosen = text[: max(args.words // words, 1)]
-        documents = document_batches(chosen, dictionary, args.batch_words)
+        documents = setup.document_batches(chosen, args.batch_words)
         batches = dict.fromkeys(TRAINED, documents)
         # The yardstick's batches come from the whole text, as a corpus has them: sorted
         # by length and hardly padded. As many as hold the words of the documents.
         sample = max(round(args.words / args.batch_words), 1)
-        sentences = sentence_batches(text, dictionary, args.batch_words, sample)
+        sentences = setup.sentence_batches(text, args.batch_words, sample)
         batches["stock sentence Transformer"] = sentences
         # Its matrices are of a whole batch; one tells what a slow system costs.
         batches["gtrans dense"] = documents[:1]
@@ -84,7 +71,7 @@ def training(args: argparse.Namespace) -> Iterator[Row]:
             del batches["gtrans dense"]  # tens of gigabytes
 
         def per_word(name: str, made: list[Any]) -> float:
-            return seconds(partial(trainers[name].steps, made)) / words_of(made, dictionary)
+            return seconds(partial(trainers[name].steps, made)) / setup.words_of(made)
 
         for name, made in batches.items():
             trainers[name].steps(made[:1])  # position tables, buffers, caches
@@ -131,23 +118,22 @@ DECODED: Systems = {
 
 def decoding(args: argparse.Namespace) -> Iterator[Row]:
     """Milliseconds per token of beam search over documents, one document at a time."""
-    size = SIZES[args.size]
-    dictionary = dictionary_of(size)
-    models = {name: model_of(size, dictionary, options).eval() for name, options in DECODED.items()}
+    setup = Setup(SIZES[args.size])
+    built = {name: setup.model(options).eval() for name, options in DECODED.items()}
     # Stock fairseq reads a document as one sequence, with the marks of all sentences.
-    frame = examples_of(dictionary).frame
+    frame = setup.examples.frame
 
     def per_token(name: str, words: int) -> float:
         # A few short documents, so that a round lasts long enough to be measured.
-        text = sources_of(documents_of(words, max(args.words // words, 1), dictionary))
+        text = setup.sources(words, max(args.words // words, 1))
         written: list[int] = []
 
         def write() -> None:
             if DECODED[name] is None:
                 rows = [[frame.source(document)] for document in text]
-                written.append(by_sentence(models[name], dictionary, rows, LONGEST, 1))
+                written.append(setup.by_sentence(built[name], rows, LONGEST, 1))
             else:
-                written.append(by_document(models[name], dictionary, text, LONGEST, 1))
+                written.append(setup.by_document(built[name], text, LONGEST, 1))
 
         taken: float = seconds(write)
         return taken * 1000 / written[0]
@@ -208,13 +194,13 @@ def whole_set(args: argparse.Namespace) -> Iterator[Row]:
             stocks, task.target_dictionary, beam_size=BEAM, max_len_a=options.max_len_a,
             max_len_b=int(options.max_len_b), min_len=options.min_len,
         ).eval()  # fmt: skip
-        sources = padded_sentences(sentences, dictionary, 4000)
-        return sum(generated(generator, stocks, it, dictionary) for it in sources)
+        sources = padded_sentences(sentences, dictionary.pad(), 4000)
+        return sum(generated(generator, stocks, it, dictionary.pad()) for it in sources)
 
     def as_documents(name: str, loaded: Any) -> int:
         """As ``gtrans translate`` does."""
-        models, task_of_models = loaded
-        generator = DocumentGenerator(models, task_of_models, options)
+        ensemble, own_task = loaded
+        generator = DocumentGenerator(ensemble, own_task, options)
         builder = generator.examples
         examples = [
             builder.example(span, [lines_of_one[number] for number in span.source])
@@ -289,26 +275,29 @@ _STOCK, _BY_SENTENCE, _BY_DOCUMENT = "stock sentences", "gtrans sentences", "gtr
 
 def cost(args: argparse.Namespace) -> Iterator[Row]:
     """CPU seconds and floating-point operations per token of searches of the same text."""
-    size = SIZES[args.size]
-    dictionary = dictionary_of(size)
-    documents = sources_of(documents_of(args.length, args.documents, dictionary))
+    setup = Setup(SIZES[args.size])
+    documents = setup.sources(args.length, args.documents)
     sentences = [[sentence] for document in documents for sentence in document]
-    models = {
-        name: model_of(size, dictionary, options).eval()
-        for name, options in ((_STOCK, None), (_BY_SENTENCE, dict(GROUP_ONLY)), (_BY_DOCUMENT, {}))
+    built = {
+        name: setup.model(options).eval()
+        for name, options in (
+            (_STOCK, None),
+            (_BY_SENTENCE, dict(GROUP_ONLY)),
+            (_BY_DOCUMENT, {}),
+        )
     }
-    small = {f"{name}, int8": deepcopy(models[name]) for name in (_BY_SENTENCE, _BY_DOCUMENT)}
+    small = {f"{name}, int8": deepcopy(built[name]) for name in (_BY_SENTENCE, _BY_DOCUMENT)}
     for model in small.values():
         to_int8(model)
 
     def write(name: str, model: Any) -> int:
-        way = by_sentence if name == _STOCK else by_document
+        way = setup.by_sentence if name == _STOCK else setup.by_document
         text = documents if name.startswith(_BY_DOCUMENT) else sentences
-        return way(model, dictionary, text, MAX_TOKENS, args.rows)
+        return way(model, text, MAX_TOKENS, args.rows)
 
     tokens: dict[str, int] = {}
     operations: dict[str, float] = {}
-    for name, model in models.items():  # this also makes buffers and caches
+    for name, model in built.items():  # this also makes buffers and caches
         with FlopCounterMode(display=False, custom_mapping=_ATTENTION) as counter:
             written = write(name, model)
         operations[name] = counter.get_total_flops() / written
@@ -316,7 +305,7 @@ def cost(args: argparse.Namespace) -> Iterator[Row]:
     def timed(name: str, model: Any) -> float:
         return seconds(lambda: tokens.update({name: write(name, model)}))
 
-    works = {name: partial(timed, name, model) for name, model in (models | small).items()}
+    works = {name: partial(timed, name, model) for name, model in (built | small).items()}
     spent = take_turns(works, args.rounds)
     least = {name: min(of) / tokens[name] for name, of in spent.items()}
     for name in works:
@@ -392,11 +381,11 @@ def memory(args: argparse.Namespace) -> Iterator[Row]:
 def _update(size: Size, options: dict[str, Any], words: int) -> tuple[float, float]:
     """Megabytes that an update on ``words`` words adds to this process, and all it needs."""
     torch.set_num_threads(1)
-    dictionary = dictionary_of(size)
-    trainer = Trainer(model_of(size, dictionary, options), dictionary)
+    setup = Setup(size)
+    trainer = Trainer(setup, setup.model(options))
     # The optimizer has its state, and libraries their buffers, after a first update.
-    trainer.steps(document_batches(documents_of(32, 1, dictionary), dictionary, 1))
-    batches = document_batches(documents_of(words, 1, dictionary), dictionary, 1)
+    trainer.steps(setup.document_batches(setup.documents(32, 1), 1))
+    batches = setup.document_batches(setup.documents(words, 1), 1)
     before = peak()
     trainer.steps(batches)
     return (peak() - before) / 2**20, peak() / 2**20

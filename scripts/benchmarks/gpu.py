@@ -18,23 +18,8 @@ from typing import Any
 
 import torch
 from fairseq import utils
-from fairseq.data import Dictionary
 from measuring import Benchmark, Row, Rows, cell, listed
-from models import (
-    SIZES,
-    Batch,
-    Trainer,
-    by_document,
-    by_sentence,
-    dictionary_of,
-    document_batches,
-    documents_of,
-    model_of,
-    sentence_batches,
-    sources_of,
-    words_of,
-    write_documents,
-)
+from models import SIZES, Batch, Setup, Trainer
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
@@ -94,20 +79,20 @@ def allocated(most: bool = False) -> float:
     return read() / 2**30 if CUDA else 0.0
 
 
-def model_in_bf16(args: argparse.Namespace, dictionary: Dictionary, name: str) -> nn.Module:
+def model_in_bf16(setup: Setup, name: str) -> nn.Module:
     """The model of a system on the GPU."""
-    model: nn.Module = model_of(SIZES[args.size], dictionary, SYSTEMS[name])
+    model: nn.Module = setup.model(SYSTEMS[name])
     return model.to("cuda" if CUDA else "cpu", torch.bfloat16)
 
 
 class Updates(Trainer):
     """Updates as ``fairseq-train --bf16`` makes them, the copy of the batch to the GPU included."""
 
-    def __init__(self, args: argparse.Namespace, dictionary: Dictionary, name: str) -> None:
+    def __init__(self, setup: Setup, name: str) -> None:
         before = allocated()
-        self.ours = SYSTEMS[name] is not None
-        super().__init__(model_in_bf16(args, dictionary, name), dictionary, True, self.ours)
-        self.step(self.document(32, dictionary))
+        self.setup, self.ours = setup, SYSTEMS[name] is not None
+        super().__init__(setup, model_in_bf16(setup, name), True, self.ours)
+        self.step(self.document(32))
         self.gigabytes = allocated() - before  # of parameters and the state of Adam
 
     def planned(self, batch: Batch) -> Batch:
@@ -115,9 +100,10 @@ class Updates(Trainer):
         plan = {"plan": self.model.planner(batch["net_input"])} if self.ours else {}
         return {**batch, "net_input": {**batch["net_input"], **plan}}
 
-    def document(self, words: int, dictionary: Dictionary) -> Batch:
+    def document(self, words: int) -> Batch:
         """A batch of one document."""
-        return self.planned(document_batches(documents_of(words, 1, dictionary), dictionary, 1)[0])
+        (batch,) = self.setup.document_batches(self.setup.documents(words, 1), 1)
+        return self.planned(batch)
 
     def step(self, batch: Batch) -> None:
         """One update on a batch of the host."""
@@ -133,26 +119,26 @@ def outcome(work: Callable[[], Row]) -> Row:
         return {"failed": f"{type(error).__name__}: {error}".partition("\n")[0][:200]}
 
 
-def training(args: argparse.Namespace, dictionary: Dictionary) -> Iterator[Row]:
+def training(args: argparse.Namespace, setup: Setup) -> Iterator[Row]:
     """Updates of all systems."""
-    systems = {name: Updates(args, dictionary, name) for name in SYSTEMS}
+    systems = {name: Updates(setup, name) for name in SYSTEMS}
     for words, batch in args.cells:
         sample = max(args.words // batch, 2)
-        corpus = documents_of(words, max(4 * args.words // words, 2), dictionary)
-        documents = document_batches(corpus[: max(sample * batch // words, 2)], dictionary, batch)
+        corpus = setup.documents(words, max(4 * args.words // words, 2))
+        documents = setup.document_batches(corpus[: max(sample * batch // words, 2)], batch)
         for name, updates in systems.items():
             made = documents[:sample]
             if name in (YARDSTICK, SENTENCES):
-                made = sentence_batches(corpus, dictionary, batch, sample, name == YARDSTICK)
+                made = setup.sentence_batches(corpus, batch, sample, name == YARDSTICK)
             batches = [updates.planned(one) for one in made]
-            row = outcome(partial(_speed, dictionary, updates, batches, args.seconds))
+            row = outcome(partial(_speed, updates, batches, args.seconds))
             yield {"part": "training", "system": name, "words": words, "batch": batch, **row}
             updates.optimizer.zero_grad()
 
 
-def _speed(dictionary: Dictionary, updates: Updates, batches: list[Batch], least: float) -> Row:
+def _speed(updates: Updates, batches: list[Batch], least: float) -> Row:
     before = allocated()
-    words = words_of(batches, dictionary)
+    words = updates.setup.words_of(batches)
     updates.steps(batches)  # shapes that no batch had before
     rounds: list[float] = []
     while len(rounds) < 2 or sum(rounds) < least:
@@ -167,9 +153,9 @@ def _speed(dictionary: Dictionary, updates: Updates, batches: list[Batch], least
     }
 
 
-def decoding(args: argparse.Namespace, dictionary: Dictionary) -> Iterator[Row]:
+def decoding(args: argparse.Namespace, setup: Setup) -> Iterator[Row]:
     """Translating real documents, as documents and sentence by sentence."""
-    texts = real_documents(args.documents, dictionary, args.document_count)
+    texts = real_documents(args.documents, setup, args.document_count)
     sentences = [[sentence] for text in texts for sentence in text]
     documents = [
         [text[number] for number in span.source]
@@ -182,8 +168,8 @@ def decoding(args: argparse.Namespace, dictionary: Dictionary) -> Iterator[Row]:
         (SENTENCES, SENTENCES, sentences),
         ("G-Transformer", REGROUP, documents),
     ):
-        way = by_sentence if name == YARDSTICK else by_document
-        write[name] = rows, partial(way, model_in_bf16(args, dictionary, system).eval(), dictionary)
+        way = setup.by_sentence if name == YARDSTICK else setup.by_document
+        write[name] = rows, partial(way, model_in_bf16(setup, system).eval())
         write[name][1](rows[:4], 4000, 4, placed)
     for tokens, most in args.decoding_batches:
         for name, (rows, work) in write.items():
@@ -200,29 +186,29 @@ def _written(write: Callable[[], int]) -> Row:
             "gigabytes": allocated(most=True)}  # fmt: skip
 
 
-def real_documents(path: Path | None, dictionary: Dictionary, most: int) -> list[list[Tensor]]:
+def real_documents(path: Path | None, setup: Setup, most: int) -> list[list[Tensor]]:
     """Sentences with the lengths of those of a text, with end symbols."""
     if path is None:
-        return sources_of(documents_of(120, most, dictionary))
+        return setup.sources(120, most)
     with gzip.open(path, "rt", encoding="utf-8") as file:
         blocks = file.read().strip("\n").split("\n\n")[:most]
     lengths = [[len(line.split()) for line in block.splitlines()] for block in blocks]
-    draw = torch.Generator().manual_seed(1)
+    draw, symbols = torch.Generator().manual_seed(1), setup.dictionary
 
     def sentence(length: int) -> Tensor:
-        ids = torch.randint(dictionary.nspecial, len(dictionary), (length + 1,), generator=draw)
-        ids[-1] = dictionary.eos()
+        ids = torch.randint(symbols.nspecial, len(symbols), (length + 1,), generator=draw)
+        ids[-1] = symbols.eos()
         return ids
 
     return [[sentence(length) for length in document] for document in lengths]
 
 
-def long_document(args: argparse.Namespace, dictionary: Dictionary) -> Iterator[Row]:
+def long_document(args: argparse.Namespace, setup: Setup) -> Iterator[Row]:
     """One update on one document of very many words."""
     for name in [name for name in SYSTEMS if name not in (YARDSTICK, SENTENCES)]:
         for words in args.long:
-            updates = Updates(args, dictionary, name)
-            batch = updates.document(words, dictionary)
+            updates = Updates(setup, name)
+            batch = updates.document(words)
             row = outcome(partial(_update, updates, batch))
             yield {"part": "long document", "system": name, "words": words, **row}
             del updates
@@ -235,7 +221,7 @@ def _update(updates: Updates, batch: Batch) -> Row:
     return {"seconds": taken, "gigabytes": allocated(most=True)}
 
 
-def waits(args: argparse.Namespace, dictionary: Dictionary) -> Iterator[Row]:
+def waits(_: argparse.Namespace, setup: Setup) -> Iterator[Row]:
     """How often the host waits for the GPU, in a training update and in a decoding step.
 
     Without a GPU nothing is counted; tests/contract/test_host_waits.py pretends one.
@@ -244,10 +230,10 @@ def waits(args: argparse.Namespace, dictionary: Dictionary) -> Iterator[Row]:
         RuntimeError: there are more waits than there should be.
     """
     for name in (REGROUP, VARLEN) if CUDA else ():
-        updates = Updates(args, dictionary, name)
-        batch = placed(updates.document(64, dictionary))
+        updates = Updates(setup, name)
+        batch = placed(updates.document(64))
         source = batch["net_input"]["src_tokens"]
-        model, count = updates.model, int(source.eq(dictionary.eos()).sum())
+        model, count = updates.model, int(source.eq(setup.dictionary.eos()).sum())
 
         def passes(updates: Updates = updates, batch: Batch = batch) -> None:
             updates.criterion(updates.model, batch)[0].backward()
@@ -255,7 +241,7 @@ def waits(args: argparse.Namespace, dictionary: Dictionary) -> Iterator[Row]:
         training = _waits(passes)
         model.eval()
         few, many = (
-            _waits(partial(write_documents, model, dictionary, source, [[words] * count])).total()
+            _waits(partial(setup.write_documents, model, source, [[words] * count])).total()
             for words in (3, 7)
         )
         # What the beginning and the end of a document cost is the same in both.
@@ -284,9 +270,9 @@ def measure(args: argparse.Namespace) -> Iterator[Row]:
     if CUDA:
         # cuDNN would prepare every new shape: a tenth of the speed until all have been seen.
         torch.backends.cuda.enable_cudnn_sdp(False)
-    dictionary = dictionary_of(SIZES[args.size])
+    setup = Setup(SIZES[args.size])
     for part in (training, decoding, long_document, waits):
-        yield from part(args, dictionary)
+        yield from part(args, setup)
 
 
 COLUMNS = {

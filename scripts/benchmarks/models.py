@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -62,136 +61,221 @@ SIZES = {
 }
 
 
-# ---- text and batches ----------------------------------------------------------------------------
+# ---- what all systems are measured with ----------------------------------------------------------
 
 
-def dictionary_of(size: Size) -> Dictionary:
-    """A dictionary of ``size.vocabulary`` symbols, marks included."""
-    symbols = Dictionary()
-    for word in range(size.vocabulary - len(symbols)):
-        symbols.add_symbol(f"w{word}")
-    return symbols
+class Setup:
+    """A dictionary, its seeded text in batches, untrained models and their searches.
 
-
-def documents_of(words: int, count: int, dictionary: Dictionary) -> list[Document]:
-    """``count`` documents of exactly ``words`` source words in sentences of about 25.
-
-    Sentence lengths follow a gamma distribution of shape 3 between about 3 and 100, as
-    those of news and speeches do; a target sentence has the length of its source times
-    a factor around 1.
+    Attributes:
+        size: of the models.
+        dictionary: of both sides, with ``size.vocabulary`` symbols, marks included.
+        examples: builds rows of whole documents ``<s> .. </s> <s> .. </s>``.
     """
-    draw = np.random.default_rng(1)
 
-    def sentence(length: int) -> Tensor:
-        ids = draw.integers(dictionary.nspecial, len(dictionary), length)
-        return torch.from_numpy(np.append(ids, dictionary.eos()))
+    def __init__(self, size: Size) -> None:
+        self.size = size
+        self.dictionary = symbols = Dictionary()
+        for word in range(size.vocabulary - len(symbols)):
+            symbols.add_symbol(f"w{word}")
+        frame = Frame(symbols.bos(), symbols.eos(), symbols.pad())
+        self.examples = ExampleBuilder(frame, DocumentUnit(512))
 
-    documents = []
-    for _ in range(count):
-        drawn = np.clip(draw.gamma(3.0, 1.0, max(round(words / 25), 1)), 0.36, 12.0)
-        lengths = (drawn * words / drawn.sum()).astype(int)
-        lengths[: words - lengths.sum()] += 1  # what rounding left out
-        factors = draw.lognormal(0.0, 0.15, len(lengths))
-        documents.append(
-            [
-                (sentence(length), sentence(max(round(length * factor), 1)))
-                for length, factor in zip(lengths, factors, strict=True)
-            ]
+    def documents(self, words: int, count: int) -> list[Document]:
+        """``count`` documents of exactly ``words`` source words in sentences of about 25.
+
+        Sentence lengths follow a gamma distribution of shape 3 between about 3 and 100, as
+        those of news and speeches do; a target sentence has the length of its source times
+        a factor around 1.
+        """
+        draw = np.random.default_rng(1)
+
+        def sentence(length: int) -> Tensor:
+            ids = draw.integers(self.dictionary.nspecial, len(self.dictionary), length)
+            return torch.from_numpy(np.append(ids, self.dictionary.eos()))
+
+        documents = []
+        for _ in range(count):
+            drawn = np.clip(draw.gamma(3.0, 1.0, max(round(words / 25), 1)), 0.36, 12.0)
+            lengths = (drawn * words / drawn.sum()).astype(int)
+            lengths[: words - lengths.sum()] += 1  # what rounding left out
+            factors = draw.lognormal(0.0, 0.15, len(lengths))
+            documents.append(
+                [
+                    (sentence(length), sentence(max(round(length * factor), 1)))
+                    for length, factor in zip(lengths, factors, strict=True)
+                ]
+            )
+        return documents
+
+    def sources(self, words: int, count: int) -> list[list[Tensor]]:
+        """The source sentences of :meth:`documents`."""
+        return [[source for source, _ in document] for document in self.documents(words, count)]
+
+    def document_batches(self, documents: list[Document], words: int) -> list[Batch]:
+        """Batches of documents of ``words`` words, at least one each."""
+        rows: list[list[Document]] = [[]]
+        for document in documents:
+            if rows[-1] and source_words([*rows[-1], document]) > words:
+                rows.append([])
+            rows[-1].append(document)
+        return [
+            self.examples.collate([
+                self.examples.example(UnitSpan.whole(range(len(one))), *zip(*one, strict=True))
+                for one in batch
+            ])
+            for batch in rows
+        ]  # fmt: skip
+
+    def sentence_batches(
+        self, documents: list[Document], words: int, sample: int | None = None,
+        left_pad: bool = True,
+    ) -> list[Batch]:  # fmt: skip
+        """The same sentences as stock fairseq batches them: sorted by length, its own frame.
+
+        Args:
+            documents: a text; the larger it is, the less padding is in its batches.
+            words: words and padding of a batch.
+            sample: so many batches, evenly spaced from the shortest sentences to the
+                longest (None: all).
+            left_pad: sources are padded on the left, as stock fairseq does.
+        """
+        sides = list(zip(*(pair for document in documents for pair in document), strict=True))
+        sizes = [np.array([len(line) for line in side]) for side in sides]
+        dataset = LanguagePairDataset(
+            sides[0], sizes[0], self.dictionary, sides[1], sizes[1], self.dictionary,
+            shuffle=False, left_pad_source=left_pad,
+        )  # fmt: skip
+        lengths = np.maximum(*sizes) - 1  # words, as in batches of documents
+        order = dataset.ordered_indices()
+        batches = data_utils.batch_by_size(
+            order,
+            num_tokens_fn=lambda index: int(lengths[index]),
+            num_tokens_vec=lengths[order],
+            max_tokens=words,
         )
-    return documents
+        if sample is not None and sample < len(batches):
+            middles = (np.arange(sample) + 0.5) * len(batches) / sample
+            batches = [batches[int(middle)] for middle in middles]
+        return [dataset.collater([dataset[index] for index in batch]) for batch in batches]
+
+    def words_of(self, batches: list[Batch]) -> int:
+        """Target words of batches: neither padding nor marks."""
+        return sum(int(it["target"].ge(self.dictionary.nspecial).sum()) for it in batches)
+
+    def model(self, options: dict[str, Any] | None) -> Any:
+        """A G-Transformer with 2 global layers everywhere; None: fairseq's Transformer."""
+        torch.manual_seed(1)
+        symbols, size = self.dictionary, self.size
+        task: Any = SimpleNamespace(source_dictionary=symbols, target_dictionary=symbols)
+        if options is None:
+            return _stock(size, task)
+        name = "gtransformer_tiny"
+        cfg = OmegaConf.structured(
+            models.MODEL_DATACLASS_REGISTRY[models.ARCH_MODEL_NAME_REGISTRY[name]]
+        )
+        cfg.encoder_embed_dim, cfg.share_all_embeddings = size.dim, True
+        cfg.dropout, cfg.attention_dropout, cfg._name = 0.1, 0.0, name
+        for side in ("encoder", "decoder"):
+            cfg[f"{side}_layers"], cfg[f"{side}_ffn_embed_dim"] = size.layers, size.ffn
+            cfg[f"{side}_attention_heads"] = size.heads
+        return models.build_model(OmegaConf.merge(cfg, GLOBAL_LAYERS, options), task)
+
+    def write_documents(self, model: Any, source: Tensor, words: Any) -> int:
+        """Translate ``source (rows, length)``; ``words``: of each sentence of each row.
+
+        Returns:
+            the number of tokens of the translations.
+        """
+        symbols = self.dictionary
+        bos, eos, pad = symbols.bos(), symbols.eos(), symbols.pad()
+        vocabulary = SearchVocabulary(bos, eos, pad, symbols.unk(), (bos, pad))
+        search = DocumentSearch(vocabulary, SearchOptions(beam=BEAM, max_len_a=1, max_len_b=0))
+        found = search.search([Endless(model, eos)], {"src_tokens": source}, words)
+        return sum(len(row[0].tokens) for row in found)
+
+    def write_sequences(self, model: Any, source: Tensor, words: int) -> int:
+        """Translate ``source`` with fairseq's generator, each row into ``words`` words.
+
+        Returns:
+            the number of tokens of all translations.
+        """
+        generator = SequenceGenerator(
+            [model], self.dictionary, beam_size=BEAM, max_len_a=0, max_len_b=words, min_len=words,
+            max_len=LONGEST,
+        )  # fmt: skip
+        return generated(generator, [model], source, self.dictionary.pad())
+
+    def by_document(
+        self, model: Any, documents: Sequence[Sequence[Tensor]], tokens: int,
+        most: int | None = None, place: Callable[[Tensor], Tensor] = Tensor.contiguous,
+    ) -> int:  # fmt: skip
+        """Translate documents, every sentence into as many words as it has.
+
+        Args:
+            model: of the search.
+            documents: their sentences, each with its end symbol.
+            tokens, most: of a batch, and its rows.
+            place: puts a batch where the model is.
+
+        Returns:
+            the number of tokens of the translations.
+        """
+        frame, written = self.examples.frame, 0
+        sources = [frame.source(document) for document in documents]
+        for batch in make_batches([len(source) for source in sources], tokens, most):
+            source = place(frame.pad_rows([sources[number] for number in batch]))
+            words = [[len(sentence) - 1 for sentence in documents[number]] for number in batch]
+            written += self.write_documents(model, source, words)
+        return written
+
+    def by_sentence(
+        self, model: Any, documents: Sequence[Sequence[Tensor]], tokens: int,
+        most: int | None = None, place: Callable[[Tensor], Tensor] = Tensor.contiguous,
+    ) -> int:  # fmt: skip
+        """As :meth:`by_document` by fairseq's generator, a sentence as long as its batch's."""
+        sentences = [sentence for document in documents for sentence in document]
+        sources = padded_sentences(sentences, self.dictionary.pad(), tokens, most)
+        return sum(self.write_sequences(model, place(it), it.size(1) - 1) for it in sources)
 
 
-def sources_of(documents: Iterable[Document]) -> list[list[Tensor]]:
-    """The source sentences of every document."""
-    return [[source for source, _ in document] for document in documents]
-
-
-def source_words(documents: Iterable[Document]) -> int:
+def source_words(documents: Sequence[Document]) -> int:
     """Words on the source side, marks not counted."""
     return sum(len(source) - 1 for document in documents for source, _ in document)
 
 
-def examples_of(dictionary: Dictionary) -> ExampleBuilder:
-    """Builds rows of whole documents ``<s> .. </s> <s> .. </s>``."""
-    frame = Frame(dictionary.bos(), dictionary.eos(), dictionary.pad())
-    return ExampleBuilder(frame, DocumentUnit(512))
-
-
-def document_batches(documents: list[Document], dictionary: Dictionary, words: int) -> list[Batch]:
-    """Batches of documents of ``words`` words, at least one each."""
-    rows: list[list[Document]] = [[]]
-    for document in documents:
-        if rows[-1] and source_words([*rows[-1], document]) > words:
-            rows.append([])
-        rows[-1].append(document)
-    builder = examples_of(dictionary)
+def padded_sentences(
+    sentences: Sequence[Tensor], pad: int, tokens: int, most: int | None = None
+) -> list[Tensor]:
+    """Batches of sentences as fairseq pads them, ``(rows, longest)``."""
     return [
-        builder.collate([
-            builder.example(UnitSpan.whole(range(len(document))), *zip(*document, strict=True))
-            for document in batch
-        ])
-        for batch in rows
-    ]  # fmt: skip
+        data_utils.collate_tokens([sentences[number] for number in batch], pad, left_pad=True)
+        for batch in make_batches([len(sentence) for sentence in sentences], tokens, most)
+    ]
 
 
-def sentence_batches(
-    documents: list[Document], dictionary: Dictionary, words: int, sample: int | None = None,
-    left_pad: bool = True,
-) -> list[Batch]:  # fmt: skip
-    """The same sentences as stock fairseq batches them: sorted by length, its own frame.
-
-    Args:
-        documents: a text; the larger it is, the less padding is in its batches.
-        dictionary: of both sides.
-        words: words and padding of a batch.
-        sample: so many batches, evenly spaced from the shortest sentences to the
-            longest (None: all).
-        left_pad: sources are padded on the left, as stock fairseq does.
-    """
-    sides = list(zip(*(pair for document in documents for pair in document), strict=True))
-    sizes = [np.array([len(line) for line in side]) for side in sides]
-    dataset = LanguagePairDataset(
-        sides[0], sizes[0], dictionary, sides[1], sizes[1], dictionary, shuffle=False,
-        left_pad_source=left_pad,
-    )  # fmt: skip
-    lengths = np.maximum(*sizes) - 1  # words, as in batches of documents
-    order = dataset.ordered_indices()
-    batches = data_utils.batch_by_size(
-        order,
-        num_tokens_fn=lambda index: int(lengths[index]),
-        num_tokens_vec=lengths[order],
-        max_tokens=words,
-    )
-    if sample is not None and sample < len(batches):
-        middles = (np.arange(sample) + 0.5) * len(batches) / sample
-        batches = [batches[int(middle)] for middle in middles]
-    return [dataset.collater([dataset[index] for index in batch]) for batch in batches]
+def generated(generator: Any, ensemble: Sequence[Any], source: Tensor, pad: int) -> int:
+    """The number of tokens that fairseq's generator writes for ``source (rows, length)``."""
+    net_input = {"src_tokens": source, "src_lengths": source.ne(pad).sum(1)}
+    found = generator.generate(ensemble, {"net_input": net_input})
+    return sum(len(row[0]["tokens"]) for row in found)
 
 
-def words_of(batches: list[Batch], dictionary: Dictionary) -> int:
-    """Target words of batches: neither padding nor marks."""
-    return sum(int(batch["target"].ge(dictionary.nspecial).sum()) for batch in batches)
+class Endless:
+    """A model that never ends a sentence by itself, so that all systems write equally much."""
 
+    def __init__(self, model: Any, eos: int) -> None:
+        self._model = model
+        self._eos = eos
 
-# ---- models and their updates --------------------------------------------------------------------
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
 
-
-def model_of(size: Size, dictionary: Dictionary, options: dict[str, Any] | None) -> Any:
-    """An untrained G-Transformer with 2 global layers everywhere; None: fairseq's Transformer."""
-    torch.manual_seed(1)
-    task: Any = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    if options is None:
-        return _stock(size, task)
-    name = "gtransformer_tiny"
-    cfg = OmegaConf.structured(
-        models.MODEL_DATACLASS_REGISTRY[models.ARCH_MODEL_NAME_REGISTRY[name]]
-    )
-    cfg.encoder_embed_dim, cfg.share_all_embeddings = size.dim, True
-    cfg.dropout, cfg.attention_dropout, cfg._name = 0.1, 0.0, name
-    for side in ("encoder", "decoder"):
-        cfg[f"{side}_layers"], cfg[f"{side}_ffn_embed_dim"] = size.layers, size.ffn
-        cfg[f"{side}_attention_heads"] = size.heads
-    return models.build_model(OmegaConf.merge(cfg, GLOBAL_LAYERS, options), task)
+    def decode_step(self, *arguments: Any, **named: Any) -> Tensor:
+        """As the model does, the end symbol made improbable; ``(rows, symbols)``."""
+        logits: Tensor = self._model.decode_step(*arguments, **named)
+        logits[:, self._eos] = -1e4
+        return logits
 
 
 def _stock(size: Size, task: Any) -> Any:
@@ -210,16 +294,16 @@ class Trainer:
     """Updates as fairseq makes them: loss, gradients, clipping, Adam.
 
     Args:
-        model, dictionary: of the system.
+        setup, model: of the system.
         bf16: the model is in bf16, and Adam has copies in fp32, as with ``--bf16``.
         ours: with the loss and the optimizer of this project's configurations.
     """
 
     def __init__(
-        self, model: nn.Module, dictionary: Dictionary, bf16: bool = False, ours: bool = False
+        self, setup: Setup, model: nn.Module, bf16: bool = False, ours: bool = False
     ) -> None:
         self.model: Any = model.train()
-        task = SimpleNamespace(target_dictionary=dictionary)
+        task = SimpleNamespace(target_dictionary=setup.dictionary)
         self.criterion: Any = (
             ChunkedCrossEntropy(task, label_smoothing=0.1) if ours
             else LabelSmoothedCrossEntropyCriterion(task, False, 0.1)
@@ -253,102 +337,3 @@ class Trainer:
         """One update on each of ``batches``."""
         for batch in batches:
             self.step(batch)
-
-
-# ---- searches ------------------------------------------------------------------------------------
-
-
-class Endless:
-    """A model that never ends a sentence by itself, so that all systems write equally much."""
-
-    def __init__(self, model: Any, dictionary: Dictionary) -> None:
-        self._model = model
-        self._eos = dictionary.eos()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
-
-    def decode_step(self, *arguments: Any, **named: Any) -> Tensor:
-        """As the model does, the end symbol made improbable; ``(rows, symbols)``."""
-        logits: Tensor = self._model.decode_step(*arguments, **named)
-        logits[:, self._eos] = -1e4
-        return logits
-
-
-def write_documents(model: Any, dictionary: Dictionary, source: Tensor, words: Any) -> int:
-    """Translate ``source (rows, length)``; ``words``: of each sentence of each row.
-
-    Returns:
-        the number of tokens of the translations.
-    """
-    bos, pad = dictionary.bos(), dictionary.pad()
-    vocabulary = SearchVocabulary(bos, dictionary.eos(), pad, dictionary.unk(), (bos, pad))
-    search = DocumentSearch(vocabulary, SearchOptions(beam=BEAM, max_len_a=1, max_len_b=0))
-    found = search.search([Endless(model, dictionary)], {"src_tokens": source}, words)
-    return sum(len(row[0].tokens) for row in found)
-
-
-def write_sequences(model: Any, dictionary: Dictionary, source: Tensor, words: int) -> int:
-    """Translate ``source (rows, length)`` with fairseq's generator, each into ``words`` words.
-
-    Returns:
-        the number of tokens of all translations.
-    """
-    generator = SequenceGenerator(
-        [model], dictionary, beam_size=BEAM, max_len_a=0, max_len_b=words, min_len=words,
-        max_len=LONGEST,
-    )  # fmt: skip
-    return generated(generator, [model], source, dictionary)
-
-
-def generated(
-    generator: Any, ensemble: Sequence[Any], source: Tensor, dictionary: Dictionary
-) -> int:
-    """The number of tokens that fairseq's generator writes for ``source (rows, length)``."""
-    net_input = {"src_tokens": source, "src_lengths": source.ne(dictionary.pad()).sum(1)}
-    found = generator.generate(ensemble, {"net_input": net_input})
-    return sum(len(row[0]["tokens"]) for row in found)
-
-
-def padded_sentences(
-    sentences: Sequence[Tensor], dictionary: Dictionary, tokens: int, most: int | None = None
-) -> list[Tensor]:
-    """Batches of sentences as fairseq pads them, ``(rows, longest)``."""
-    pad = partial(data_utils.collate_tokens, pad_idx=dictionary.pad(), left_pad=True)
-    batches = make_batches([len(sentence) for sentence in sentences], tokens, most)
-    return [pad([sentences[number] for number in batch]) for batch in batches]
-
-
-def by_document(
-    model: Any, dictionary: Dictionary, documents: Sequence[Sequence[Tensor]], tokens: int,
-    most: int | None = None, place: Callable[[Tensor], Tensor] = Tensor.contiguous,
-) -> int:  # fmt: skip
-    """Translate documents, every sentence into as many words as it has.
-
-    Args:
-        model, dictionary: of the search.
-        documents: their sentences, each with its end symbol.
-        tokens, most: of a batch, and its rows.
-        place: puts a batch where the model is.
-
-    Returns:
-        the number of tokens of the translations.
-    """
-    frame, written = examples_of(dictionary).frame, 0
-    sources = [frame.source(document) for document in documents]
-    for batch in make_batches([len(source) for source in sources], tokens, most):
-        source = place(frame.pad_rows([sources[number] for number in batch]))
-        words = [[len(sentence) - 1 for sentence in documents[number]] for number in batch]
-        written += write_documents(model, dictionary, source, words)
-    return written
-
-
-def by_sentence(
-    model: Any, dictionary: Dictionary, documents: Sequence[Sequence[Tensor]], tokens: int,
-    most: int | None = None, place: Callable[[Tensor], Tensor] = Tensor.contiguous,
-) -> int:  # fmt: skip
-    """As :func:`by_document` with fairseq's generator, each sentence as long as its batch's."""
-    sentences = [sentence for document in documents for sentence in document]
-    sources = padded_sentences(sentences, dictionary, tokens, most)
-    write = partial(write_sequences, model, dictionary)
-    return sum(write(place(source), source.size(1) - 1) for source in sources)

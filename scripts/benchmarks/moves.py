@@ -30,7 +30,7 @@ from gtrans.data.units import document_units
 from gtrans.decoding.loading import import_plugin
 from gtrans.decoding.translator import Translator
 
-SIZE = models.Size(2, 64, 128, 4, 200)
+SETUP = models.Setup(models.Size(2, 64, 128, 4, 200))
 WORDS = 60
 
 
@@ -66,13 +66,13 @@ class Lines(list[Tensor]):
         return np.array([len(line) for line in self])
 
 
-def dataset_of(documents: list[models.Document], dictionary: Any) -> DocumentDataset:
+def dataset_of(documents: list[models.Document]) -> DocumentDataset:
     """The documents as a data set of whole documents."""
     sides = Lines(), Lines()
     for document in documents:
         for side, sentences in zip(sides, zip(*document, strict=True), strict=True):
-            side += [*sentences, torch.tensor([dictionary.eos()])]
-    examples = models.examples_of(dictionary)
+            side += [*sentences, torch.tensor([SETUP.dictionary.eos()])]
+    examples = SETUP.examples
     units = document_units(sides[0].sizes, sides[1].sizes, examples.unit, "text")
     return DocumentDataset(*sides, units, examples)
 
@@ -86,25 +86,24 @@ def main() -> None:
     args = parser.parse_args()
     import_plugin()
     torch.set_num_threads(1)
-    dictionary = models.dictionary_of(SIZE)
-    documents = models.documents_of(WORDS, 2, dictionary)
+    documents = SETUP.documents(WORDS, 2)
     layers = {f"{part}_global_layers": 1 for part in ("encoder", "decoder", "cross")}
     ours, theirs = (
-        models.Trainer(models.model_of(SIZE, dictionary, options), dictionary, ours=bool(options))
+        models.Trainer(SETUP, SETUP.model(options), ours=bool(options))
         for options in (layers, None)
     )
-    dataset = dataset_of(documents, dictionary)
+    dataset = dataset_of(documents)
     dataset.plan_batch = ours.model.planner
     batch = dataset.collater([dataset[0], dataset[1]])
-    sentences = models.sentence_batches(documents, dictionary, 500)[0]
+    sentences = SETUP.sentence_batches(documents, 500)[0]
     source, written = batch["net_input"]["src_tokens"][:1], batch["target"].size(1)
     lengths = [[len(sentence) for sentence, _ in documents[0]]]
 
     def search() -> None:
-        models.write_documents(ours.model.eval(), dictionary, source, lengths)
+        SETUP.write_documents(ours.model.eval(), source, lengths)
 
     def search_of_stock() -> None:
-        models.write_sequences(theirs.model.eval(), dictionary, source, written)
+        SETUP.write_sequences(theirs.model.eval(), source, written)
 
     works: list[tuple[str, Any, Callable[[], object]]] = [
         ("a batch", gtrans, lambda: dataset.collater([dataset[0], dataset[1]])),

@@ -129,22 +129,22 @@ def test_text_batches_and_ratios(monkeypatch: pytest.MonkeyPatch) -> None:
     import measuring
     import models
 
-    dictionary = models.dictionary_of(models.SIZES["toy"])
-    text = models.documents_of(200, 4, dictionary)
+    setup = models.Setup(models.SIZES["toy"])
+    text = setup.documents(200, 4)
     assert [models.source_words([document]) for document in text] == [200] * 4
     lengths = [len(source) - 1 for document in text for source, _ in document]
     assert sum(lengths) / len(lengths) == 25 and min(lengths) >= 1
     words = []
     for batches in (
-        models.document_batches(text, dictionary, 400),
-        models.sentence_batches(text, dictionary, 400),
+        setup.document_batches(text, 400),
+        setup.sentence_batches(text, 400),
     ):
         assert max(b["net_input"]["src_tokens"].numel() for b in batches) < 1.2 * 400
         tokens = torch.cat([batch["target"].flatten() for batch in batches])
-        words.append(tokens[tokens >= dictionary.nspecial].sort().values)
+        words.append(tokens[tokens >= setup.dictionary.nspecial].sort().values)
     assert torch.equal(*words)
-    every = models.sentence_batches(text, dictionary, 100)
-    widths = [b["target"].size(1) for b in models.sentence_batches(text, dictionary, 100, 3)]
+    every = setup.sentence_batches(text, 100)
+    widths = [b["target"].size(1) for b in setup.sentence_batches(text, 100, 3)]
     assert len(widths) == 3 < len(every) and widths == sorted(widths)
     order: list[str] = []
     found = measuring.take_turns(
