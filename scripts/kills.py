@@ -11,7 +11,7 @@ child process may outlive a kill by more than ten seconds.
 
 Trials are kept as they come: run the same command again to go on. Delete FOLDER after a change of
 the code. The exit status is 1 if anything differs; what differs is kept in FOLDER/trials. Needs
-Linux (/proc).
+Linux.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -40,8 +39,6 @@ import torch
 from gtrans.checkpoints.reading import read_checkpoint
 
 ROOT = Path(__file__).resolve().parents[1]
-PROGRAMS = Path(sys.executable).parent
-CHECKPOINT = "*checkpoint*.pt*"
 MOST_KILLS = 3  # of one trial
 AIMED = 0.4  # share of the kills that wait for a file that is being written
 GRACE = 10.0  # seconds within which the children of a killed process end
@@ -54,37 +51,7 @@ LEFT_OUT = re.compile(
 OPTIONS = ("model", "task", "criterion", "optimizer", "lr_scheduler")
 
 
-@dataclass(frozen=True)
-class Case:
-    """A command that is killed; ``{NAME}`` in it is the folder of another case's whole run.
-
-    Attributes:
-        command: the words that are typed.
-        results: patterns of the files that are compared.
-        weight: its share of the kills; 0: it only makes what others need.
-        aim: pattern of the files during whose writing a part of the kills happens.
-        whole: all processes are killed at once, as when a job is cancelled; otherwise only the
-            first one, and its children have to notice.
-    """
-
-    command: str
-    results: tuple[str, ...]
-    weight: int = 1
-    aim: str = "*"
-    whole: bool = False
-
-    @property
-    def others(self) -> list[str]:
-        """The names of the cases that it builds on."""
-        return [name for name in re.findall(r"\{([a-z-]+)\}", self.command) if name != "root"]
-
-    def words(self, expected: Path) -> list[str]:
-        """The command; ``expected`` holds the folders of uninterrupted runs."""
-        folders = {name: str(expected / name) for name in self.others} | {"root": str(ROOT)}
-        filled = re.sub(r"\{([a-z-]+)\}", lambda found: folders[found[1]], self.command)
-        first, *rest = filled.split()
-        return [str(PROGRAMS / first) if (PROGRAMS / first).exists() else first, *rest]
-
+# ---- what is killed ------------------------------------------------------------------------------
 
 _PREPARE = (
     "gtrans prepare --source-lang en --target-lang de --train {corpus}/corpus/train "
@@ -108,21 +75,26 @@ _MODEL = "--path {train-document}/run/checkpoint_best.pt --cpu"
 _SEARCH = "--beam 2 --max-len-a 1 --max-len-b 5 --max-tokens 400"
 
 
-def _training(options: str, data: str = "prepare", loss: str = _LOSS, steps: str = _STEPS) -> Case:
+def _training(
+    options: str, data: str = "prepare", loss: str = _LOSS, steps: str = _STEPS
+) -> tuple[str, str]:
     """``gtrans train``, with checkpoints within epochs and at their ends."""
     command = f"gtrans train {{{data}}}/data {options} {_SIZE} {loss} {_TRAINING} {steps}"
-    return Case(command, ("run/checkpoint*.pt",), 3, CHECKPOINT)
+    return command, "run/checkpoint*.pt"
 
 
-CASES = {
-    "corpus": Case("gtrans make-corpus --docs 200 --items 2 --out corpus", ("corpus/**/*",)),
-    "bert": Case(
+# A command, and the patterns of the files that are compared; none: it only makes what others need.
+# {NAME} is the folder of another case's whole run. Where checkpoints are compared, kills wait for
+# one that is being written, else for any file. All processes of bash are killed at once, as when
+# a job is cancelled; of other commands only the first one, and its children have to notice.
+CASES: dict[str, tuple[str, ...]] = {
+    "corpus": ("gtrans make-corpus --docs 200 --items 2 --out corpus", "corpus/**/*"),
+    "bert": (
         "python {root}/scripts/make_bert.py --text {corpus}/corpus/train.en --out bert "
         "--vocabulary 200 --dim 16 --heads 2 --updates 0",
-        ("bert/*",), weight=0,
     ),
-    "prepare": Case(f"{_PREPARE} --workers 2", ("data/**/*",), 2),
-    "prepare-bert": Case(f"{_PREPARE} --bert {{bert}}/bert", ("data/**/*",), 2),
+    "prepare": (f"{_PREPARE} --workers 2", "data/**/*"),
+    "prepare-bert": (f"{_PREPARE} --bert {{bert}}/bert", "data/**/*"),
     "train-sentence": _training(_SENTENCE),
     "train-document": _training(f"--arch gtransformer_tiny --unit document {_GLOBAL} {_START}"),
     "train-flat": _training(
@@ -147,46 +119,52 @@ CASES = {
         # so high a rate that the loss soon rises
         steps=f"{_STEPS} --lr 0.1 --keep-interval-updates 2",
     ),
-    "adapt": Case(
+    "adapt": (
         "gtrans adapt --path {train-sentence}/run/checkpoint_best.pt --source-lang en "
         "--target-lang de --train {corpus}/corpus/train --valid {corpus}/corpus/test --out out "
         "--every 5 --cpu -- --max-update 10 --max-tokens 1000 --eval-bleu-args "
         '{"beam":1,"max_len_a":1,"max_len_b":5}',
-        ("out/*.pt", "out/*/checkpoint*.pt", "out/valid*"), 1, CHECKPOINT,
+        "out/*.pt", "out/*/checkpoint*.pt", "out/valid*",
     ),
-    "translate": Case(
+    "translate": (
         f"gtrans translate {_MODEL} --input {{corpus}}/corpus/test.en --output out.de {_SEARCH}",
-        ("out.de",), 2,
+        "out.de",
     ),
-    "pages": Case(
-        "split -l 60 --additional-suffix=.txt {corpus}/corpus/test.en page-", ("*.txt",), weight=0
+    "pages": ("split -l 60 --additional-suffix=.txt {corpus}/corpus/test.en page-",),
+    "translate-files": (
+        f"gtrans translate {{pages}} --output-dir out {_MODEL} {_SEARCH}", "out/**/*"
     ),
-    "translate-files": Case(
-        f"gtrans translate {{pages}} --output-dir out {_MODEL} {_SEARCH}", ("out/**/*",), 2
-    ),
-    "cxmi": Case(
+    "cxmi": (
         f"gtrans cxmi {_MODEL} --src {{corpus}}/corpus/test.en --ref {{corpus}}/corpus/test.de "
         "--output out.tsv",
-        ("out.tsv",),
+        "out.tsv",
     ),
-    "average": Case(
-        "gtrans average --last-updates 3 --output average.pt {train-sentence}/run", ("average.pt",)
+    "average": (
+        "gtrans average --last-updates 3 --output average.pt {train-sentence}/run", "average.pt"
     ),
-    "convert": Case(
+    "convert": (
         "gtrans convert --from gtrans --extend-positions 300 {train-bf}/run/checkpoint_last.pt "
         "longer.pt",
-        ("longer.pt",),
+        "longer.pt",
     ),
-    "script": Case(
+    "script": (
         "bash {root}/exp_gtransformer/run-finetune.sh --out out --gpus 0 "
         "--train-prefix {corpus}/corpus/train --valid-prefix {corpus}/corpus/valid "
         "--test-prefix {corpus}/corpus/test --bpe-merges 300 --beam 1 --arch gtransformer_tiny "
         f"--sentence-updates 20 --document-updates 10 --max-tokens 1000 -- {_SIZE} {_GLOBAL} "
         "--save-interval-updates 4",
-        ("out/data/**/*", "out/*/checkpoint*.pt", "out/test.*", "out/scores.*"),
-        2, CHECKPOINT, whole=True,
+        "out/data/**/*", "out/*/checkpoint*.pt", "out/test.*", "out/scores.*",
     ),
 }  # fmt: skip
+_NAME = re.compile(r"\{([a-z-]+)\}")
+
+
+def words(command: str, expected: Path) -> list[str]:
+    """What is run; ``expected`` holds the folders of uninterrupted runs."""
+    first, *rest = _NAME.sub(
+        lambda found: str(ROOT if found[1] == "root" else expected / found[1]), command
+    ).split()
+    return [shutil.which(first, path=Path(sys.executable).parent) or first, *rest]
 
 
 # ---- a command that is watched from outside ------------------------------------------------------
@@ -253,7 +231,7 @@ class Watched:
 # ---- what it has come to -------------------------------------------------------------------------
 
 
-def differences(expected: Path, folder: Path, patterns: tuple[str, ...]) -> list[str]:
+def differences(expected: Path, folder: Path, patterns: Sequence[str]) -> list[str]:
     """What differs between the results in two folders, a line for each file."""
     wanted, got = _files(expected, patterns), _files(folder, patterns)
     lines = [f"{name}: missing" for name in wanted.keys() - got.keys()]
@@ -270,7 +248,7 @@ def differences(expected: Path, folder: Path, patterns: tuple[str, ...]) -> list
     return sorted(lines)
 
 
-def _files(folder: Path, patterns: tuple[str, ...]) -> dict[str, Path]:
+def _files(folder: Path, patterns: Sequence[str]) -> dict[str, Path]:
     matching = (path for pattern in patterns for path in folder.glob(pattern))
     found = (path for path in matching if path.is_file() and path.suffix not in (".lock", ".log"))
     return {str(path.relative_to(folder)): path for path in found}
@@ -318,14 +296,15 @@ def expect(out: Path, name: str) -> float:
     Raises:
         SystemExit: a command failed.
     """
-    case = CASES[name]
-    for other in case.others:
-        expect(out, other)
+    command = CASES[name][0]
+    for other in _NAME.findall(command):
+        if other != "root":
+            expect(out, other)
     folder = out / "expected" / name
     record, log = folder.with_suffix(".seconds"), folder.with_suffix(".log")
     if not record.exists():
         _empty(folder, log)
-        with Watched(case.words(out / "expected"), folder, log) as run:
+        with Watched(words(command, out / "expected"), folder, log) as run:
             if run.process.wait():
                 raise SystemExit(f"{name}: its uninterrupted run failed, see {log}")
             record.write_text(str(run.seconds))
@@ -334,7 +313,8 @@ def expect(out: Path, name: str) -> float:
 
 def trial(out: Path, name: str, number: int, seed: int) -> dict[str, Any]:
     """Kill a case up to three times, let it finish, compare; the record."""
-    case, seconds = CASES[name], expect(out, name)
+    (command, *results), seconds = CASES[name], expect(out, name)
+    aim = "*checkpoint*.pt*" if "checkpoint" in str(results) else "*"
     draw = random.Random(f"{seed} {name} {number}")
     expected, folder = out / "expected" / name, out / "trials" / f"{name}.{number}"
     log = folder.with_suffix(".log")
@@ -345,7 +325,7 @@ def trial(out: Path, name: str, number: int, seed: int) -> dict[str, Any]:
     while status is None:
         moment = draw.uniform(0, seconds) if left else float("inf")
         aimed = draw.random() < AIMED
-        with Watched(case.words(out / "expected"), folder, log) as run:
+        with Watched(words(command, out / "expected"), folder, log) as run:
             while (status := run.process.poll()) is None:
                 time.sleep(0.002)
                 if run.seconds > max(60.0, 20 * seconds):
@@ -353,18 +333,17 @@ def trial(out: Path, name: str, number: int, seed: int) -> dict[str, Any]:
                     break
                 if run.seconds < moment:
                     continue
-                hit = run.writing(case.aim)
+                hit = run.writing(aim)
                 if aimed and not hit and run.seconds < moment + seconds / 5:
                     continue  # it may begin to write soon
                 record["kills"].append({"seconds": round(run.seconds, 3), "writing": hit})
-                run.kill(case.whole)
+                run.kill(whole=command.startswith("bash"))
                 record["outlived"] += run.outlived()
                 left -= 1
                 break
     record["differences"] = (
-        [f"status {status}"] if status else differences(expected, folder, case.results)
+        [f"status {status}"] if status else differences(expected, folder, results)
     )
-    record["more"] = len(_files(folder, ("**/*",)).keys() - _files(expected, ("**/*",)).keys())
     if not record["differences"]:
         shutil.rmtree(folder)
         log.unlink()
@@ -386,9 +365,9 @@ def table(records: list[dict[str, Any]]) -> str:
                 "kills": len(record["kills"]),
                 "while it wrote": sum(kill["writing"] for kill in record["kills"]),
                 "trials": 1, "identical": not record["differences"],
-                "children left": record["outlived"], "files left": bool(record["more"]),
+                "children left": record["outlived"],
             })  # fmt: skip
-    heads = ("kills", "while it wrote", "trials", "identical", "children left", "files left")
+    heads = ("kills", "while it wrote", "trials", "identical", "children left")
     names = [name for name in sums if name != "**all**"] + ["**all**"] * bool(sums)
     lines = [("case", *heads), ("---", *["---:"] * len(heads))]
     lines += [(name, *(str(sums[name][head]) for head in heads)) for name in names]
@@ -397,7 +376,7 @@ def table(records: list[dict[str, Any]]) -> str:
 
 def main() -> int:
     """Run all trials that are asked for; 1 if anything differs."""
-    killed = [name for name, case in CASES.items() if case.weight]
+    killed = [name for name, (_, *results) in CASES.items() if results]
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -412,9 +391,8 @@ def main() -> int:
     out.mkdir(parents=True, exist_ok=True)
     log = out / "trials.jsonl"
     records = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-    whole = sum(CASES[name].weight for name in args.cases)
+    share = max(1, args.kills // len(args.cases))
     for name in args.cases:
-        share = max(1, args.kills * CASES[name].weight // whole)
         done = [one for one in records if one["case"] == name]
         # A command that ends too quickly to be killed is not tried for ever.
         while sum(len(one["kills"]) for one in done) < share and len(done) <= 2 * share:

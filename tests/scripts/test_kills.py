@@ -68,7 +68,8 @@ def test_trials(
 ) -> None:  # fmt: skip
     (tmp_path / "program.py").write_text(program)
     command = f"{sys.executable} {tmp_path}/program.py"
-    kills.CASES["one"] = kills.Case(command, ("out.txt",), whole=whole)
+    (tmp_path / "program.sh").write_text(command)
+    kills.CASES["one"] = f"bash {tmp_path}/program.sh" if whole else command, "out.txt"
     records = [kills.trial(tmp_path, "one", number, 1) for number in range(1, 7)]
     assert sum(len(record["kills"]) for record in records) >= 3
     found: list[Any] = [record["differences"] for record in records if record["kills"]]
