@@ -49,13 +49,16 @@ _AFTER_P = frozenset({
     "h6", "header", "hgroup", "hr", "main", "menu", "nav", "ol", "p", "pre", "search", "section",
     "table", "ul",
 })  # fmt: skip
+_ROWS, _CELLS = frozenset({"thead", "tbody", "tfoot"}), frozenset({"td", "th"})
+_TERMS, _RUBY = frozenset({"dt", "dd"}), frozenset({"rb", "rp", "rt"})
 _ENDED_BY = {
-    **{"p": _AFTER_P, "li": {"li"}, "tr": {"tr"}, "option": {"option", "optgroup"}},
-    **{"dt": {"dt", "dd"}, "dd": {"dt", "dd"}},
-    **{"td": {"td", "th", "tr"}, "th": {"td", "th", "tr"}},
+    **{"html": (), "head": {"body"}, "body": (), "p": _AFTER_P, "li": {"li"}},
+    **{"optgroup": {"optgroup", "hr"}, "option": {"option", "optgroup", "hr"}},
+    **{name: names for names in (_TERMS, _RUBY, _ROWS) for name in names},
+    **{name: {"colgroup", "tr"} | _ROWS | _CELLS for name in ("caption", "colgroup")},
+    **{"tr": {"tr"} | _ROWS, "td": {"tr"} | _ROWS | _CELLS, "th": {"tr"} | _ROWS | _CELLS},
 }
-"""Elements whose end tag may be left out (HTML, 13.1.2.4), and the tags whose begin ends them."""
-_NEED_NO_END = _ENDED_BY.keys() | {"html", "head", "body"}
+"""The elements whose end tag may be left out (HTML, 13.1.2.4), and the tags that end them then."""
 
 # A tag or a comment ends where browsers end it (HTML, 13.2.5); what template engines replace is
 # never taken apart, wherever it stands. Python's own parser ends a tag in an attribute that has no
@@ -253,7 +256,7 @@ class HtmlText:
         """Close the elements from one on; it is ended by ``name``, the others have no end tag."""
         for number, element in enumerate(self._open[place:]):
             ended = number == 0 and element.name == name
-            if element.alone is element and not ended and element.name not in _NEED_NO_END:
+            if element.alone is element and not ended and element.name not in _ENDED_BY:
                 self.unended.append((element.line, element.name))
         del self._open[place:]
 

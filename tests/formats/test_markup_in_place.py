@@ -479,6 +479,8 @@ def test_a_damaged_file_of_word_is_one_line(tmp_path: Path, contents: Callable[[
     ("name", "text", "expected"),
     [
         ("a.md", "The $$E=mc^2$$ is known.\n", "KNOWN $$E=mc^2$$. IS THE\n"),
+        ("a.html", "<table><caption translate=no>It<tbody><tr><td>Go home<tbody translate=no>Go",
+         "<table><caption translate=no>It<tbody><tr><td>HOME GO<tbody translate=no>Go"),
         ("a.html", "<p>Go</p></><script>go(1)</script></ home>",
          "<p>GO</p></><script>go(1)</script></ home>"),
         ("a.html", "<p>Go</p>\n<p title='Go <script>alert(1)</script> <b>home</b>\n",
