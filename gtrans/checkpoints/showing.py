@@ -12,7 +12,7 @@ from gtrans.checkpoints.identity import PUBLISHED, ModelIdentity, published
 from gtrans.checkpoints.reading import check_values
 from gtrans.data.vocabulary import Vocabulary
 from gtrans.decoding.loading import check_described, import_plugin
-from gtrans.decoding.resuming import read_record
+from gtrans.decoding.translation import read_record
 from gtrans.errors import GtransError
 from gtrans.files import fingerprint, is_checkpoint
 from gtrans.tasks.options import read_dictionary

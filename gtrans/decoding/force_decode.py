@@ -26,7 +26,7 @@ from gtrans.data.examples import Example, ExampleBuilder, source_of
 from gtrans.data.units import InstanceStreamUnit, UnitSpan
 from gtrans.decoding.loading import not_finite
 from gtrans.decoding.options import DecodingOptions, SearchOptions
-from gtrans.decoding.translator import Translator, best_of
+from gtrans.decoding.translator import Translator
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import Item
 from gtrans.modules.chunked_loss import DecoderStates, rows_of
@@ -508,12 +508,10 @@ def alone(
     models: Sequence[Any], task: Any, text: Text, max_tokens: int, rivals: bool = False
 ) -> list[list[Tensor]]:
     """As :func:`token_scores`, but every sentence is a document of its own."""
-    source, target = (
-        Side(side.pipeline, [[line] for document in side.documents for line in document])
-        for side in (text.source, text.target)
-    )
-    found = iter(token_scores(models, task, Text(source, target), max_tokens, rivals))
-    return [[next(found)[0] for _ in document] for document in text.source.documents]
+    count = sum(map(len, text.source.documents))
+    cut = _rearranged(text, range(count), [1] * count, None)
+    found = flat(token_scores(models, task, cut, max_tokens, rivals))
+    return in_documents(found, map(len, text.source.documents))
 
 
 def in_random_context(
@@ -526,13 +524,20 @@ def in_random_context(
     """
     lengths = [len(document) for document in text.source.documents]
     order = shuffled_order(sum(lengths))
+    shuffled = _rearranged(text, order, lengths, text.context)
+    found = flat(token_scores(models, task, shuffled, max_tokens))
+    return in_documents(put_back(found, order), lengths)
+
+
+def _rearranged(
+    text: Text, order: Iterable[int], lengths: Sequence[int], context: int | None
+) -> Text:
+    """Documents of these lengths of the sentences of a text in another order."""
     source, target = (
         Side(side.pipeline, in_documents(map(flat(side.documents).__getitem__, order), lengths))
         for side in (text.source, text.target)
     )
-    shuffled = Text(source, target, text.context)
-    found = flat(token_scores(models, task, shuffled, max_tokens))
-    return in_documents(put_back(found, order), lengths)
+    return Text(source, target, context)
 
 
 def flat(documents: Iterable[Iterable[Any]]) -> list[Any]:
@@ -656,18 +661,10 @@ def translate_items(
         search, max_tokens: as of ``gtrans translate``.
 
     Raises:
-        GtransError: there is not one translation for each item.
+        GtransError: an item has an empty sentence in its source.
     """
     translator = Translator(models, task, target.decode, search, max_tokens)
-    documents = translator.encoded([item.source for item in items])
-    translations = best_of(translator.translate_encoded(documents))
-    found = [sentences[-1] for sentences in translations if sentences]
-    if len(found) != len(items):
-        raise GtransError(
-            f"`--generate`: {len(items)} items gave {len(found)} translated documents; an item has "
-            "an empty sentence in its source."
-        )
-    return found
+    return [sentences[-1] for sentences in translator.translate([item.source for item in items])]
 
 
 def choose(

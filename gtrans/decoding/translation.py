@@ -17,7 +17,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -30,29 +30,24 @@ from gtrans.decoding.force_decode import choose
 from gtrans.decoding.generator import LEAST_ROW_TOKENS
 from gtrans.decoding.loading import decoding_device, refuse_folders
 from gtrans.decoding.options import DecodingOptions
-from gtrans.decoding.resuming import (
-    SUFFIX,
-    Kept,
-    Progress,
-    TranslationRecord,
-    beside,
-    read_record,
-    write_record,
-)
 from gtrans.decoding.translator import (
     WARNED_OF,
     Alternative,
+    Kept,
+    Progress,
     Sentence,
     Task,
     Translations,
     Translator,
     Work,
-    Workers,
     best_of,
+    decode,
+    workers,
 )
 from gtrans.errors import GtransError
 from gtrans.files import (
     StrPath,
+    atomic_writer,
     binary_writer,
     check_output,
     check_output_folder,
@@ -62,6 +57,7 @@ from gtrans.files import (
     is_file,
     locked,
     parse_json,
+    read_object,
     unwritable,
 )
 from gtrans.formats.catalogue import (
@@ -72,15 +68,16 @@ from gtrans.formats.catalogue import (
     packer,
     require_libraries,
 )
-from gtrans.formats.document_file import DocumentFile, Note
+from gtrans.formats.document_file import DocumentFile, Note, counted
 from gtrans.languages import WITHOUT_SPACES, language_code
 from gtrans.messages import say
 from gtrans.text.pipeline import PLACEHOLDER
-from gtrans.text.prepared_folder import load_pipeline, prepared_files, read_state
+from gtrans.text.prepared_folder import load_pipeline, prepared_files
 from gtrans.text.reader import (
     Choice,
     Document,
     Plain,
+    Segment,
     check_plain,
     is_boundary,
     notice_running_text,
@@ -123,8 +120,8 @@ class Text:
                 documents.append([])
             else:
                 documents[-1].append(line)
-        numbers = [n for n, line in enumerate(lines, start=1) if not is_boundary(line)]
         layout = [line if is_boundary(line) else None for line in lines]
+        numbers = [number for number, line in enumerate(layout, start=1) if line is None]
         return cls(path, [document for document in documents if document], layout, numbers)
 
     @classmethod
@@ -153,14 +150,6 @@ class Text:
         return _lines(next(following) if line is None else line for line in self.layout)
 
 
-def counted(documents: Sequence[Sequence[object]]) -> list[tuple[str, list[str]]]:
-    """Documents and their sentences by numbers from 1."""
-    return [
-        (str(number), [str(place) for place in range(1, len(document) + 1)])
-        for number, document in enumerate(documents, start=1)
-    ]
-
-
 def _apart(documents: Iterable[Sequence[str | None]]) -> list[str | None]:
     """The lines of all documents, with an empty one between them."""
     return [line for document in documents for line in ("", *document)][1:]
@@ -168,6 +157,79 @@ def _apart(documents: Iterable[Sequence[str | None]]) -> list[str | None]:
 
 def _lines(lines: Iterable[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
+
+
+# ---- what a translation was made from ------------------------------------------------------------
+
+SUFFIX = ".made.json"
+_FORMAT = "translation 1"
+
+
+@dataclass(frozen=True)
+class TranslationRecord:
+    """What a translation was made from.
+
+    Attributes:
+        run: fingerprint of ``made_from``; the same command on the same files has the same.
+        made_from: digests of ``checkpoints``, ``input`` (what was read of it) and ``preparation``
+            (empty if there is none), all options that matter, and the version.
+        names: the paths of these files, as they were given.
+        sentences: number of translated sentences.
+        output: digest of the translation as it was written.
+        before: digest of what it has replaced, which is there if the writing was interrupted.
+    """
+
+    run: str
+    made_from: Mapping[str, Any]
+    names: Mapping[str, Any]
+    sentences: int
+    output: str
+    before: str = ""
+
+    def describes(self, output: StrPath) -> bool:
+        """Whether ``output`` is the translation as it was written."""
+        return Path(output).is_file() and digest(Path(output)) == self.output
+
+
+def beside(output: StrPath, suffix: str) -> Path:
+    """``OUTPUT`` and a suffix; if it is a symbolic link, beside the file behind it."""
+    path = Path(os.path.realpath(output))
+    return path.with_name(f"{path.name}{suffix}")
+
+
+def read_record(output: StrPath) -> TranslationRecord | None:
+    """The record of a translation; None if it has none.
+
+    Raises:
+        GtransError: the file in its place is no such record.
+    """
+    path = beside(output, SUFFIX)
+    try:
+        fields = read_object(path)
+        if fields.pop("format") != _FORMAT:
+            raise ValueError
+        record = TranslationRecord(**fields)
+        dict(record.made_from), dict(record.names), int(record.sentences)
+        return record
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise GtransError(
+            f"'{path}' is in the way of the record of '{os.fspath(output)}', but is none; move it "
+            "away, or name another output."
+        ) from None
+
+
+def write_record(output: StrPath, record: TranslationRecord) -> None:
+    """Write the record beside ``output``.
+
+    Raises:
+        GtransError: it cannot be written.
+    """
+    written = json.dumps({"format": _FORMAT, **asdict(record)}, indent=2, ensure_ascii=False)
+    with atomic_writer(beside(output, SUFFIX)) as file:
+        # A name of a file need not be UTF-8, but JSON is.
+        file.write(written.encode("utf-8", "replace").decode() + "\n")
 
 
 # ---- a text and its output -----------------------------------------------------------------------
@@ -183,7 +245,6 @@ class Job:
         source: the text.
         documents: its sentences as tokens.
         output: file to write, or ``-``.
-        input: the file that is read, for the record.
         read: the fingerprint of all that was read of it.
     """
 
@@ -192,8 +253,23 @@ class Job:
     source: Text | DocumentFile
     documents: Sequence[Sequence[Sentence]]
     output: str
-    input: str
     read: str
+
+    @classmethod
+    def of(
+        cls,
+        translator: Translator,
+        options: DecodingOptions,
+        source: Text | DocumentFile,
+        output: str,
+        *others: object,
+    ) -> Job:
+        """A text that has been read; ``others``: what else of it the output depends on."""
+        sentences = source.sentences
+        documents = translator.encoded(sentences)
+        translator.warn_of(source.path, sentences, documents, source.where())
+        read = fingerprint([sentences, *others])
+        return cls(translator, options, source, documents, output, read)
 
     @property
     def sentences(self) -> int:
@@ -232,12 +308,13 @@ class Job:
     @property
     def partial(self) -> Path | None:
         """The file of its finished part, another one for other options; None if there is none."""
-        kept = is_kept(self.output)
-        return beside(self.output, f".{self.run[:12]}.partial") if kept else None
+        if self.output == STANDARD_STREAM or not is_file(self.output):
+            return None
+        return beside(self.output, f".{self.run[:12]}.partial")
 
     def lock(self) -> AbstractContextManager[None]:
         """Keeps other processes from the output, if it is a file."""
-        return locked(self.output) if is_kept(self.output) else nullcontext()
+        return nullcontext() if self.partial is None else locked(self.output)
 
     def is_finished(self) -> bool:
         """Whether the output is this translation already, and is not to be made anew.
@@ -245,14 +322,15 @@ class Job:
         Raises:
             GtransError: another process is writing it.
         """
+        if self.partial is None:
+            return False
         with self.lock():
-            record = read_record(self.output) if is_kept(self.output) else None
+            record = read_record(self.output)
             if self.options.force or record is None or record.run != self.run:
                 return False
             if not record.describes(self.output):
                 return False
-            if self.partial is not None:
-                self.partial.unlink(missing_ok=True)  # killed at its very end
+            self.partial.unlink(missing_ok=True)  # killed at its very end
             return True
 
     def write(self, found: list[Translations]) -> None:
@@ -264,7 +342,7 @@ class Job:
         if self.partial is not None:
             before = digest(Path(self.output)) if Path(self.output).is_file() else ""
             options = self.options
-            names = {"checkpoints": options.paths, "data": options.data, "input": self.input}
+            names = {"checkpoints": options.paths, "data": options.data, "input": self.source.path}
             made = self.run, self.made_from, names, self.sentences
             record = TranslationRecord(*made, digest_of_bytes(contents), before)
             write_record(self.output, record)
@@ -288,8 +366,8 @@ class Job:
         return self.source.translated(best_of(found), "" if lang in WITHOUT_SPACES else " ")
 
 
-def _run(jobs: Sequence[Job]) -> Iterator[tuple[Job, Exception | None]]:
-    """Translate and write; yields every job that is written, or with what is wrong with it."""
+def _run(jobs: Sequence[Job], failed: Callable[[Job, Exception], None]) -> Iterator[Job]:
+    """Translate and write; yields every job that is written, and tells of the others."""
     if not jobs:
         return
     translator, options = jobs[0].translator, jobs[0].options
@@ -298,29 +376,33 @@ def _run(jobs: Sequence[Job]) -> Iterator[tuple[Job, Exception | None]]:
     def tasks() -> Iterator[Task]:
         for job in jobs:
             stack = everything.enter_context(ExitStack())
-            stack.enter_context(job.lock())
-            kept = stack.enter_context(closing(Kept(job.partial, options.force)))
+            try:
+                stack.enter_context(job.lock())
+                kept = stack.enter_context(closing(Kept(job.partial, options.force)))
+            except GtransError as error:
+                failed(job, error)
+                continue
             work = Work(translator, job.documents, kept, progress)
             opened[work] = job, stack
             for number, rows in work.missing():
                 yield work, number, rows
 
     with (
-        Workers(translator, options) as workers,
+        workers(translator, options) as connections,
         Progress(sum(job.sentences for job in jobs)) as progress,
         ExitStack() as everything,
     ):
-        for work in workers.decode(tasks()):
+        for work in decode(translator, connections, tasks()):
             if not work.is_translated:
                 continue
             job, stack = opened.pop(work)
-            error: Exception | None = None
             with stack:
                 try:
                     job.write(work.translations())
-                except Exception as found:
-                    error = found
-            yield job, error
+                except Exception as error:
+                    failed(job, error)
+                    continue
+            yield job
 
 
 def json_lines(
@@ -336,23 +418,14 @@ def json_lines(
         translations: for each document of each sentence the translations.
     """
 
-    def entry(one: Alternative) -> dict[str, object]:
-        return {"hypothesis": one.text, "score": round(one.score, 6)}
-
     lines = []
     for (document, ids), texts, of_document in zip(names, sources, translations, strict=True):
         for name, source, alternatives in zip(ids, texts, of_document, strict=True):
-            best, *others = map(entry, alternatives)
-            found = {"doc_id": document, "seg_id": name, "source": source, **best}
-            if others:
-                found["nbest"] = [best, *others]
-            lines.append(json.dumps(found, ensure_ascii=False))
+            nbest = [{"hypothesis": x.text, "score": round(x.score, 6)} for x in alternatives]
+            found = {"doc_id": document, "seg_id": name, "source": source, **nbest[0]}
+            several = {"nbest": nbest} if len(nbest) > 1 else {}
+            lines.append(json.dumps(found | several, ensure_ascii=False))
     return lines
-
-
-def is_kept(output: str) -> bool:
-    """Whether an output is a file, which can have a partial translation and a record."""
-    return output != STANDARD_STREAM and is_file(output)
 
 
 def refuse_foreign(output: StrPath, force: bool) -> None:
@@ -377,10 +450,9 @@ def check_output_file(options: DecodingOptions, output: str, input: str) -> None
     if output == STANDARD_STREAM:
         return
     prepared = [] if options.data is None else prepared_files(options.data)
-    inputs: list[str | Path] = [*options.paths, *prepared]
-    inputs.append("/dev/stdin" if input == STANDARD_STREAM else input)
-    check_output("--output", output, inputs)
-    if is_kept(output):
+    read = "/dev/stdin" if input == STANDARD_STREAM else input
+    check_output("--output", output, [*options.paths, *prepared, read])
+    if is_file(output):
         refuse_foreign(output, options.force)
 
 
@@ -404,8 +476,8 @@ def write_out(contents: bytes) -> None:
 # ---- texts and candidates ------------------------------------------------------------------------
 
 
-def translate(options: DecodingOptions, input: str, output: str) -> int:
-    """Translate and write the output; returns the number of sentences.
+def translate(options: DecodingOptions, input: str, output: str) -> None:
+    """Translate and write the output.
 
     Args:
         options: models and search.
@@ -429,7 +501,6 @@ def translate(options: DecodingOptions, input: str, output: str) -> int:
             that are finished by then are kept for the next run of the same command.
     """
     check_output_file(options, output, input)
-    decoding_device(options.cpu, options.fp16)
     rows, text = open_text(input, "source", options.choice, once=True), None
     if isinstance(rows, Plain):
         lines = list(rows.raw_lines())
@@ -437,35 +508,27 @@ def translate(options: DecodingOptions, input: str, output: str) -> int:
             check_length(input, number, line)
         notice_running_text(input, lines)
         text = Text.of_lines(input, lines)
-    if options.data is not None:
-        read_state(Path(options.data))
     translator = Translator.of(options)
     if text is None:
         rows.choice = with_direction(options.choice, translator)
         text = Text.of_documents(input, list(rows))
-    documents = translator.encoded(text.sentences)
-    translator.warn_of(input, text.sentences, documents, text.where())
-    read = fingerprint([text.sentences, text.names(), text.layout])
-    job = Job(translator, options, text, documents, output, input, read)
+    job = Job.of(translator, options, text, output, text.names(), text.layout)
 
-    def translated() -> None:
-        for _, error in _run([job]):
-            if error is not None:
-                raise error
+    def failed(_: Job, error: Exception) -> None:
+        raise error
 
-    return _finish(job, translated)
+    _finish(job, lambda: list(_run([job], failed)))
 
 
-def _finish(job: Job, make: Callable[[], None]) -> int:
-    """Write the output, unless it is finished already; returns the number of sentences."""
+def _finish(job: Job, make: Callable[[], object]) -> None:
+    """Write the output, unless it is finished already."""
     with job.lock():
         if job.is_finished():
             say(f"'{job.output}' is already this translation; `--force` translates anew")
-            return job.sentences
+            return
         make()
     if job.output != STANDARD_STREAM:
         say(f"{job.sentences} sentences written to {job.output}")
-    return job.sentences
 
 
 def with_direction(choice: Choice, translator: Translator) -> Choice:
@@ -479,7 +542,7 @@ def _is_line(text: Any) -> TypeGuard[str]:
     return isinstance(text, str) and len(text.splitlines()) == 1 and not is_boundary(text.strip())
 
 
-def choose_candidates(options: DecodingOptions, candidates: str, output: str) -> int:
+def choose_candidates(options: DecodingOptions, candidates: str, output: str) -> None:
     """Write of each sentence the candidate that the model prefers in its document.
 
     Args:
@@ -488,15 +551,13 @@ def choose_candidates(options: DecodingOptions, candidates: str, output: str) ->
             document stand together.
         output: text with a line for each row and an empty line between documents, or ``-``.
 
-    Returns:
-        the number of sentences.
-
     Raises:
         GtransError: as for :func:`translate`, a row without source or candidates, or rows of a
             document that stand apart.
     """
     check_output_file(options, output, candidates)
-    documents: dict[str, list[tuple[str, list[str]]]] = {}
+    documents: dict[str, Document] = {}
+    choices: list[list[list[str]]] = []
     last = None
     for number, line in enumerate(iterate_raw_lines(candidates), start=1):
         where = f"{candidates}:{number}"
@@ -515,28 +576,26 @@ def choose_candidates(options: DecodingOptions, candidates: str, output: str) ->
             raise GtransError(
                 f"{where}: rows of the document '{name}' stand apart; put them together."
             )
-        documents.setdefault(name, []).append((source, texts))
+        if name != last:
+            documents[name] = Document(name, number, [])
+            choices.append([])
+        documents[name].segments.append(Segment(number, [source]))
+        choices[-1].append(texts)
         last = name
     if not documents:
         raise GtransError(f"{candidates}: it has no rows.")
-    sentences = [[source for source, _ in rows] for rows in documents.values()]
-    choices = [[texts for _, texts in rows] for rows in documents.values()]
-    ids = [(name, ids) for name, (_, ids) in zip(documents, counted(sentences), strict=True)]
-    layout = _apart([None for _ in rows] for rows in sentences)
     translator = Translator.of(options)
-    encoded = translator.encoded(sentences)
-    read = fingerprint([sentences, ids, choices])
-    text = Text(candidates, sentences, layout, ids=ids)
-    job = Job(translator, options, text, encoded, output, candidates, read)
-    pairs = list(zip(sentences, choices, strict=True))
+    text = Text.of_documents(candidates, list(documents.values()))
+    job = Job.of(translator, options, text, output, text.names(), choices)
 
     def chosen() -> None:
+        task = translator.task
         target = load_pipeline(task.data_folder, task.cfg.target_lang)
+        pairs = list(zip(text.sentences, choices, strict=True))
         found = choose(translator.generator.models, task, target, pairs, options)
         job.write([[[Alternative(*one)] for one in of] for of in found])
 
-    task = translator.task
-    return _finish(job, chosen)
+    _finish(job, chosen)
 
 
 # ---- files of documents --------------------------------------------------------------------------
@@ -556,13 +615,14 @@ def translate_files(
     output_dir: str,
     format: str | None = None,
     split_sentences: bool = False,
-) -> int:
-    """Translate and write files of documents; returns the number of sentences.
+) -> None:
+    """Translate and write files of documents.
 
     The model is loaded once. All files are read before the first is translated, so that a mistake
     is told at once. Each is written as soon as it is finished, with a record beside it, so an
     interrupted command goes on at the first unfinished file. A file that cannot be read does not
-    stop the others, and neither does an output that somebody else wrote or changed, which stays.
+    stop the others, and neither does an output that another process is writing, or that somebody
+    else wrote or changed, which stays.
 
     Args:
         options: models and search.
@@ -595,55 +655,43 @@ def translate_files(
         failures.append(told)
         say(told)
 
-    translator, jobs = Translator.of(options), []
+    translator, jobs, done = Translator.of(options), list[Job](), 0
     cfg = translator.task.cfg
     choice = with_direction(options.choice, translator)
     reader = Reader(str(cfg.source_lang), split_sentences, str(cfg.target_lang), choice)
     for place in places:
         try:
             refuse_foreign(place.target, options.force)
-            file = reader.read(place.path, place.format)
-            documents = translator.encoded(file.sentences)
-            translator.warn_of(str(place.path), file.sentences, documents, file.where())
-            read = fingerprint([digest(place.path), place.format, file.sentences])
-            names = str(place.target), str(place.path)
+            file, read = reader.read(place.path, place.format), digest(place.path)
+            job = Job.of(translator, options, file, str(place.target), read, place.format)
             place.target.parent.mkdir(parents=True, exist_ok=True)
-            jobs.append(Job(translator, options, file, documents, *names, read))
+            if job.is_finished():
+                done += 1
+            else:
+                jobs.append(job)
         except Exception as error:
             failed(place.path, error)
-    _run_files(jobs, output_dir, failed)
+    if done:
+        count = done + len(jobs)
+        say(f"{done} of {count} files are translated already; `--force` translates them anew")
+    written: list[Job] = []
+    notes: Counter[str] = Counter()
+    for job in _run(jobs, lambda job, error: failed(job.source.path, error)):
+        written.append(job)
+        for note in job.source.notes:
+            say(str(note))
+            notes[note.kind] += note.count
+    if (more := len(translator.warned) - WARNED_OF) > 0:
+        say(f"warning: the same holds for {more} more files")
+    told = "".join(f"; {kind}: {count}" for kind, count in notes.items())
+    sentences = sum(job.sentences for job in written)
+    files = "1 file" if len(written) == 1 else f"{len(written)} files"
+    say(f"{sentences} sentences in {files} written to {output_dir}{told}")
     if failures:
         raise GtransError(
             f"{len(failures)} of {len(places)} files are not translated, as told above; mend "
             "them and run this again: what is finished is not done twice."
         )
-    return sum(job.sentences for job in jobs)
-
-
-def _run_files(
-    jobs: Sequence[Job], output_dir: str, failed: Callable[[Path | str, Exception], None]
-) -> None:
-    """Translate what is not finished; tells of it."""
-    left = [job for job in jobs if not job.is_finished()]
-    if len(left) < len(jobs):
-        done = len(jobs) - len(left)
-        say(f"{done} of {len(jobs)} files are translated already; `--force` translates them anew")
-    written: list[Job] = []
-    notes: Counter[str] = Counter()
-    for job, error in _run(left):
-        if error is not None:
-            failed(job.input, error)
-            continue
-        written.append(job)
-        for note in job.source.notes:
-            say(str(note))
-            notes[note.kind] += note.count
-    if jobs and (more := len(jobs[0].translator.warned) - WARNED_OF) > 0:
-        say(f"warning: the same holds for {more} more files")
-    told = "".join(f"; {kind}: {count}" for kind, count in notes.items())
-    sentences = sum(job.sentences for job in written)
-    count = "1 file" if len(written) == 1 else f"{len(written)} files"
-    say(f"{sentences} sentences in {count} written to {output_dir}{told}")
 
 
 def _places(given: Path, output: Path, format: str | None, suffix: str) -> Iterator[_Place]:
@@ -709,8 +757,8 @@ def _check_targets(places: Sequence[_Place], options: DecodingOptions) -> None:
 # ---- streams -------------------------------------------------------------------------------------
 
 
-def translate_stream(options: DecodingOptions) -> int:
-    """Translate the standard input to the standard output; returns the number of sentences.
+def translate_stream(options: DecodingOptions) -> None:
+    """Translate the standard input to the standard output.
 
     A document is translated and written as soon as an empty line, ``<d>`` or the end of the input
     closes it. The lines are those of :func:`translate`.
@@ -722,7 +770,7 @@ def translate_stream(options: DecodingOptions) -> int:
     first: list[tuple[int, str]] = []  # all lines up to the end of the first document
     document: list[str] = []
     places: list[str] = []
-    sentences = documents = 0
+    documents = 0
     lines = enumerate(iterate_raw_lines(STANDARD_STREAM, once=True), start=1)
     for number, line in chain(lines, [(0, None)]):
         if line is not None and not documents:
@@ -742,8 +790,6 @@ def translate_stream(options: DecodingOptions) -> int:
                 ((_, ids),) = counted([document])
                 written = json_lines([(str(documents), ids)], [document], found)
             write_out(_lines(written))
-            sentences += len(document)
             document, places = [], []
         if line is not None and not options.nbest and not options.search.free:
             write_out(f"{line}\n".encode())
-    return sentences

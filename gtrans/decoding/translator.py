@@ -6,12 +6,15 @@ progress, finished work on disk and errors are those of a single process, and so
 
 from __future__ import annotations
 
+import json
 import multiprocessing as mp
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
 from multiprocessing.connection import Connection, wait
@@ -20,6 +23,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from tqdm import tqdm
 
 from gtrans.checkpoints.reading import options_of, read_checkpoint
 from gtrans.data.documents import check_length
@@ -27,12 +31,11 @@ from gtrans.data.examples import Example
 from gtrans.data.units import Unit
 from gtrans.decoding.document_search import SentenceHypothesis
 from gtrans.decoding.generator import DocumentGenerator, make_batches
-from gtrans.decoding.loading import check_overrides, decoding_device, load_models, set_instances
+from gtrans.decoding.loading import check_overrides, load_models, set_instances
 from gtrans.decoding.options import MAX_TOKENS, DecodingOptions, SearchOptions
 from gtrans.decoding.part_search import Parts, PartsOfDocument
-from gtrans.decoding.resuming import Kept, Place, Progress
 from gtrans.errors import GtransError
-from gtrans.files import digest
+from gtrans.files import digest, unwritable
 from gtrans.messages import say
 from gtrans.text.moses import MosesPipeline
 from gtrans.text.pipeline import PLACEHOLDER, input_warnings
@@ -128,7 +131,6 @@ class Translator:
     @classmethod
     def of(cls, options: DecodingOptions) -> Translator:
         """The models that the options name, as :meth:`load`."""
-        decoding_device(options.cpu, options.fp16)
         check_overrides(options.paths[0], options.context)
         digests = [digest(Path(path)) for path in options.paths if Path(path).is_file()]
         models, task = load_models(
@@ -185,7 +187,11 @@ class Translator:
                 check_length(f"document {number}", place, sentence)
         encoded = self.encoded(documents)
         self.warn_of("the text", documents, encoded, places or counted)
-        return self.translate_encoded(encoded)
+        with Progress(len(counted)) as progress:
+            work = Work(self, encoded, Kept(), progress)
+            for number, rows in work.missing():
+                work.add(number, self.decode_or_say(rows, work.parts(number)))
+        return work.translations()
 
     def encoded(self, documents: Sequence[Sequence[str]]) -> list[list[Sentence]]:
         """The sentences of documents as tokens of the models."""
@@ -248,24 +254,10 @@ class Translator:
                 of_document.append(self.examples.example(span, ids, word_pieces=pieces))
         return examples
 
-    def batches(self, examples: Sequence[Example], max_tokens: int) -> list[list[int]]:
+    def batches(self, examples: Sequence[Example]) -> list[list[int]]:
         """Which examples are decoded together (:func:`gtrans.decoding.generator.make_batches`)."""
         lengths = self.examples.lengths(examples)
-        return make_batches(lengths, max_tokens, self.generator.rows_at_once)
-
-    def translate_encoded(self, documents: Sequence[Sequence[Sentence]]) -> list[Translations]:
-        """For each document the translations of its sentences, or its only one in free search.
-
-        ``documents`` are from :meth:`encoded`.
-
-        Raises:
-            GtransError: out of memory.
-        """
-        with Progress(sum(map(len, documents))) as progress:
-            work = Work(self, documents, Kept(), progress)
-            for number, rows in work.missing():
-                work.add(number, self.decode_or_say(rows, work.parts(number)))
-        return work.translations()
+        return make_batches(lengths, self.max_tokens, self.generator.rows_at_once)
 
     def decode_or_say(self, rows: Sequence[Example], finished: Parts) -> list[Translations]:
         """As :meth:`decode`; raises GtransError that says what to do if memory is short."""
@@ -316,6 +308,105 @@ class Translator:
 
 # ---- documents in translation --------------------------------------------------------------------
 
+EVERY = 30.0
+"""Seconds between two lines of a log."""
+
+Place = tuple[int, ...]
+"""The number of a batch, or of a batch, of a document in it and of a part of that."""
+
+
+class Kept:
+    """What a run has finished, one JSON line each. The caller has locked the output.
+
+    Attributes:
+        path: the file; None: nothing is kept.
+        known: what earlier runs have finished, by place.
+    """
+
+    def __init__(self, path: Path | None = None, anew: bool = False) -> None:
+        """Read the file; ``anew``: forget what it has.
+
+        Raises:
+            GtransError: it cannot be read or written.
+        """
+        self.path = path
+        self.known: dict[Place, Any] = {}
+        if path is None:
+            return
+        try:
+            if anew:
+                path.unlink(missing_ok=True)
+            self._file = open(path, "a+b")  # noqa: SIM115
+            self._file.seek(0)
+            end = 0
+            with suppress(ValueError, TypeError):  # an interrupted write
+                for line in self._file:
+                    if not line.endswith(b"\n"):
+                        break
+                    place, value = json.loads(line)
+                    self.known[tuple(place)] = value
+                    end += len(line)
+            self._file.truncate(end)
+        except OSError as error:
+            raise unwritable(path, error) from None
+
+    def add(self, value: Any, *place: int) -> None:
+        """Keep a value that JSON can represent.
+
+        Raises:
+            GtransError: the disk is full, or the like; earlier ones are kept.
+        """
+        if self.path is None:
+            return
+        try:
+            self._file.write(json.dumps([place, value]).encode() + b"\n")
+            self._file.flush()
+        except OSError as error:
+            raise unwritable(self.path, error) from None
+
+    def close(self) -> None:
+        """Close the file."""
+        if self.path is not None:
+            with suppress(OSError):  # what could not be written has been reported
+                self._file.close()
+
+
+class Progress:
+    """Tells how many sentences are translated, and the time that is left. A context.
+
+    Args:
+        sentences: how many there are.
+        clock: seconds, from any begin.
+    """
+
+    def __init__(self, sentences: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._all = sentences
+        self._clock = clock
+        self._sentences = self._known = 0
+        self._bar = tqdm(total=sentences, desc="translating", unit=" sentences", disable=None)
+
+    def __enter__(self) -> Progress:
+        self._started = self._told = self._clock()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
+
+    def add(self, sentences: int, known: bool = False) -> None:
+        """Some more are translated; ``known``: by an earlier run."""
+        self._sentences += sentences
+        self._known += sentences if known else 0
+        self._bar.update(sentences)
+        now = self._clock()
+        if self._bar.disable and now - self._told >= EVERY:
+            self._told = now
+            rate = (self._sentences - self._known) / max(now - self._started, 1e-9)
+            left = (self._all - self._sentences) / rate if rate else 0
+            say(
+                f"translating: {self._sentences} of {self._all} sentences, {rate:.1f} a second, "
+                f"{tqdm.format_interval(left) if rate else 'some time'} left"
+            )
+
 
 class Work:
     """Documents in translation: their batches, and what is translated of them.
@@ -336,7 +427,7 @@ class Work:
     ) -> None:
         self._cut = translator.cut(documents)
         self._rows = list(chain.from_iterable(self._cut))
-        self._batches = translator.batches(self._rows, translator.max_tokens)
+        self._batches = translator.batches(self._rows)
         self._free = translator.free
         self._kept = kept
         self._progress = progress
@@ -412,8 +503,9 @@ Task = tuple[Work, int, list[Example]]
 """Documents in translation, the number of one of their batches, and its rows."""
 
 
-class Workers:
-    """Processes that decode; none for ``--workers 1``. A context.
+@contextmanager
+def workers(translator: Translator, options: DecodingOptions) -> Iterator[list[Connection]]:
+    """Connections to processes that decode; none for ``--workers 1``.
 
     On CPUs a process is a copy of this one with one thread, so that models are in memory once. On
     GPUs each process loads the models on its own device.
@@ -422,80 +514,82 @@ class Workers:
         translator: loaded with ``options``.
         options: ``workers`` processes, 0: as many as there are cores or GPUs.
     """
-
-    def __init__(self, translator: Translator, options: DecodingOptions) -> None:
-        self._translator = translator
-        self._options = options
-        self._processes: list[Any] = []
-        self._connections: list[Connection] = []
-
-    def __enter__(self) -> Workers:
-        on_gpus = self._translator.device.type == "cuda"
-        most = torch.cuda.device_count() if on_gpus else len(os.sched_getaffinity(0))
-        count = self._options.workers or most
-        if on_gpus and count > most:
-            raise GtransError(f"`--workers` {count}: there are {most} GPUs; give at most {most}.")
-        if count > most:
-            say(f"`--workers` {count}: more than the {most} cores, which does not help")
-        context: Any = mp.get_context("spawn" if on_gpus else "fork")
-        begin: Callable[[], Translator] = partial(_on_one_core, self._translator)
+    on_gpus = translator.device.type == "cuda"
+    most = torch.cuda.device_count() if on_gpus else len(os.sched_getaffinity(0))
+    count = options.workers or most
+    if on_gpus and count > most:
+        raise GtransError(f"`--workers` {count}: there are {most} GPUs; give at most {most}.")
+    if count > most:
+        say(f"`--workers` {count}: more than the {most} cores, which does not help")
+    context: Any = mp.get_context("spawn" if on_gpus else "fork")
+    begin: Callable[[], Translator] = partial(_on_one_core, translator)
+    connections: list[Connection] = []
+    processes: list[Any] = []
+    try:
         for number in range(count if count > 1 else 0):
             ours, theirs = context.Pipe()
             if on_gpus:
-                begin = partial(_on_gpu, number, self._options, self._translator.checkpoints)
+                begin = partial(_on_gpu, number, options, translator.checkpoints)
             process = context.Process(target=_serve, args=(theirs, begin), daemon=True)
             process.start()
             theirs.close()
-            self._processes.append(process)
-            self._connections.append(ours)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for process in self._processes:
+            processes.append(process)
+            connections.append(ours)
+        yield connections
+    finally:
+        for process in processes:
             process.kill()  # it only computes
             process.join()
-        for connection in self._connections:
+        for connection in connections:
             connection.close()
 
-    def decode(self, tasks: Iterator[Task]) -> Iterator[Work]:
-        """Decode all batches; yields the documents of each one that is decoded.
 
-        Raises:
-            GtransError: out of memory, or a process has ended.
-        """
-        if not self._connections:
-            for work, number, rows in tasks:
-                work.add(number, self._translator.decode_or_say(rows, work.parts(number)))
+def decode(
+    translator: Translator, connections: Sequence[Connection], tasks: Iterator[Task]
+) -> Iterator[Work]:
+    """Decode all batches; yields the documents of each one that is decoded.
+
+    Args:
+        translator: decodes if there are no other processes.
+        connections: from :func:`workers`.
+        tasks: the batches.
+
+    Raises:
+        GtransError: out of memory, or a process has ended.
+    """
+    if not connections:
+        for work, number, rows in tasks:
+            work.add(number, translator.decode_or_say(rows, work.parts(number)))
+            yield work
+        return
+    idle, busy = [*connections], dict[Connection, tuple[Work, int]]()
+    try:
+        while True:
+            while idle and (task := next(tasks, None)) is not None:
+                work, number, rows = task
+                busy[idle[-1]] = work, number
+                idle.pop().send((rows, work.known_parts(number)))
+            if not busy:
+                return
+            for connection in wait(list(busy)):
+                assert isinstance(connection, Connection)
+                work, number = busy[connection]
+                place, value = connection.recv()
+                if isinstance(value, Exception):
+                    raise value
+                if place:
+                    document, part = place
+                    work.add_part(number, document, part, value)
+                    continue
+                work.add(number, value)
+                del busy[connection]
+                idle.append(connection)
                 yield work
-            return
-        idle, busy = [*self._connections], dict[Connection, tuple[Work, int]]()
-        try:
-            while True:
-                while idle and (task := next(tasks, None)) is not None:
-                    work, number, rows = task
-                    busy[idle[-1]] = work, number
-                    idle.pop().send((rows, work.known_parts(number)))
-                if not busy:
-                    return
-                for connection in wait(list(busy)):
-                    assert isinstance(connection, Connection)
-                    work, number = busy[connection]
-                    place, value = connection.recv()
-                    if isinstance(value, Exception):
-                        raise value
-                    if place:
-                        document, part = place
-                        work.add_part(number, document, part, value)
-                        continue
-                    work.add(number, value)
-                    del busy[connection]
-                    idle.append(connection)
-                    yield work
-        except (EOFError, OSError):
-            raise GtransError(
-                "`--workers`: a process has ended, perhaps because memory is short; give fewer. "
-                "What is finished is kept: the same command goes on."
-            ) from None
+    except (EOFError, OSError):
+        raise GtransError(
+            "`--workers`: a process has ended, perhaps because memory is short; give fewer. "
+            "What is finished is kept: the same command goes on."
+        ) from None
 
 
 def _on_one_core(translator: Translator) -> Translator:

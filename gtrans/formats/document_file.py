@@ -67,8 +67,7 @@ class DocumentFile(ABC):
 
     def names(self) -> list[tuple[str, list[str]]]:
         """The id of each document and those of its sentences; by default they are counted."""
-        counts = enumerate(map(len, self.sentences), start=1)
-        return [(str(number), [str(n + 1) for n in range(count)]) for number, count in counts]
+        return counted(self.sentences)
 
     def where(self) -> list[str]:
         """Where each sentence of all documents stands, for messages."""
@@ -98,6 +97,14 @@ class DocumentFile(ABC):
         following = chain(*translations)
         for block in chain(*self.documents):
             yield block, list(islice(following, len(block.sentences)))
+
+
+def counted(documents: Sequence[Sequence[object]]) -> list[tuple[str, list[str]]]:
+    """Documents and their sentences by numbers from 1."""
+    return [
+        (str(number), [str(place) for place in range(1, len(document) + 1)])
+        for number, document in enumerate(documents, start=1)
+    ]
 
 
 def splitter(lang: str) -> Splitter:

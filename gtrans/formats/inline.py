@@ -269,14 +269,6 @@ class _Line:
         text = _as_read(self.text[slice(*span)])
         return text if any(map(str.isalpha, text)) else ""
 
-    def translated(self, translations: Iterator[str], joint: str) -> _Translation:
-        """The line with other sentences."""
-        found = _Translation(self)
-        for span in self.spans:
-            sentence = next(translations) if self.sentence(span) else self.text[slice(*span)]
-            found.add(span, sentence, joint)
-        return found
-
 
 def _leading(content: Content) -> int:
     """How many items stay at the begin of a line: all up to the last mark that leads it.
@@ -353,7 +345,7 @@ class Block:
         following, self.moved = iter(translations), False
         written: list[str | Mark] = []
         for line, end in zip_longest(self._lines, self._breaks):
-            found = line.translated(following, joint)
+            found = _Translation(line, following, joint)
             written += [*line.head, *found.with_marks(), line.tail, *([end] if end else [])]
             self.moved |= found.moved
         return joined(_with_texts(written))
@@ -396,17 +388,19 @@ class _Translation:
         moved: whether markup inside a word has to go behind it or around the whole word.
     """
 
-    def __init__(self, line: _Line) -> None:
+    def __init__(self, line: _Line, translations: Iterator[str], joint: str) -> None:
         self.line, self.text, self.units = line, "", _Units()
         self.same: dict[int, int] = {}
         self.moved = False
         # Places between units of the line, and where they are in the translation.
         self._anchors = [(0, 0)]
         self._edges: dict[int, int] = {}  # of sentences
+        for span in line.spans:
+            self.text += joint if self.text else ""
+            self._add(span, next(translations) if line.sentence(span) else line.text[slice(*span)])
 
-    def add(self, span: tuple[int, int], sentence: str, joint: str) -> None:
+    def _add(self, span: tuple[int, int], sentence: str) -> None:
         """Add the translation of a sentence; ``span``: where that stands in the line."""
-        self.text += joint if self.text else ""
         source, target, begins = self.line.units, self.units, len(self.units.words)
         first, last = (bisect_left(source.begins, place) for place in span)
         target.add(sentence, len(self.text))

@@ -209,38 +209,6 @@ def test_a_large_vocabulary_means_fewer_rows(
     assert output.read_text("utf-8") == whole.read_text("utf-8")
 
 
-def test_an_interrupted_run_goes_on(
-    tiny: TinyWorld,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-):
-    small = ("--max-tokens", "100", "--max-doc-tokens", "60")
-    whole, output = tmp_path / "whole", tmp_path / "out"
-    arguments = ("--input", tiny.text / "test.en", *FAST, *small)
-    with monkeypatch.context() as patch:
-        decoded = interrupt_after(-1, patch)
-        assert main(command(tiny, *arguments, "--output", whole)) == 0
-        total = len(decoded)
-    assert total > 4
-    argv = command(tiny, *arguments, "--output", output)
-    with monkeypatch.context() as patch:
-        interrupt_after(2, patch)
-        with pytest.raises(Interrupted):
-            main(argv)
-    (partial,) = tmp_path.glob("out.*.partial")
-    assert not output.exists()
-    with open(partial, "ab") as file:  # an interrupted write
-        file.write(b'[[2], [["te')
-    with monkeypatch.context() as patch:
-        decoded = interrupt_after(-1, patch)
-        assert main(argv) == 0
-        assert len(decoded) == total - 2
-    assert output.read_bytes() == whole.read_bytes()
-    assert not partial.exists()
-    assert "going on from" in capsys.readouterr().err
-
-
 # ---- mistakes ------------------------------------------------------------------------------------
 
 

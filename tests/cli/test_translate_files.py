@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,7 @@ from support.translating import FAST, Interrupted, command, error, interrupt_aft
 import gtrans
 from gtrans.cli import main
 from gtrans.decoding.options import SearchOptions
-from gtrans.decoding.resuming import EVERY, Progress
-from gtrans.decoding.translator import Alternative
+from gtrans.decoding.translator import EVERY, Alternative, Progress
 from gtrans.errors import GtransError
 
 if TYPE_CHECKING:
@@ -254,6 +254,36 @@ def killed(*arguments: object) -> None:
     raise Interrupted
 
 
+@pytest.mark.parametrize("times", [0, 1])
+def test_a_locked_output_does_not_stop_the_others(
+    tiny: TinyWorld,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    times: int,
+):
+    """Another process writes it from the begin, or when its turn has come."""
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    for name in ("a.md", "b.md", "c.md"):
+        (source / name).write_text("The old man.\n")
+    asked: list[str] = []
+
+    def lock(path: str) -> AbstractContextManager[None]:
+        asked.append(Path(path).name)
+        if asked[-1] == "b.md" and asked.count("b.md") > times:
+            raise GtransError(f"{path}: another process is writing it; wait for its end.")
+        return nullcontext()
+
+    monkeypatch.setattr("gtrans.decoding.translation.locked", lock)
+    assert main(command(tiny, source, "--output-dir", out, *FAST)) == 1
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].startswith(f"{out / 'b.md'}: another process is writing it")
+    assert told[1] == f"2 sentences in 2 files written to {out}"
+    assert told[2].startswith("gtrans: error: 1 of 3 files are not translated")
+    assert sorted(contents(out)) == ["a.md", "c.md"]
+
+
 def test_a_linked_folder_is_said_to_be_left_out(
     tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -265,6 +295,11 @@ def test_a_linked_folder_is_said_to_be_left_out(
     assert main(command(tiny, *FAST, str(folder), "--output-dir", str(tmp_path / "out"))) == 0
     assert f"it is a link to a folder: '{folder / 'link'}'" in capsys.readouterr().err
     assert not (tmp_path / "out" / "link").exists()
+
+
+def as_many(rows: Sequence[Any], finished: object) -> list[Any]:
+    """For each sentence of each row a translation."""
+    return [[[Alternative("", 0.0)]] * row["written"] for row in rows]
 
 
 def sums_of_ids(translator: object, rows: Sequence[Any], finished: object) -> list[Any]:
@@ -310,7 +345,7 @@ def test_from_python(
         with pytest.raises(GtransError, match=message):
             translator.translate(wrong)
     # Far longer than anything in training: told before it is translated.
-    monkeypatch.setattr(translator, "translate_encoded", lambda encoded: [])
+    monkeypatch.setattr(translator, "decode", as_many)
     capsys.readouterr()
     translator.translate([["It sang.", "late " * 600]])
     told = capsys.readouterr().err

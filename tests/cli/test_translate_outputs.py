@@ -19,7 +19,8 @@ from support.writing import names
 from gtrans import __version__
 from gtrans.cli import main
 from gtrans.decoding import translation
-from gtrans.decoding.resuming import Kept, read_record
+from gtrans.decoding.translation import read_record
+from gtrans.decoding.translator import Kept
 from gtrans.errors import GtransError
 from gtrans.files import digest
 
@@ -68,7 +69,7 @@ def whole(argv: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 # ---- resuming ------------------------------------------------------------------------------------
 
 
-def test_two_translations_into_one_output_are_never_mixed(
+def test_an_interrupted_run_goes_on_and_two_are_never_mixed(
     argv: list[str],
     whole: str,
     tmp_path: Path,
@@ -78,8 +79,13 @@ def test_two_translations_into_one_output_are_never_mixed(
     other = [*argv, *OTHER]
     total = decoded(elsewhere(other, tmp_path / "other"), monkeypatch)
     decoded(argv, monkeypatch, killed_after=2)
+    (partial,) = tmp_path.glob("out.*.partial")
+    assert not (tmp_path / "out").exists()
+    with open(partial, "ab") as file:  # an interrupted write
+        file.write(b'[[2], [["te')
     decoded(other, monkeypatch, killed_after=3)
     assert decoded(argv, monkeypatch) == total - 2
+    assert "going on from" in capsys.readouterr().err
     assert (tmp_path / "out").read_text() == whole
     # The other one goes on from what it had.
     assert decoded(other, monkeypatch) == total - 3

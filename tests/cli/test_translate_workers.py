@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,14 +31,13 @@ def contents(folder: Path) -> dict[str, bytes]:
 def processes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """All processes that are started."""
     started: list[Any] = []
-    enter = translator.Workers.__enter__
+    start = BaseProcess.start
 
-    def entered(self: translator.Workers) -> translator.Workers:
-        enter(self)
-        started.extend(self._processes)
-        return self
+    def starting(self: BaseProcess) -> None:
+        start(self)
+        started.append(self)
 
-    monkeypatch.setattr(translator.Workers, "__enter__", entered)
+    monkeypatch.setattr(BaseProcess, "start", starting)
     return started
 
 

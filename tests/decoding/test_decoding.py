@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -60,8 +62,12 @@ def test_beams_reordered_and_documents_dropped(options: dict[str, Any]) -> None:
             documents, history = documents[keep], history[kept]
 
 
-def words_of(sentences: list[Any]) -> list[int]:
-    return [len(sentence.tokens) - 1 for sentence in sentences]
+def framed(documents: list[list[int]], vocabulary: SearchVocabulary) -> Tensor:
+    """A batch with the marks of a vocabulary."""
+    source = batch_of(documents, left=True)
+    if vocabulary is BOTH:
+        return source
+    return torch.nn.utils.rnn.pad_sequence([row[row.ne(BOS)] for row in source], True, PAD)
 
 
 @pytest.mark.parametrize("vocabulary", [BOTH, END], ids=["both", "end"])
@@ -72,10 +78,7 @@ def test_k_sentences_stay_k(
 ) -> None:
     """An untrained model, any limit: K sentences, each within its limit, nothing left out."""
     model = _shared_model()
-    source = batch_of(documents, left=True)
-    if vocabulary is END:
-        rows = [row[row.ne(BOS)] for row in source]
-        source = torch.nn.utils.rnn.pad_sequence(rows, True, PAD)
+    source = framed(documents, vocabulary)
     search = DocumentSearch(vocabulary, SearchOptions(beam=beam, max_len_a=a, max_len_b=b))
     found = translate_rows(search, [model], source)
     assert len(found) == len(documents)
@@ -95,13 +98,9 @@ def test_k_sentences_stay_k(
                 assert len(sentence.scores) == len(sentence.tokens)
 
 
-_model: list[GTransformer] = []
-
-
+@cache
 def _shared_model() -> GTransformer:
-    if not _model:
-        _model.append(g_transformer())
-    return _model[0]
+    return g_transformer()
 
 
 class Scripted:
@@ -140,7 +139,7 @@ def test_a_model_with_a_single_wish(
     search = DocumentSearch(BOTH, SearchOptions(**{"beam": 2, **options}))
     (found,) = translate_rows(search, [constant(best)], batch_of([source]))
     assert len(found[0].sentences) == len(source)
-    assert words_of(found[0].sentences) == words
+    assert [len(sentence.tokens) - 1 for sentence in found[0].sentences] == words
 
 
 @pytest.mark.parametrize("best", [BOS, PAD])
@@ -163,8 +162,7 @@ def test_scores_are_log_probabilities_over_length() -> None:
     logs = [math.log(0.75), math.log(0.25), 0.0, math.log(0.75), math.log(0.25), 0.0]
     assert hypothesis.scores == pytest.approx(logs)
     assert hypothesis.score == pytest.approx(sum(logs) / 6)
-    unnormalised = SearchOptions(beam=1, max_len_a=0, max_len_b=1, unnormalized=True)
-    search = DocumentSearch(BOTH, unnormalised)
+    search = DocumentSearch(BOTH, replace(options, unnormalized=True))
     hypothesis = translate_rows(search, [model], batch_of([[2, 2]]))[0][0]
     assert hypothesis.score == pytest.approx(sum(logs))
 
@@ -241,9 +239,7 @@ def test_earlier_sentences_do_not_count() -> None:
 @pytest.mark.parametrize("vocabulary", [BOTH, END], ids=["both", "end"])
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_no_sentence_of_a_document_repeats_itself(vocabulary: Any, size: int) -> None:
-    source = batch_of([[3, 1, 4], [2, 2], [5]], left=True)
-    if vocabulary is END:
-        source = torch.nn.utils.rnn.pad_sequence([row[row.ne(BOS)] for row in source], True, PAD)
+    source = framed([[3, 1, 4], [2, 2], [5]], vocabulary)
     free, limited = (
         translate_rows(
             DocumentSearch(

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from gtrans.decoding import force_decode
-from gtrans.decoding.translator import Alternative
-from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import Item
 from gtrans.evaluation.contrastive.generated import (
     Outcome,
@@ -92,15 +87,3 @@ def test_answers_that_contradict_each_other_are_not_judged() -> None:
 def test_a_rival_without_a_missing_word_cannot_be_told(rival: str) -> None:
     """Its words are all those of the right candidate, and perhaps more."""
     assert not has_own_words(item_of("Ja, sie?", rival))
-
-
-def test_a_translation_for_each_item(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A document without any would shift those of all later items."""
-    documents = [[[Alternative("A", 0.0)], [Alternative("B", 0.0)]], []]
-    stub = SimpleNamespace(encoded=list, translate_encoded=lambda _: documents)
-    monkeypatch.setattr(force_decode, "Translator", lambda *_args: stub)
-    arguments: Any = ([], None, SimpleNamespace(decode=None), [HE, SHE], None, 1)
-    with pytest.raises(GtransError, match="2 items gave 1 translated documents"):
-        force_decode.translate_items(*arguments)
-    documents[1] = [[Alternative("C", 0.0)]]
-    assert force_decode.translate_items(*arguments) == ["B", "C"]

@@ -163,8 +163,10 @@ class EvalBleu(TaskPart):
     def _translate(self, dataset: Any, count: int) -> list[list[str]]:
         """The translated sentences of the first ``count`` documents."""
         if self._translator is None:  # the model is on its device only now
-            of_pieces, search = self._pipeline.decode, self._options.search
-            self._translator = Translator([self._model], self._task, of_pieces, search)
+            options, of_pieces = self._options, self._pipeline.decode
+            self._translator = Translator(
+                [self._model], self._task, of_pieces, options.search, options.max_tokens
+            )
         translator = self._translator
         cut = translator.cut(_documents(dataset))
         documents = [rows for rows in cut if rows][:count]
@@ -176,7 +178,7 @@ class EvalBleu(TaskPart):
         several = torch.distributed.is_available() and torch.distributed.is_initialized()
         processes = torch.distributed.get_world_size() if several else 1
         first = torch.distributed.get_rank() if several else 0
-        batches = translator.batches(examples, self._options.max_tokens)
+        batches = translator.batches(examples)
         own: dict[int, list[str]] = {}
         for batch in batches[first::processes]:
             try:
