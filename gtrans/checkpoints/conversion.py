@@ -340,7 +340,11 @@ def model_options(
     # do not: the last version of the authors' program has self_attn_local in both modes.
     is_full = not any(tops.values()) and options.get("doc_mode", named_mode) == "full"
     positions = state.get(_POSITIONS[0])
-    cfg = GTransformerConfig(
+    heads = [f"{side}_attention_heads" for side in SIDES]
+    others = {name: options.get(name, preset[name]) for name in heads}
+    others |= {name: options.get(name, default) for name, default in _SAME.items()}
+    return GTransformerConfig(
+        _name="gtransformer",
         encoder_layers=_count_layers(state, "encoder", path),
         decoder_layers=_count_layers(state, "decoder", path),
         encoder_embed_dim=state[ENCODER_TABLE].size(1),
@@ -361,13 +365,9 @@ def model_options(
         share_decoder_input_output_embed=tied and not shared,
         share_all_embeddings=shared,
         doc_mode="full" if is_full else "partial",
+        **tops,
+        **others,
     )
-    heads = [f"{side}_attention_heads" for side in SIDES]
-    further = {name: options.get(name, preset[name]) for name in heads}
-    further |= {name: options.get(name, default) for name, default in _SAME.items()} | tops
-    for name, value in {**further, "_name": "gtransformer"}.items():
-        setattr(cfg, name, value)
-    return cfg
 
 
 def _count_layers(state: Mapping[str, Tensor], side: str, path: Path) -> int:
