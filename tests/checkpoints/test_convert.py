@@ -163,41 +163,25 @@ def test_training_goes_on_from_it(
 
 # ------------------------------------------------------------------ other shapes
 
+
+def tops(encoder: int, decoder: int, cross: int) -> dict[str, Any]:
+    """Layers with global attention."""
+    names = ("encoder_global_layers", "decoder_global_layers", "cross_global_layers")
+    return dict(zip(names, (encoder, decoder, cross), strict=True))
+
+
+PRE_NORM = {"encoder_normalize_before": True, "decoder_normalize_before": True}
+SEPARATE = {"share_all_embeddings": False}
 SHAPES: dict[str, dict[str, Any]] = {
-    "pre_norm": {
-        "encoder_layers": 2,
-        "decoder_layers": 4,
-        "encoder_normalize_before": True,
-        "decoder_normalize_before": True,
-        "encoder_global_layers": 1,
-        "decoder_global_layers": 2,
-        "cross_global_layers": 3,
-    },
+    "pre_norm": {"encoder_layers": 2, "decoder_layers": 4, **PRE_NORM, **tops(1, 2, 3)},
     "pre_norm_decoder_only": {"decoder_normalize_before": True},
-    "all_layers_global": {
-        "encoder_layers": 4,
-        "encoder_global_layers": 4,
-        "decoder_global_layers": 2,
-        "cross_global_layers": 2,
-    },
+    "all_layers_global": {"encoder_layers": 4, **tops(4, 2, 2)},
     "global_in_the_encoder_only": {"decoder_global_layers": 0, "cross_global_layers": 0},
-    "global_in_cross_attention_only": {
-        "encoder_global_layers": 0,
-        "decoder_global_layers": 0,
-        "cross_global_layers": 1,
-    },
-    "no_global": {
-        "encoder_global_layers": 0,
-        "decoder_global_layers": 0,
-        "cross_global_layers": 0,
-    },
+    "global_in_cross_attention_only": tops(0, 0, 1),
+    "no_global": tops(0, 0, 0),
     "full": {"doc_mode": "full"},
-    "tied_decoder": {"share_all_embeddings": False, "share_decoder_input_output_embed": True},
-    "separate_embeddings": {
-        "share_all_embeddings": False,
-        "no_scale_embedding": True,
-        "activation_fn": "gelu",
-    },
+    "tied_decoder": {**SEPARATE, "share_decoder_input_output_embed": True},
+    "separate_embeddings": {**SEPARATE, "no_scale_embedding": True, "activation_fn": "gelu"},
 }
 
 
@@ -207,15 +191,30 @@ def assert_same_logits(ours: Any, converted: Any) -> None:
         torch.testing.assert_close(converted(*inputs)[0], ours(*inputs)[0], atol=1e-5, rtol=1e-5)
 
 
+def converted_as(
+    model: GTransformer,
+    shape: dict[str, Any],
+    data: Path,
+    repo: Path,
+    folder: Path,
+    change: Callable[[dict[str, Any]], None] = lambda state: None,
+) -> Any:
+    """The options of a model that the authors' program saved, which gives the same logits."""
+    state = as_authors(model, shape)
+    change(state)
+    torch.save(state, folder / "in.pt")
+    assert convert(data, folder / "in.pt", folder / "out.pt") == 0
+    found, cfg = load(folder / "out.pt", data, repo)
+    assert_same_logits(model, found)
+    assert {parameter.dtype for parameter in found.parameters()} == {torch.float32}
+    assert set(found.state_dict()) == set(model.state_dict())
+    return cfg
+
+
 @pytest.mark.parametrize("name", one_in(3, SHAPES))
 def test_other_shapes(name: str, corpus: Path, repo: Path, tmp_path: Path) -> None:
     shape = SHAPES[name]
-    model = random_model(shape, *dictionaries(corpus))
-    torch.save(as_authors(model, shape), tmp_path / "in.pt")
-    assert convert(corpus, tmp_path / "in.pt", tmp_path / "out.pt") == 0
-    found, cfg = load(tmp_path / "out.pt", corpus, repo)
-    assert_same_logits(model, found)
-    assert set(found.state_dict()) == set(model.state_dict())
+    cfg = converted_as(random_model(shape, *dictionaries(corpus)), shape, corpus, repo, tmp_path)
     for option, value in {**SMALL, **shape}.items():
         assert cfg.model[option] == value, option
 
@@ -229,11 +228,7 @@ def test_dictionaries_that_differ(repo: Path, tmp_path: Path) -> None:
     reference.words_only().save(str(data / "dict.de.txt"))
     source, target = dictionaries(data)
     assert len(source) == 67 and len(target) == 60
-    shape = {"share_all_embeddings": False}
-    model = random_model(shape, source, target)
-    torch.save(as_authors(model, shape), tmp_path / "in.pt")
-    assert convert(data, tmp_path / "in.pt", tmp_path / "out.pt") == 0
-    assert_same_logits(model, load(tmp_path / "out.pt", data, repo)[0])
+    converted_as(random_model(SEPARATE, source, target), SEPARATE, data, repo, tmp_path)
 
 
 def plain_names(state: dict[str, Any]) -> None:
@@ -241,60 +236,34 @@ def plain_names(state: dict[str, Any]) -> None:
     del state["args"].doc_mode
 
 
-@pytest.mark.parametrize(
-    ("change", "shape"),
-    [
-        pytest.param(without("langs"), {}, id="langs missing"),
-        pytest.param(with_("langs", ["en", "de"]), {}, id="langs a list"),
-        pytest.param(without("source_lang"), {}, id="languages from langs"),
-        pytest.param(with_("encoder_layers", 6), {}, id="sizes of the state dict win"),
-        pytest.param(with_("encoder_normalize_before", True), {}, id="norms, too"),
-        pytest.param(with_("doc_mode", "full"), {}, id="gates show that mode is partial"),
-        pytest.param(
-            without("doc_mode"),
-            {f"{n}_global_layers": 0 for n in ("encoder", "decoder", "cross")},
-            id="local names",
-        ),
-        pytest.param(plain_names, {"doc_mode": "full"}, id="plain names"),
-        pytest.param(
-            lambda state: delattr(state["args"], "encoder_attention_heads"),
-            {"encoder_attention_heads": 8},
-            id="heads of the arch",
-        ),
-        pytest.param(
-            lambda state: state["model"].pop("decoder.output_projection.weight"),
-            {},
-            id="no entry for a shared projection",
-        ),
-        pytest.param(
-            lambda state: state["model"].update(
-                {"decoder.embed_out": state["model"].pop("decoder.output_projection.weight")}
-            ),
-            {"share_all_embeddings": False},
-            id="embed_out",
-        ),
-        pytest.param(
-            lambda state: state["model"].update(
-                {"encoder.embed_positions.weights": torch.ones(9, 24)}
-            ),
-            {},
-            id="entries without meaning",
-        ),
-    ],
-)
-def test_other_ways_to_say_the_same(
-    change: Callable[[dict[str, Any]], None],
-    shape: dict[str, Any],
-    corpus: Path,
-    repo: Path,
-    tmp_path: Path,
-) -> None:
+OUTPUT = "decoder.output_projection.weight"
+WAYS: dict[str, tuple[Callable[[dict[str, Any]], Any], dict[str, Any]]] = {
+    "langs missing": (without("langs"), {}),
+    "langs a list": (with_("langs", ["en", "de"]), {}),
+    "languages from langs": (without("source_lang"), {}),
+    "sizes of the state dict win": (with_("encoder_layers", 6), {}),
+    "norms, too": (with_("encoder_normalize_before", True), {}),
+    "gates show that mode is partial": (with_("doc_mode", "full"), {}),
+    "local names": (without("doc_mode"), tops(0, 0, 0)),
+    "plain names": (plain_names, {"doc_mode": "full"}),
+    "heads of the arch": (without("encoder_attention_heads"), {"encoder_attention_heads": 8}),
+    "no entry for a shared projection": (lambda state: state["model"].pop(OUTPUT), {}),
+    "embed_out": (
+        lambda state: state["model"].update({"decoder.embed_out": state["model"].pop(OUTPUT)}),
+        SEPARATE,
+    ),
+    "entries without meaning": (
+        lambda state: state["model"].update({"encoder.embed_positions.weights": torch.ones(9, 24)}),
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_other_ways_to_say_the_same(name: str, corpus: Path, repo: Path, tmp_path: Path) -> None:
+    change, shape = WAYS[name]
     model = random_model(shape, *dictionaries(corpus))
-    state = as_authors(model, shape)
-    change(state)
-    torch.save(state, tmp_path / "in.pt")
-    assert convert(corpus, tmp_path / "in.pt", tmp_path / "out.pt") == 0
-    assert_same_logits(model, load(tmp_path / "out.pt", corpus, repo)[0])
+    converted_as(model, shape, corpus, repo, tmp_path, change)
 
 
 def test_half_precision(corpus: Path, repo: Path, tmp_path: Path) -> None:

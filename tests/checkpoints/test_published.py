@@ -157,6 +157,7 @@ def fewer_words(folder: Path) -> None:
         ("opus", fewer_words, "do not fit the symbols of its vocabulary"),
         ("opus", with_config(activation_function="mish"), "the activation mish (there is relu"),
         ("opus", with_config(model_type="t5"), "of type 't5', not bart, mbart, marian (OPUS-MT)"),
+        ("opus", with_config(encoder_attention_heads=5), "must divide"),
         ("opus", with_config(decoder_start_token_id=None), "its tokenizer or config.json is dam"),
         ("m2m100", without("sentencepiece.bpe.model"), "model: there is no such file; download"),
         ("nllb", without("config.json"), "config.json: there is no such file; download a whole"),
