@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
@@ -82,8 +81,7 @@ def read_checkpoint(path: str | Path, in_memory: bool = True) -> dict[str, Any]:
         path: the file.
         in_memory: False: a tensor is read when it is used, and the file must not change
             meanwhile; the values of the parameters are not looked at. For those who only look at
-            options and counters: those who look into a file while another has what it read share
-            that dictionary, which none of them may change.
+            options and counters.
 
     Raises:
         UnreadableCheckpoint: the file is no checkpoint, or not a whole one.
@@ -93,23 +91,13 @@ def read_checkpoint(path: str | Path, in_memory: bool = True) -> dict[str, Any]:
     path = Path(path)
     if not path.is_file():
         raise GtransError(f"{path}: there is no such checkpoint.")
-    if not in_memory:
-        found = path.stat()
-        version = (path, found.st_ino, found.st_size, found.st_mtime_ns)
-        state = _looked_into.get(version) or _State(_checked(load_tensors(path, False), path))
-        _looked_into[version] = state
-        return state
-    whole = _checked(load_tensors(path), path)
-    check_values(whole["model"], path)
-    return whole
-
-
-class _State(dict[str, Any]):
-    """A dictionary that can be shared as long as somebody has it."""
+    state = _checked(load_tensors(path, in_memory), path)
+    if in_memory:
+        check_values(state["model"], path)
+    return state
 
 
 _intact: set[tuple[int, int, int, int]] = set()
-_looked_into: WeakValueDictionary[tuple[Path, int, int, int], _State] = WeakValueDictionary()
 
 
 def load_tensors(path: Path, in_memory: bool = True) -> Any:

@@ -28,6 +28,7 @@ def hand_over(argv: Sequence[str]) -> None:
     from fairseq_cli.generate import main  # isort: skip
     from fairseq import options
 
+    from gtrans.checkpoints.reading import read_checkpoint
     from gtrans.cli.shared.fairseq_commands import parse
     from gtrans.decoding.loading import check_whole
     from gtrans.decoding.options import split_paths
@@ -42,5 +43,5 @@ def hand_over(argv: Sequence[str]) -> None:
     if args.path is None:
         raise GtransError("`--path` is missing: the checkpoint, or several: A.pt:B.pt.")
     for path in split_paths(args.path):
-        check_whole(path)
+        check_whole(read_checkpoint(path, in_memory=False), path)
     main(args)

@@ -50,9 +50,11 @@ def run(args: argparse.Namespace) -> None:
     options["choice"] = choice_of(args, f"{args.source_lang}-{args.target_lang}")
     if args.reuse is not None and args.reuse.is_file():
         # Imported on demand: torch and fairseq need seconds, which --help should not.
+        from gtrans.checkpoints.reading import read_checkpoint
         from gtrans.decoding.loading import carried_data
 
-        options["reuse"] = Path(carried_data(str(args.reuse))["data"])
+        state = read_checkpoint(args.reuse, in_memory=False)
+        options["reuse"] = Path(carried_data(state, str(args.reuse))["data"])
     counts = prepare(PreparationOptions(**options))
     print_lines(*aligned(table(counts), {0, 1}), COLUMNS)
     for warning in warnings(counts):

@@ -92,16 +92,15 @@ def load_models(
     import_plugin()
     if data is not None:
         check_data_folder(Path(data))
-    held = read_checkpoint(paths[0], in_memory=False)  # the checks below read it only once
-    options = {"data": data} if data is not None else carried_data(paths[0])
+    states = {path: read_checkpoint(path, in_memory=False) for path in paths}
+    options = {"data": data} if data is not None else carried_data(states[paths[0]], paths[0])
     folder = options["data"]
     options.update(overrides or {})
     task: Any = None
     models: list[Any] = []
     for path in paths:
-        held = read_checkpoint(path, in_memory=False)
-        check_whole(path)
-        _check(held, path, folder)
+        check_whole(states[path], path)
+        _check(states[path], path, folder)
         try:
             loaded, _, task = checkpoint_utils.load_model_ensemble_and_task(
                 [path], arg_overrides=options, task=task
@@ -169,15 +168,15 @@ def refuse_folders(paths: Iterable[str]) -> None:
             raise GtransError(f"`--path` '{path}' is a folder, not a checkpoint; {way_out}.")
 
 
-def carried_data(path: str) -> dict[str, str]:
+def carried_data(state: Mapping[str, Any], path: str) -> dict[str, str]:
     """The options for what a checkpoint carries of its data folder: ``data`` and the languages.
 
     ``data`` is a temporary folder, which is removed when the process ends.
 
     Raises:
-        GtransError: the checkpoint is unreadable, or carries nothing.
+        GtransError: the checkpoint carries nothing.
     """
-    identity = ModelIdentity.of_checkpoint(read_checkpoint(path, in_memory=False), path)
+    identity = ModelIdentity.of_checkpoint(state, path)
     if identity is None:
         raise GtransError(
             f"{path}: identity unknown: it does not carry its vocabulary and preparation; give the "
@@ -220,14 +219,13 @@ def check_described(state: Mapping[str, Any], path: str | Path) -> None:
         OmegaConf.merge(typed, {name: value for name, value in task.items() if name in typed})
 
 
-def check_whole(path: str) -> None:
+def check_whole(state: Mapping[str, Any], path: str) -> None:
     """Refuse a checkpoint that fairseq is to load but that does not describe itself rightly.
 
     Raises:
-        GtransError: it is unreadable, its parameters are not finite or not those of the model that
-            it describes, or its identity is damaged.
+        GtransError: its parameters are not finite or not those of the model that it describes, or
+            its identity is damaged.
     """
-    state = read_checkpoint(path, in_memory=False)
     check_values(state["model"], path)
     check_fit(state, path)
     ModelIdentity.of_state(state.get("task_state"), path)

@@ -7,7 +7,6 @@ import io
 import os
 import pickle
 import re
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from fairseq.distributed.utils import _split_tensors_from_obj
 from fairseq.logging import metrics
 from support.runs import log_of, train, updates
 
-from gtrans.checkpoints.reading import read_checkpoint, register_safe_globals, write_checkpoint
+from gtrans.checkpoints.reading import read_checkpoint, register_safe_globals
 from gtrans.errors import GtransError
 
 if TYPE_CHECKING:
@@ -135,13 +134,3 @@ def test_code_is_refused(zipped: bool, tmp_path: Path) -> None:
     with pytest.raises((GtransError, pickle.UnpicklingError)):
         checkpoint_utils.load_checkpoint_to_cpu(str(path))
     assert not witness.exists()
-
-
-def test_who_only_looks_shares_what_was_read_until_the_file_is_another(tiny, tmp_path) -> None:
-    path = tmp_path / "checkpoint.pt"
-    shutil.copy(tiny.checkpoints["document"], path)
-    one = read_checkpoint(path, in_memory=False)
-    assert read_checkpoint(path, in_memory=False) is one
-    write_checkpoint({**read_checkpoint(path), "criterion": "another"}, path)
-    assert read_checkpoint(path, in_memory=False)["criterion"] == "another"
-    assert one["criterion"] != "another"

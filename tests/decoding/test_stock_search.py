@@ -51,15 +51,24 @@ def forced(models: list[Any], source: Tensor, tokens: Tensor) -> Tensor:
     return probabilities.gather(1, tokens[:, None]).squeeze(1).log()
 
 
-@pytest.mark.parametrize("name", MODELS)
+def models_of(name: str) -> list[Any]:
+    if name == "an ensemble":
+        return [shake(fusion_model(seed=1)), fusion_model(seed=2, system="dlcl")]
+    return [shake(fusion_model(**MODELS.get(name, {})))]
+
+
+@pytest.mark.parametrize("name", [*MODELS, "an ensemble", "a prefix"])
 def test_every_hypothesis_has_the_scores_of_teacher_forcing(name: str) -> None:
-    model = shake(fusion_model(**MODELS[name]))
-    hypotheses = generate([model])
+    """Also behind a prefix, with which the multilingual task begins a translation."""
+    models = models_of(name)
+    prefix = torch.tensor([[9, 10], [11, 9], [9, 9]]) if name == "a prefix" else None
+    hypotheses = generate(models, prefix_tokens=prefix)
     assert [len(found) for found in hypotheses] == [3, 3, 3]
     for number, found in enumerate(hypotheses):
         for hypothesis in found:
             tokens = hypothesis["tokens"]
-            expected = forced([model], LEFT[number : number + 1], tokens)
+            assert prefix is None or tokens[:2].equal(prefix[number])
+            expected = forced(models, LEFT[number : number + 1], tokens)
             torch.testing.assert_close(
                 hypothesis["positional_scores"], expected, atol=1e-4, rtol=1e-4
             )
@@ -89,24 +98,3 @@ def test_document_search_finds_the_same() -> None:
     for one, other in zip(ours, generator.generate([model], sample()), strict=True):
         assert one[0].tokens == other[0]["tokens"].tolist()
         assert one[0].score == pytest.approx(float(other[0]["score"]), abs=1e-4)
-
-
-def test_ensembles_average_probabilities() -> None:
-    models = [shake(fusion_model(seed=1)), fusion_model(seed=2, system="dlcl")]
-    for number, found in enumerate(generate(models)):
-        tokens = found[0]["tokens"]
-        expected = forced(models, LEFT[number : number + 1], tokens)
-        torch.testing.assert_close(found[0]["positional_scores"], expected, atol=1e-4, rtol=1e-4)
-
-
-def test_a_forced_prefix_is_obeyed() -> None:
-    """How the multilingual task begins a translation with the symbol of its language."""
-    prefix = torch.tensor([[9, 10], [11, 9], [9, 9]])
-    model = shake(fusion_model())
-    for number, found in enumerate(generate([model], prefix_tokens=prefix)):
-        for hypothesis in found:
-            assert hypothesis["tokens"][:2].equal(prefix[number])
-            expected = forced([model], LEFT[number : number + 1], hypothesis["tokens"])
-            torch.testing.assert_close(
-                hypothesis["positional_scores"], expected, atol=1e-4, rtol=1e-4
-            )
