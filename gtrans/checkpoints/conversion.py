@@ -326,7 +326,7 @@ def model_options(
 
     options = {name: value for name, value in options.items() if value is not None}
     preset = PRESETS.get(str(options.get("arch")), PRESETS["gtransformer"])
-    tops = {
+    tops: dict[str, Any] = {
         "encoder_global_layers": _count_global(state, "encoder", "self_attn", path),
         "decoder_global_layers": _count_global(state, "decoder", "self_attn", path),
         "cross_global_layers": _count_global(state, "decoder", "encoder_attn", path),
