@@ -33,13 +33,7 @@ def hand_over(argv: Sequence[str]) -> None:
     from gtrans.decoding.loading import check_whole
     from gtrans.decoding.options import split_paths
 
-    # fairseq-generate declares an architecture, too, for tasks that ask the model for options.
-    args, _ = parse(
-        sys.modules[__name__],
-        options.get_generation_parser,
-        argv,
-        add=lambda parser: parser.add_argument("--arch", "-a", metavar="ARCH", default="wav2vec2"),
-    )
+    args, _ = parse(sys.modules[__name__], options.get_generation_parser, argv)
     if args.path is None:
         raise GtransError("`--path` is missing: the checkpoint, or several: A.pt:B.pt.")
     for path in split_paths(args.path):

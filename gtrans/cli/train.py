@@ -8,7 +8,6 @@ stopped.
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 import sys
@@ -18,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from gtrans.cli.shared import VERBOSE
-from gtrans.cli.shared.config_file import FLAG, take_config
+from gtrans.cli.shared.config_file import take_config
 from gtrans.cli.shared.train_help import asks_for_first_help, first_help
 from gtrans.errors import GtransError
 from gtrans.known_warnings import hide_known_warnings
@@ -27,10 +26,7 @@ from gtrans.libraries import ENGINE
 EXAMPLE = "gtrans train data-bin --config tiny --save-dir checkpoints"
 NEEDS = ENGINE
 # Of fairseq's own lines; those of epochs, updates and validations have loggers of other names.
-_SHOWN = (
-    "num. shared model params", "training on ", "Loaded checkpoint", "begin training epoch",
-    "Saved checkpoint", "Stopping training", "done training",
-)  # fmt: skip
+_SHOWN = ("Loaded checkpoint", "begin training epoch")
 
 
 def hand_over(argv: Sequence[str]) -> None:
@@ -59,7 +55,6 @@ def hand_over(argv: Sequence[str]) -> None:
         sys.modules[__name__],
         options.get_training_parser,
         words,
-        add=lambda parser: parser.add_argument(FLAG, help=argparse.SUPPRESS),
         trains=True,
         may_leave=of_file,
     )

@@ -8,15 +8,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from support.runs import G_TRANSFORMER, PLUGIN, TRAINING
-from support.tiny_models import TinyWorld
+from support.runs import words
+from support.tiny_models import Finished, StockCommands, TinyWorld
 
 
 def command(tiny: TinyWorld, folder: Path, *options: str) -> list[str]:
     """``gtrans train`` as a process of its own."""
-    arguments = (*PLUGIN, *TRAINING, *G_TRANSFORMER, "--disable-validation", *options)
     program = (sys.executable, "-m", "gtrans", "train")
-    return [str(part) for part in (*program, tiny.data, *arguments, "--save-dir", folder)]
+    return [str(part) for part in (*program, *words(tiny.data, folder, *options))]
 
 
 def environment(repo: Path) -> dict[str, str]:
@@ -33,10 +32,18 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
-def two_ranks(words: Sequence[str | Path], ddp: str = "legacy_ddp") -> list[list[str | Path]]:
+def in_two(
+    stock: StockCommands, data: Path, folder: Path, *options: str, updates: int = 0
+) -> list[Finished]:
+    """``gtrans train`` in two processes of one run; the options are those of :func:`words`."""
+    both = two_ranks(["train", *words(data, folder, *options, updates=updates)])
+    return stock.together("gtrans", *both)
+
+
+def two_ranks(command: Sequence[str | Path], ddp: str = "legacy_ddp") -> list[list[str | Path]]:
     """A command twice, for two processes on the CPU that train together."""
     together = [
-        *words,
+        *command,
         *("--distributed-world-size", "2", "--distributed-no-spawn", "--device-id", "0"),
         *("--distributed-backend", "gloo", "--ddp-backend", ddp),
         *("--distributed-init-method", f"tcp://127.0.0.1:{free_port()}"),

@@ -9,19 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.running import two_ranks
-from support.runs import (
-    G_TRANSFORMER,
-    PLUGIN,
-    TRAINING,
-    differing,
-    last,
-    log_of,
-    outcome,
-    refusal,
-    train,
-    updates,
-)
+from support.running import in_two
+from support.runs import differing, last, log_of, outcome, refusal, train, updates
 from support.tiny_models import TinyWorld
 from support.translating import FAST
 
@@ -121,10 +110,7 @@ def test_stopping_by_a_score_is_exact_when_it_goes_on(tiny, tmp_path):
 def test_two_processes_have_the_scores_of_one(tiny, tmp_path, by_commands):
     # Batches so small that there are several, as in `gtrans translate`.
     small = scored({**SEARCH, "max_tokens": 60})
-    words = (*PLUGIN, *TRAINING, *G_TRANSFORMER, *small, *CHRF, "--max-update", "2")
-    both = tiny.run.together(
-        "gtrans", *two_ranks(["train", tiny.data, *words, "--save-dir", tmp_path])
-    )
+    both = in_two(tiny.run, tiny.data, tmp_path, *small, *CHRF, updates=2)
     logs = [log_of(done) for done in both]
     found = by_commands(
         tmp_path / "checkpoint_best.pt", "--max-tokens", "60", keys=("s_bleu", "d_bleu", "chrf")

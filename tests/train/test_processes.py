@@ -6,20 +6,10 @@ import re
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
-from support.running import command, environment, two_ranks
-from support.runs import (
-    G_TRANSFORMER,
-    PLUGIN,
-    TRAINING,
-    differing,
-    log_of,
-    outcome,
-    train,
-)
-from support.tiny_models import StockCommands
+from support.running import command, environment, in_two
+from support.runs import G_TRANSFORMER, differing, log_of, outcome, train
 
 from gtrans.checkpoints.reading import read_checkpoint
 
@@ -68,21 +58,6 @@ def test_a_full_disk_is_one_line_and_costs_no_checkpoint(tiny, stock, repo, tmp_
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".tmp"] == []
 
 
-def in_two(stock: StockCommands, data: Path, folder: Path, *options: str) -> str:
-    """Train in two processes of the same run; returns both logs."""
-    words = [
-        "train",
-        data,
-        *PLUGIN,
-        *TRAINING,
-        "--disable-validation",
-        "--save-dir",
-        folder,
-        *options,
-    ]
-    return "".join(log_of(done) for done in stock.together("gtrans", *two_ranks(words)))
-
-
 MEMORY = (
     *("--arch", "memory_transformer_tiny", "--max-tokens", "200", "--dropout", "0"),
     *("--min-window", "1", "--max-window", "2"),
@@ -91,9 +66,9 @@ MEMORY = (
 
 @pytest.mark.long
 def test_streams_of_two_processes_go_on_exactly(tiny, stock, tmp_path):
-    for name, goals in (("whole", "4"), ("parts", "24")):
-        for goal in goals:
-            in_two(stock, tiny.data, tmp_path / name, *MEMORY, "--max-update", goal)
+    for name, goal in (("whole", 4), ("parts", 2), ("parts", 4)):
+        for done in in_two(stock, tiny.data, tmp_path / name, *MEMORY, updates=goal):
+            log_of(done)
     assert differing(*(outcome(tmp_path / name) for name in ("whole", "parts"))) == []
 
 
@@ -105,8 +80,9 @@ def test_streams_of_two_processes_go_on_exactly(tiny, stock, tmp_path):
 @pytest.mark.long
 def test_two_processes_become_one_with_twice_as_many_batches(options, tiny, stock, tmp_path):
     """In the middle of an epoch; sums of gradients differ in their last digits only."""
-    in_two(stock, tiny.data, tmp_path / "two", *options, "--max-update", "4")
-    in_two(stock, tiny.data, tmp_path / "mixed", *options, "--max-update", "2")
+    for name, goal in (("two", 4), ("mixed", 2)):
+        for done in in_two(stock, tiny.data, tmp_path / name, *options, updates=goal):
+            log_of(done)
     one = (*options, "--update-freq", "2")
     log_of(train(stock, tiny.data, tmp_path / "mixed", *one, updates=4))
     states = [read_checkpoint(tmp_path / x / "checkpoint_last.pt") for x in ("two", "mixed")]
@@ -121,13 +97,10 @@ def test_two_processes_become_one_with_twice_as_many_batches(options, tiny, stoc
 @pytest.mark.long
 def test_an_epoch_counts_every_word_once(tiny, stock, tmp_path):
     """At its end a process has dummies after its batches, and the other process has batches."""
-    options = (*MEMORY, "--max-tokens", "400", "--max-epoch", "1")
-    shown = ("--log-format", "json", "--log-interval", "1")
-    two = in_two(stock, tiny.data, tmp_path / "two", *options, *shown, "--update-freq", "2")
-    one = log_of(train(stock, tiny.data, tmp_path / "one", *options, *shown, "--update-freq", "4"))
-    words = [
-        [float(number) for number in re.findall(r'"wpb": "([0-9.]+)", "bsz"', log)]
-        for log in (one, two)
-    ]
+    options = (*MEMORY, "--max-tokens", "400", "--max-epoch", "1", "--log-format", "json")
+    options += ("--log-interval", "1", "--update-freq")
+    two = "".join(map(log_of, in_two(stock, tiny.data, tmp_path / "two", *options, "2")))
+    one = log_of(train(stock, tiny.data, tmp_path / "one", *options, "4"))
+    words = [list(map(float, re.findall(r'"wpb": "([0-9.]+)", "bsz"', log))) for log in (one, two)]
     # At the end one process reads in one update what two read in several.
     assert words[0][:4] == words[1][:4] and sum(words[0]) == sum(words[1])

@@ -8,20 +8,10 @@ import subprocess
 import sys
 import time
 from functools import partial
-from pathlib import Path
 
 import pytest
-from support.running import command, environment, two_ranks
-from support.runs import (
-    G_TRANSFORMER,
-    PLUGIN,
-    TRAINING,
-    differing,
-    log_of,
-    outcome,
-    train,
-    updates,
-)
+from support.running import command, environment, in_two, two_ranks
+from support.runs import differing, log_of, outcome, train, updates
 from support.tiny_models import Finished
 
 STOPPED = 75
@@ -106,20 +96,15 @@ def test_the_last_update_ends_the_run_as_ever(tiny, stock, signalling, tmp_path)
 @pytest.mark.long
 def test_all_processes_stop_after_the_same_update(tiny, stock, signalling, tmp_path):
     """Only one of them was told, the one that does not save, when its update 5 was over."""
-    options = (*TRAINING, *G_TRANSFORMER, "--disable-validation", *GOAL)
-
-    def run(folder: Path, *more: str) -> list[Finished]:
-        words = ["train", tiny.data, *PLUGIN, *options, "--save-dir", folder, *more]
-        return stock.together("gtrans", *two_ranks(words))
-
-    for done in run(tmp_path / "whole"):
+    for done in in_two(stock, tiny.data, tmp_path / "whole", *GOAL):
         log_of(done)
-    parts = run(tmp_path / "parts", *signalling(5, signal.SIGINT, rank=1))
+    told = signalling(5, signal.SIGINT, rank=1)
+    parts = in_two(stock, tiny.data, tmp_path / "parts", *GOAL, *told)
     assert [done.status for done in parts] == [130, 130], parts[0].stderr
     assert "stopped after 6 updates" in parts[0].stderr
     assert "stopped after" not in parts[1].stderr
     assert updates(tmp_path / "parts") == 6
-    for done in run(tmp_path / "parts"):
+    for done in in_two(stock, tiny.data, tmp_path / "parts", *GOAL):
         log_of(done)
     assert differing(*(outcome(tmp_path / name) for name in ("whole", "parts"))) == []
 

@@ -9,9 +9,7 @@ import pytest
 import torch
 from support.running import two_ranks
 from support.runs import (
-    G_TRANSFORMER,
     PLUGIN,
-    TRAINING,
     differing,
     last,
     log_of,
@@ -19,7 +17,8 @@ from support.runs import (
     stock_train,
     train,
     updates,
-)
+    words,
+)  # fmt: skip
 from support.tiny_models import StockCommands, TinyWorld
 
 TRANSLATION = (
@@ -66,8 +65,8 @@ def test_an_environment_in_which_checkpoints_may_hold_code(
 
 
 def test_several_processes_with_several_batches_are_rejected(tiny, stock, tmp_path):
-    words = [tiny.data, *PLUGIN, *TRAINING, *G_TRANSFORMER, "--update-freq", "2"]
-    for done in stock.together("train", *two_ranks([*words, "--save-dir", tmp_path])):
+    both = two_ranks(words(tiny.data, tmp_path, "--update-freq", "2"))
+    for done in stock.together("train", *both):
         assert refusal(done).startswith("`--update-freq`: in several processes fairseq miscounts")
 
 

@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from support.running import environment
-from support.runs import (
-    G_TRANSFORMER,
-    PLUGIN,
-    TRAINING,
-    last,
-    log_of,
-    refusal,
-    train,
-    updates,
-)
+from support.running import command, environment
+from support.runs import last, log_of, refusal, train, updates
 from support.tiny_models import TinyWorld
 
 # With this rate the loss gets worse from the first update on; an epoch has two updates.
@@ -110,12 +100,9 @@ def test_tensorboard(tiny, repo, tmp_path):
     """A process of its own: the last numbers are written when it ends."""
     board = tmp_path / "board"
     options = [option.format(board=board) for option in BOARD]
-    words = (
-        *PLUGIN, *TRAINING, *G_TRANSFORMER, *options, "--eval-bleu", "--eval-bleu-documents", "1",
-        "--eval-bleu-args", '{"beam": 1}', "--save-dir", tmp_path / "run", "--max-update", "2",
-    )  # fmt: skip
-    command = [sys.executable, "-m", "gtrans", "train", tiny.data, *words]
-    subprocess.run(command, cwd=repo, env=environment(repo), check=True, capture_output=True)
+    options += ["--eval-bleu", "--eval-bleu-documents", "1", "--eval-bleu-args", '{"beam": 1}']
+    words = command(tiny, tmp_path / "run", *options, "--max-update", "2")
+    subprocess.run(words, cwd=repo, env=environment(repo), check=True, capture_output=True)
     for split, number in (("train", b"loss"), ("train_inner", b"loss"), ("valid", b"s_bleu")):
         (events,) = (board / split).glob("events.*")
         assert number in events.read_bytes()

@@ -23,7 +23,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 from omegaconf import OmegaConf
 
 import gtrans
-from gtrans.cli.shared.config_file import FOLDER, config_names
+from gtrans.cli.shared.config_file import FLAG, FOLDER, config_names
 from gtrans.cli.shared.dispatch import BY_ARCH, show_defaults, with_short_errors
 from gtrans.cli.shared.train_help import HELP, HELP_ALL, first_help
 from gtrans.data.unit_options import UNIT_FIELDS
@@ -39,7 +39,6 @@ def parse(
     command: ModuleType,
     make_parser: Callable[..., argparse.ArgumentParser],
     argv: Sequence[str],
-    add: Callable[[argparse.ArgumentParser], Any] = lambda parser: None,
     trains: bool = False,
     may_leave: Collection[str] = (),
 ) -> tuple[argparse.Namespace, list[str]]:
@@ -53,7 +52,6 @@ def parse(
         make_parser: fairseq's function that makes the parser.
         argv: the command line after the name. For ``--help`` and ``--help-all`` the help is
             printed.
-        add: declares further options.
         trains: the command makes a model, and does not read its options from a checkpoint.
         may_leave: words that may be options of nothing that is chosen.
 
@@ -78,9 +76,12 @@ def parse(
     parser = with_short_errors(make_parser(default_task=TASK))
     parser.prog = f"gtrans {command.__name__.rpartition('.')[2]}"
     parser.set_defaults(user_dir=gtrans.__path__[0])
-    add(parser)
-    for action in parser._actions if trains else ():
-        action.type = LIMITS.get(action.dest, action.type)
+    if trains:
+        parser.add_argument(FLAG, help=argparse.SUPPRESS)  # is read before, and can be misspelt
+        for action in parser._actions:
+            action.type = LIMITS.get(action.dest, action.type)
+    else:  # as fairseq-generate does, for tasks that ask the model for options
+        parser.add_argument("--arch", "-a", metavar="ARCH", default="wav2vec2")
     known, _ = parser.parse_known_args(words)
     if asks:
         print(_help(command, parser, known, trains, HELP_ALL in asks))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import atexit
 import logging
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -40,8 +39,6 @@ logger = logging.getLogger(__name__)
 _CACHE_FOLDER = "bert-features"
 # Training windows whose features whitening is measured on, and how many of them in a batch.
 _MEASURED, _MEASURED_AT_ONCE = 2048, 256
-# How much of BERT's work an interruption may cost.
-_FLUSH_SECONDS = 60
 
 
 class BertPart(TaskPart):
@@ -62,7 +59,6 @@ class BertPart(TaskPart):
         self.data = data
         self.pieces = recorded_word_pieces(data)
         self._cfg = cfg
-        self._flushed = time.monotonic()
 
     @cached_property
     def frozen(self) -> FrozenBert:
@@ -174,8 +170,6 @@ class BertPart(TaskPart):
                 computed[key] if cached is None else cached
                 for key, cached in zip(keys, features, strict=True)
             ]
-            if time.monotonic() - self._flushed > _FLUSH_SECONDS:
-                self.flush()
         states = torch.cat([of_row for of_row in features if of_row is not None])
         lengths = torch.tensor([len(row) for row in rows])
         completed["context_states"] = states.to(device).float()
@@ -233,4 +227,3 @@ class BertPart(TaskPart):
         """Write computed features to disk."""
         if self.use == BERT_FEATURES:
             self._cache.flush()
-            self._flushed = time.monotonic()
