@@ -118,14 +118,16 @@ def run(args: argparse.Namespace) -> None:
     logging.getLogger().setLevel(logging.INFO)  # the lines of a training
     models = {_SENTENCE: args.path}
     for name, unit in ((_CONTINUED, ("--unit", "sentence")), (_DOCUMENT, _OF_DOCUMENTS)):
-        folder = out / name
+        folder, average = out / name, out / f"{name}.pt"
+        if "--restart" in args.passed_on:  # whose checkpoints may have the names of the earlier
+            average.unlink(missing_ok=True)
         every = "--save-interval-updates", args.every, "--validate-interval-updates", args.every
         _command(
             *("train", data, "--arch", "gtransformer", *sizes, *unit, "--init-from", args.path),
             *(*_TRAINING, *every, *(["--cpu"] if args.cpu else []), *args.passed_on),
             *("--save-dir", folder),
         )
-        models[name] = _averaged(folder, out / f"{name}.pt", "--restart" in args.passed_on)
+        models[name] = _averaged(folder, average)
     logging.getLogger().setLevel(logging.WARNING)
     scores = {name: _scored(name, prefix, models, args) for name, prefix in texts.items()}
     best, line = choice(scores["valid"])
@@ -189,17 +191,13 @@ def _flag(option: str) -> str:
     return f"--{option.replace('_', '-')}"
 
 
-def _averaged(folder: Path, target: Path, anew: bool) -> Path:
-    """The mean of the best checkpoints of a finished training, unless it is there already.
-
-    ``anew``: another training may have given its checkpoints the same names.
-    """
+def _averaged(folder: Path, target: Path) -> Path:
+    """The mean of the best checkpoints of a finished training, unless it is there already."""
     from gtrans.checkpoints.checkpoint import AVERAGE_OF, Checkpoint, average_checkpoints
 
     paths = sorted(folder.glob(f"checkpoint.best_{_METRIC}_*.pt"))
     names = [path.name for path in paths]
-    reads = target.is_file() and not anew
-    known = Checkpoint.read(target, in_memory=False).state if reads else {}
+    known = Checkpoint.read(target, in_memory=False).state if target.is_file() else {}
     if known.get(AVERAGE_OF) != names:
         average_checkpoints(paths, target)
     print_lines(f"{target}: average of {', '.join(names)}")

@@ -20,8 +20,6 @@ logger = logging.getLogger(__name__)
 
 LAST = "checkpoint_last.pt"  # the file that fairseq goes on from, unless another is named
 _NAME = re.compile(r"checkpoint(\d+|_\d+_\d+|_best|_last|\.best_.+)\.pt")
-# Held until the process ends, so that several trainings of one process may follow each other.
-_held: set[Path] = set()
 
 
 class RunFolder:
@@ -32,23 +30,19 @@ class RunFolder:
         self.last = path / LAST
 
     def lock(self) -> None:
-        """Make the folder, and keep other trainings out of it until this process ends.
+        """Make the folder, and keep trainings of others out of it until this process ends.
 
         Raises:
             GtransError: another training writes there, or the folder cannot be written.
         """
-        folder = self.path.resolve()
-        if folder in _held:
-            return
         check_output_folder("--save-dir", self.path)
-        held = ExitStack()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise unwritable(f"`--save-dir` '{self.path}'", error) from error
+        held = ExitStack()
         held.enter_context(locked(self.path))
         atexit.register(held.close)
-        _held.add(folder)
 
     def checkpoints(self) -> list[Path]:
         """All checkpoints of the run, whole or not."""

@@ -67,8 +67,6 @@ class Training:
         metrics.reset()
         np.random.seed(cfg.common.seed)
         utils.set_torch_seed(cfg.common.seed)
-        if distributed_utils.is_master(cfg.distributed_training) and not cfg.checkpoint.no_save:
-            self.folder.lock()
         _details.info(cfg)
         self.task = tasks.setup_task(cfg.task)
         model = self.task.build_model(cfg.model)

@@ -72,6 +72,10 @@ def test_as_a_user_types_it(tiny: TinyWorld, text: Path, tmp_path: Path, capsys:
     for name in ("continued.pt", "document.pt"):
         assert main(["show", str(out / name)]) == 0
         assert "cc-by-4.0" in capsys.readouterr().out  # type: ignore[attr-defined]
+    made = (out / "document.pt").stat().st_mtime_ns
+    assert adapt(path, text, out, *options, "--restart") == 0
+    assert (out / "document.pt").stat().st_mtime_ns > made
+    assert (out / "document" / "before-restart-1").is_dir()
     output = tmp_path / "out.de"
     words = ["translate", "--path", str(out / "document.pt"), "--input", str(text / "test.en")]
     assert main([*words, "--output", str(output), "--cpu"]) == 0

@@ -59,19 +59,6 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"gtrans {__version__}\n"
 
 
-def test_mistyped_command_is_one_line_and_status_2(capsys):
-    with pytest.raises(SystemExit) as end:
-        main(["scoer"])
-    assert end.value.code == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    errors = [line for line in captured.err.splitlines() if not line.startswith("usage: ")]
-    assert len(errors) == 1
-    assert errors[0].startswith("gtrans: error: ")
-    assert "scoer" in errors[0]
-    assert "score" in errors[0].replace("scoer", "")
-
-
 # ---- light imports -------------------------------------------------------------------------------
 
 LIGHT = [
