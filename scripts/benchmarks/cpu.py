@@ -16,7 +16,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.data import data_utils
 from fairseq.sequence_generator import SequenceGenerator
-from measuring import Benchmark, Row, grid, listed, ratio, seconds, take_turns
+from measuring import Benchmark, Row, grid, listed, ratio, seconds, take_turns, write_in_turns
 from models import (
     BEAM,
     GROUP_ONLY,
@@ -120,33 +120,26 @@ def decoding(args: argparse.Namespace) -> Iterator[Row]:
     """Milliseconds per token of beam search over documents, one document at a time."""
     setup = Setup(SIZES[args.size])
     built = {name: setup.model(options).eval() for name, options in DECODED.items()}
-    # Stock fairseq reads a document as one sequence, with the marks of all sentences.
-    frame = setup.examples.frame
+    # A few short documents, so that a round lasts long enough to be measured.
+    texts = {words: setup.sources(words, max(args.words // words, 1)) for words in args.lengths}
 
-    def per_token(name: str, words: int) -> float:
-        # A few short documents, so that a round lasts long enough to be measured.
-        text = setup.sources(words, max(args.words // words, 1))
-        written: list[int] = []
+    def write(name: str, words: int) -> int:
+        text = texts[words]
+        if DECODED[name] is None:  # a document is one sequence, with the marks of all sentences
+            text = [[setup.examples.frame.source(document)] for document in text]
+            return setup.by_sentence(built[name], text, LONGEST, 1)
+        return setup.by_document(built[name], text, LONGEST, 1)
 
-        def write() -> None:
-            if DECODED[name] is None:
-                rows = [[frame.source(document)] for document in text]
-                written.append(setup.by_sentence(built[name], rows, LONGEST, 1))
-            else:
-                written.append(setup.by_document(built[name], text, LONGEST, 1))
-
-        taken: float = seconds(write)
-        return taken * 1000 / written[0]
-
-    tasks = {
-        (name, words): partial(per_token, name, words)
+    works = {
+        (name, words): partial(write, name, words)
         for words in args.lengths
         for name, options in DECODED.items()
         if options is not None or words <= args.stock_limit
     }
     for name in DECODED:
-        tasks[name, args.lengths[0]]()  # buffers and caches
-    costs = take_turns(tasks, args.rounds)
+        write(name, args.lengths[0])  # buffers and caches
+    tokens, spent = write_in_turns(works, args.rounds)
+    costs = {key: [taken * 1000 / tokens[key] for taken in of] for key, of in spent.items()}
     for (name, words), cost in costs.items():
         row: Row = {"words": words, "system": name, "ms_per_token": statistics.median(cost)}
         if words <= args.stock_limit:
@@ -220,12 +213,7 @@ def whole_set(args: argparse.Namespace) -> Iterator[Row]:
     for name, bf16 in (("gtrans, documents", False), ("gtrans, documents, bf16", True)):
         loaded = load_models([document], data, cpu=True, bf16=bf16)
         write[name] = partial(as_documents, name, loaded)
-    tokens: dict[str, int] = {}
-
-    def timed(name: str) -> float:
-        return seconds(lambda: tokens.update({name: write[name]()}))
-
-    spent = take_turns({name: partial(timed, name) for name in write}, args.rounds)
+    tokens, spent = write_in_turns(write, args.rounds)
     for name, of in spent.items():
         times = ratio(of, spent[stock])
         yield {
@@ -295,18 +283,13 @@ def cost(args: argparse.Namespace) -> Iterator[Row]:
         text = documents if name.startswith(_BY_DOCUMENT) else sentences
         return way(model, text, MAX_TOKENS, args.rows)
 
-    tokens: dict[str, int] = {}
     operations: dict[str, float] = {}
     for name, model in built.items():  # this also makes buffers and caches
         with FlopCounterMode(display=False, custom_mapping=_ATTENTION) as counter:
             written = write(name, model)
         operations[name] = counter.get_total_flops() / written
-
-    def timed(name: str, model: Any) -> float:
-        return seconds(lambda: tokens.update({name: write(name, model)}))
-
-    works = {name: partial(timed, name, model) for name, model in (built | small).items()}
-    spent = take_turns(works, args.rounds)
+    works = {name: partial(write, name, model) for name, model in (built | small).items()}
+    tokens, spent = write_in_turns(works, args.rounds)
     least = {name: min(of) / tokens[name] for name, of in spent.items()}
     for name in works:
         full = name.removesuffix(", int8")

@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -52,6 +53,18 @@ def take_turns(tasks: Mapping[Key, Callable[[], float]], rounds: int) -> dict[Ke
         for key, task in tasks.items():
             results[key].append(task())
     return results
+
+
+def write_in_turns(
+    works: Mapping[Key, Callable[[], int]], rounds: int
+) -> tuple[dict[Key, int], dict[Key, list[float]]]:
+    """The tokens that each of ``works`` writes, and the CPU seconds of every round."""
+    tokens: dict[Key, int] = {}
+
+    def timed(key: Key) -> float:
+        return seconds(lambda: tokens.update({key: works[key]()}))
+
+    return tokens, take_turns({key: partial(timed, key) for key in works}, rounds)
 
 
 def ratio(above: Sequence[float], below: Sequence[float]) -> float:
