@@ -35,7 +35,9 @@ test: check ## check, then the test suite without the long experiments (ARGS='-k
 test-all: check ## everything, long experiments included
 	$(PYTEST) --durations 10 $(ARGS)
 
-generated: env ## what follows from the code anew: figures of docs/
+generated: env ## what follows from code and results/ anew: table of results, pages, figures
+	$(BIN)/python scripts/results.py
+	$(BIN)/python scripts/pages.py
 	$(BIN)/python scripts/figures.py
 
 docs: env ## the documentation as a site, in build/site; a broken link is an error
