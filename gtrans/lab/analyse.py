@@ -23,7 +23,7 @@ Other analyses are chosen by a word; 'gtrans analyse WORD --help' describes them
   maps       attention maps of a document, as pictures
   memory     information gain of trained over random memory
   cost       time and memory of decoding by length
-  scores     scores by length, position, data or any setting, from their JSON
+  scores     scores by the length of sentences or their position, from their JSON
 """
 
 from __future__ import annotations

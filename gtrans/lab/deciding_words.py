@@ -14,7 +14,7 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gtrans.cli.shared.model_options import (
@@ -231,16 +231,15 @@ def gains(
     bare = alone(models, task, text, max_tokens, rivals=True)
     words = list(_words(text, found, bare))
     asked = {
-        number: Asked.of(word, text, found, bare)
+        number: _asked(word, text, found, bare)
         for number, word in enumerate(words)
         if word.cxmi >= threshold and word.text != END
     }
     if asked:
         deciders = _Deciders(models, task, text, max_tokens)
-        decided = deciders.decisions(list(asked.values()), found)
+        decided = deciders.decisions(list(asked.values()))
         for number, decision in zip(asked, decided, strict=True):
-            word = words[number]
-            words[number] = Word(**{**vars(word), "decision": decision})
+            words[number] = replace(words[number], decision=decision)
     return words
 
 
@@ -261,7 +260,7 @@ class Asked:
     """A word of the translation whose deciders are wanted.
 
     Attributes:
-        document, sentence, word: numbers from 0.
+        document, sentence: numbers from 0.
         pieces: of the word in its sentence.
         decisive: number of the token of the sentence that gained most.
         rival: id of the token that is most probable there without context, besides its own.
@@ -271,26 +270,23 @@ class Asked:
 
     document: int
     sentence: int
-    word: int
     pieces: range
     decisive: int
     rival: int
     value: float
     is_best: bool
 
-    @classmethod
-    def of(cls, word: Word, text: Text, found: Scores, bare: Scores) -> Asked:
-        """The question what decided a word."""
-        document, sentence, number = word.document - 1, word.sentence - 1, word.word - 1
-        pieces = words_of_side(text.target)[document][sentence].pieces[number]
-        scores, without = found[document][sentence], bare[document][sentence]
-        gained = scores[:, 0] - without[:, 0]
-        decisive = max(pieces, key=lambda piece: float(gained[piece]))
-        own, best, _ = scores[decisive].tolist()
-        return cls(
-            document, sentence, number, pieces, decisive, int(without[decisive, 2]),
-            word.with_context, own >= best,
-        )  # fmt: skip
+
+def _asked(word: Word, text: Text, found: Scores, bare: Scores) -> Asked:
+    """The question what decided a word."""
+    document, sentence = word.document - 1, word.sentence - 1
+    pieces = words_of_side(text.target)[document][sentence].pieces[word.word - 1]
+    scores, without = found[document][sentence], bare[document][sentence]
+    gained = scores[:, 0] - without[:, 0]
+    decisive = max(pieces, key=lambda piece: float(gained[piece]))
+    own, best, _ = scores[decisive].tolist()
+    rival = int(without[decisive, 2])
+    return Asked(document, sentence, pieces, decisive, rival, word.with_context, own >= best)
 
 
 class _Deciders:
@@ -312,7 +308,7 @@ class _Deciders:
                 for sentence in span.current:
                     self._placed[reading.document, sentence + reading.begin] = reading, row, span
 
-    def decisions(self, asked: Sequence[Asked], found: Scores) -> list[Decision]:
+    def decisions(self, asked: Sequence[Asked]) -> list[Decision]:
         """What decided each word: words of its context are replaced until its decision falls.
 
         First the suspect with the highest bound; with it others of the translation that may say

@@ -104,40 +104,35 @@ def run(args: argparse.Namespace) -> None:
         )
     corpus = corpus_named(args.name)
     pairs = _pairs(args, corpus)
-    if args.boundary is not None:
-        if corpus.name != "own":
-            raise GtransError(
-                f"`--boundary` is for own; the files of {corpus.name} say it themselves"
-            )
-        form = corpus.forms[0]
-        parts = {
-            name: tuple(replace(part, boundary=args.boundary) for part in parts)
-            for name, parts in form.splits.items()
-        }
-        corpus = replace(corpus, forms=(replace(form, splits=parts),))
-    if args.empty is not None:
-        corpus = replace(corpus, cleaning=replace(corpus.cleaning, empty=args.empty))
-    if args.splits is not None:
-        corpus = _with_splits(corpus, args.splits.split(","))
+    corpus = _as_asked(args, corpus)
     check_output_folder("--out", args.out, [args.source])
     folder = args.out / args.name
     made = write_corpus(corpus, pairs, args.source, folder)
     print_lines(*_summary(made), f"written to {folder} ({RECORD} has the counts)")
 
 
-def _with_splits(corpus: Corpus, wanted: Sequence[str]) -> Corpus:
-    """The corpus with some of its splits."""
+def _as_asked(args: argparse.Namespace, corpus: Corpus) -> Corpus:
+    """The corpus with the splits, boundaries and cleaning that a user asks for."""
+    if args.boundary is not None and corpus.name != "own":
+        raise GtransError(f"`--boundary` is for own; the files of {corpus.name} say it themselves")
+    wanted = None if args.splits is None else args.splits.split(",")
     forms = []
     for form in corpus.forms:
-        for name in wanted:
+        for name in wanted or ():
             if name not in form.splits:
                 raise GtransError(
                     f"`--splits` '{name}': {corpus.name} in the form {form.name} has "
                     f"{', '.join(form.splits)}"
                 )
-        splits = {name: parts for name, parts in form.splits.items() if name in wanted}
+        splits = {
+            name: tuple(replace(part, boundary=args.boundary or part.boundary) for part in parts)
+            for name, parts in form.splits.items()
+            if wanted is None or name in wanted
+        }
         forms.append(replace(form, splits=splits))
-    return replace(corpus, forms=tuple(forms), hold_out=corpus.hold_out * (TRAIN in wanted))
+    cleaning = replace(corpus.cleaning, empty=args.empty or corpus.cleaning.empty)
+    hold_out = corpus.hold_out if wanted is None or TRAIN in wanted else 0
+    return replace(corpus, forms=tuple(forms), cleaning=cleaning, hold_out=hold_out)
 
 
 def _pairs(args: argparse.Namespace, corpus: Corpus) -> list[tuple[str, str]]:
@@ -413,18 +408,12 @@ def _summary(made: Mapping[str, Counts]) -> Iterator[str]:
 def _overview(corpora: list[Corpus]) -> Iterator[str]:
     rows = [["name", "also", "papers", "size", "licence", "home"]]
     for corpus in corpora:
-        rows.append([
-            corpus.name, " ".join(corpus.also), " ".join(corpus.papers), corpus.size,
-            corpus.licence, _home(corpus.forms[0]),
-        ])  # fmt: skip
+        homes = corpus.forms[0].homes
+        home = ("by hand" if any(it.by_hand for it in homes) else "public") if homes else "none"
+        names = corpus.name, " ".join(corpus.also), " ".join(corpus.papers)
+        rows.append([*names, corpus.size, corpus.licence, home])
     yield from aligned(rows, set(range(len(rows[0]))))
     yield "public: an address that anybody can download from."
-
-
-def _home(form: Form) -> str:
-    if not form.homes:
-        return "none"
-    return "by hand" if any(home.by_hand for home in form.homes) else "public"
 
 
 def _described(corpus: Corpus) -> Iterator[str]:

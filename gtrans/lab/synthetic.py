@@ -621,20 +621,16 @@ def _twins(
     """``document`` with two cues for its last sentence (``genders`` is for pronouns)."""
     link = document.links[-1]
     cue = document.sentences[link.cue].words
-    if link.phenomenon == "formality":
-        old: Entry = cue["you"]
-        pair: tuple[Entry, Entry] = (DU, SIE)
-    elif link.phenomenon == "lexical":
-        old = cue["person"]
+    names = {"formality": "you", "lexical": "person", "ellipsis": "verb", "pronoun": "thing"}
+    old = cue[names[link.phenomenon]]
+    pair: tuple[Entry, ...] = (DU, SIE)
+    if link.phenomenon == "lexical":
         pair = next(choice for choice in FREE_CHOICES if old in choice)
     elif link.phenomenon == "ellipsis":
-        old = cue["verb"]
         pair = (old, rng.choice([verb for verb in VERBS if not document.holds(verb)]))
-    else:
-        old = cue["thing"]
+    elif link.phenomenon == "pronoun":
         # A third thing: one that the document names elsewhere would become ambiguous.
-        first, second = (rng.choice(_unnamed(document, gender)) for gender in genders)
-        pair = (first, second)
+        pair = tuple(rng.choice(_unnamed(document, gender)) for gender in genders)
     return document.replaced(old, pair[0]), document.replaced(old, pair[1])
 
 
