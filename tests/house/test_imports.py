@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cache
-from graphlib import CycleError, TopologicalSorter
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -81,18 +81,9 @@ def graph(known: dict[str, Path], types: bool) -> dict[str, set[str]]:
     return edges
 
 
-def circle(edges: dict[str, set[str]]) -> list[str]:
-    """Modules that import each other in a circle; none if there is no circle."""
-    try:
-        TopologicalSorter(edges).prepare()
-    except CycleError as error:
-        return list(error.args[1])
-    return []
-
-
 @pytest.mark.parametrize("types", [False, True], ids=["at run time", "with those for types"])
 def test_no_circle(repo: Path, types: bool) -> None:
-    assert circle(graph(modules(repo), types)) == []
+    TopologicalSorter(graph(modules(repo), types)).prepare()  # a CycleError names the circle
 
 
 @pytest.mark.parametrize("layer", MAY_IMPORT)
