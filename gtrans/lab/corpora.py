@@ -72,8 +72,6 @@ _NEWSTEST = re.compile(r"newstest(20\d\d)")
 class Home:
     """A public address.
 
-    None of them could be tried where this was written.
-
     Attributes:
         url: the address.
         file: how the download is called.

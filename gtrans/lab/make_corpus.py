@@ -1,4 +1,4 @@
-"""Write the embedded English-German document corpus and its contrastive sets.
+"""Write the synthetic English-German document corpus and its contrastive sets.
 
 The corpus comes from a small grammar in which some translations depend on earlier
 sentences: pronouns, forms of address, verb ellipsis, and words with two translations of

@@ -1,4 +1,4 @@
-"""A generated English-German document corpus that cannot be translated line by line.
+"""A synthetic English-German document corpus that cannot be translated line by line.
 
 Four phenomena make a German sentence depend on earlier ones. The nearest sentence with the cue
 is 1, 2, 3 or 4 sentences back:
