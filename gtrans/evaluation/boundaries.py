@@ -143,8 +143,7 @@ class Text:
         """Find the tokens of ``text``, whose line ends are hints for boundaries."""
         found = list(_pattern().finditer(text))
         self._text = text
-        self._starts = [token.start() for token in found]
-        self._ends = [token.end() for token in found]
+        self._found = found
         self._raw = [token.group() for token in found]
         self.tokens = _normal_tokens(text, found)
         self.cased = _cased(found, self.tokens)
@@ -154,13 +153,13 @@ class Text:
         """The text from the token ``start`` to the one before ``stop``, in one line."""
         if start == stop:
             return ""
-        text = self._text[self._starts[start] : self._ends[stop - 1]]
+        text = self._text[self._found[start].start() : self._found[stop - 1].end()]
         # Lines of a script without spaces are joined without one.
         around = rf"(?<=[{_WITHOUT_SPACES}。，！？、])\s*\n\s*(?=[{_WITHOUT_SPACES}])"
         return " ".join(re.sub(around, "", text).split())
 
     def _gap(self, place: int) -> str:
-        return self._text[self._ends[place - 1] : self._starts[place]]
+        return self._text[self._found[place - 1].end() : self._found[place].start()]
 
     def _line_ends(self) -> set[int]:
         """The places of line ends, unless lines end inside of sentences."""

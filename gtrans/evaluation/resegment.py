@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain, compress, pairwise
 from math import log10
 from pathlib import Path
@@ -134,18 +135,13 @@ class Resegmenter:
             [[tokens_of(sentence) for sentence in document] for document in documents]
             for documents in references
         ]
-        sentences = [
-            tokens
-            for documents in self._references
-            for document in documents
-            for tokens in document
-        ]
-        self._counts = Counter(token for tokens in sentences for token in tokens)
+        documents = chain.from_iterable(self._references)
+        self._counts = Counter(chain.from_iterable(chain.from_iterable(documents)))
         self._total = max(1, sum(self._counts.values()))
+        self.weight = cache(self._weight)
         self.habits = Habits(
             [cased_tokens(one) for documents in references for lines in documents for one in lines]
         )
-        self._weights: dict[str, int] = {}
 
     def split(self, document: int, lines: Sequence[str]) -> Split:
         """Split the translation of a document.
@@ -164,13 +160,10 @@ class Resegmenter:
         references = [documents[document] for documents in self._references]
         return _Search(self, Text("\n".join(lines)), references).split()
 
-    def weight(self, token: str) -> int:
+    def _weight(self, token: str) -> int:
         """The gain of a match."""
-        found = self._weights.get(token)
-        if found is None:
-            rarity = log10(self._total / max(1, self._counts[token]))
-            found = self._weights[token] = int(min(RAREST, COMMONEST + RARER * rarity))
-        return found
+        rarity = log10(self._total / max(1, self._counts[token]))
+        return int(min(RAREST, COMMONEST + RARER * rarity))
 
 
 def _as_it_is(lines: Sequence[str], reference: Sequence[str]) -> Split:

@@ -34,7 +34,6 @@ from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive.generated import changed_words, words_of
 from gtrans.evaluation.contrastive.items import Item, ReadOptions, Sentences
 from gtrans.files import parse_json
-from gtrans.text.reader import plain_lines
 
 _WRONG = (2, 3)  # wrong lines: three where the other pronoun may be both "er" and "ihn"
 _COLUMNS = ["first_line", "variants", "reference_pronoun", "antecedent_distance"]
@@ -325,12 +324,7 @@ def _document(entry: Entry, target: str, folder: Path) -> list[tuple[str, str]]:
 
 @lru_cache(maxsize=64)
 def _document_lines(prefix: str, target: str) -> list[tuple[str, str]]:
-    files = [resolve(prefix, lang) for lang in ("en", target)]
-    sides = [list(iterate_raw_lines(file)) for file in files]
-    if len(sides[0]) != len(sides[1]):
-        raise GtransError(
-            f"'{files[0]}' has {len(sides[0])} lines, but '{files[1]}' has {len(sides[1])}."
-        )
+    sides = two_sides(*(resolve(prefix, lang) for lang in ("en", target)))
     return list(zip(*sides, strict=True))
 
 
@@ -353,7 +347,7 @@ def two_sides(*files: Path | str) -> list[list[str]]:
     Raises:
         GtransError: a file cannot be read, or their numbers of lines differ.
     """
-    sides = [list(plain_lines(file)) for file in files]
+    sides = [list(iterate_raw_lines(file)) for file in files]
     for file, side in zip(files[1:], sides[1:], strict=True):
         if len(side) != len(sides[0]):
             raise GtransError(
