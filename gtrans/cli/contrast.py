@@ -31,7 +31,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gtrans.cli.shared import Options, add_options
+from gtrans.cli.shared import OptionTable, add_options
 from gtrans.cli.shared.extras import add_lab_readers
 from gtrans.cli.shared.model_options import (
     add_context,
@@ -68,7 +68,7 @@ NEEDS = ()
 MODEL = "model"
 """The name of the system of ``--path``."""
 
-_FILES: Options = {
+_FILES: OptionTable = {
     "--set": (
         "contrastive sets, gzipped or not; the folder, for a set of several files",
         {"required": True, "nargs": "+", "metavar": "FILE"},
@@ -93,7 +93,7 @@ _FILES: Options = {
         {"metavar": "FILE"},
     ),
 }
-_OTHERS: Options = {
+_OTHERS: OptionTable = {
     "--scores": (
         "scores of other systems: one a line for each candidate in the order of the set, or what "
         "--output wrote; the tests compare all others with the first system",
@@ -105,7 +105,7 @@ _OTHERS: Options = {
         {"nargs": "*", "metavar": "NAME"},
     ),
 }
-_TRANSLATION: Options = {
+_TRANSLATION: OptionTable = {
     "--generate": (
         "translate the items; a translation counts as right if it has a word that only the right "
         "candidate has, and none that only the others have",
@@ -118,7 +118,7 @@ _TRANSLATION: Options = {
     ),
     "--beam": ("beam size (default: %(default)s)", {"type": int, "default": 5, "metavar": "N"}),
 }
-_CONTROL: Options = {
+_CONTROL: OptionTable = {
     "--random-context": (
         "also score every item with the context of another item",
         {"action": "store_true"},

@@ -21,7 +21,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gtrans.cli.shared import Options, add_options
+from gtrans.cli.shared import OptionTable, add_options
 from gtrans.cli.shared.model_options import (
     add_instances,
     add_model_files,
@@ -54,7 +54,7 @@ COLUMNS = ("document", "sentence", "tokens", "with_context", "without_context", 
 """Of the file of sentences."""
 
 
-_FILES: Options = {
+_FILES: OptionTable = {
     "--src": (
         "source: one sentence per line, an empty line between documents",
         {"required": True, "metavar": "FILE"},
@@ -71,7 +71,7 @@ _FILES: Options = {
         {"metavar": "FILE"},
     ),
 }
-_CONTEXT: Options = {
+_CONTEXT: OptionTable = {
     "--context": (
         "give each sentence only the N sentences before it as context (default: all that the "
         "model's unit contains)",

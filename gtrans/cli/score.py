@@ -35,8 +35,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from gtrans.cli.shared import Options as Flags
-from gtrans.cli.shared import add_options
+from gtrans.cli.shared import OptionTable, add_options
 from gtrans.cli.shared.extras import add_lab_columns
 from gtrans.cli.shared.reading import add_choice, choice_of
 from gtrans.cli.shared.system_names import system_names
@@ -103,7 +102,7 @@ def _metric(name: str) -> str:
     return {"bleu": "s_bleu"}.get(key, key.replace("++", "_pp"))
 
 
-OPTIONS: dict[str, Flags] = {
+OPTIONS: dict[str, OptionTable] = {
     "files": {
         "--hyp": (
             "translations, one file per system; the tests compare all others with the first. Of a "
@@ -481,8 +480,8 @@ def _read_all(args: argparse.Namespace, files: Mapping[str, str]) -> Texts:
         GtransError: a file cannot be read or does not match, or a score is asked for that
             needs aligned sentences where there are none.
     """
-    alignment: Alignment = "whole" if args.documents_only else "aligned"
-    alignment = "resegmented" if args.resegment else alignment
+    whole: Alignment = "whole" if args.documents_only else "aligned"
+    alignment = "resegmented" if args.resegment else whole
     always = args.resegment == "always"
     texts = read_texts(args.ref, args.src, files, alignment, choice_of(args), always)
     if texts.free is not None:

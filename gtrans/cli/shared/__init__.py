@@ -1,4 +1,4 @@
-"""What several commands share, and the options of ``gtrans score``."""
+"""What several commands share."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 VERBOSE = "--verbose"
-Options = Mapping[str, tuple[str, Mapping[str, Any]]]
+OptionTable = Mapping[str, tuple[str, Mapping[str, Any]]]
 """By the flags of each option: its help, and what else argparse is told of it."""
 
 
-def add_options(group: argparse._ActionsContainer, options: Options) -> None:
+def add_options(group: argparse._ActionsContainer, options: OptionTable) -> None:
     """Add options to a parser or one of its groups."""
     for flags, (meaning, settings) in options.items():
         group.add_argument(*flags.split(), help=meaning, **settings)
