@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.score_corpus import ADDED as EXTRA
 from support.score_corpus import NEWS, NEWS_TRANSLATED, text, write
-from support.score_tools import jsonl, refusal, score
+from support.score_tools import Capture, jsonl, refusal, score
 
 from gtrans.cli import main
 
@@ -41,7 +41,7 @@ def one_line_each(path: Path, documents: list[list[str]]) -> str:
 @pytest.mark.parametrize("option", ["--resegment", "--documents-only"])
 @pytest.mark.parametrize("ids", [False, True], ids=["plain", "ids"])
 def test_an_empty_translation_is_no_end_of_a_document(
-    option: str, ids: bool, tmp_path: Path, ref: str, capsys: pytest.CaptureFixture[str]
+    option: str, ids: bool, tmp_path: Path, ref: str, capsys: Capture
 ) -> None:
     """Line by line as the reference, the second document is empty, and so is the third sentence."""
     first = [*TRANSLATIONS[0][:2], "", TRANSLATIONS[0][3]]
@@ -65,7 +65,7 @@ def test_an_empty_translation_is_no_end_of_a_document(
 
 
 def test_plain_documents_for_a_reference_with_ids(
-    tmp_path: Path, ref: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, ref: str, capsys: Capture
 ) -> None:
     hyp = one_line_each(tmp_path / "hyp", TRANSLATIONS)
     reference = with_ids(tmp_path / "ids", REFERENCES)
@@ -76,13 +76,13 @@ def test_plain_documents_for_a_reference_with_ids(
     assert main_says_free(capsys, hyp, reference) and main_says_free(capsys, hyp, ref)
 
 
-def main_says_free(capsys: pytest.CaptureFixture[str], hyp: str, ref: str) -> bool:
+def main_says_free(capsys: Capture, hyp: str, ref: str) -> bool:
     assert main(["score", "--hyp", hyp, "--ref", ref]) == 0
     return f"{hyp} has one line for each document: no s-BLEU" in capsys.readouterr().err
 
 
 def test_files_with_ids_beside_a_plain_reference_are_refused(
-    tmp_path: Path, ref: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, ref: str, capsys: Capture
 ) -> None:
     other = with_ids(tmp_path / "ids", REFERENCES)
     for arguments in (["--ref", ref, other], ["--ref", ref, "--src", other]):
@@ -90,9 +90,7 @@ def test_files_with_ids_beside_a_plain_reference_are_refused(
         assert f"{other} has document ids, but {ref} has none" in message
 
 
-def test_shares_of_text_count_the_segments_that_are_scored(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_shares_of_text_count_the_segments_that_are_scored(tmp_path: Path, capsys: Capture) -> None:
     """The bad source is the second document's first; so what stands behind it counts no more."""
     first, second = TRANSLATIONS
     documents = [[first[0], first[1], first[3]], [second[0], EXTRA, *second[1:]]]
@@ -119,7 +117,7 @@ def test_shares_of_text_count_the_segments_that_are_scored(
 
 
 def test_a_document_given_twice_among_whole_documents_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: Capture
 ) -> None:
     few = [{"doc_id": n, "text": "It is.\nSo it is.\nIs it?"} for n in ("d0", "d1")]
     ref = jsonl(tmp_path / "few", few)

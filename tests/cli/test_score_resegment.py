@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from support.score_corpus import ADDED as EXTRA
 from support.score_corpus import NEWS as REFERENCES
 from support.score_corpus import NEWS_TRANSLATED as TRANSLATIONS
 from support.score_corpus import text, write
-from support.score_tools import jsonl, refusal
+from support.score_tools import Capture, jsonl, refusal, score
 
 from gtrans.cli import main
 
@@ -28,12 +27,9 @@ def hyp(tmp_path: Path) -> str:
     return write(tmp_path / "hyp.txt", text(TRANSLATIONS))
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    capsys.readouterr()
-    assert main(["score", *arguments, "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    [system] = report["systems"].values() if "systems" in report else [report]
-    return report | system
+def run(capsys: Capture, *arguments: str) -> Any:
+    report = score(capsys, *arguments)
+    return report | report["of_one"]
 
 
 LAYOUTS = {
@@ -45,7 +41,7 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_any_layout_has_the_scores_of_aligned_sentences(
-    layout: str, tmp_path: Path, hyp: str, ref: str, capsys: pytest.CaptureFixture[str]
+    layout: str, tmp_path: Path, hyp: str, ref: str, capsys: Capture
 ) -> None:
     any_layout = write(tmp_path / "any", LAYOUTS[layout])
     aligned = run(capsys, "--hyp", hyp, "--ref", ref)
@@ -58,7 +54,7 @@ def test_any_layout_has_the_scores_of_aligned_sentences(
 
 
 def test_omitted_and_added_text_is_told_beside_every_score(
-    tmp_path: Path, ref: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, ref: str, capsys: Capture
 ) -> None:
     first, second, third = TRANSLATIONS
     documents = [[first[0], first[1], first[3]], [*second[:1], EXTRA, *second[1:]], third]
@@ -81,9 +77,7 @@ def test_omitted_and_added_text_is_told_beside_every_score(
     assert lines[2].split()[-2:] == lines[4].split()[-2:] == ["0.0%", "0.0%"]
 
 
-def test_resegmented_translations_can_be_written(
-    tmp_path: Path, ref: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_resegmented_translations_can_be_written(tmp_path: Path, ref: str, capsys: Capture) -> None:
     documents = [TRANSLATIONS[0][:-1], *TRANSLATIONS[1:]]
     free = write(tmp_path / "free", "\n".join(" ".join(d) for d in documents) + "\n")
     out = tmp_path / "out"
@@ -101,7 +95,7 @@ def test_resegmented_translations_can_be_written(
 
 
 def test_documents_that_cannot_be_told_are_refused(
-    tmp_path: Path, ref: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, ref: str, capsys: Capture
 ) -> None:
     free = write(tmp_path / "free", "One.\nTwo.\n")
     message = refusal(capsys, "--hyp", free, "--ref", ref, "--resegment")
@@ -120,7 +114,7 @@ def test_documents_that_cannot_be_told_are_refused(
 
 
 def test_wmt24pp_files_are_read_as_they_are(
-    tmp_path: Path, hyp: str, ref: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, hyp: str, ref: str, capsys: Capture
 ) -> None:
     flat = [s for d in REFERENCES for s in d]
     rows = [
@@ -153,7 +147,7 @@ def test_wmt24pp_files_are_read_as_they_are(
 
 
 def test_wmt25_files_are_read_as_they_are(
-    tmp_path: Path, hyp: str, ref: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, hyp: str, ref: str, capsys: Capture
 ) -> None:
     def paragraphs(documents: list[list[str]]) -> list[str]:
         return [f"{d[0]}\n\n{' '.join(d[1:])}" for d in documents]
@@ -195,7 +189,7 @@ def test_missing_and_doubled_ids_are_one_line(
     rows: list[tuple[str, int, str]],
     message: str,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Capture,
 ) -> None:
     named = ("doc_id", "seg_id", "text")
     ref = jsonl(tmp_path / "ref", [dict(zip(named, row, strict=True)) for row in ROWS])
@@ -222,7 +216,7 @@ def test_missing_and_doubled_ids_are_one_line(
     ],
 )
 def test_rows_that_cannot_be_read_are_named(
-    content: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    content: str, message: str, tmp_path: Path, capsys: Capture
 ) -> None:
     ref = jsonl(tmp_path / "ref", [{"doc_id": "a", "text": "x"}])
     assert message in refusal(capsys, "--hyp", write(tmp_path / "hyp", content), "--ref", ref)

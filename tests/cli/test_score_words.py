@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sacrebleu
 from sacremoses import MosesTokenizer
 from support.score_corpus import HYPOTHESES, REFERENCES, text, write
+from support.score_tools import Capture, refusal, score
 
 from gtrans.cli import main
 from gtrans.languages import language_code
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    assert main(["score", *arguments, "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    (report["of_one"],) = report["systems"].values()
-    return report
 
 
 @pytest.mark.parametrize(
@@ -36,32 +28,28 @@ def test_languages(tag: str, code: str | None) -> None:
 
 
 def test_every_spelling_of_a_language_chooses_its_tokeniser_and_stemmer(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: Capture
 ) -> None:
     ref = write(tmp_path / "ref", "我今天在家里看书。\n\n他也在。\n")
     hyp = write(tmp_path / "hyp", "我今天在家里读书。\n\n他也在。\n")
     files = ["--hyp", hyp, "--ref", ref, "--resample", "none", "--target-lang"]
-    expected = run(capsys, *files, "zh")["of_one"]
+    expected = score(capsys, *files, "zh")["of_one"]
     sides = ["我今天在家里读书。", "他也在。"], ["我今天在家里看书。", "他也在。"]
     bleu = sacrebleu.corpus_bleu(sides[0], [sides[1]], tokenize="zh")
     assert expected["s_bleu"]["score"] == pytest.approx(bleu.score)
     assert expected["ter"]["score"] == pytest.approx(100 / 13)  # one character of 13
     assert expected["meteor"]["score"] > 80
-    assert run(capsys, *files, "zh_CN")["of_one"] == expected
-    german = run(capsys, *files, "GERMAN", "--metrics", "meteor")["of_one"]["meteor"]
+    assert score(capsys, *files, "zh_CN")["of_one"] == expected
+    german = score(capsys, *files, "GERMAN", "--metrics", "meteor")["of_one"]["meteor"]
     assert "stem[snowball-german]" in german["signature"]
     for tag, part in [("xx", "give its code as in BCP 47"), ("cn", "the language is 'zh'")]:
-        assert main(["score", *files, tag]) == 1
-        error = capsys.readouterr().err
-        assert error.startswith(f"gtrans: error: --target-lang '{tag}' is no language that is ")
-        assert part in error and error.count("\n") == 1
+        error = refusal(capsys, *files, tag)
+        assert f"--target-lang '{tag}' is no language that is " in error and part in error
     assert main(["prepare", "--source-lang", "xx", "--target-lang", "de", "--out", "o"]) == 1
     assert "`--source-lang` 'xx' is no language" in capsys.readouterr().err
 
 
-def test_spaces_do_not_change_scores_of_chinese_documents(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_spaces_do_not_change_scores_of_chinese_documents(tmp_path: Path, capsys: Capture) -> None:
     ref = write(tmp_path / "ref", "他说：「我在家里看书。」\n她笑了。\n\n他也在。\n")
     found = []
     for joined in (
@@ -70,34 +58,32 @@ def test_spaces_do_not_change_scores_of_chinese_documents(
     ):
         hyp = write(tmp_path / "hyp", joined)
         files = ["--hyp", hyp, "--ref", ref, "--target-lang", "zh", "--documents-only"]
-        found.append(run(capsys, *files)["of_one"])
+        found.append(score(capsys, *files)["of_one"])
     assert found[0]["d_chrf_pp"]["score"] < 100
     assert found[0] == found[1]
     assert "|words:characters|" in found[0]["d_chrf_pp"]["signature"]
     # Over sentences, and in other languages, it stays that of sacreBLEU.
     files = ["--hyp", ref, "--ref", ref, "--target-lang", "zh", "--metrics", "chrf_pp"]
-    assert "words:" not in run(capsys, *files)["of_one"]["chrf_pp"]["signature"]
+    assert "words:" not in score(capsys, *files)["of_one"]["chrf_pp"]["signature"]
     english = write(tmp_path / "en", text(REFERENCES))
     files = ["--hyp", english, "--ref", english, "--documents-only"]
-    assert "words:" not in run(capsys, *files)["of_one"]["d_chrf_pp"]["signature"]
+    assert "words:" not in score(capsys, *files)["of_one"]["d_chrf_pp"]["signature"]
 
 
-def test_instances_of_chinese_are_measured_in_characters(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_instances_of_chinese_are_measured_in_characters(tmp_path: Path, capsys: Capture) -> None:
     ref = write(tmp_path / "ref", "我今天在家里看书。\n" * 4)
     files = ["--hyp", ref, "--ref", ref, "--target-lang", "zh", "--metrics", "d_bleu_instance"]
     # Nine characters and two marks each.
-    report = run(capsys, *files, "--max-doc-tokens", "22")
+    report = score(capsys, *files, "--max-doc-tokens", "22")
     assert report["instances"] == 2
     signature = report["of_one"]["d_bleu_instance"]["signature"]
     assert signature.endswith("|unit:instance(22,characters)|lengths:ref")
     src = write(tmp_path / "src", "I am reading.\n" * 4)
-    signature = run(capsys, *files, "--src", src)["of_one"]["d_bleu_instance"]["signature"]
+    signature = score(capsys, *files, "--src", src)["of_one"]["d_bleu_instance"]["signature"]
     assert signature.endswith("|unit:instance(512,words+characters)")
 
 
-def test_tokens_of_moses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tokens_of_moses(tmp_path: Path, capsys: Capture) -> None:
     """Tokenised BLEU is that of sacreBLEU on the tokens, of sentences and of whole documents."""
     references = [[*REFERENCES[0], "It's 3.5%, isn't it (Mr. Smith)?"], REFERENCES[1]]
     hypotheses = [[*HYPOTHESES[0], "It's 3.5 %, isn't it so (Mr. Smith)?"], HYPOTHESES[1]]
@@ -110,27 +96,25 @@ def test_tokens_of_moses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     flat = [[line for lines in documents for line in lines] for documents in tokens]
     joined = [[" ".join(lines) for lines in documents] for documents in tokens]
     files = ["--hyp", hyp, "--ref", ref, "--target-lang", "en", "--tokenize", "moses"]
-    found = run(capsys, *files, "--metrics", "s_bleu", "d_bleu", "meteor")["of_one"]
+    found = score(capsys, *files, "--metrics", "s_bleu", "d_bleu", "meteor")["of_one"]
     for key, (one, other) in (("s_bleu", flat), ("d_bleu", joined)):
         expected = sacrebleu.corpus_bleu(one, [other], tokenize="none", force=True).score
         assert found[key]["score"] == expected
         assert "|tok:moses-en,sacremoses-" in found[key]["signature"]
-    assert found["s_bleu"]["score"] != run(capsys, *files[:-2])["of_one"]["s_bleu"]["score"]
+    assert found["s_bleu"]["score"] != score(capsys, *files[:-2])["of_one"]["s_bleu"]["score"]
     chinese = write(tmp_path / "zh", "我今天在家里看书。\n")
     for wrong in ([*files[:4], "--target-lang", "zh"], ["--hyp", chinese, "--ref", chinese]):
-        assert main(["score", *wrong, "--tokenize", "moses"]) == 1
-        assert (
-            "moses cannot split text into words that is written without" in capsys.readouterr().err
-        )
+        error = refusal(capsys, *wrong, "--tokenize", "moses")
+        assert "moses cannot split text into words that is written without" in error
 
 
 def test_a_language_without_spaces_and_without_a_tokeniser_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: Capture
 ) -> None:
     thai = write(tmp_path / "th", "วันนี้ฉันอ่านหนังสือที่บ้าน\n")
     files = ["--hyp", thai, "--ref", thai, "--target-lang", "th", "--resample", "none", "--metrics"]
-    (note,) = run(capsys, *files, "s_bleu", "chrf", "ter")["notes"]
+    (note,) = score(capsys, *files, "s_bleu", "chrf", "ter")["notes"]
     assert note.startswith("s-BLEU, TER: words are found by spaces, but the reference is written ")
-    (note,) = run(capsys, *files, "s_bleu", "ter", "--tokenize", "char")["notes"]
+    (note,) = score(capsys, *files, "s_bleu", "ter", "--tokenize", "char")["notes"]
     assert note.startswith("TER: words are found by spaces")
-    assert run(capsys, *files, "s_bleu", "chrf", "--tokenize", "char")["notes"] == []
+    assert score(capsys, *files, "s_bleu", "chrf", "--tokenize", "char")["notes"] == []

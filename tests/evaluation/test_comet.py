@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from support.score_tools import LINES, refusal, score, write_files
+from support.score_tools import LINES, Capture, refusal, score, write_files
 
 
 class Model:
@@ -50,7 +50,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ],
 )  # fmt: skip
 def test_what_a_model_reads_and_how_its_score_is_reported(
-    files: list[str], capsys: pytest.CaptureFixture[str],
+    files: list[str], capsys: Capture,
     model: str, key: str, sample: tuple[str, ...], signature: str,
 ) -> None:  # fmt: skip
     report = score(capsys, *files, "--comet", model)["systems"]
@@ -71,7 +71,7 @@ def test_what_a_model_reads_and_how_its_score_is_reported(
 )
 def test_mistakes_are_one_line(
     files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], part: str,
+    capsys: Capture, arguments: tuple[str, ...], part: str,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     (tmp_path / "s").write_text('{"a": [1, 2, 3, 4, 5, 6], "b": [1, 2, 3, 4, 5, 6]}')
@@ -79,7 +79,7 @@ def test_mistakes_are_one_line(
 
 
 def test_what_is_missing_is_said(
-    files: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    files: list[str], capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_source = files[: files.index("--src")]
     assert "give it with --src" in refusal(capsys, *without_source, "--comet")

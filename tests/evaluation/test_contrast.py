@@ -32,6 +32,8 @@ from gtrans.evaluation.contrastive.accuracy import wilson_interval
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
 
+Call = Callable[..., tuple[int, str, str]]
+
 
 # --- items and accuracy -----------------------------------------------------------------------
 
@@ -114,9 +116,7 @@ def small_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def contrast(
-    tiny: TinyWorld, small_set: Path, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
+def contrast(tiny: TinyWorld, small_set: Path, capsys: pytest.CaptureFixture[str]) -> Call:
     def call(model: str, *more: str) -> tuple[int, str, str]:
         path = ":".join(str(tiny.checkpoints[name]) for name in model.split(":"))
         files = ("--path", path, "--data", str(tiny.data))
@@ -127,7 +127,7 @@ def contrast(
     return call
 
 
-def test_the_command_prints_a_table(contrast: Callable[..., tuple[int, str, str]]):
+def test_the_command_prints_a_table(contrast: Call):
     status, out, _ = contrast("sentence")
     assert status == 0
     first, *rows = out.splitlines()
@@ -147,7 +147,7 @@ def test_the_command_prints_a_table(contrast: Callable[..., tuple[int, str, str]
     ]
 
 
-def test_the_command_prints_json(contrast: Callable[..., tuple[int, str, str]]):
+def test_the_command_prints_json(contrast: Call):
     # two models that see the document, and the control
     status, out, _ = contrast("document:other", "--json", "--random-context")
     assert status == 0
@@ -187,9 +187,7 @@ def test_the_command_prints_json(contrast: Callable[..., tuple[int, str, str]]):
         ("sentence", ("--format", "contrapro", "--context", "0"), ".jsonl: not JSON"),
     ],
 )
-def test_mistakes_are_one_line(
-    model: str, more: tuple[str, ...], message: str, contrast: Callable[..., tuple[int, str, str]]
-):
+def test_mistakes_are_one_line(model: str, more: tuple[str, ...], message: str, contrast: Call):
     status, out, err = contrast(model, *more)
     assert (status, out) == (1, "")
     assert err.splitlines()[-1].startswith("gtrans: error: ")

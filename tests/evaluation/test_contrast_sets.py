@@ -289,22 +289,14 @@ def test_a_file_of_another_kind_is_named(tmp_path: Path) -> None:
 
 def test_an_item_that_is_given_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It would count twice; neither its id, the name of the set, nor gzip makes it another one."""
-    first, other, packed, longer = (
-        tmp_path / name for name in ("a.jsonl", "b.jsonl", "c.jsonl.gz", "d.jsonl")
-    )
-    changed = {**ITEM, "id": "2", "source": ["a", "c"]}
+    other = {**ITEM, "id": "2", "source": ["d", "d"]}
+    first, packed, longer = (tmp_path / name for name in ("a.jsonl", "c.jsonl.gz", "d.jsonl"))
     first.write_text(json.dumps(ITEM), encoding="utf-8")
-    other.write_text(json.dumps(changed), encoding="utf-8")
     packed.write_bytes(gzip.compress(first.read_bytes()))
-    longer.write_text(
-        json.dumps({**changed, "source": ["d", "d"]}) + "\n" + json.dumps({**ITEM, "id": "9"}),
-        encoding="utf-8",
-    )
+    longer.write_text(f"{json.dumps(other)}\n{json.dumps({**ITEM, 'id': '9'})}", encoding="utf-8")
     for again, name in ((first, "1"), (packed, "1"), (longer, "9")):
-        sets = ["--set", str(first), str(other), str(again)]
-        assert main(["contrast", "--path", "no.pt", "--data", "no", *sets]) == 1
-        error = capsys.readouterr().err
-        assert error == (
+        assert main(["contrast", "--path", "no.pt", "--set", str(first), str(again)]) == 1
+        assert capsys.readouterr().err == (
             f"gtrans: error: `--set`: item '{name}' of {again} is also in {first} and would "
             "count twice; give each item once.\n"
         )

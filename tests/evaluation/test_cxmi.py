@@ -21,6 +21,8 @@ from gtrans.evaluation.cxmi import Sentence, corpus_cxmi
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
 
+Call = Callable[..., tuple[int, str, str]]
+
 
 class Counting(RowByRow):
     """Every word has probability 1/2 in a row of one sentence, 3/4 in a longer one."""
@@ -105,9 +107,7 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
 
 
 @pytest.fixture
-def cxmi(
-    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
+def cxmi(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Call:
     """Calls the command on the first documents of the test set."""
     for lang in ("en", "de"):
         text = (tiny.text / f"test.{lang}").read_text(encoding="utf-8")
@@ -123,16 +123,14 @@ def cxmi(
     return call
 
 
-def test_a_sentence_model_uses_no_context(cxmi: Callable[..., tuple[int, str, str]]) -> None:
+def test_a_sentence_model_uses_no_context(cxmi: Call) -> None:
     status, out, _ = cxmi("sentence", "--json")
     found = json.loads(out)
     assert (status, found["unit"], found["documents"]) == (0, "sentence", 4)
     assert (found["value"], found["interval"]) == (0.0, [0.0, 0.0])
 
 
-def test_a_random_context_says_nothing_to_a_sentence_model(
-    cxmi: Callable[..., tuple[int, str, str]], tmp_path: Path
-) -> None:
+def test_a_random_context_says_nothing_to_a_sentence_model(cxmi: Call, tmp_path: Path) -> None:
     """Its sentences, which are read in another order, come back to their places."""
     status, out, _ = cxmi("sentence", "--random-context", "--json", "--output", str(tmp_path / "x"))
     found = json.loads(out)
@@ -146,9 +144,7 @@ def test_a_random_context_says_nothing_to_a_sentence_model(
     assert len({alone for alone, _ in each}) > 1
 
 
-def test_sentences_are_written_and_add_up(
-    cxmi: Callable[..., tuple[int, str, str]], tmp_path: Path
-) -> None:
+def test_sentences_are_written_and_add_up(cxmi: Call, tmp_path: Path) -> None:
     status, out, _ = cxmi("document", "--output", str(tmp_path / "each.tsv"))
     assert status == 0
     assert out.startswith("CXMI ") and "documents resampled" in out
@@ -164,7 +160,7 @@ def test_sentences_are_written_and_add_up(
 
 
 def test_another_model_may_stand_for_no_context(
-    cxmi: Callable[..., tuple[int, str, str]], tiny: TinyWorld, tmp_path: Path
+    cxmi: Call, tiny: TinyWorld, tmp_path: Path
 ) -> None:
     sentence = ("--without", str(tiny.checkpoints["sentence"]))
     for model, more in (("document", sentence), ("sentence", ())):
@@ -192,9 +188,7 @@ def test_another_model_may_stand_for_no_context(
         (("--output", "nowhere/x.tsv"), "`--output` 'nowhere/x.tsv': cannot be written"),
     ],
 )
-def test_mistakes_are_one_line(
-    more: tuple[str, ...], message: str, cxmi: Callable[..., tuple[int, str, str]]
-) -> None:
+def test_mistakes_are_one_line(more: tuple[str, ...], message: str, cxmi: Call) -> None:
     status, out, err = cxmi("sentence", *more)
     assert (status, out) == (1, "")
     assert message in err.splitlines()[-1]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -112,30 +110,6 @@ def test_scores_and_signatures_are_sacrebleus(
         assert found.score(name) == direct.score and f"nrefs:{count}|" in found.signature
         name_of_unit = "half" if unit == "instance" else unit
         assert found.signature == f"{metric.get_signature()}|unit:{name_of_unit}"
-
-
-def test_the_command_prints_what_the_sacrebleu_command_prints(
-    tmp_path: Path,
-    references: list[list[str]],
-    systems: dict[str, Any],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    files = {}
-    for name, documents in {"ref": references, **systems}.items():
-        files[name] = tmp_path / name
-        files[name].write_text("\n\n".join("\n".join(document) for document in documents) + "\n")
-        (tmp_path / f"{name}.flat").write_text("\n".join(segments(documents, "sentence")) + "\n")
-    assert main(["score", "--hyp", str(files["base"]), "--ref", str(files["ref"]), "--json"]) == 0
-    (ours,) = json.loads(capsys.readouterr().out)["systems"].values()
-    command = [sys.executable, "-m", "sacrebleu", str(tmp_path / "ref.flat"), "-i"]
-    command += [str(tmp_path / "base.flat"), "-m", "bleu", "chrf", "ter", "-w", "14"]
-    done = subprocess.run(
-        [*command, "--chrf-word-order", "2"], capture_output=True, text=True, check=True
-    )
-    theirs = {entry["name"]: entry for entry in json.loads(done.stdout)}
-    for key, name in [("s_bleu", "BLEU"), ("chrf_pp", "chrF2++"), ("ter", "TER")]:
-        assert ours[key]["score"] == pytest.approx(theirs[name]["score"], abs=1e-12)
-        assert ours[key]["signature"] == theirs[name]["signature"] + "|unit:sentence"
 
 
 @pytest.mark.parametrize("key", one_in(2, ["s_bleu", "d_bleu", "chrf_pp", "ter"]))

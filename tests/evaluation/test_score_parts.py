@@ -97,9 +97,7 @@ def test_stems_match_only_where_there_is_a_stemmer() -> None:
     assert "|comparable-with-1.5:no|" in german.signature
 
 
-def test_wordnet_is_used_for_english_where_it_is_at_hand(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_wordnet_is_used_for_english_where_it_is_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise LookupError(name)
 

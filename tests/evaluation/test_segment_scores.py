@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from sacrebleu.metrics import BLEU
-from support.score_tools import jsonl, refusal, score, write_files
+from support.score_tools import Capture, jsonl, refusal, score, write_files
 
 from gtrans.version import __version__
 
@@ -25,9 +25,7 @@ def lines(path: Path, values: list[object]) -> str:
 A, B = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6], [0.2, 0.2, 0.3, 0.4, 0.5, 0.8]
 
 
-def test_scores_of_sentences(
-    tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_scores_of_sentences(tmp_path: Path, files: list[str], capsys: Capture) -> None:
     one, other = lines(tmp_path / "m.a", [*A[:4], "", *A[4:]]), lines(tmp_path / "m.b", [*B])
     scores = ["--segment-scores", f"metricx={one}", f"metricx={other}", "--all-tests"]
     found = score(capsys, *files, *scores)
@@ -46,9 +44,7 @@ def test_scores_of_sentences(
     assert (comparison["direction"], comparison["higher_is_better"]) == ("worse", False)
 
 
-def test_json_and_scores_of_documents(
-    tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_and_scores_of_documents(tmp_path: Path, files: list[str], capsys: Capture) -> None:
     path = tmp_path / "scores.json"
     path.write_text(json.dumps({"b": [3, 4.0], "a": [1, 2], "c": []}))
     found = score(capsys, *files, "--segment-scores", f"judge={path}")["systems"]
@@ -59,9 +55,7 @@ def test_json_and_scores_of_documents(
     assert found["a"]["judge"]["score"] == pytest.approx(0.35)
 
 
-def test_no_reference_is_needed(
-    tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_reference_is_needed(tmp_path: Path, files: list[str], capsys: Capture) -> None:
     path = lines(tmp_path / "m", [*A])
     hyp = [str(tmp_path / "a"), "--src", str(tmp_path / "src")]
     found = score(capsys, "--hyp", *hyp, "--segment-scores", f"qe={path}")
@@ -69,7 +63,7 @@ def test_no_reference_is_needed(
     assert (found["sentences"], found["documents"]) == (6, 2)
 
 
-def test_mistakes(tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes(tmp_path: Path, files: list[str], capsys: Capture) -> None:
     good, short = lines(tmp_path / "m", [*A]), lines(tmp_path / "short", [*A[:5]])
     only_a = lines(tmp_path / "j", [json.dumps({"a": [1]})])
     for values, part in [
@@ -91,9 +85,7 @@ def test_mistakes(tmp_path: Path, files: list[str], capsys: pytest.CaptureFixtur
     assert "--lower-is-better k: there is no" in refusal(capsys, *files, *wrong)
 
 
-def test_segments_that_are_left_out_may_have_scores(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_segments_that_are_left_out_may_have_scores(tmp_path: Path, capsys: Capture) -> None:
     places = [(document, k) for document in "abc" for k in range(2)]
     bad = [("a", 1), ("b", 0), ("b", 1)]
     rows = [
@@ -126,7 +118,7 @@ FORMATS = {
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_files_of_other_programs_with_all_systems(
-    form: str, tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
+    form: str, tmp_path: Path, files: list[str], capsys: Capture
 ) -> None:
     (tmp_path / "scores").write_text(FORMATS[form])
     found = score(capsys, *files, "--segment-scores", f"m={tmp_path / 'scores'}")["systems"]
@@ -134,7 +126,7 @@ def test_files_of_other_programs_with_all_systems(
 
 
 def test_files_of_other_programs_with_one_system(
-    tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, files: list[str], capsys: Capture
 ) -> None:
     metricx = lines(tmp_path / "metricx", [json.dumps({"prediction": n + 1}) for n in SIX])
     comet = lines(tmp_path / "comet", [*(f"Segment {n}\tscore: {n + 1}" for n in SIX), "score: 9"])
@@ -142,9 +134,7 @@ def test_files_of_other_programs_with_one_system(
     assert found["a"]["m"]["score"] == found["b"]["m"]["score"] == 3.5
 
 
-def test_scores_of_segments_are_written(
-    tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_scores_of_segments_are_written(tmp_path: Path, files: list[str], capsys: Capture) -> None:
     """They are sacreBLEU's sentence scores; names of systems may have slashes."""
     hyp = ["--hyp", f"org/a={tmp_path / 'a'}", *files[files.index("--ref") :]]
     report = score(capsys, *hyp, "--segments", str(tmp_path / "s.jsonl"))

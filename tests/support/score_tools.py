@@ -25,15 +25,22 @@ def write_files(tmp_path: Path) -> list[str]:
     return [str(name) for name in names]
 
 
-def score(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+Capture = pytest.CaptureFixture[str]
+
+
+def score(capsys: Capture, *arguments: str) -> Any:
+    """The report; ``of_one`` is the entry of its first system."""
+    capsys.readouterr()
     assert main(["score", *arguments, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
+    report = json.loads(capsys.readouterr().out)
+    return report | {"of_one": report["systems"][report["baseline"]]}
 
 
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def refusal(capsys: Capture, *arguments: str) -> str:
+    """The only line of a mistake."""
     assert main(["score", *arguments]) == 1
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
+    out, error = capsys.readouterr()
+    assert (out, error.count("\n")) == ("", 1) and error.startswith("gtrans: error: ")
     return error
 
 
