@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import subprocess
 import sys
@@ -16,15 +16,11 @@ from packaging.utils import canonicalize_name
 from support.folders import SCRIPTS
 
 
-@pytest.fixture(scope="module")
-def check():
+@pytest.fixture
+def check(monkeypatch):
     """``scripts/gpu_check.py``."""
-    spec = importlib.util.spec_from_file_location("gpu_check", SCRIPTS / "gpu_check.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["gpu_check"] = module
-    spec.loader.exec_module(module)
-    return module
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    return importlib.import_module("gpu_check")
 
 
 def test_a_step_that_hangs_costs_only_its_own_time(check, tmp_path, monkeypatch, capsys):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -42,11 +42,8 @@ child.kill()
 @pytest.fixture
 def kills(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """``scripts/kills.py``, with less patience."""
-    spec = importlib.util.spec_from_file_location("kills", SCRIPTS / "kills.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "kills", module)
-    spec.loader.exec_module(module)
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    module = importlib.import_module("kills")
     monkeypatch.setattr(module, "GRACE", 0.5)
     return module
 
