@@ -216,10 +216,13 @@ class _Preparation:
 
     def _reuse(self, reuse: Path) -> None:
         """Take the options of an earlier preparation, which must be finished."""
+        from gtrans.data.binarised import load_dictionary
+
         state = read_state(reuse)
         Preparation.read(reuse)  # refuses what is not finished
         for lang in self.options.languages:
             load_pipeline(reuse, lang)  # refuses other languages and incomplete folders
+            load_dictionary(reuse / f"dict.{lang}.txt")
         self.steps, self.bpe = Steps(**state["steps"]), state["bpe"]
         self.model = SUBWORD_MODELS[state["pieces"]] if state.get("pieces") else None
         if self.options.bert is None and state.get("bert") is not None:

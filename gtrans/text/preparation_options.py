@@ -259,8 +259,13 @@ def _check_binarised(
             f"`--binarised` '{folder}' has no split SPLIT.{options.pair}.{options.source_lang}"
             ".idx, as fairseq-preprocess writes it"
         )
-    for lang, pipeline in zip(options.languages, pipelines, strict=True):
-        words = load_dictionary(folder / f"dict.{lang}.txt")
+    dictionaries = [load_dictionary(folder / f"dict.{lang}.txt") for lang in options.languages]
+    if options.subword_model is not None and dictionaries[0] != dictionaries[1]:
+        raise GtransError(
+            f"`--{options.subword_model[0].name}` needs one dictionary for both languages, but "
+            f"those in '{folder}' differ"
+        )
+    for lang, pipeline, words in zip(options.languages, pipelines, dictionaries, strict=True):
         for text in (f"{split}.{options.pair}.{lang}" for split in splits):
             lines = load_lines(str(folder / text), words, len(words))
             sentences = (lines[number] for number in np.flatnonzero(lines.sizes > 1))

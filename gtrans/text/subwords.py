@@ -270,11 +270,10 @@ class ByteBpePipeline(SubwordPipeline):
         numbers = {piece: number for number, piece in enumerate(self._symbols)}
         try:
             lines = [line for line in _lines(merges) if line and line[:8] != "#version"]
-            model = library.models.BPE(numbers, [tuple(line.split(" ")) for line in lines])
+            merged = [tuple(line.split(" ")) for line in lines]
+            self._tokenizer = library.ByteLevelBPETokenizer(numbers, merged)
         except Exception as error:  # the library raises nothing more precise
             raise GtransError(f"{merges}: not merges of {symbols.name} ({error}).") from None
-        self._tokenizer = library.Tokenizer(model)
-        self._tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
         self._decoder = library.decoders.ByteLevel()
 
     @staticmethod

@@ -297,35 +297,27 @@ def test_what_looks_like_text_is_known_by_its_name(suffix, tmp_path):
 def test_a_new_format_is_one_class(tmp_path):
     """It is found, read, and prepared from, like those of the package."""
 
-    class Blocks(Reader):
-        title = "blocks"
+    class Bars(Reader):
+        title = "documents between bars"
 
         @classmethod
         def recognises(cls, head: Head) -> bool:
-            return head.first.startswith("%BLOCK ")
+            return head.first.startswith("|")
 
         def __iter__(self) -> Iterator[Document]:
-            document: Document | None = None
             for number, line in self.lines:
-                mark, _, rest = line.partition(" ")
-                if mark == "%BLOCK":
-                    if document is not None:
-                        yield document
-                    document = Document(rest, number, [])
-                elif document is not None and mark == self.role:
-                    document.segments.append(Segment(number, [rest]))
-            if document is not None:
-                yield document
+                _, name, *sides = line.split("|")
+                segments = [Segment(number, [sides[self.role == "reference"]])]
+                yield Document(name, number, segments)
 
     try:
-        text = "%BLOCK a\nsource ab ab\nreference cd cd\n%BLOCK b\nsource ab\nreference cd\n"
-        path, out = file(tmp_path, text), tmp_path / "out"
+        path, out = file(tmp_path, "|a|ab ab|cd cd\n|b|ab|cd\n"), tmp_path / "out"
         assert list(Sides(path, path).read()) == [("ab ab", "cd cd"), None, ("ab", "cd")]
         prepare = ["prepare", "--source-lang", "en", "--target-lang", "de", "--bpe-merges", "5"]
         assert main([*prepare, "--train", str(path), "--out", str(out)]) == 0
         assert (out / "text" / "train.tok.en").read_text() == "ab ab\n\nab\n"
     finally:
-        Reader.kinds.remove(Blocks)
+        Reader.kinds.remove(Bars)
 
 
 def test_files_are_found_by_their_prefix(tmp_path):
