@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from gtrans.decoding.options import SearchOptions
-from gtrans.models.base.model import SearchableModel, SearchState
+from gtrans.models.base.model import DocumentModel
+from gtrans.modules.decode_state import DecodeState
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class DocumentSearch:
     @torch.no_grad()
     def search(
         self,
-        models: Sequence[SearchableModel],
+        models: Sequence[DocumentModel],
         source: Mapping[str, Tensor],
         source_lengths: Sequence[Sequence[int]],
         finished: Any = None,
@@ -119,7 +120,7 @@ class DocumentSearch:
 
     def run(
         self,
-        models: Sequence[SearchableModel],
+        models: Sequence[DocumentModel],
         sources: Sequence[Mapping[str, Any]],
         source_lengths: Sequence[Sequence[int]],
     ) -> list[list[DocumentHypothesis]]:
@@ -154,8 +155,8 @@ class DocumentSearch:
 
     def _log_probs(
         self,
-        models: Sequence[SearchableModel],
-        states: Sequence[SearchState],
+        models: Sequence[DocumentModel],
+        states: Sequence[DecodeState],
         tokens: Tensor,
         opens: Tensor,
     ) -> Tensor:

@@ -231,7 +231,20 @@ class BertContextTransformer(DocumentModel):
         if cfg.context_layers:
             self.context_encoder = ContextEncoder(spec, cfg.context_layers, width)
             width = spec.dim
-        add_context_attention(self, cfg, width)
+        for side in ("encoder", "decoder"):
+            if cfg.bert_integration not in ("both", side):
+                continue
+            layers: Any = getattr(self, side).layers
+            for layer in layers:
+                spec = layer.spec
+                layer.context_attn = ContextAttention(
+                    MultiheadAttention(spec.dim, spec.heads, spec.attention_dropout, width),
+                    str(cfg.combine),
+                    context_first=side == "decoder",
+                    gate_bias=cfg.context_gate_bias,
+                    drop_net=float(cfg.drop_net),
+                    norm=spec.norm() if str(cfg.context_place) == "behind" else None,
+                )
 
     @property
     def bert_whitening(self) -> Whitening | None:
@@ -275,21 +288,3 @@ class BertContextTransformer(DocumentModel):
         if self.whitening is not None or self.context_input == "words":
             reads = self.context_input
         return super().new_plan_spec(reads=reads, **further)
-
-
-def add_context_attention(model: DocumentModel, cfg: Any, width: int) -> None:
-    """Let the layers that ``cfg`` names attend to context states of this width."""
-    for side in ("encoder", "decoder"):
-        if cfg.bert_integration not in ("both", side):
-            continue
-        layers: Any = getattr(model, side).layers
-        for layer in layers:
-            spec = layer.spec
-            layer.context_attn = ContextAttention(
-                MultiheadAttention(spec.dim, spec.heads, spec.attention_dropout, width),
-                str(cfg.combine),
-                context_first=side == "decoder",
-                gate_bias=cfg.context_gate_bias,
-                drop_net=float(cfg.drop_net),
-                norm=spec.norm() if str(cfg.context_place) == "behind" else None,
-            )

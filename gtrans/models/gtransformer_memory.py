@@ -21,7 +21,6 @@ training            windows of instances: :mod:`gtrans.data.units`
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from fairseq.dataclass import ChoiceEnum
 
@@ -29,7 +28,7 @@ from gtrans.data.unit_options import option_again
 from gtrans.models.base.options import sizes
 from gtrans.models.base.presets import register_system
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
-from gtrans.models.memory_transformer import MemoryConfig, add_memories, check_memory
+from gtrans.models.memory_transformer import MemoryConfig, RecurrentMemories
 from gtrans.modules.memory import OUTPUTS
 
 
@@ -50,22 +49,12 @@ PRESETS = {
 
 
 @register_system("gtransformer_memory", GTransformerMemoryConfig, PRESETS)
-class GTransformerMemory(GTransformer):
+class GTransformerMemory(RecurrentMemories, GTransformer):
     """G-Transformer with recurrent memory: carried from instance to instance of a document."""
 
     units = ("stream", "document", "sentence")
     stream_of = "instances"
     context_sides = ("source",)
-
-    @classmethod
-    def check(cls, cfg: Any, task: Any) -> None:
-        """Raises GtransError for options that contradict each other."""
-        super().check(cfg, task)
-        check_memory(cfg)
-
-    def add_parts(self, cfg: Any) -> None:
-        """Add the memories."""
-        add_memories(self, cfg)
 
     @property
     def shares_prefixes(self) -> bool:

@@ -25,7 +25,6 @@ from fairseq.dataclass import ChoiceEnum
 from torch import Tensor
 
 from gtrans.data.unit_options import option
-from gtrans.errors import GtransError
 from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import Encoder, EncoderOutput
 from gtrans.models.base.model import SentenceTransformer
@@ -224,16 +223,6 @@ class HanTransformer(SentenceTransformer):
     context_sides = ("history",)
     context_size = (3, 0)
     history_size = 0
-
-    @classmethod
-    def check(cls, cfg: Any, task: Any) -> None:
-        """Raises GtransError for options that contradict each other."""
-        super().check(cfg, task)
-        if cfg.unit == "window" and cfg.context_after:
-            raise GtransError(
-                f"`--context-after` must be 0 for HAN, which reads the sentences before, but is "
-                f"{cfg.context_after}."
-            )
 
     def add_parts(self, cfg: Any) -> None:
         """Hierarchical attention, unless sentences are read by themselves."""

@@ -5,7 +5,7 @@ Document-Level Machine Translation", 2022.
 
 ========  ===========================================================================
 Eq 1-5    :mod:`gtrans.modules.memory`
-§3.4      :func:`add_memories`: which layers have a memory
+§3.4      :class:`RecurrentMemories`: which layers have a memory
 §3.4      training: windows of sentences, :mod:`gtrans.data.stream`
 §3.4      inference: sentence by sentence, :mod:`gtrans.decoding.part_search`
 ========  ===========================================================================
@@ -56,39 +56,38 @@ class MemoryConfig:
     )
 
 
-def check_memory(cfg: Any) -> None:
-    """Raises GtransError for options out of range."""
-    if cfg.memory_bptt != -1 and cfg.memory_bptt < 1:
-        raise GtransError(
-            "`--memory-bptt` must be at least 1, or -1 for all steps of the window, but is "
-            f"{cfg.memory_bptt}; `--memory-size 0` is a model without memory."
-        )
-    _chosen_layers(cfg)
+class RecurrentMemories(DocumentModel):
+    """Mixin before the class of a system whose layers have memories."""
 
+    @classmethod
+    def check(cls, cfg: Any, task: Any) -> None:
+        """Raises GtransError for options out of range, or that contradict each other."""
+        super().check(cfg, task)
+        if cfg.memory_bptt != -1 and cfg.memory_bptt < 1:
+            raise GtransError(
+                "`--memory-bptt` must be at least 1, or -1 for all steps of the window, but is "
+                f"{cfg.memory_bptt}; `--memory-size 0` is a model without memory."
+            )
+        _chosen_layers(cfg)
 
-def add_memories(model: DocumentModel, cfg: Any) -> None:
-    """Give each layer that ``cfg`` names a memory; none with ``memory_size`` 0.
+    def add_parts(self, cfg: Any) -> None:
+        """Give each layer that ``cfg`` names a memory; none with ``memory_size`` 0.
 
-    Memories are numbered from the encoder's bottom layer to the decoder's top layer, as
-    :class:`gtrans.modules.memory.MemoryFlow` counts them; those of layers that are left out in
-    decoding, which write nothing, come last.
-    """
-    chosen = _chosen_layers(cfg)
-    if not chosen:
-        return
-    model.memory_spec = MemorySpec(
-        size=cfg.memory_size,
-        bptt=cfg.memory_bptt,
-        output=str(cfg.memory_output),
-        steps=model.stream_of,
-    )
-    stacks: dict[str, Any] = {side: getattr(model, side) for side in chosen}
-    places = [(side, layer) for side, layers in chosen.items() for layer in layers]
-    running = sorted(places, key=lambda place: place[1] >= stacks[place[0]].used_layers)
-    for side, layer in places:
-        own = stacks[side].layers[layer]
-        number = running.index((side, layer))
-        own.memory = RecurrentMemory(own.spec, model.memory_spec, number)
+        Memories are numbered from the encoder's bottom layer to the decoder's top layer, as
+        :class:`gtrans.modules.memory.MemoryFlow` counts them; those of layers that are left out
+        in decoding, which write nothing, come last.
+        """
+        chosen = _chosen_layers(cfg)
+        if not chosen:
+            return
+        self.memory_spec = MemorySpec(cfg.memory_size, cfg.memory_bptt, str(cfg.memory_output))
+        stacks: dict[str, Any] = {side: getattr(self, side) for side in chosen}
+        places = [(side, layer) for side, layers in chosen.items() for layer in layers]
+        running = sorted(places, key=lambda place: place[1] >= stacks[place[0]].used_layers)
+        for side, layer in places:
+            own = stacks[side].layers[layer]
+            number = running.index((side, layer))
+            own.memory = RecurrentMemory(own.spec, self.memory_spec, number)
 
 
 def _chosen_layers(cfg: Any) -> dict[str, list[int]]:
@@ -133,18 +132,8 @@ PRESETS = {
 
 
 @register_system("memory_transformer", MemoryTransformerConfig, PRESETS)
-class MemoryTransformer(SentenceTransformer):
+class MemoryTransformer(RecurrentMemories, SentenceTransformer):
     """Recurrent-memory Transformer: memory carried from sentence to sentence."""
 
     units = ("stream", "sentence")
     context_sides = ("source",)
-
-    @classmethod
-    def check(cls, cfg: Any, task: Any) -> None:
-        """Raises GtransError for options that contradict each other."""
-        super().check(cfg, task)
-        check_memory(cfg)
-
-    def add_parts(self, cfg: Any) -> None:
-        """Add the memories."""
-        add_memories(self, cfg)

@@ -127,13 +127,14 @@ def _in_pieces(
     target: Tensor,
     smoothing: float,
     rows: int,
+    dtypes: Sequence[torch.dtype],
+    wanted: Sequence[bool],
     predict: bool = False,
-    wanted: Sequence[bool] = (False, False, False),
 ) -> tuple[list[Tensor], list[Tensor | None]]:
     """The losses of all tokens, and gradients of their weighted sum.
 
     Arguments as in :func:`chunked_loss`; ``wanted``: whether the gradients of ``features``,
-    ``projection`` and ``bias`` are.
+    ``projection`` and ``bias`` are, in the precisions ``dtypes``.
 
     Returns:
         the smoothed and plain losses and, with ``predict``, the words; the gradients or None.
@@ -176,7 +177,8 @@ def _in_pieces(
             del gradient
         del log_probs  # before the next piece has its own
     losses = [torch.cat(column) for column in columns if column]
-    return losses, [of_features, of_projection, of_bias]
+    gradients = zip((of_features, of_projection, of_bias), dtypes, strict=True)
+    return losses, [x if x is None else x.to(dtype) for x, dtype in gradients]
 
 
 class _ChunkedLoss(torch.autograd.Function):
@@ -194,18 +196,17 @@ class _ChunkedLoss(torch.autograd.Function):
         with_gradient: bool,
         dtype: torch.dtype,
     ) -> tuple[Tensor, ...]:
-        ctx.dtypes = features.dtype, projection.dtype, projection.dtype
-        ctx.settings = smoothing, rows
+        dtypes = features.dtype, projection.dtype, projection.dtype
+        ctx.settings = smoothing, rows, dtypes
         wanted = [with_gradient and needed for needed in ctx.needs_input_grad[:3]]
         ctx.later = any(wanted) and dtype == torch.float16
+        now = [False] * 3 if ctx.later else wanted
         lowered = None if bias is None else bias.to(dtype)
         inputs = features.to(dtype), projection.to(dtype), lowered
         with without_autocast(features.device):
-            (smoothed, plain, *predicted), gradients = _in_pieces(
-                *inputs, weights, target, smoothing, rows, predict,
-                [False] * 3 if ctx.later else wanted,
-            )  # fmt: skip
-        ctx.gradients = _cast(gradients, ctx.dtypes)
+            (smoothed, plain, *predicted), ctx.gradients = _in_pieces(
+                *inputs, weights, target, smoothing, rows, dtypes, now, predict
+            )
         ctx.save_for_backward(weights, smoothed, *((*inputs, target) if ctx.later else ()))
         ctx.mark_non_differentiable(smoothed, plain, *predicted)
         return (smoothed * weights).sum(), smoothed, plain, *predicted
@@ -220,19 +221,13 @@ class _ChunkedLoss(torch.autograd.Function):
             raise RuntimeError("the gradient of a chunked loss can be asked for only once")
         if ctx.later:
             features, projection, bias, target = inputs
+            smoothing, rows, dtypes = ctx.settings
             scaled, wanted = weights * grad, ctx.needs_input_grad[:3]
-            smoothing, rows = ctx.settings
             with without_autocast(grad.device):
-                computed = _in_pieces(
-                    features, projection, bias, scaled, target, smoothing, rows, wanted=wanted
+                gradients = _in_pieces(
+                    features, projection, bias, scaled, target, smoothing, rows, dtypes, wanted
                 )[1]
-            gradients = _cast(computed, ctx.dtypes)
         else:
             gradients = [x if x is None else x.mul_(grad.to(x.dtype)) for x in gradients]
         weights_gradient = grad * smoothed if ctx.needs_input_grad[3] else None
         return (*gradients, weights_gradient, *[None] * 6)
-
-
-def _cast(gradients: Sequence[Tensor | None], dtypes: Sequence[torch.dtype]) -> list[Tensor | None]:
-    """The gradients in the precisions of what they belong to."""
-    return [x if x is None else x.to(dtype) for x, dtype in zip(gradients, dtypes, strict=True)]

@@ -40,10 +40,6 @@ class LayerFusion(nn.Module):
         """What the next layer reads: ``(.., dim)``."""
         return states[-1]
 
-    def gates(self) -> Tensor | None:
-        """The scalar gates of its groups (encoder) or layers (decoder); None: there are none."""
-        return None
-
     def forward(self, states: Sequence[Tensor]) -> Tensor:
         """The results of the stack: ``(groups, .., dim)``, one group in the plain stack."""
         return states[-1][None]
@@ -109,14 +105,10 @@ class EncoderGroupFusion(LayerFusion):
         self.weights = nn.Parameter(_first_weights(groups, [groups], bias))
         self.layer_norm = nn.LayerNorm(dim) if own_norm and groups > 1 else None
 
-    def gates(self) -> Tensor:
-        """``(groups,)``."""
-        return torch.sigmoid(self.weights)
-
     def forward(self, states: Sequence[Tensor]) -> Tensor:
         """``(1, .., dim)``."""
         tops = group_tops(len(states) - 1, self.group_size)
-        gates = self.gates()[: len(tops)]
+        gates = torch.sigmoid(self.weights)[: len(tops)]
         fused = _weighted_sum(gates, [states[top] for top in tops]) / len(tops)
         if self.layer_norm is not None:
             fused = self.layer_norm(fused)
@@ -159,10 +151,6 @@ class DecoderGroupFusion(LayerFusion):
             members[group, first:top] = 1 / (top - first) if kind == "mean" else 1
         self.register_buffer("members", members, persistent=False)
         self.groups = slice(0, len(self.tops))
-
-    def gates(self) -> Tensor | None:
-        """``(layers,)``; None with ``last``."""
-        return None if self.weights is None else torch.sigmoid(self.weights)
 
     def use(self, first: int, last: int) -> int:
         """Use only the groups ``first .. last``, from 1; returns how many layers they need."""

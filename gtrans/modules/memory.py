@@ -56,13 +56,11 @@ class MemorySpec:
         size: memory vectors of a document (d_M).
         bptt: how many steps back a step's gradient reaches, at least 1; -1: to the first one.
         output: how Eq 5 is computed, one of :data:`OUTPUTS`.
-        steps: what writes and reads at once, one of :data:`gtrans.modules.STEPS`.
     """
 
     size: int
     bptt: int = 1
     output: str = OUTPUTS[0]
-    steps: str = STEPS[0]
 
     @property
     def passes(self) -> int:

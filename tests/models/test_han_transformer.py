@@ -112,11 +112,6 @@ def test_a_closed_gate_is_the_sentence_transformer(prepared_with_bert: Path):
     torch.testing.assert_close(logits, own)
 
 
-def test_sentences_behind_the_current_one_are_refused(prepared_with_bert):
-    with pytest.raises(GtransError, match="`--context-after` must be 0"):
-        build(WINDOWS, prepared_with_bert, context_after=1)
-
-
 def test_generate_has_no_document_in_order(prepared_with_bert):
     built = build(WINDOWS, prepared_with_bert)
     generator = built.task.build_generator([built.model], Namespace(beam=1))

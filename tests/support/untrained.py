@@ -15,7 +15,7 @@ from gtrans.data.examples import ExampleBuilder
 from gtrans.data.frame import Frame
 from gtrans.data.units import DocumentUnit
 from gtrans.decoding.document_search import DocumentHypothesis, DocumentSearch
-from gtrans.models.base.model import DocumentModel, SearchableModel
+from gtrans.models.base.model import DocumentModel
 from gtrans.models.gtrans_fusion import GtransFusion
 from gtrans.models.gtransformer import GTransformer
 from gtrans.models.memory_transformer import MemoryTransformer
@@ -96,7 +96,7 @@ def shake(model: nn.Module) -> nn.Module:
 
 
 def translate_rows(
-    search: DocumentSearch, models: Sequence[SearchableModel], src_tokens: Tensor
+    search: DocumentSearch, models: Sequence[DocumentModel], src_tokens: Tensor
 ) -> list[list[DocumentHypothesis]]:
     """Translate all sentences of ``src_tokens (documents, length)``; ``<s>`` is 0."""
     symbols = search.vocabulary

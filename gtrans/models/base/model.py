@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from fairseq.models import FairseqEncoderDecoderModel
@@ -46,40 +46,6 @@ _OF_STOCK_LAYERS = {
 }  # fmt: skip
 
 
-@runtime_checkable
-class DocumentTask(Protocol):
-    """A task that gives models windows, streams and BERT's output; fairseq's own tasks do not."""
-
-    def complete_input(self, net_input: Mapping[str, Any]) -> dict[str, Any]:
-        """``net_input`` as models take it."""
-
-
-class SearchState(Protocol):
-    """What a decoder remembers between two steps of a search."""
-
-    def reorder(self, rows: Tensor) -> None:
-        """Let hypothesis ``i`` continue the old hypothesis ``rows[i]`` of the same document.
-
-        ``rows``: ``(hypotheses,)``.
-        """
-
-    def keep(self, documents: Tensor) -> None:
-        """Drop all other documents; ``documents (n,)`` are indices."""
-
-
-class SearchableModel(Protocol):
-    """The part of the contract that beam search needs."""
-
-    def begin_decoding(self, source: Mapping[str, Any], beam: int) -> SearchState:
-        """See :meth:`DocumentModel.begin_decoding`."""
-
-    def decode_step(self, tokens: Tensor, opens: Tensor, state: Any) -> Tensor:
-        """See :meth:`DocumentModel.decode_step`."""
-
-    def search_scores(self, logits: Tensor) -> Tensor:
-        """See :meth:`DocumentModel.search_scores`."""
-
-
 def reads_plain_documents(options: Mapping[str, Any], unit: str) -> bool:
     """Whether a model with these options reads a document as one text, without sentences.
 
@@ -113,7 +79,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
             (:mod:`gtrans.models.base.planning`).
         training_plan: what the training that has built it does; None: no training has.
         memory_spec: settings of its memories
-            (:func:`gtrans.models.memory_transformer.add_memories`); None: no layer has one.
+            (:class:`gtrans.models.memory_transformer.RecurrentMemories`); None: no layer has one.
     """
 
     encoder: Encoder
@@ -172,8 +138,8 @@ class DocumentModel(FairseqEncoderDecoderModel):
         """
         check_environment()
         options = resolve_sizes(cfg, cls.options, cls.presets)
-        if isinstance(task, FairseqTask) and not isinstance(task, DocumentTask):
-            # They read sentences, and their search calls the encoder with nothing but tokens.
+        if isinstance(task, FairseqTask) and not hasattr(task, "complete_input"):
+            # fairseq's read sentences, and their search calls the encoder with nothing but tokens.
             if cls.units[0] in ("window", "stream") or cls.bert_use(options) is not None:
                 raise GtransError(
                     f"`--arch {options._name}` reads more than fairseq's own tasks give it; choose "
