@@ -191,7 +191,8 @@ class Setup:
         bos, eos, pad = symbols.bos(), symbols.eos(), symbols.pad()
         vocabulary = SearchVocabulary(bos, eos, pad, symbols.unk(), (bos, pad))
         search = DocumentSearch(vocabulary, SearchOptions(beam=BEAM, max_len_a=1, max_len_b=0))
-        found = search.search([Endless(model, eos)], {"src_tokens": source}, words)
+        endless: list[Any] = [Endless(model, eos)]
+        found = search.search(endless, {"src_tokens": source}, words)
         return sum(len(row[0].tokens) for row in found)
 
     def write_sequences(self, model: Any, source: Tensor, words: int) -> int:

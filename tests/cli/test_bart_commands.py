@@ -12,8 +12,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from support.pretrained_models import fairseq_model, frame_of, hugging_face_model
-from support.synthetic_corpus import write_corpus
+from support.pretrained_models import FLAGS, fairseq_model, frame_of, hugging_face_model
+from support.synthetic_corpus import prepare, write_short_test
 from support.tiny_models import StockCommands
 
 from gtrans.cli import main
@@ -26,13 +26,6 @@ from gtrans.text.subwords import ByteBpePipeline, read_pieces
 # What mBART has in common with it, test_mbart_commands.py tests at once.
 pytestmark = pytest.mark.long
 
-SIZES = (
-    *("--encoder-layers", "2", "--decoder-layers", "2", "--encoder-embed-dim", "24"),
-    *("--encoder-ffn-embed-dim", "40", "--decoder-ffn-embed-dim", "40"),
-    *("--encoder-attention-heads", "4", "--decoder-attention-heads", "4"),
-    *("--encoder-global-layers", "1", "--decoder-global-layers", "1", "--cross-global-layers", "1"),
-    *("--max-positions", "600"),
-)
 LANGUAGES = ("--source-lang", "en", "--target-lang", "de")
 TEXTS = (
     "The guard was tired.", "Über 3,5 %  Käse", "don't  we'll I'VE", "a\u00a0b\tc",
@@ -49,10 +42,6 @@ class World:
     hugging_face: Path
     folder: Path
 
-    def prepare(self, out: Path, *options: str | Path) -> int:
-        splits = [p for s in ("train", "valid", "test") for p in (f"--{s}", str(self.text / s))]
-        return main(["prepare", *LANGUAGES, *splits, "--out", str(out), *map(str, options)])
-
     def data(self, form: str) -> Path:
         return self.folder / f"data-{form}"
 
@@ -63,10 +52,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
     folder = tmp_path_factory.mktemp("bart")
     text, published, other = folder / "text", folder / "bart.base", folder / "bart-base"
-    write_corpus(text)
-    for lang in ("en", "de"):
-        documents = (text / f"valid.{lang}").read_text().split("\n\n")
-        (text / f"test.{lang}").write_text("\n\n".join(documents[:2]) + "\n")
+    write_short_test(text)
     published.mkdir()
     other.mkdir()
     trainer = ByteLevelBPETokenizer()
@@ -88,9 +74,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
          "<mask>": len(table) + 4}
     ))  # fmt: skip
     world = World(text, published, other, folder)
-    assert world.prepare(world.data("fairseq"), "--byte-bpe", published, "--dictionary",
-                         published / "dict.txt") == 0  # fmt: skip
-    assert world.prepare(world.data("huggingface"), "--byte-bpe", other) == 0
+    named = ("--byte-bpe", published, "--dictionary", published / "dict.txt")
+    assert prepare(text, world.data("fairseq"), *named) == 0
+    assert prepare(text, world.data("huggingface"), "--byte-bpe", other) == 0
     return world
 
 
@@ -169,7 +155,7 @@ def test_from_published_files_to_scores(
         assert torch.allclose(ours(source, None, previous)[0], expected, atol=1e-4)
     stock.succeed(
         "train", data, "--user-dir", "gtrans", "--task", "document_translation",
-        "--arch", "gtransformer_bart_base", *SIZES, "--sentence-marks", "bart", "--init-from",
+        "--arch", "gtransformer_bart_base", *FLAGS, "--sentence-marks", "bart", "--init-from",
         converted, "--optimizer", "adam", "--lr", "1e-4", "--criterion",
         "label_smoothed_cross_entropy", "--max-tokens", "1024", "--max-update", "2",
         "--lr-scale-pretrained", "1", "--disable-validation", "--num-workers", "0", "--cpu",
@@ -200,7 +186,8 @@ def test_mistakes(
     options: tuple[str, ...], message: str, world: World, tmp_path: Path, capsys: Any
 ) -> None:
     places = {"fairseq": world.fairseq, "other": world.hugging_face}
-    assert world.prepare(tmp_path / "x", *(part.format(**places) for part in options)) == 1
+    given = [part.format(**places) for part in options]
+    assert prepare(world.text, tmp_path / "x", *given) == 1
     error = capsys.readouterr().err.strip().split("\n")[-1]
     assert error.startswith("gtrans: error: ") and message in error
     assert not (tmp_path / "x").exists()

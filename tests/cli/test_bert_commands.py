@@ -11,21 +11,18 @@ from pathlib import Path
 import pytest
 import torch
 from fairseq.data import data_utils
+from support.runs import PLUGIN, SIZES
+from support.synthetic_corpus import prepare
 from support.tiny_bert import another_bert, write_bert
 from support.tiny_models import Finished, TinyWorld
 
 from gtrans.cli import main
 from gtrans.modules.bert import SEP, WordPieces
 
-WIDTH = (
-    *("--encoder-layers", "2", "--decoder-layers", "2", "--encoder-embed-dim", "32"),
-    *("--encoder-ffn-embed-dim", "64", "--decoder-ffn-embed-dim", "64"),
-    *("--encoder-attention-heads", "2", "--decoder-attention-heads", "2"),
-)
 TRAINING = (
-    *("--optimizer", "adam", "--lr", "0.003", "--criterion", "label_smoothed_cross_entropy"),
-    *("--max-tokens", "1024", "--max-tokens-valid", "8000", "--no-epoch-checkpoints"),
-    *("--num-workers", "0", "--cpu", "--seed", "1"),
+    *(*PLUGIN, "--optimizer", "adam", "--lr", "0.003", "--max-tokens", "1024", "--cpu"),
+    *("--criterion", "label_smoothed_cross_entropy", "--max-tokens-valid", "8000"),
+    *("--no-epoch-checkpoints", "--num-workers", "0", "--seed", "1"),
 )
 
 
@@ -42,7 +39,7 @@ class BertWorld:
     def start(self) -> tuple[str, ...]:
         """Architecture and options of a BERT-context Transformer."""
         return (
-            "bert_context_transformer_tiny", *WIDTH, "--share-all-embeddings",
+            "bert_context_transformer_tiny", *SIZES, "--share-all-embeddings",
             "--context-gate-bias", "1", "--init-from", str(self.tiny.checkpoints["sentence"]),
         )  # fmt: skip
 
@@ -54,8 +51,7 @@ class BertWorld:
 
     def attempt(self, data: Path, saved: Path, arch: str, *options: str) -> Finished:
         return self.tiny.run(
-            "train", data, "--user-dir", "gtrans", "--task", "document_translation",
-            "--arch", arch, *TRAINING, *options, "--save-dir", saved,
+            "train", data, *TRAINING, "--arch", arch, *options, "--save-dir", saved,
         )  # fmt: skip
 
     def translate(self, checkpoint: Path, output: Path, data: Path | None = None) -> int:
@@ -66,19 +62,14 @@ class BertWorld:
         )  # fmt: skip
 
 
-def prepare(text: Path, out: Path, *options: str) -> int:
-    splits = [p for s in ("train", "valid", "test") for p in (f"--{s}", str(text / s))]
-    return main(
-        ["prepare", "--source-lang", "en", "--target-lang", "de", *splits, "--bpe-merges", "300",
-         "--out", str(out), *options]
-    )  # fmt: skip
+CODES = ("--bpe-merges", "300")
 
 
 @pytest.fixture(scope="module")
 def world(tiny: TinyWorld, bert: Path, tmp_path_factory: pytest.TempPathFactory) -> BertWorld:
     folder = tmp_path_factory.mktemp("world")
     data = shutil.copytree(tiny.data, folder / "data")
-    assert prepare(tiny.text, data, "--bert", str(bert)) == 0
+    assert prepare(tiny.text, data, *CODES, "--bert", bert) == 0
     return BertWorld(tiny, bert, data, folder)
 
 
@@ -110,26 +101,24 @@ def test_prepared_again_nothing_is_made_and_another_bert_only_its_stream(
 ) -> None:
     data = shutil.copytree(world.data, tmp_path / "data")
     before = (data / "test.en-de.en.bert.bin").read_bytes()
-    assert prepare(world.tiny.text, data, "--bert", str(world.bert)) == 0
+    assert prepare(world.tiny.text, data, *CODES, "--bert", world.bert) == 0
     assert ": started" not in capfd.readouterr().err
     other = write_bert(repo, tmp_path / "other", vocabulary=80)
-    assert prepare(world.tiny.text, data, "--bert", str(other)) == 0
+    assert prepare(world.tiny.text, data, *CODES, "--bert", other) == 0
     said = capfd.readouterr().err
     assert "bert test: input or option changed, repeated" in said
     assert "encode test: finished earlier, skipped" in said
     assert (data / "test.en-de.en.bert.bin").read_bytes() != before
     # Without --bert it is taken away again.
-    assert prepare(world.tiny.text, data) == 0
+    assert prepare(world.tiny.text, data, *CODES) == 0
     assert not list(data.glob("*.bert.*"))
     assert json.loads((data / "prepare.json").read_text())["bert"] is None
 
 
 @pytest.mark.long
 def test_a_test_set_prepared_by_reuse_has_the_same_pieces(world: BertWorld, tmp_path: Path) -> None:
-    assert main(
-        ["prepare", "--source-lang", "en", "--target-lang", "de", "--test",
-         str(world.tiny.text / "test"), "--reuse", str(world.data), "--out", str(tmp_path / "d")]
-    ) == 0  # fmt: skip
+    reused = ("--reuse", world.data)
+    assert prepare(world.tiny.text, tmp_path / "d", *reused, splits=["test"]) == 0
     name = "test.en-de.en.bert.bin"
     assert (tmp_path / "d" / name).read_bytes() == (world.data / name).read_bytes()
 
@@ -163,8 +152,8 @@ def test_every_sentence_of_text_and_split_is_translated(
     source = (world.tiny.text / "test.en").read_text(encoding="utf-8").split("\n")
     assert [bool(line) for line in lines] == [bool(line) for line in source]
     done = world.tiny.run.succeed(
-        "generate", world.data, "--user-dir", "gtrans", "--task", "document_translation",
-        "--path", context, "--beam", "2", "--max-len-b", "4", "--max-tokens", "4000", "--cpu",
+        "generate", world.data, *PLUGIN, "--path", context, "--beam", "2", "--max-len-b", "4",
+        "--max-tokens", "4000", "--cpu",
     )  # fmt: skip
     assert len(done.lines("D")) == sum(map(bool, source))
 
@@ -185,8 +174,7 @@ def test_features_are_measured_once(world: BertWorld, context: Path, tmp_path: P
 
 def test_interactive_is_refused_and_says_what_to_do(world: BertWorld, context: Path) -> None:
     done = world.tiny.run(
-        "interactive", world.data, "--user-dir", "gtrans", "--task", "document_translation",
-        "--path", context, "--cpu", stdin="a\n",
+        "interactive", world.data, *PLUGIN, "--path", context, "--cpu", stdin="a\n"
     )  # fmt: skip
     assert done.status != 0
     assert "use `gtrans translate --input -`" in done.stderr.splitlines()[-1]
@@ -229,7 +217,7 @@ def test_the_baselines_of_the_same_machinery(
     arch, *rest = options
     sentence = world.tiny.checkpoints["sentence"]
     checkpoint = world.train(
-        f"baseline-{len(rest)}-{rest[-1]}", arch, *WIDTH, "--share-all-embeddings", *rest,
+        f"baseline-{len(rest)}-{rest[-1]}", arch, *SIZES, "--share-all-embeddings", *rest,
         "--init-from", str(sentence), updates=2,
     )  # fmt: skip
     if "0" in rest:  # the second step of Zhang et al. leaves the sentence model as it is
@@ -251,11 +239,7 @@ def test_the_baselines_of_the_same_machinery(
 def test_models_whose_encoder_is_a_bert(
     world: BertWorld, tmp_path: Path, arch: str, options: tuple[str, ...]
 ) -> None:
-    sizes = (
-        *("--encoder-layers", "2", "--decoder-layers", "2", "--encoder-embed-dim", "16"),
-        *("--encoder-ffn-embed-dim", "64", "--decoder-ffn-embed-dim", "32"),
-        *("--encoder-attention-heads", "2", "--decoder-attention-heads", "2"),
-    )
+    sizes = (*SIZES, "--encoder-embed-dim", "16", "--decoder-ffn-embed-dim", "32")
     first = world.train(arch, arch, *sizes, *options, "--share-decoder-input-output-embed")
     assert world.translate(first, tmp_path / "first.de") == 0
     # Started from: its words are BERT's, not those of the folder's dictionary.
@@ -283,10 +267,7 @@ def check_extended_positions(world: BertWorld, short: Path, folder: Path) -> Non
 
 
 def test_a_bert_of_another_size_than_the_model(world: BertWorld) -> None:
-    done = world.tiny.run(
-        "train", world.data, "--user-dir", "gtrans", "--task", "document_translation", "--arch",
-        "gtransformer_bert_tiny", *TRAINING, "--save-dir", world.folder / "wrong",
-    )  # fmt: skip
+    done = world.attempt(world.data, world.folder / "wrong", "gtransformer_bert_tiny")
     assert done.status != 0
     last = done.stderr.splitlines()[-1]
     assert "GtransError: `--encoder-embed-dim` is 128, but that of the BERT" in last

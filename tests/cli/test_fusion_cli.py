@@ -7,19 +7,15 @@ import re
 from pathlib import Path
 
 import pytest
-from support.runs import refusal
+from support.runs import SIZES, refusal
 from support.suites import others_long
 from support.tiny_models import Finished, TinyWorld
 
 from gtrans.cli import main
 
-SIZES = (
-    *("--encoder-layers", "4", "--decoder-layers", "4", "--encoder-embed-dim", "32"),
-    *("--encoder-ffn-embed-dim", "64", "--decoder-ffn-embed-dim", "64"),
-    *("--encoder-attention-heads", "2", "--decoder-attention-heads", "2"),
-)
 TRAINING = (
-    *("--arch", "gtrans_fusion_tiny", *SIZES, "--share-all-embeddings", "--encoder-group-size"),
+    *("--arch", "gtrans_fusion_tiny", *SIZES, "--encoder-layers", "4", "--decoder-layers", "4"),
+    *("--share-all-embeddings", "--encoder-group-size"),
     *("2", "--optimizer", "adam", "--lr", "0.003", "--criterion", "multi_level_cross_entropy"),
     *("--label-smoothing", "0.1", "--max-tokens", "1024", "--max-update", "14", "--num-workers"),
     *("0", "--cpu", "--user-dir", "gtrans", "--log-format", "json", "--log-interval", "4"),

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import torch
 from support.folders import binarised_again
-from support.pretrained_models import LANGS, fairseq_model, frame_of, vocabulary
-from support.synthetic_corpus import write_corpus
+from support.pretrained_models import FLAGS, LANGS, fairseq_model, frame_of, vocabulary
+from support.synthetic_corpus import prepare, write_short_test
 from support.tiny_models import StockCommands
 
 from gtrans.checkpoints.reading import read_checkpoint
@@ -23,13 +23,6 @@ from gtrans.decoding.loading import load_models
 from gtrans.text.prepared_folder import load_pipeline
 from gtrans.text.subwords import SentencePiecePipeline, read_pieces
 
-SIZES = (
-    *("--encoder-layers", "2", "--decoder-layers", "2", "--encoder-embed-dim", "24"),
-    *("--encoder-ffn-embed-dim", "40", "--decoder-ffn-embed-dim", "40"),
-    *("--encoder-attention-heads", "4", "--decoder-attention-heads", "4"),
-    *("--encoder-global-layers", "1", "--decoder-global-layers", "1", "--cross-global-layers", "1"),
-    *("--max-positions", "600"),
-)
 SETTINGS = (
     *("--task", "document_translation", "--sentence-marks", "mbart", "--langs", MBART25),
     *("--optimizer", "adam", "--adam-eps", "1e-06", "--adam-betas", "(0.9, 0.98)"),
@@ -49,14 +42,6 @@ class World:
     published: Path
     data: Path
 
-    def prepare(self, out: Path, *options: str | Path) -> int:
-        splits = [
-            part for split in ("train", "valid", "test")
-            for part in (f"--{split}", str(self.text / split))
-        ]  # fmt: skip
-        return main(["prepare", "--source-lang", "en", "--target-lang", "de", *splits, "--out",
-                     str(out), *map(str, options)])  # fmt: skip
-
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
@@ -64,11 +49,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
     folder = tmp_path_factory.mktemp("mbart")
     text, published, data = folder / "text", folder / "mbart.cc25", folder / "data"
-    write_corpus(text)
-    for lang in ("en", "de"):
-        (text / f"test.{lang}").write_text(
-            "\n\n".join((text / f"valid.{lang}").read_text().split("\n\n")[:2]) + "\n"
-        )
+    write_short_test(text)
     published.mkdir()
     sentencepiece.SentencePieceTrainer.train(
         input=f"{text / 'train.en'},{text / 'train.de'}", vocab_size=300, num_threads=1,
@@ -78,13 +59,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     model = published / "sentence.bpe.model"
     # Pieces that the corpus does not use, as most of mBART's.
     pieces = [*(f"\u2581unused{number}" for number in range(50))]
-    assert world.prepare(folder / "first", "--sentencepiece", model) == 0
+    assert prepare(text, folder / "first", "--sentencepiece", model) == 0
     known = read_pieces(folder / "first" / "dict.en.txt")
     assert len(known) == 297  # without <unk>, <s> and </s>
     full = [*known[:100], *pieces, *known[100:]]
     (published / "dict.txt").write_text("".join(f"{piece} 1\n" for piece in full))
-    assert world.prepare(data, "--sentencepiece", model, "--dictionary",
-                         published / "dict.txt") == 0  # fmt: skip
+    named = ("--sentencepiece", model, "--dictionary", published / "dict.txt")
+    assert prepare(text, data, *named) == 0
     fairseq_model("mbart", published, data, positions=600)
     return world
 
@@ -94,7 +75,7 @@ def train(stock: StockCommands, data: Path, folder: Path, start: Path, *options:
     published = start.parent.name == "mbart.cc25"
     named = ["--init-dict", str(start.with_name("dict.txt"))] if published else []
     return stock.succeed(
-        "train", data, "--user-dir", "gtrans", "--arch", "gtransformer_mbart_large", *SIZES,
+        "train", data, "--user-dir", "gtrans", "--arch", "gtransformer_mbart_large", *FLAGS,
         *SETTINGS, "--save-dir", folder, "--init-from", start, *named, *options,
     )  # fmt: skip
 
@@ -167,8 +148,8 @@ def test_trimmed_vocabulary(
     assert used & set(before) <= set(kept)
 
     # The corpus in the new vocabulary: the same pieces, as none that it uses is gone.
-    assert world.prepare(data, "--sentencepiece", small / "sentence.bpe.model", "--dictionary",
-                         small / "dict.txt") == 0  # fmt: skip
+    named = ("--sentencepiece", small / "sentence.bpe.model", "--dictionary", small / "dict.txt")
+    assert prepare(world.text, data, *named) == 0
     for name in ("train", "valid"):
         old, new = ((folder / "text" / f"{name}.bpe.de").read_text() for folder in
                     (world.data, data))  # fmt: skip

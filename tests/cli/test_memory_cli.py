@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.runs import refusal
+from support.runs import PLUGIN, TRAINING, refusal
 from support.suites import others_long
 from support.toy_documents import TASKS, accuracy_after_training
 from support.untrained import memory_transformer
@@ -21,20 +21,11 @@ if TYPE_CHECKING:
     from support.tiny_models import Finished, TinyWorld
 
 
-SIZES = {
-    "encoder_layers": 2, "decoder_layers": 2, "encoder_embed_dim": 32,
-    "encoder_ffn_embed_dim": 64, "decoder_ffn_embed_dim": 64,
-    "encoder_attention_heads": 2, "decoder_attention_heads": 2,
-}  # fmt: skip
-PLUGIN = ("--user-dir", "gtrans", "--task", "document_translation")
 RECIPE = (
-    *("--arch", "memory_transformer_tiny", "--share-all-embeddings"),
-    *(part for k, v in SIZES.items() for part in (f"--{k.replace('_', '-')}", str(v))),
-    *("--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--weight-decay", "0.01"),
-    *("--lr", "3e-4", "--lr-scheduler", "inverse_sqrt", "--warmup-updates", "1000"),
-    *("--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1"),
-    *("--max-tokens", "512", "--num-workers", "0", "--log-format", "json", "--log-interval", "1"),
-    *("--disable-validation", "--no-epoch-checkpoints", "--cpu"),
+    *(*TRAINING, "--arch", "memory_transformer_tiny", "--adam-betas", "(0.9, 0.98)"),
+    *("--weight-decay", "0.01", "--lr", "3e-4", "--lr-scheduler", "inverse_sqrt"),
+    *("--warmup-updates", "1000", "--label-smoothing", "0.1", "--log-format", "json"),
+    *("--log-interval", "1", "--disable-validation"),
 )
 
 
@@ -97,7 +88,6 @@ def test_every_sentence_is_translated_once(trained, tiny, tmp_path):
         (("--min-window", "11"), "`--min-window` must be between 1 and `--max-window` 10"),
         (("--memory-layers", "7"), "`--memory-layers` must be top, all, or layers between 0 and 1"),
         (("--memory-size", "-1"), "`--memory-size` must be at least 0, but is -1"),
-        (("--unit", "document"), "`--unit document`: this model takes stream or sentence"),
     ],
 )
 def test_mistakes_are_one_line(options, message, tiny, tmp_path):

@@ -116,6 +116,5 @@ def test_mistakes_are_told_in_one_line(trained, tiny, stock, tmp_path, capsys):
         (("--arch", "memory_transformer_tiny", "--stream-of", "instances"), "streams of sentences"),
         (("--arch", "memory_transformer_tiny", "--recut"), "`--recut` is for the unit document"),
         ((*SYSTEM, "--overlap", "1"), "is for decoding"),
-        ((*SYSTEM, "--unit", "window"), "`--unit window`: this model takes stream or document"),
     ):
         assert message in refusal(train(stock, tiny.data, tmp_path / "refused", *options))

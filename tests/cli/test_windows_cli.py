@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.runs import PLUGIN, SIZES, TRAINING
 from support.suites import others_long
 
 from gtrans.cli import main
@@ -16,13 +17,9 @@ if TYPE_CHECKING:
     from support.tiny_models import Finished, TinyWorld
 
 
-SIZES = (
-    *("--encoder-layers", "2", "--decoder-layers", "2", "--encoder-embed-dim", "32"),
-    *("--encoder-ffn-embed-dim", "64", "--decoder-ffn-embed-dim", "64"),
-    *("--encoder-attention-heads", "2", "--decoder-attention-heads", "2"),
-    *("--share-all-embeddings", "--optimizer", "adam", "--lr", "0.003", "--warmup-updates", "1"),
-    *("--lr-scheduler", "inverse_sqrt", "--criterion", "label_smoothed_cross_entropy"),
-    *("--max-tokens", "1024", "--no-epoch-checkpoints", "--num-workers", "0", "--cpu"),
+SETTINGS = (
+    *(*PLUGIN, *TRAINING, "--warmup-updates", "1", "--lr-scheduler", "inverse_sqrt"),
+    *("--max-tokens", "1024"),
 )
 MODELS: dict[str, tuple[str, ...]] = {
     "flat": ("--arch", "flat_transformer_tiny"),
@@ -37,8 +34,7 @@ SEARCH = ("--beam", "2", "--max-len-a", "0", "--max-len-b", "8", "--cpu")
 
 def train(tiny: TinyWorld, folder: Path, *options: Any, updates: int = 4) -> Finished:
     return tiny.run(
-        "train", tiny.data, "--user-dir", "gtrans", "--task", "document_translation", *SIZES,
-        "--max-update", str(updates), "--save-dir", folder, *options,
+        "train", tiny.data, *SETTINGS, "--max-update", str(updates), "--save-dir", folder, *options,
     )  # fmt: skip
 
 
@@ -63,10 +59,9 @@ def trained(tiny: TinyWorld, tmp_path_factory: pytest.TempPathFactory) -> Traine
     return Trained(checkpoints, logs)
 
 
-def generated(tiny: TinyWorld, path: Path, overrides: str = "{}") -> Finished:
+def generated(tiny: TinyWorld, path: Path) -> Finished:
     return tiny.run.succeed(
-        "generate", tiny.data, "--user-dir", "gtrans", "--task", "document_translation",
-        "--path", path, "--model-overrides", overrides, *SEARCH, "--max-tokens", "4000",
+        "generate", tiny.data, *PLUGIN, "--path", path, *SEARCH, "--max-tokens", "4000",
     )  # fmt: skip
 
 
@@ -92,8 +87,8 @@ def test_all_commands_give_the_same_translation(
     documents = iter([*tiny.pieces("en"), ""])
     pieces = [next(documents) if line else "" for line in source]
     interactive = tiny.run.succeed(
-        "interactive", tiny.data, "--user-dir", "gtrans", "--task", "document_translation",
-        "--path", path, *SEARCH, stdin="\n".join(pieces) + "\n\n",
+        "interactive", tiny.data, *PLUGIN, "--path", path, *SEARCH,
+        stdin="\n".join(pieces) + "\n\n",
     )  # fmt: skip
     by_line = dict(interactive.lines("H"))
     numbers = [number for number, line in enumerate(source) if line]
@@ -153,8 +148,6 @@ def test_contexts_that_cannot_be(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--context-sides", "both"), "`--context-sides both`: this model takes source;"),
-        (("--unit", "document"), "`--unit document`: this model takes window or sentence;"),
         (("--unit", "sentence", "--context-kind", "random"), "is for the unit window, but this"),
         (("--flat-bottom-layers", "3"), "`--flat-bottom-layers` must be between 0 and the 2"),
         (("--context-before", "-1"), "`--context-before` must be at least 0, but is -1."),
@@ -175,12 +168,12 @@ def test_command_line_and_configuration_give_the_same_model(
 ) -> None:
     """The settings of the file are those of the paper, the model that of the flags."""
     flags = (
-        *("--arch", f"{config}_tiny", *SIZES, "--lr", "5e-4", "--warmup-updates", "4000"),
+        *("--arch", f"{config}_tiny", "--lr", "5e-4", "--warmup-updates", "4000"),
         *("--adam-betas", "(0.9, 0.98)", "--adam-eps", "1e-8", "--label-smoothing", "0.1"),
         *("--dropout", "0.3", "--log-format", "json", "--log-interval", "1"),
     )
     by_flags = train(tiny, tmp_path / "flags", *flags, "--disable-validation", updates=2)
-    sizes = zip(SIZES[0:14:2], SIZES[1:14:2], strict=True)
+    sizes = zip(SIZES[::2], SIZES[1::2], strict=True)
     by_file = tiny.run(
         "hydra_train", "--config-dir", repo / "configs", "--config-name", config,
         f"common.user_dir={repo / 'gtrans'}", f"task.data={tiny.data}",
@@ -228,7 +221,7 @@ def test_random_context_in_training_validation_and_after_a_stop(
     (error,) = capsys.readouterr().err.strip().splitlines()[-1:]
     assert "give a data folder that has the split" in error and "/gtrans-" not in error
     validated = tiny.run.succeed(
-        "validate", tiny.data, "--user-dir", "gtrans", "--task", "document_translation",
-        "--path", path, "--valid-subset", "valid", "--max-tokens", "1024", "--cpu",
+        "validate", tiny.data, *PLUGIN, "--path", path, "--valid-subset", "valid",
+        "--max-tokens", "1024", "--cpu",
     )  # fmt: skip
     assert f"loss {found[0][0]}" in validated.stdout + validated.stderr

@@ -15,7 +15,7 @@ from support.contract import Built, Case, batch_of, build, cases, with_the_other
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
-from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy
+from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy, MultiLevelCrossEntropy
 from gtrans.errors import GtransError
 from gtrans.modules import chunked_loss as module
 
@@ -25,11 +25,12 @@ CASE = next(case for case in cases() if str(case) == "gtransformer_tiny-document
 
 
 def compare(
-    model: Any, task: Any, sample: dict[str, Any], smoothing: float, sentence_avg: bool = False
-) -> dict[str, Any]:
+    model: Any, task: Any, sample: dict[str, Any], smoothing: float, sentence_avg: bool = False,
+    ours: type[ChunkedCrossEntropy] = ChunkedCrossEntropy,
+) -> dict[str, Any]:  # fmt: skip
     """Losses, gradients and logs are fairseq's; returns the shown logs."""
     found: list[Any] = []
-    for kind in (ChunkedCrossEntropy, LabelSmoothedCrossEntropyCriterion):
+    for kind in (ours, LabelSmoothedCrossEntropyCriterion):
         criterion = kind(task, sentence_avg, label_smoothing=smoothing, report_accuracy=True)
         model.zero_grad()
         torch.manual_seed(3)
@@ -58,7 +59,8 @@ def test_every_model_of_the_project(
     built = build(case, prepared_with_bert, dropout=0.0, **SINGLE.get(case.arch, {}))
     sample = batch_of(built)
     sample = {**sample, "net_input": built.task.complete_input(sample["net_input"])}
-    compare(built.model.train(), built.task, sample, 0.1)
+    for kind in (ChunkedCrossEntropy, MultiLevelCrossEntropy):  # there is one group
+        compare(built.model.train(), built.task, sample, 0.1, ours=kind)
 
 
 @pytest.fixture

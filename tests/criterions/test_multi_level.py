@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.logging import metrics
 from hypothesis import given
 from hypothesis import strategies as st
 from support.batches import EOS, PAD
@@ -93,26 +93,6 @@ def test_the_loss_is_equation_7() -> None:
     assert sum(w * p for w, p in zip(psi.tolist(), parts, strict=True)) == pytest.approx(total)
 
 
-@pytest.mark.parametrize("options", [{"system": "post-norm"}, {"decoder_group_size": 5}])
-def test_one_group_has_the_loss_and_the_gradient_of_fairseqs_criterion(
-    options: dict[str, Any],
-) -> None:
-    stock = LabelSmoothedCrossEntropyCriterion(TASK, False, 0.1)
-    results = []
-    for each in (criterion(rows=4), stock):
-        model = shake(fusion_model(**options))
-        loss, _, logged = each(model, SAMPLE)
-        loss.backward()
-        gradient = {n: p.grad for n, p in model.named_parameters()}
-        gradient.pop("decoder.probabilities.weights", None)  # has no say when it is alone
-        results.append((float(loss), float(logged["nll_loss"]), gradient))
-    (loss, nll, gradient), (loss_, nll_, gradient_) = results
-    assert (loss, nll) == pytest.approx((loss_, nll_), rel=1e-5)
-    for name, value in gradient.items():
-        assert value is not None, name
-        torch.testing.assert_close(value, gradient_[name], atol=1e-4, rtol=1e-4)
-
-
 def test_no_pass_keeps_more_logits_than_it_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every product has at most 4 rows, once; nothing as large as that is kept for the gradient."""
     sizes: list[int] = []
@@ -164,8 +144,6 @@ def test_a_loss_scale_saves_small_gradients_in_half_precision() -> None:
 
 
 def test_logs_of_workers_add_up() -> None:
-    from fairseq.logging import metrics
-
     model = shake(fusion_model())
     with torch.no_grad():
         _, _, logged = criterion()(model, SAMPLE)

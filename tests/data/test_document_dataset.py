@@ -1,7 +1,8 @@
-"""Units of a corpus, their frames, their batches."""
+"""Units of a corpus, those that are chosen, their frames, their batches."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from gtrans.data.examples import ExampleBuilder
 from gtrans.data.frame import Frame
 from gtrans.data.units import (
     DocumentUnit,
+    Selection,
     SentenceUnit,
     Unit,
     Units,
@@ -231,3 +233,53 @@ def test_a_document_that_fits_stays_whole() -> None:
     for epoch in range(1, 20):
         data.set_epoch(epoch)
         assert data.units.lines[:, 3, 0].tolist() == [0]
+
+
+# ---- a part of a training set --------------------------------------------------------------------
+
+# Tokens of the lines of five documents, 0 between them: with marks 4 + 6, 12, 3 + 3 + 3, 30, 5.
+TOKENS = np.array([2, 4, 0, 10, 0, 0, 1, 1, 1, 0, 28, 0, 3])
+FIRST_LINES = [0, 3, 6, 10, 12]
+
+
+def starts(selection: Selection, unit=None) -> list[int]:
+    """First lines of the units that are read."""
+    sizes = TOKENS + 1
+    units = document_units(sizes, sizes, unit or DocumentUnit(), "x", selection)
+    return units.lines[:, 0, 0].tolist()
+
+
+def test_documents_of_a_least_length():
+    assert starts(Selection(min_tokens=9)) == [0, 3, 6, 10]
+    assert starts(Selection(min_tokens=10)) == [0, 3, 10]
+    # Lengths are those of documents, whatever the unit is; the longer side counts.
+    assert starts(Selection(min_tokens=10), SentenceUnit()) == [0, 1, 3, 10]
+    target = np.where(TOKENS == 3, 9, TOKENS) + 1
+    units = document_units(TOKENS + 1, target, DocumentUnit(), "x", Selection(min_tokens=11))
+    assert units.lines[:, 0, 0].tolist() == [3, 10, 12]
+    assert units.first_sentence.tolist() == [2, 6, 7]  # among all sentences of the corpus
+
+
+def test_a_smaller_sample_is_part_of_a_larger_one():
+    drawn = [starts(Selection(instances=number)) for number in range(1, 6)]
+    assert [len(one) for one in drawn] == [1, 2, 3, 4, 5]
+    assert all(set(small) < set(large) for small, large in pairwise(drawn))
+    assert all(one == sorted(one) for one in drawn) and drawn[-1] == FIRST_LINES
+
+
+def test_units_are_drawn_from_the_documents_that_are_left():
+    assert starts(Selection(min_tokens=10, instances=4), SentenceUnit()) == [0, 1, 3, 10]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"min_tokens": 31}, "`--min-doc-tokens` 31: no document of x is so long, the longest has"
+                             " 30 tokens"),
+        ({"instances": 6}, "`--sample-instances` 6: x has only 5 instances;"),
+    ],
+)  # fmt: skip
+def test_what_there_is_not_is_refused(wrong, message):
+    with pytest.raises(GtransError) as refused:
+        starts(Selection(**wrong))
+    assert message in str(refused.value)

@@ -13,11 +13,7 @@ from hypothesis import strategies as st
 from support.streams import COUNTS, MODELS, World, dataset_of, stream_task
 from torch import Tensor
 
-from gtrans.data.stream import (
-    Run,
-    StreamOptions,
-    stream_windows,
-)
+from gtrans.data.stream import Run, stream_windows
 from gtrans.data.units import document_units
 from gtrans.errors import GtransError
 from gtrans.modules.memory import MemoryFlow
@@ -77,14 +73,6 @@ def test_accumulated_batches_are_those_of_as_many_workers():
     two = batches(1, 2)
     assert two == [batch for batch in batches(2, 1) if batch]
     assert len(two) > 4
-
-
-@pytest.mark.parametrize(
-    ("least", "most", "flag"), [(1, 1, "max-window"), (5, 3, "min-window"), (0, 3, "min-window")]
-)
-def test_windows_that_make_no_sense(least, most, flag):
-    with pytest.raises(GtransError, match=f"`--{flag}` must be .*, but is"):
-        StreamOptions(least, most)
 
 
 # ---- the dataset ---------------------------------------------------------------------------------

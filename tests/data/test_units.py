@@ -245,13 +245,7 @@ def test_random_words_are_whole_words_of_the_text(text, words) -> None:
     ("name", "options", "message"),
     [
         (None, {"max_doc_tokens": 7}, "`--max-doc-tokens` must be at least 8, but is 7"),
-        ("window", {"context_before": -1}, "`--context-before` must be at least 0, but is -1"),
         ("window", {"context_after": -2}, "`--context-after` must be at least 0, but is -2"),
-        (
-            "window",
-            {"context_sides": "both", "context_kind": "random"},
-            "`--context-kind random` replaces",
-        ),
         (
             "window",
             {"context_sides": "history", "context_kind": "fixed", "context_sentence": "a"},
@@ -261,12 +255,6 @@ def test_random_words_are_whole_words_of_the_text(text, words) -> None:
             "window",
             {"context_sides": "history", "context_after": 1},
             "`--context-after` must be 0, but is 1",
-        ),
-        ("window", {"context_kind": "fixed"}, "`--context-kind fixed` needs `--context-sentence"),
-        (
-            "sentence",
-            {"context_kind": "none"},
-            "`--context-kind none` is for the unit window, but this is the unit sentence",
         ),
     ],
 )

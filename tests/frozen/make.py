@@ -154,19 +154,10 @@ def answers(generation: Path, system: str, scratch: Path) -> dict[str, Any]:
     """
     model = ("--path", f"{generation / system}.pt", "--data", str(generation / "data"))
     text = {lang: str(generation / f"test.{lang}") for lang in ("en", "de")}
-    files = {beam: scratch / f"beam{beam}.de" for beam in ("1", "5")}
-    for beam, file in files.items():
-        command = (
-            "translate",
-            *model,
-            "--input",
-            text["en"],
-            "--beam",
-            beam,
-            "--output",
-            str(file),
-        )
-        assert gtrans([*command, *SEARCH]) == 0
+    written = {beam: scratch / f"beam{beam}.de" for beam in ("1", "5")}
+    for beam, file in written.items():
+        files = ("--input", text["en"], "--output", str(file))
+        assert gtrans(["translate", *model, *files, "--beam", beam, *SEARCH]) == 0
     scores = scratch / "scores.jsonl"
     sides = ("--src", text["en"], "--ref", text["de"])
     assert gtrans(["cxmi", *model, *sides, "--output", str(scores), "--cpu"]) == 0
@@ -174,7 +165,7 @@ def answers(generation: Path, system: str, scratch: Path) -> dict[str, Any]:
     return {
         "translations": {
             f"beam {beam}": file.read_text(encoding="utf-8").splitlines()
-            for beam, file in files.items()
+            for beam, file in written.items()
         },
         "log_probabilities": [
             [value["with_context"], value["without_context"]] for value in values

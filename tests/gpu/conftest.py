@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.synthetic_corpus import write_corpus
+from support.synthetic_corpus import prepare, write_corpus
 from support.tiny_bert import write_bert
 
 
@@ -29,15 +29,11 @@ def device() -> str:
 @pytest.fixture(scope="session")
 def corpus(device: str, repo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder with the word pieces of a tiny BERT."""
-    from gtrans.cli import main
-
     folder = tmp_path_factory.mktemp("gpu")
     write_corpus(folder / "text")
     bert = write_bert(repo, folder / "bert")
-    command = ["prepare", "--source-lang", "en", "--target-lang", "de", "--bpe-merges", "300"]
-    for split in ("train", "valid"):
-        command += [f"--{split}", str(folder / "text" / split)]
-    assert main([*command, "--bert", str(bert), "--out", str(folder / "data")]) == 0
+    options = ("--bpe-merges", "300", "--bert", bert)
+    assert prepare(folder / "text", folder / "data", *options, splits=("train", "valid")) == 0
     return folder / "data"
 
 

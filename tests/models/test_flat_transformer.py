@@ -11,7 +11,6 @@ from support.batches import BOS, EOS, PAD
 from support.untrained import dictionary, pair, sizes, untrained
 from torch import Tensor
 
-from gtrans.errors import GtransError
 from gtrans.models.concat_transformer import ConcatTransformer
 from gtrans.models.flat_transformer import FlatTransformer
 from gtrans.models.gtransformer import GTransformer
@@ -209,10 +208,3 @@ def test_learns_from_a_neighbour_and_from_nothing_else() -> None:
     assert accuracy(bottom=1, updates=80) >= 0.95
     assert 0.4 <= accuracy(bottom=1, updates=80, random_context=True) <= 0.6
     assert 0.4 <= accuracy(bottom=0, updates=80) <= 0.6
-
-
-@pytest.mark.parametrize("bottom", [-1, 4])
-def test_more_bottom_layers_than_layers(bottom: int) -> None:
-    message = f"`--flat-bottom-layers` must be between 0 and the 3 encoder layers, but is {bottom}."
-    with pytest.raises(GtransError, match=message):
-        flat(flat_bottom_layers=bottom)

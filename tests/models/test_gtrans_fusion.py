@@ -18,8 +18,6 @@ from gtrans.modules.layer_fusion import (
     GROUP_FUSIONS,
     PROBABILITY_FUSIONS,
     DecoderGroupFusion,
-    fuse_log_probs,
-    fuse_probabilities,
 )
 from gtrans.modules.transformer import DecoderLayer, LayerSpec, ResidualLayer
 
@@ -66,24 +64,6 @@ def test_post_norm_is_the_stock_transformer() -> None:
     with torch.no_grad():
         logits = stock(SOURCE, SOURCE.ne(PAD).sum(1), INPUT)[0]
     torch.testing.assert_close(log_probs(ours), logits.log_softmax(-1)[REAL], atol=1e-4, rtol=1e-4)
-
-
-@pytest.mark.parametrize(("size", "gates", "tolerance"), [(5, [1e4], 1e-5), (3, [-1e4, 1e4], 1e-3)])
-@torch.no_grad()
-def test_weights_at_their_limit_are_the_plain_transformer(
-    size: int, gates: list[float], tolerance: float
-) -> None:
-    """With two groups plus the LayerNorm of Eq 2."""
-    plain = shake(fusion_model(system="post-norm"))
-    if len(gates) > 1:
-        plain.encoder.layer_norm = torch.nn.LayerNorm(16)
-    model = fusion_model(encoder_group_size=size, decoder_group_size=5)
-    state = {n: t for n, t in plain.state_dict().items() if n in model.state_dict()}
-    model.load_state_dict({**model.state_dict(), **state})
-    assert not torch.allclose(log_probs(model), log_probs(plain), atol=1e-2)
-    model.encoder.fusion.weights.copy_(torch.tensor(gates))
-    model.decoder.fusion.weights.copy_(torch.tensor([-1e4, -1e4, -1e4, -1e4, 1e4]))
-    torch.testing.assert_close(log_probs(model), log_probs(plain), atol=tolerance, rtol=tolerance)
 
 
 # ---- sizes ---------------------------------------------------------------------------------------
@@ -247,7 +227,6 @@ def test_a_layer_with_two_feed_forward_nets() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"use_groups": "3:4"}, "of the decoder's groups 1 to 3, but is '3:4'."),
         ({"use_groups": "2"}, "`--use-groups` must be FIRST:LAST"),
         ({"use_groups": "1:2", "system": "ta"}, "groups 1 to 1, but is '1:2'."),
         (
@@ -311,17 +290,6 @@ def test_steps_give_what_teacher_forcing_gives(system: str) -> None:
         step = model.decode_step(INPUT[:, place], opens, state).log_softmax(-1)
         real = REAL[:, place]
         torch.testing.assert_close(step[real], whole[real, place], atol=1e-5, rtol=1e-5)
-
-
-def test_geometric_fusion_by_hand() -> None:
-    """The weighted mean of logarithms is Eq 7 with the other sign, and no probability."""
-    psi = torch.tensor([0.25, 0.75])
-    one, other = torch.tensor([[0.5, 0.25, 0.25]]), torch.tensor([[0.1, 0.8, 0.1]])
-    logits = torch.stack([one.log() + 3, other.log() - 5])
-    scores = fuse_probabilities(logits, psi.log(), "geometric")
-    torch.testing.assert_close(scores, 0.25 * one.log() + 0.75 * other.log())
-    mean = fuse_log_probs(torch.stack([one.log(), other.log()]), psi.log(), "arithmetic")
-    assert bool((scores <= mean).all()) and float(scores.exp().sum()) < 1
 
 
 @pytest.mark.parametrize(("ffn", "ratio"), [(1024, 8.0), (2048, 5.76)])

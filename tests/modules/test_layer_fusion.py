@@ -88,6 +88,10 @@ def test_probability_fusion_by_hand() -> None:
     logits = torch.stack([one.log() + 3, other.log() - 5])
     expected = torch.tensor([[0.2, 0.6625, 0.1375]])
     torch.testing.assert_close(fuse_probabilities(logits, weights).exp(), expected)
+    # The weighted mean of logarithms is Eq 7 with the other sign, and no probability.
+    scores = fuse_probabilities(logits, weights, "geometric")
+    torch.testing.assert_close(scores, 0.25 * one.log() + 0.75 * other.log())
+    assert bool((scores <= expected.log()).all()) and float(scores.exp().sum()) < 1
     # One group alone has all the weight.
     assert fusion.log_weights(slice(1, 2)).tolist() == [0.0]
     assert fuse_probabilities(logits[1:], weights[:1]).equal(logits[1])
@@ -146,14 +150,6 @@ def test_group_tops_follow_the_minimum_of_equation_2() -> None:
     assert group_tops(7, 3) == [3, 6, 7]
     assert group_tops(4, 1) == [1, 2, 3, 4]
     assert group_tops(4, 4) == group_tops(4, 9) == [4]
-
-
-def test_bottom_layers_only_are_fused_as_far_as_they_go() -> None:
-    """Three of five layers: layer 2 closes its group, layer 3 stands for the second one."""
-    fusion = EncoderGroupFusion(5, 2, 2)
-    given_weights(fusion, 0.5, 0.25, 0.75)
-    fusion.layer_norm = None
-    torch.testing.assert_close(fusion(FIVE[:4]), torch.tensor([[[1.0 / 2, 1.0 / 2]]]))
 
 
 def test_representation_fusion_reads_all_layers() -> None:

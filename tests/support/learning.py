@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gtrans.cli import main
+from support.synthetic_corpus import prepare
 
 if TYPE_CHECKING:
     from support.tiny_models import StockCommands
@@ -61,10 +62,7 @@ class LearningWorld:
         pytest.importorskip("gtrans.lab")
         made = ["make-corpus", "--seed", "1", "--docs", "4000"]
         assert main([*made, "--out", str(corpus)]) == 0
-        splits = [x for split in ("train", "valid", "test") for x in (f"--{split}", corpus / split)]
-        prepared = ["prepare", "--source-lang", "en", "--target-lang", "de", *splits]
-        prepared += ["--bpe-merges", "1000", "--out", self.data]
-        assert main([str(part) for part in prepared]) == 0
+        assert prepare(corpus, self.data, "--bpe-merges", "1000") == 0
 
     def train(self, name: str, *options: str | Path) -> Path:
         """Train a model; returns its best checkpoint."""

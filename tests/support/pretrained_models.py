@@ -13,10 +13,18 @@ from torch import nn
 
 from gtrans.checkpoints.sources import MBART25, MBART50
 from gtrans.data.vocabulary import add_symbols
+from support.runs import GROUPS
 
 PIECES = tuple(f"p{number}" for number in range(20))
 LANGS = {"bart": [], "mbart": MBART25.split(","), "mbart50": MBART50.split(",")}
 DIM, FFN, LAYERS, HEADS, POSITIONS = 24, 40, 2, 4, 30
+# A model of these sizes on the command line, with more positions.
+FLAGS = (
+    *("--encoder-layers", "2", "--decoder-layers", "2", "--encoder-embed-dim", "24"),
+    *("--encoder-ffn-embed-dim", "40", "--decoder-ffn-embed-dim", "40"),
+    *("--encoder-attention-heads", "4", "--decoder-attention-heads", "4"),
+    *(*GROUPS, "--max-positions", "600"),
+)
 
 
 def write_dictionaries(folder: Path, pieces: tuple[str, ...] = PIECES) -> Path:

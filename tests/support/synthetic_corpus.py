@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 
 ARCHIVE = Path(__file__).with_suffix(".tar.xz")
@@ -21,6 +22,25 @@ def write_corpus(folder: Path) -> None:
     with tarfile.open(ARCHIVE) as archive:
         archive.extractall(folder, filter="data")
     (folder / ITEMS).unlink()
+
+
+def write_short_test(text: Path) -> None:
+    """The corpus, whose test set is the first two documents of ``valid``."""
+    write_corpus(text)
+    for lang in ("en", "de"):
+        documents = (text / f"valid.{lang}").read_text().split("\n\n")
+        (text / f"test.{lang}").write_text("\n\n".join(documents[:2]) + "\n")
+
+
+def prepare(
+    text: Path, out: Path, *options: str | Path, splits: Sequence[str] = ("train", "valid", "test")
+) -> int:
+    """``gtrans prepare`` of these splits of the texts in a folder; returns the status."""
+    from gtrans.cli import main
+
+    named = [part for split in splits for part in (f"--{split}", text / split)]
+    words = ("prepare", "--source-lang", "en", "--target-lang", "de", *named, "--out", out)
+    return main([str(word) for word in (*words, *options)])
 
 
 def items() -> str:

@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 
+from support.synthetic_corpus import prepare
 from support.tiny_models import TinyWorld
 
 SENTENCES = [
@@ -54,15 +55,8 @@ def prepared_with_bert(
     tiny: TinyWorld, bert: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """The data folder of the tiny corpus, with the word pieces of the tiny BERT."""
-    from gtrans.cli import main
-
     folder = tmp_path_factory.mktemp("with-bert") / "data"
-    splits = [
-        part for name in ("train", "valid", "test") for part in (f"--{name}", str(tiny.text / name))
-    ]
-    languages = ["--source-lang", "en", "--target-lang", "de"]
-    command = ["prepare", *languages, *splits, "--bpe-merges", "300", "--bert", str(bert)]
-    assert main([*command, "--out", str(folder)]) == 0
+    assert prepare(tiny.text, folder, "--bpe-merges", "300", "--bert", bert) == 0
     return folder
 
 

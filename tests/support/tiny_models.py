@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from support import command_server
-from support.synthetic_corpus import write_corpus
+from support.synthetic_corpus import prepare, write_corpus
 
 PLUGIN = "gtrans"
 TINY = (
@@ -146,8 +146,6 @@ def stock(repo: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stoc
 @pytest.fixture(scope="session")
 def tiny(stock: StockCommands, tmp_path_factory: pytest.TempPathFactory) -> TinyWorld:
     """The synthetic corpus and models after a few updates."""
-    from gtrans.cli import main
-
     folder = tmp_path_factory.mktemp("tiny")
     text, data = folder / "text", folder / "data"
     write_corpus(text)
@@ -158,11 +156,7 @@ def tiny(stock: StockCommands, tmp_path_factory: pytest.TempPathFactory) -> Tiny
         short = documents[5].split("\n")[0]
         test = "\n\n".join([documents[6], long, short, documents[7], documents[8]])
         (text / f"test.{lang}").write_text(f"{test}\n", encoding="utf-8")
-    languages = ("--source-lang", "en", "--target-lang", "de")
-    splits = [
-        part for split in ("train", "valid", "test") for part in (f"--{split}", str(text / split))
-    ]
-    assert main(["prepare", *languages, *splits, "--bpe-merges", "300", "--out", str(data)]) == 0
+    assert prepare(text, data, "--bpe-merges", "300") == 0
     checkpoints = {}
     for name, unit, seed in (
         ("document", "document", 1), ("other", "document", 2), ("sentence", "sentence", 1)

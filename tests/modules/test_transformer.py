@@ -1,4 +1,4 @@
-"""Context attention, context gates and drop-net against computations by hand."""
+"""What layers are made of: fast linear maps and dropout, context attention by hand."""
 
 from __future__ import annotations
 
@@ -7,8 +7,60 @@ import math
 import pytest
 import torch
 from support.batches import context_plan
+from torch import nn
 
-from gtrans.modules.transformer import ContextAttention, Gate, MultiheadAttention, PackedContext
+from gtrans.modules.transformer import (
+    ContextAttention,
+    Gate,
+    Linear,
+    MultiheadAttention,
+    PackedContext,
+    dropout,
+)
+
+# ---- linear maps and dropout ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(1, 6), (5, 6), (8, 6), (9, 6), (0, 6), (2, 3, 6)])
+def test_a_linear_map_of_few_rows_is_torchs(shape: tuple[int, ...], bias: bool) -> None:
+    torch.manual_seed(0)
+    mine, stock = Linear(6, 4, bias=bias), nn.Linear(6, 4, bias=bias)
+    stock.load_state_dict(mine.state_dict())
+    x = torch.randn(shape)
+    with torch.no_grad():
+        output = mine(x)
+    torch.testing.assert_close(output, stock(x).detach(), atol=1e-6, rtol=1e-6)
+    assert output.is_contiguous()
+
+
+@pytest.mark.parametrize("probability", [0.1, 0.3, 0.5, 0.9])
+def test_dropout_has_its_share_and_scale_and_is_independent(probability: float) -> None:
+    torch.manual_seed(0)
+    x = torch.full((4, 100_001), 2.0, requires_grad=True)
+    output = dropout(x, probability, True)
+    dropped = output.eq(0).float()
+    torch.testing.assert_close(dropped.mean(1), torch.full((4,), probability), atol=6e-3, rtol=0.0)
+    kept = output[output.ne(0)]
+    scaled = torch.full_like(kept, 2 / (1 - probability))
+    torch.testing.assert_close(kept, scaled, rtol=1e-3, atol=0.0)
+    # the four decisions of one random number
+    quarters = dropped.flatten()[: 4 * 100_000].view(-1, 4).t()
+    assert (torch.corrcoef(quarters) - torch.eye(4)).abs().max() < 0.015
+    output.sum().backward()
+    assert x.grad is not None
+    torch.testing.assert_close(x.grad, output.detach() / 2)
+
+
+def test_edges_of_dropout() -> None:
+    x = torch.ones(5)
+    assert dropout(x, 0.0, True) is x
+    assert dropout(x, 0.5, False) is x
+    assert torch.equal(dropout(x, 1.0, True), torch.zeros(5))
+    assert dropout(torch.ones(0, 3), 0.5, True).shape == (0, 3)
+
+
+# ---- context attention ---------------------------------------------------------------------------
 
 
 def attention(dim: int = 2, key_dim: int = 3) -> MultiheadAttention:
