@@ -262,14 +262,12 @@ class Job:
         options: DecodingOptions,
         source: Text | DocumentFile,
         output: str,
-        *others: object,
+        read: Sequence[object],
     ) -> Job:
-        """A text that has been read; ``others``: what else of it the output depends on."""
-        sentences = source.sentences
-        documents = translator.encoded(sentences)
-        translator.warn_of(source.path, sentences, documents, source.where())
-        read = fingerprint([sentences, *others])
-        return cls(translator, options, source, documents, output, read)
+        """The translation of a text; ``read``: all of it that the output depends on."""
+        documents = translator.encoded(source.sentences)
+        translator.warn_of(source.path, source.sentences, documents, source.where())
+        return cls(translator, options, source, documents, output, fingerprint(read))
 
     @property
     def sentences(self) -> int:
@@ -501,6 +499,7 @@ def translate(options: DecodingOptions, input: str, output: str) -> None:
             that are finished by then are kept for the next run of the same command.
     """
     check_output_file(options, output, input)
+    decoding_device(options.cpu, options.fp16)  # before the standard input is waited for
     rows, text = open_text(input, "source", options.choice, once=True), None
     if isinstance(rows, Plain):
         lines = list(rows.raw_lines())
@@ -512,7 +511,8 @@ def translate(options: DecodingOptions, input: str, output: str) -> None:
     if text is None:
         rows.choice = with_direction(options.choice, translator)
         text = Text.of_documents(input, list(rows))
-    job = Job.of(translator, options, text, output, text.names(), text.layout)
+    read = [text.sentences, text.names(), text.layout]
+    job = Job.of(translator, options, text, output, read)
 
     def failed(_: Job, error: Exception) -> None:
         raise error
@@ -586,7 +586,7 @@ def choose_candidates(options: DecodingOptions, candidates: str, output: str) ->
         raise GtransError(f"{candidates}: it has no rows.")
     translator = Translator.of(options)
     text = Text.of_documents(candidates, list(documents.values()))
-    job = Job.of(translator, options, text, output, text.names(), choices)
+    job = Job.of(translator, options, text, output, [text.sentences, text.names(), choices])
 
     def chosen() -> None:
         task = translator.task
@@ -662,8 +662,9 @@ def translate_files(
     for place in places:
         try:
             refuse_foreign(place.target, options.force)
-            file, read = reader.read(place.path, place.format), digest(place.path)
-            job = Job.of(translator, options, file, str(place.target), read, place.format)
+            file = reader.read(place.path, place.format)
+            read = [digest(place.path), place.format, file.sentences]
+            job = Job.of(translator, options, file, str(place.target), read)
             place.target.parent.mkdir(parents=True, exist_ok=True)
             if job.is_finished():
                 done += 1
