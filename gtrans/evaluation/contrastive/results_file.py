@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gtrans.data.documents import iterate_raw_lines
@@ -59,10 +59,9 @@ def read_scores(path: AnyPath, items: Sequence[Item], losses: bool) -> list[list
             a finite number; or scores are above 0 that are no losses, or the reverse.
     """
     lines = [(number, line) for number, line in enumerate(iterate_raw_lines(path), 1) if line]
-    entries = _entries(path, lines, items)
-    if entries is not None:
+    if _is_json(lines):
         found = []
-        for (place, entry), item in zip(entries, items, strict=True):
+        for (place, entry), item in zip(_entries(path, lines, items), items, strict=True):
             scores = entry.get("scores")
             if not isinstance(scores, list) or any(type(s) not in (int, float) for s in scores):
                 raise GtransError(f"{place}: 'scores' must be a list of numbers.")
@@ -105,12 +104,13 @@ def read_translations(path: AnyPath, items: Sequence[Item]) -> list[str]:
         GtransError: the file cannot be read or does not fit the items.
     """
     lines = list(enumerate(iterate_raw_lines(path), 1))
-    entries = _entries(path, [it for it in lines if it[1]], items)
-    if entries is not None:
-        for place, entry in entries:
+    if _is_json(lines):
+        found = []
+        for place, entry in _entries(path, [it for it in lines if it[1]], items):
             if not isinstance(entry.get("translation"), str):
                 raise GtransError(f"{place}: 'translation' must be a text.")
-        return [entry["translation"].strip() for _, entry in entries]
+            found.append(entry["translation"].strip())
+        return found
     if len(lines) != len(items):
         raise GtransError(
             f"`--translations` {path}: has {len(lines)} lines, but the sets have {len(items)} "
@@ -129,14 +129,16 @@ def _number(text: str, place: str) -> float:
     return value
 
 
+def _is_json(lines: Sequence[tuple[int, str]]) -> bool:
+    """Whether lines are not plain."""
+    return bool(lines) and lines[0][1].startswith("{")
+
+
 def _entries(
     path: AnyPath, lines: Sequence[tuple[int, str]], items: Sequence[Item]
-) -> list[tuple[str, dict[str, Any]]] | None:
-    """The place and the object of each JSON line, one for each item; None: the file is plain."""
-    if not lines or not lines[0][1].startswith("{"):
-        return None
-    found: list[tuple[str, dict[str, Any]]] = []
-    for (number, line), item in zip(lines, items, strict=False):
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The place and the object of each JSON line, in the order of the items."""
+    for place_of_item, ((number, line), item) in enumerate(zip(lines, items, strict=False), 1):
         place = f"{path}:{number}"
         entry = parse_json(line, place)
         if not isinstance(entry, dict):
@@ -144,14 +146,13 @@ def _entries(
         if entry.get("id") != item.id:
             raise GtransError(
                 f"{place}: 'id' is {json.dumps(entry.get('id'))[:80]}, but item "
-                f"{len(found) + 1} of the sets is '{item.id}'; give the sets in the same order."
+                f"{place_of_item} of the sets is '{item.id}'; give the sets in the same order."
             )
         if entry.get("texts", item.texts_digest) != item.texts_digest:
             raise GtransError(
                 f"{place}: '{item.id}' has other texts in the sets; give those that it was made "
                 "from."
             )
-        found.append((place, entry))
+        yield place, entry
     if len(lines) != len(items):
         raise GtransError(f"{path}: has {len(lines)} items, but the sets have {len(items)}.")
-    return found
