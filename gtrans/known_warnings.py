@@ -28,10 +28,11 @@ def hide_known_warnings() -> None:
 def log_warnings_only() -> None:
     """Show of what libraries log the warnings and errors, in a process of this project.
 
-    To be called before fairseq is imported: one of its modules makes every library show all that it
-    logs, unless logging has been set up before.
+    Set up before fairseq is imported, logging stays so; after it, one of fairseq's modules has
+    already made every library show all that it logs.
     """
-    logging.basicConfig(level=logging.WARNING)
+    logging.basicConfig()
+    logging.getLogger().setLevel(logging.WARNING)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import logging
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from support.suites import others_long
 from gtrans.cli import main
 from gtrans.cli.shared.dispatch import all_commands, declare, module_of, with_short_errors
 from gtrans.errors import working_on
+from gtrans.known_warnings import log_warnings_only
 
 # It stands for a library that takes a long time to import.
 SLOW = """
@@ -198,3 +200,11 @@ def test_help_begins_with_positionals_and_shows_every_default() -> None:
                 assert "default" in str(action.help), (name, action.option_strings)
             elif not action.option_strings:
                 assert usage.index(str(action.metavar)) < usage.find(" --") % 10**6, name
+
+
+def test_what_libraries_log_for_their_makers_is_not_shown(monkeypatch) -> None:
+    """One of fairseq's modules, imported before a command runs, shows all of it."""
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "level", logging.DEBUG)
+    log_warnings_only()
+    assert root.getEffectiveLevel() == logging.WARNING
