@@ -12,6 +12,7 @@ from importlib.util import find_spec
 
 from gtrans.errors import GtransError
 from gtrans.shipped import shipped
+from gtrans.version import __version__
 
 ENGINE = ("torch", "fairseq")
 """What all commands need that read or make a model or a binarised corpus."""
@@ -49,10 +50,6 @@ def require(names: Iterable[str], of: str) -> None:
             )
 
 
-# Never by name: `gtrans` on PyPI is another project.
-HERE = "type, in this project's folder: pip install"
-
-
 def missing_library(error: ModuleNotFoundError) -> str | None:
     """What to say of an import that failed; None if it is not a library that is missing."""
     name = (error.name or "").partition(".")[0]
@@ -67,10 +64,18 @@ def _way_to(name: str) -> str:
         return f"install the build that fits this machine, or: pip install {_pinned('torch')}"
     if name == "fairseq":
         return (
-            f"{HERE} '.[build]' && pip install --no-build-isolation --no-deps "
+            f"{_ours('[build]')} && pip install --no-build-isolation --no-deps "
             f"{_pinned('fairseq-fixed')}"
         )
-    return f"{HERE} '.[{_EXTRAS[name]}]'" if name in _EXTRAS else f"{HERE} '.'"
+    return _ours(f"[{_EXTRAS[name]}]" if name in _EXTRAS else "")
+
+
+def _ours(extra: str) -> str:
+    """How this project is installed; never by name: `gtrans` on PyPI is another project."""
+    if shipped("setup.py").is_file():
+        return f"type, in this project's folder: pip install -e '.{extra}'"
+    wheel = f"gtrans-{__version__}-py3-none-any.whl"
+    return f"type, in the folder of its wheel: pip install '{wheel}{extra}'"
 
 
 def _pinned(distribution: str) -> str:

@@ -85,7 +85,7 @@ def test_a_library_that_every_command_needs_is_named(command, tmp_path):
     message = (
         "gtrans: error: the library filelock is not installed; type, in this project's folder: "
     )
-    message += "pip install '.'.\n"
+    message += "pip install -e '.'.\n"
     assert (output, errors) == ("", message)
 
 

@@ -181,12 +181,45 @@ def test_readme_counts_what_there_is(repo: Path) -> None:
     assert f"All {count} trials, with {sum(case['kills'] for case in trials)} kills" in page
 
 
+def of_stock(rows: list[dict[str, Any]], system: str, speed: str) -> list[float]:
+    """How many times as fast a system is on a GPU as stock fairseq, from the least."""
+
+    def case(row: dict[str, Any]) -> tuple[Any, ...]:
+        return row.get("words"), row["batch"]
+
+    stock = {
+        case(row): row[speed]
+        for row in rows
+        if row["system"] == "stock sentence Transformer" and speed in row
+    }
+    mine = [row for row in rows if row["system"] == system and speed in row]
+    return sorted(row[speed] / stock[case(row)] for row in mine)
+
+
 def test_readme_has_the_speeds_of_the_benchmarks(repo: Path) -> None:
-    text = (repo / "README.md").read_text(encoding="utf-8")
-    page = (repo / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-    rows = [line.split(" | ") for line in page.splitlines() if "G-Transformer, varlen" in line]
-    ratios = sorted(row[5] for row in rows if len(row) == 7)
-    assert f"{ratios[0]} to {ratios[-1]} times as fast" in text
+    text = " ".join((repo / "README.md").read_text(encoding="utf-8").split())
+    found = json.loads(next(repo.glob("*/benchmarks.json")).read_text(encoding="utf-8"))
+    rows = found["gpu"]["rows"]
+    trains = of_stock(rows, "G-Transformer, varlen", "words_per_second")
+    assert f"{trains[0]:.2f} to {trains[-1]:.2f} times as fast" in text
+    decodes = of_stock(rows, "G-Transformer", "tokens_per_second")
+    (cpu,) = [it for it in found["test-set"]["rows"] if it["system"] == "gtrans, documents"]
+    expected = f"{cpu['times_per_token']:.1f} times on a CPU, up to {1 / decodes[0]:.1f} on a GPU"
+    assert expected in text
+
+
+def test_readme_has_the_times_and_sizes_of_a_newcomer(repo: Path) -> None:
+    text = " ".join((repo / "README.md").read_text(encoding="utf-8").split())
+    found = json.loads((repo / "results" / "newcomer.json").read_text(encoding="utf-8"))
+    minutes, seconds = divmod(found["install"]["seconds"], 60)
+    assert f"{minutes}:{seconds:02} minutes on two CPU cores" in text
+    assert f"{found['demo']['cpu_seconds']} seconds of one core" in text
+    install = (repo / "scripts" / "install.sh").read_text(encoding="utf-8")
+    cuda, cpu, rest = (
+        float(re.findall(pattern, install)[0])
+        for pattern in (r"([\d.]+) GB with CUDA", r"([\d.]+) GB where", r"libraries \(([\d.]+) GB")
+    )
+    assert f"{cpu + rest:.2f} GB with torch for the CPU, {cuda + rest:.2f} GB with CUDA" in text
 
 
 def test_readme_has_the_table_of_the_demo(repo: Path) -> None:
@@ -203,6 +236,15 @@ def test_readme_has_the_table_of_the_demo(repo: Path) -> None:
         (cells,) = re.findall(rf"^{label} +([\d.]+) +([\d.]+)$", text, re.MULTILINE)
         for system, cell in zip(("sentence", "gtransformer"), cells, strict=True):
             assert matches(cell, float(found[system, metric, ""]))
+    with (repo / "results" / "demo.csv").open(encoding="utf-8", newline="") as file:
+        cells = [
+            float(row["accuracy"])
+            for row in csv.DictReader(file)
+            if (row["system"], row["phenomenon"], row["distance"])
+            == ("gtransformer", "pronoun", "1")
+        ]
+    assert len(cells) == 3
+    assert f"gets {min(cells):.1%} to {max(cells):.1%}" in text
 
 
 def test_the_tables_of_adapt(repo: Path) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from gtrans import __version__
+
 HIDE = """
 import os, sys
 from importlib.machinery import PathFinder
@@ -25,6 +27,7 @@ sys.meta_path[sys.meta_path.index(PathFinder)] = Without
 """
 SOURCES = ("gtrans", "configs", "exp_gtransformer", "scripts", "README.md", "requirements.txt",
            "setup.py", "pyproject.toml", "MANIFEST.in")  # fmt: skip
+WHEEL = f"gtrans-{__version__}-py3-none-any.whl"
 OF_BUILDING = shutil.ignore_patterns("__pycache__", "*.egg-info")
 
 
@@ -64,15 +67,15 @@ def gtrans(site: Path, folder: Path, *words: str, hidden: str = "") -> subproces
     [
         ("prepare --source-lang en --target-lang de --train t --out data", "torch", "torch=="),
         ("prepare --source-lang en --target-lang de --train t --out data", "fairseq",
-         "type, in this project's folder: pip install '.[build]' && pip install "
+         "whl[build]' && pip install "
          "--no-build-isolation --no-deps fairseq-fixed=="),
         ("prepare --source-lang en --target-lang de --train t --bert b --out d", "transformers",
-         "type, in this project's folder: pip install '.[bert]'"),
+         f"type, in the folder of its wheel: pip install '{WHEEL}[bert]'"),
         ("prepare --source-lang en --target-lang de --train t --sentencepiece m --out d",
-         "sentencepiece", "type, in this project's folder: pip install '.[mbart]'"),
+         "sentencepiece", f"pip install '{WHEEL}[mbart]'"),
         ("train data --arch gtransformer_tiny", "fairseq", "fairseq-fixed=="),
         ("translate --path model.pt --input t.en --output out", "torch", "torch=="),
-        ("score --hyp t --ref t", "sacrebleu", "type, in this project's folder: pip install '.'"),
+        ("score --hyp t --ref t", "sacrebleu", f"pip install '{WHEEL}'"),
     ],
 )  # fmt: skip
 def test_what_is_missing_is_one_line_before_any_work(command, library, way, site, tmp_path):

@@ -90,7 +90,7 @@ def test_tensorboard_that_is_missing_is_one_line(tiny, tmp_path):
     line = refusal(train(tiny.run, tiny.data, tmp_path, *BOARD))
     assert line == (
         "`--tensorboard-logdir` needs the library tensorboardX, which is not installed; type, "
-        "in this project's folder: pip install '.[tensorboard]'."
+        "in this project's folder: pip install -e '.[tensorboard]'."
     )
 
 
