@@ -14,4 +14,4 @@ for set in deixis_test lex_cohesion_test ellipsis_infl ellipsis_vp; do
 done
 PATH=$(dirname "${BASH_SOURCE[0]}")/../.venv/bin:$PATH
 set -x
-exec gtrans contrast --path "$1" --data "$2" --format consistency --set "${sets[@]}" --random-context "${@:4}"
+exec gtrans contrast --path "$1" --data "$2" --format consistency --set "${sets[@]}" --shuffled-context "${@:4}"

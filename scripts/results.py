@@ -49,14 +49,14 @@ NAMES = {
 }
 CONTEXTS = {
     ", single sentences": "none",
-    ", random context": "shuffled",
+    ", shuffled context": "shuffled",
     ", twice as long": "chunks of 1,024",
     ", four times as long": "chunks of 2,048",
 }
 # What a model has whatever it reads: written once, with its own context.
 OF_THE_MODEL = {
     "validation loss", "perplexity on dev", "parameters in millions",
-    "true above random context in nats", "use of a random context in nats",
+    "true above shuffled context in nats", "use of a shuffled context in nats",
     "context use in nats", "log-probability above the baseline in nats",
 }  # fmt: skip
 NON_INFERIORITY = "p of not 0.2 chrF2 worse"
@@ -65,8 +65,9 @@ METRICS = {
     "perplexity on dev": "validation perplexity",
     "METEOR of 2007": "METEOR (2007)",
     "context use in nats": "log-probability, true above no context (nats per sentence)",
-    "true above random context in nats": "log-probability, true above shuffled (nats per sentence)",
-    "use of a random context in nats": "log-probability, shuffled above none (nats per sentence)",
+    "true above shuffled context in nats":
+        "log-probability, true above shuffled (nats per sentence)",
+    "use of a shuffled context in nats": "log-probability, shuffled above none (nats per sentence)",
     "log-probability above the baseline in nats":
         "log-probability above baseline (nats per sentence)",
     "ContraPro margin by context at distance 0 in nats": "ContraPro margin, same sentence (nats)",
@@ -114,7 +115,7 @@ class Row:
 
 
 def named(label: str) -> tuple[str, str]:
-    """The system and the context of a label such as `HAN, random context`."""
+    """The system and the context of a label such as `HAN, shuffled context`."""
     context = "true"
     for ending, name in CONTEXTS.items():
         if label.endswith(ending):

@@ -9,7 +9,7 @@ others. The intervals are 95% Wilson intervals.
 --scores judges the scores of any other program; with several systems, exact McNemar tests compare
 each with the first. --output keeps the scores of every candidate. With --generate, the model
 translates instead, and the words of its translation that tell the candidates apart are looked up.
---random-context adds a control: the same items, each with the context of another item. A model
+--shuffled-context adds a control: the same items, each with the context of another item. A model
 that uses context should be no better there than a model without context. It also says by how much
 more the right candidate wins with its own context (its margin, in nats): unlike an accuracy, this
 shows a small use of context where a model prefers one candidate whatever it reads.
@@ -46,7 +46,7 @@ from gtrans.cli.shared.system_names import system_names
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import READERS, Item, ReadOptions, read_items
 from gtrans.evaluation.contrastive.accuracy import document_of, gained_margins, is_right
-from gtrans.evaluation.contrastive.control import random_contexts
+from gtrans.evaluation.contrastive.control import shuffled_contexts
 from gtrans.evaluation.contrastive.generated import Outcome, contradictions, judged, outcome_counts
 from gtrans.evaluation.contrastive.report import Result, lines_of, test_lines, to_json
 from gtrans.evaluation.contrastive.results_file import (
@@ -62,7 +62,7 @@ from gtrans.messages import json_text, print_lines, say
 
 EXAMPLE = (
     "gtrans contrast --path checkpoints/checkpoint_best.pt --data data-bin "
-    "--set corpus/contrastive/*.jsonl --random-context"
+    "--set corpus/contrastive/*.jsonl --shuffled-context"
 )
 NEEDS = ()
 MODEL = "model"
@@ -119,7 +119,7 @@ _TRANSLATION: OptionTable = {
     "--beam": ("beam size (default: %(default)s)", {"type": int, "default": 5, "metavar": "N"}),
 }
 _CONTROL: OptionTable = {
-    "--random-context": (
+    "--shuffled-context": (
         "also score every item with the context of another item",
         {"action": "store_true"},
     ),
@@ -152,8 +152,8 @@ def run(args: argparse.Namespace) -> None:
     if args.generate:
         _check_answers(args.set, items)
     variants = [items]
-    if args.random_context:
-        control, notes = random_contexts(items)
+    if args.shuffled_context:
+        control, notes = shuffled_contexts(items)
         variants.append(control)
         for note in notes:
             say(note)
@@ -247,8 +247,8 @@ def _checked_files(args: argparse.Namespace) -> dict[str, str]:
         )
     if args.path is None and not files:
         raise GtransError(f"give a model, `--path` CKPT, or `{flag}` FILE.")
-    if args.path is None and args.random_context:
-        raise GtransError("`--random-context` needs a model, `--path` CKPT.")
+    if args.path is None and args.shuffled_context:
+        raise GtransError("`--shuffled-context` needs a model, `--path` CKPT.")
     if args.path is not None and MODEL in files:
         raise GtransError(
             f"{flag} {files[MODEL]}: '{MODEL}' is the system of `--path`; give another name."
@@ -290,7 +290,7 @@ def _of_scores(items: Sequence[Item], scores: Sequence[Sequence[float]]) -> Resu
 def _of_translations(
     items: Sequence[Item], translations: Sequence[str], own: Sequence[Item] | None = None
 ) -> Result:
-    """``own``: the items with their own contexts, if these have random ones."""
+    """``own``: the items with their own contexts, if these have shuffled ones."""
     found = judged(items, translations, own)
     right = [None if one is None else one is Outcome.RIGHT for one in found]
     lines = [
@@ -323,7 +323,7 @@ def _of_model(args: argparse.Namespace, variants: Sequence[Sequence[Item]]) -> R
     search = SearchOptions(beam=args.beam)
     results: list[Result] = []
     scored: list[Sequence[Sequence[float]]] = []
-    for name, variant in zip(("true context", "random context"), variants, strict=False):
+    for name, variant in zip(("true context", "shuffled context"), variants, strict=False):
         plain = [item.as_text((source.detokenise, target.detokenise)) for item in variant]
         placed = with_places(task, encoders[0], variant, plain, whole and not args.generate)
         if args.generate:

@@ -9,7 +9,7 @@ to do without context. With --without, the second comes from another model (usua
 on sentences). The 95% interval is a bootstrap over documents. --output writes the values of
 every sentence.
 
-With --random-context the model also reads every sentence in a context that is not its own, which
+With --shuffled-context the model also reads every sentence in a context that is not its own, which
 shows whether the true one helps more than any other would. See docs/context-use.md.
 """
 
@@ -77,9 +77,9 @@ _CONTEXT: OptionTable = {
         "model's unit contains)",
         {"type": int, "metavar": "N"},
     ),
-    "--random-context": (
-        "also the value of a context that is not the sentence's own: documents as long, whose "
-        "sentences are drawn from all of the text (always the same ones)",
+    "--shuffled-context": (
+        "also measure shuffled context: documents of the same lengths, whose sentences are drawn "
+        "from all of the text (always the same ones)",
         {"action": "store_true"},
     ),
 }
@@ -121,7 +121,7 @@ def run(args: argparse.Namespace) -> None:
     documents = read_parallel(args.src, args.ref, choice_of(args))
 
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.decoding.force_decode import Side, Text, alone, in_random_context, token_scores
+    from gtrans.decoding.force_decode import Side, Text, alone, in_shuffled_context, token_scores
     from gtrans.decoding.loading import load_models, set_instances
     from gtrans.decoding.options import split_paths
     from gtrans.text.prepared_folder import load_pipeline
@@ -154,17 +154,17 @@ def run(args: argparse.Namespace) -> None:
         f"{result.per_token:.5f} per token; {result.sentences} sentences, {result.documents} "
         "documents"
     ]
-    if args.random_context:
-        found_random = in_random_context(models, task, text, args.max_tokens)
-        of_random = _sentences(found_random, without)
-        random, true = corpus_cxmi(of_random), corpus_cxmi(_sentences(scores, found_random))
-        report |= {"random_context": asdict(random), "above_random_context": asdict(true)}
+    if args.shuffled_context:
+        found_shuffled = in_shuffled_context(models, task, text, args.max_tokens)
+        of_shuffled = _sentences(found_shuffled, without)
+        shuffled, true = corpus_cxmi(of_shuffled), corpus_cxmi(_sentences(scores, found_shuffled))
+        report |= {"shuffled_context": asdict(shuffled), "above_shuffled_context": asdict(true)}
         rows = [
-            row | {"random_context": it.with_context}
-            for row, it in zip(rows, of_random, strict=True)
+            row | {"shuffled_context": it.with_context}
+            for row, it in zip(rows, of_shuffled, strict=True)
         ]
         lines.append(
-            f"in a random context {random.value:.4f} nats per sentence{_interval(random)}; the "
+            f"shuffled context: {shuffled.value:.4f} nats per sentence{_interval(shuffled)}; the "
             f"true one has {true.value:.4f} more{_interval(true)}"
         )
     if args.output:

@@ -514,7 +514,7 @@ def alone(
     return in_documents(found, map(len, text.source.documents))
 
 
-def in_random_context(
+def in_shuffled_context(
     models: Sequence[Any], task: Any, text: Text, max_tokens: int
 ) -> list[list[Tensor]]:
     """As :func:`token_scores`, in documents as long whose sentences are drawn from all of the text.

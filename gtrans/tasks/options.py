@@ -270,7 +270,7 @@ def split_pair(folder: str, split: str, source_lang: str | None, target_lang: st
 def training_words(
     cfg: Any, symbols: Sequence[str], end: int, left_out: Collection[int], kind: str = ""
 ) -> Words:
-    """The words of the source side of the training text, from which random contexts are drawn.
+    """The words of the source side of the training text, for ``--context-kind random``.
 
     Args:
         cfg: options of the task.

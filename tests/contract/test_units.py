@@ -84,10 +84,10 @@ def test_is_scored_on_a_contrastive_set(case, checkpoint, prepared_with_bert, tm
     lines = "".join(f"{json.dumps(it)}\n" for it in (item, other))
     items.write_text(lines, encoding="utf-8")
     flags = ["--data", str(prepared_with_bert), "--set", str(items), "--json"]
-    assert main(["contrast", "--path", str(checkpoint), *flags, "--random-context"]) == 0
+    assert main(["contrast", "--path", str(checkpoint), *flags, "--shuffled-context"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["items"] == {"pronoun": {"1": 2}}
-    gain = found["above_random_context"]["all"]
+    gain = found["above_shuffled_context"]["all"]
     assert gain["items"] == 2
     # Only a model that reads a context scores an item otherwise in another one.
     low, high = gain["interval"]
@@ -113,10 +113,12 @@ def test_is_analysed(case, checkpoint, prepared_with_bert, capsys):
 def test_what_a_context_brings_is_measured(case, checkpoint, prepared_with_bert, tiny, capsys):
     """A context, a random one, and none."""
     sides = ["--src", str(tiny.text / "test.en"), "--ref", str(tiny.text / "test.de")]
-    flags = ["--data", str(prepared_with_bert), *sides, "--random-context", "--cpu", "--json"]
+    flags = ["--data", str(prepared_with_bert), *sides, "--shuffled-context", "--cpu", "--json"]
     assert main(["cxmi", "--path", str(checkpoint), *flags]) == 0
     found = json.loads(capsys.readouterr().out)
-    random, above = (found[name]["value"] for name in ("random_context", "above_random_context"))
+    random, above = (
+        found[name]["value"] for name in ("shuffled_context", "above_shuffled_context")
+    )
     assert found["unit"] == case.unit
     assert found["value"] == pytest.approx(random + above, abs=1e-5)
     assert (abs(above) > 1e-5) == (case.unit != "sentence")

@@ -149,16 +149,16 @@ def test_the_command_prints_a_table(contrast: Call):
 
 def test_the_command_prints_json(contrast: Call):
     # two models that see the document, and the control
-    status, out, _ = contrast("document:other", "--json", "--random-context")
+    status, out, _ = contrast("document:other", "--json", "--shuffled-context")
     assert status == 0
     found = json.loads(out)
     sums = {"by_phenomenon", "by_distance", "all"}
     accuracies = {"contrastive", "intervals", *sums}
     others = {"schema", "version", "system", "by_group", "outcomes"}
-    control = {"random_context", "above_random_context"}
+    control = {"shuffled_context", "above_shuffled_context"}
     assert set(found) == {"unit", "items", "cue", *control, *accuracies, *others, "others"}
-    assert set(found["random_context"]) == accuracies
-    above = found["above_random_context"]
+    assert set(found["shuffled_context"]) == accuracies
+    above = found["above_shuffled_context"]
     assert set(above) == {"contrastive", *sums}
     assert above["contrastive"]["pronoun"].keys() == found["items"]["pronoun"].keys()
     assert (above["all"]["items"], above["by_distance"]["1"]["items"]) == (48, 12)
@@ -168,12 +168,12 @@ def test_the_command_prints_json(contrast: Call):
     assert found["unit"] == "document"
     assert found["items"]["pronoun"] == {str(distance): 6 for distance in DISTANCES}
     assert found["cue"]["lexical"] == dict.fromkeys(map(str, DISTANCES), "target")
-    for part in (found, found["random_context"]):
+    for part in (found, found["shuffled_context"]):
         for phenomenon in ("pronoun", "lexical"):
             for distance, accuracy in part["contrastive"][phenomenon].items():
                 interval = wilson_interval(round(6 * accuracy), 6)
                 assert part["intervals"][phenomenon][distance] == pytest.approx(interval)
-    assert contrast("document:other", "--json", "--random-context")[1] == out
+    assert contrast("document:other", "--json", "--shuffled-context")[1] == out
 
 
 @pytest.mark.parametrize(

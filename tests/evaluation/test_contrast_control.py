@@ -1,4 +1,4 @@
-"""The control of contrastive scoring: random contexts, and the margin that the own one adds."""
+"""The control of contrastive scoring: shuffled contexts, and the margin that the own one adds."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from support.contrast_items import generated, small_item
 
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive.accuracy import Gain, gained_margins, is_right, tabulate
-from gtrans.evaluation.contrastive.control import random_contexts
+from gtrans.evaluation.contrastive.control import shuffled_contexts
 from gtrans.evaluation.contrastive.report import Result, lines_of, to_json
 
 
 def test_random_contexts_come_from_other_items():
     items = generated(10, ["pronoun", "formality"])
-    changed = random_contexts(items, seed=3)[0]
-    assert changed == random_contexts(items, seed=3)[0]
-    assert changed != random_contexts(items, seed=4)[0]
+    changed = shuffled_contexts(items, seed=3)[0]
+    assert changed == shuffled_contexts(items, seed=3)[0]
+    assert changed != shuffled_contexts(items, seed=4)[0]
     contexts = {
         (item.phenomenon, item.distance, item.source[: item.context], item.target[: item.context])
         for item in items
@@ -56,17 +56,17 @@ def test_the_random_context_of_a_pronoun_does_not_tell_it():
     ]  # fmt: skip
     same = [
         item.source[0].split()[0] == new.source[0].split()[0]
-        for item, new in zip(items, random_contexts(items)[0], strict=True)
+        for item, new in zip(items, shuffled_contexts(items)[0], strict=True)
     ]
     assert 0.4 < sum(same) / len(items) < 0.6
 
 
 def test_a_twin_gives_no_context():
     twins = generated(2, ["pronoun"])[:2]
-    with pytest.raises(GtransError, match="`--random-context`: there is no other item with"):
-        random_contexts(twins)
+    with pytest.raises(GtransError, match="`--shuffled-context`: there is no other item with"):
+        shuffled_contexts(twins)
     bare = small_item(source=("A.",), target=("a.",), contrastive=(("b.",),))
-    assert random_contexts([bare])[0] == [bare]
+    assert shuffled_contexts([bare])[0] == [bare]
 
 
 def test_an_item_with_the_same_context_or_in_another_form_gives_none():
@@ -78,10 +78,10 @@ def test_an_item_with_the_same_context_or_in_another_form_gives_none():
         )
         for form in ("text", "tokenised") for number in range(10)
     ]  # fmt: skip
-    for own, new in zip(items, random_contexts(items)[0], strict=True):
+    for own, new in zip(items, shuffled_contexts(items)[0], strict=True):
         assert new.source[0] != own.source[0] and new.target[0] == own.form
     with pytest.raises(GtransError, match="no other item with another context"):
-        random_contexts([item for item in items if item.source[0] == "A."])
+        shuffled_contexts([item for item in items if item.source[0] == "A."])
 
 
 def test_what_a_control_lacks_is_said():
@@ -90,15 +90,15 @@ def test_what_a_control_lacks_is_said():
     others = [
         small_item(str(n), phenomenon="it:er", source=(f"C {n}.", f"It {n}.")) for n in range(3)
     ]
-    of = "`--random-context`: 1 of"
-    assert random_contexts([bare])[1] == [
+    of = "`--shuffled-context`: 1 of"
+    assert shuffled_contexts([bare])[1] == [
         f"{of} 1 items have no context, so their control is the item itself"
     ]
-    assert random_contexts([bare, alone, *others])[1] == [
+    assert shuffled_contexts([bare, alone, *others])[1] == [
         f"{of} 5 items have no context, so their control is the item itself",
         f"{of} 5 items have the context of another phenomenon: theirs has no other",
     ]
-    assert random_contexts(others)[1] == []
+    assert shuffled_contexts(others)[1] == []
 
 
 def test_the_control_and_the_margin_are_shown_next_to_the_true_context():
@@ -120,8 +120,8 @@ def test_the_control_and_the_margin_are_shown_next_to_the_true_context():
     assert row.split()[6:8] == ["66.7", "-0.167"]
     assert row.endswith(f"-0.167 ({low:+.3f} to {high:+.3f})")
     found = to_json({"a": result})
-    assert found["random_context"]["contrastive"] == {"pronoun": {"1": pytest.approx(2 / 3)}}
-    assert found["above_random_context"]["all"]["items"] == 3
+    assert found["shuffled_context"]["contrastive"] == {"pronoun": {"1": pytest.approx(2 / 3)}}
+    assert found["above_shuffled_context"]["all"]["items"] == 3
 
 
 def test_items_that_no_context_can_move_have_no_margin():

@@ -132,13 +132,15 @@ def test_a_sentence_model_uses_no_context(cxmi: Call) -> None:
 
 def test_a_random_context_says_nothing_to_a_sentence_model(cxmi: Call, tmp_path: Path) -> None:
     """Its sentences, which are read in another order, come back to their places."""
-    status, out, _ = cxmi("sentence", "--random-context", "--json", "--output", str(tmp_path / "x"))
+    status, out, _ = cxmi(
+        "sentence", "--shuffled-context", "--json", "--output", str(tmp_path / "x")
+    )
     found = json.loads(out)
     assert status == 0
-    assert found["random_context"]["value"] == pytest.approx(0, abs=1e-5)
-    assert found["above_random_context"]["interval"] == pytest.approx([0, 0], abs=1e-5)
+    assert found["shuffled_context"]["value"] == pytest.approx(0, abs=1e-5)
+    assert found["above_shuffled_context"]["interval"] == pytest.approx([0, 0], abs=1e-5)
     head, *rows = (line.split("\t") for line in (tmp_path / "x").read_text().splitlines())
-    assert head[-1] == "random_context"
+    assert head[-1] == "shuffled_context"
     each = [(float(row[4]), float(row[-1])) for row in rows]
     assert [in_random for _, in_random in each] == pytest.approx([alone for alone, _ in each])
     assert len({alone for alone, _ in each}) > 1

@@ -164,7 +164,10 @@ def test_a_file_that_does_not_fit_is_one_line(
         (("--generate",), "give a model, `--path` CKPT, or `--translations` FILE."),
         (("--translations", "x"), "`--translations` needs `--generate`."),
         (("--generate", "--scores", "x"), "`--scores` are not translations; give `--translations`"),
-        (("--scores", "x", "--random-context"), "`--random-context` needs a model, `--path` CKPT."),
+        (
+            ("--scores", "x", "--shuffled-context"),
+            "`--shuffled-context` needs a model, `--path` CKPT.",
+        ),
         (
             ("--generate", "--translations", "x", "--lower-is-better", "x"),
             "`--lower-is-better` is of the scores of other systems",
@@ -313,11 +316,11 @@ def test_a_model_translates_the_items(
     output = tmp_path / "translations.jsonl"
     sets = ("--set", instances, "--format", "consistency", "--generate", "--json", "--cpu")
     model = ("--path", tiny.checkpoints["document"], "--data", tiny.data, "--beam", "1")
-    status, out, _ = call(*sets, *model, "--output", output, "--random-context")
+    status, out, _ = call(*sets, *model, "--output", output, "--shuffled-context")
     assert status == 0
     found, lines = json.loads(out), [json.loads(line) for line in output.open(encoding="utf-8")]
     assert sum(found["outcomes"]["deixis_test"].values()) == len(lines) == 3
-    assert found["random_context"]["all"]["items"] == 3
+    assert found["shuffled_context"]["all"]["items"] == 3
     right = sum(line["outcome"] == "right" for line in lines)
     assert found["outcomes"]["deixis_test"]["right"] == right
     again = json.loads(call(*sets[:-1], "--translations", output)[1])

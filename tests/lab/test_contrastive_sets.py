@@ -14,7 +14,7 @@ from support.suites import others_long
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import Item, ReadOptions, read_items
 from gtrans.evaluation.contrastive.accuracy import is_right
-from gtrans.evaluation.contrastive.control import random_contexts
+from gtrans.evaluation.contrastive.control import shuffled_contexts
 from gtrans.evaluation.contrastive.generated import Outcome, has_own_words, outcome
 from gtrans.lab import add_readers
 
@@ -327,7 +327,7 @@ def test_the_published_sets(name: str, published_sets: Path) -> None:
         assert " _eos ".join(item.target) == of_file["dst"][of_file["true_ind"]].strip()
         assert len(item.candidates) == len(of_file["dst"])
         assert item.distance == of_file["ctx_dist"]
-    controlled = random_contexts(items)[0]
+    controlled = shuffled_contexts(items)[0]
     changed = [item.source != new.source for item, new in zip(items, controlled, strict=True)]
     assert sum(changed) > 0.9 * sum(item.context > 0 for item in items)
 

@@ -269,7 +269,7 @@ def test_a_control_has_no_numbers_of_its_model(tmp_path: Path) -> None:
     request = {"scale": "small", "tables": ["results-limits"], "data": str(tmp_path)}
     plan = Plan(request)
     rows = {it.row.label: it for it in plan.rows(plan.whole["results-limits"])}
-    plain, shuffled = (rows[f"G-Transformer{end}"].runs[0] for end in ("", ", random context"))
+    plain, shuffled = (rows[f"G-Transformer{end}"].runs[0] for end in ("", ", shuffled context"))
     assert plain.model == shuffled.model and shuffled.control == "shuffled"
     for measure, both in (("score", True), ("contrapro", False), ("cxmi", False)):
         assert plan.files(measure, plain, None)

@@ -127,8 +127,8 @@ def test_learns_what_the_sentence_before_decides(stock: StockCommands, tmp_path,
         "han", "--arch", "han_transformer_tiny", "--lr", "0.003", "--warmup-updates", "200",
         "--max-update", "400", "--lr-scale-pretrained", "1",
     )  # fmt: skip
-    report = world.contrast(checkpoint, capsys, "--random-context")
+    report = world.contrast(checkpoint, capsys, "--shuffled-context")
     for phenomenon, cells in report["contrastive"].items():
         assert cells["1"] >= 0.9, (phenomenon, cells)
-        control = report["random_context"]["contrastive"][phenomenon]
+        control = report["shuffled_context"]["contrastive"][phenomenon]
         assert 0.4 <= control["1"] <= 0.6, (phenomenon, control)

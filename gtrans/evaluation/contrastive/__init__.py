@@ -1,4 +1,4 @@
-"""Contrastive sets: items, a reader for each published format, accuracy, random contexts."""
+"""Contrastive sets: items, a reader for each published format, accuracy, shuffled contexts."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive.items import Item
 
 
-def random_contexts(items: Sequence[Item], seed: int = 1) -> tuple[list[Item], list[str]]:
+def shuffled_contexts(items: Sequence[Item], seed: int = 1) -> tuple[list[Item], list[str]]:
     """The items, each with the context of another item: a control for the use of context.
 
     The context of an item is the sentences before the first one in which its candidates differ.
@@ -62,7 +62,7 @@ def random_contexts(items: Sequence[Item], seed: int = 1) -> tuple[list[Item], l
                 break
         else:
             raise GtransError(
-                "`--random-context`: there is no other item with another context to take one for "
+                "`--shuffled-context`: there is no other item with another context to take one for "
                 f"{item.id} from; give a larger set."
             )
         foreign += _phenomenon(donor) != _phenomenon(item)
@@ -80,7 +80,7 @@ def random_contexts(items: Sequence[Item], seed: int = 1) -> tuple[list[Item], l
         f"{foreign} of {len(items)} items have the context of another phenomenon: theirs has no "
         "other": foreign,
     }
-    return changed, [f"`--random-context`: {note}" for note, count in notes.items() if count]
+    return changed, [f"`--shuffled-context`: {note}" for note, count in notes.items() if count]
 
 
 def _phenomenon(item: Item) -> str:

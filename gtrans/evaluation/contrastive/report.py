@@ -37,9 +37,9 @@ class Result:
         lines: for each item what the system makes of it, as JSON.
         outcomes: what generated translations have, by phenomenon.
         unit: the unit of the model; empty for files of other systems.
-        control: as ``right``, with random contexts.
-        gains: what the own context adds to the margin of each item over a random one; None without
-            a control, or without scores.
+        control: as ``right``, with shuffled contexts.
+        gains: what the own context adds to the margin of each item over a shuffled one; None
+            without a control, or without scores.
     """
 
     items: Sequence[Item]
@@ -133,8 +133,8 @@ def _of_system(result: Result) -> dict[str, Any]:
 
     ``contrastive``, ``intervals``, ``items`` and ``cue`` by phenomenon and distance;
     ``by_phenomenon``, ``by_distance``, ``by_group`` and ``all`` have all values of
-    :data:`OF_SYSTEMS`. With a control there is also ``random_context``, which repeats the entries
-    that hold accuracies, and of scores ``above_random_context`` with the gains in nats.
+    :data:`OF_SYSTEMS`. With a control there is also ``shuffled_context``, which repeats the entries
+    that hold accuracies, and of scores ``above_shuffled_context`` with the gains in nats.
     """
     table = tabulate(result.items, result.right, Accuracy)
     groups = by_group(result.items, result.right)
@@ -148,13 +148,13 @@ def _of_system(result: Result) -> dict[str, Any]:
     }
     if result.control is not None:
         control = tabulate(result.items, result.control, Accuracy)
-        found["random_context"] = _accuracies(control)
+        found["shuffled_context"] = _accuracies(control)
     if result.gains is not None:
         gains = {
             key: {"value": it.mean, "interval": it.interval, "items": it.items}
             for key, it in tabulate(result.items, result.gains, Gain).items()
         }
-        found["above_random_context"] = {
+        found["above_shuffled_context"] = {
             "contrastive": _each(gains, dict),
             "by_phenomenon": _by_phenomenon(gains, total=False),
             "by_distance": _by_distance(gains),
@@ -234,7 +234,7 @@ def _accuracy_lines(result: Result) -> list[str]:
     behind: dict[str, Callable[[tuple[str, str]], str]] = {"cue": lambda key: table[key].cue}
     if result.control is not None:
         control = tabulate(result.items, result.control, Accuracy)
-        behind["random context"] = lambda key: _percent(control[key].mean)
+        behind["shuffled context"] = lambda key: _percent(control[key].mean)
     if result.gains is not None:
         gains = tabulate(result.items, result.gains, Gain)
         behind["margin above it, nats"] = lambda key: _gain_text(gains.get(key))
