@@ -31,6 +31,7 @@ Facts = dict[str, Any]
 
 _CHECKPOINTS = "checkpoint*.pt"
 _DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
+_SIZE_OF_BPE = {"symbols": "BPE subwords", "merges": "BPE merges"}
 # Of the groups of options, what a reader wants to know of a training.
 _SETTINGS = {
     "criterion": "_name label_smoothing",
@@ -73,30 +74,33 @@ def facts_of(path: Path) -> Facts:
 
 
 def lines_of(facts: Facts) -> list[str]:
-    """Facts as text; of a digest the first 12 digits (``--json`` has them all)."""
+    """What is known, as text under headings; of a digest the first 12 digits."""
     known = {name: facts[name] for name in facts if name not in ("path", "kind", "notes")}
-    rows = [(name, _DIGEST.sub(r"\1", value)) for name, value in _rows(known)]
-    width = max((len(name) for name, _ in rows), default=0)
     return [
         f"{facts['path']}: {facts['kind']}",
-        *(f"  {name.ljust(width)}  {value}" for name, value in rows),
+        *_rows(known, "  "),
         *(f"  note: {note}" for note in facts["notes"]),
     ]
 
 
-def _rows(facts: Facts) -> Iterator[tuple[str, str]]:
-    """Names and values; the names of nested values have those before them."""
-    for name, value in facts.items():
-        if isinstance(value, dict):
-            yield from ((f"{name} {key}", text) for key, text in _rows(value))
-        else:
-            yield name, _text(value)
+def _rows(facts: Facts, indent: str) -> Iterator[str]:
+    """Names and values in columns, then the nested facts, each under its name."""
+    known = {name: value for name, value in facts.items() if value is not None}
+    plain = [name for name, value in known.items() if not isinstance(value, dict)]
+    width = max(map(len, plain), default=0)
+    for name in plain:
+        text = _DIGEST.sub(r"\1", _text(known[name]))
+        yield f"{indent}{name.ljust(width)}  {text}"
+    for name, value in known.items():
+        if isinstance(value, dict) and (rows := list(_rows(value, f"{indent}  "))):
+            yield f"{indent}{name}"
+            yield from rows
 
 
 def _text(value: Any) -> str:
     """A value as a reader expects it."""
-    if value is None or isinstance(value, bool):
-        return {None: "unknown", True: "yes", False: "no"}[value]
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, (int, float)):
         return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
     if isinstance(value, (list, tuple)):
@@ -119,7 +123,7 @@ def of_checkpoint(path: Path) -> Facts:
     checkpoint.check_fit()
     model, identity = checkpoint.options("model"), checkpoint.identity
     averaged, card = ", ".join(state.get(AVERAGE_OF, [])), published(state)
-    unknown = ["identity unknown: it does not say what it was made from"]
+    unknown = ["it does not say which data and preparation it comes from"]
     return {
         "kind": "checkpoint",
         "architecture": model.get("arch") or model.get("_name"),
@@ -128,7 +132,7 @@ def of_checkpoint(path: Path) -> Facts:
         **_of_identity(identity, checkpoint.options("task")),
         **({"average of": averaged} if averaged else {}),
         "training": _training(checkpoint),
-        "made from": _made_from(checkpoint),
+        "provenance": _provenance(checkpoint),
         "sha256": checkpoint.fingerprint,
         "notes": unknown if identity is None else [],
     }
@@ -138,7 +142,7 @@ def _of_identity(identity: ModelIdentity | None, task: Mapping[str, Any]) -> Fac
     """What a model was made for; ``task``: the options of its task."""
     if identity is None:
         pair = [task.get("source_lang"), task.get("target_lang")]
-        return {"languages": "-".join(map(str, pair)) if all(pair) else None, "identity": None}
+        return {"languages": "-".join(map(str, pair)) if all(pair) else None}
     kind = identity.unit.get("unit")
     return {
         "languages": "-".join(identity.languages),
@@ -150,7 +154,7 @@ def _of_identity(identity: ModelIdentity | None, task: Mapping[str, Any]) -> Fac
             if value and name != "unit" and _matters(name, value, kind)
         },
         "written by": f"gtrans {identity.version}",
-        "identity": identity.digest,
+        "fingerprint": identity.digest,
     }
 
 
@@ -167,8 +171,8 @@ def _of_data(identity: ModelIdentity) -> Facts:
     """What a data folder and its models have in common."""
     sizes = [len(identity.source.symbols), len(identity.target.symbols)]
     return {
-        "symbols": sizes[0] if identity.source == identity.target else sizes,
-        "identity of the dictionaries": identity.dictionaries,
+        "vocabulary": sizes[0] if identity.source == identity.target else sizes,
+        "fingerprint of the vocabulary": identity.dictionaries,
         "preparation": _of_preparation(identity.preparation),
     }
 
@@ -181,11 +185,11 @@ def _of_preparation(preparation: Preparation | None) -> Facts | None:
     segmented: Facts = {"subwords": state.get("pieces")}
     if not state.get("pieces"):
         # The first of the two, if the size of the vocabulary was given.
-        name = next(name for name in ("symbols", "merges") if state["bpe"].get(name))
+        name = next(name for name in _SIZE_OF_BPE if state["bpe"].get(name))
         steps = [name for name, done in state["steps"].items() if done]
-        segmented = {"steps": [*steps, "BPE"], f"BPE {name} asked for": state["bpe"][name]}
-    bert = {"word pieces of": state["bert"]["name"]} if state.get("bert") else {}
-    return {**segmented, **bert, "identity": preparation.digest}
+        segmented = {"steps": [*steps, "BPE"], _SIZE_OF_BPE[name]: state["bpe"][name]}
+    bert = {"BERT": state["bert"]["name"]} if state.get("bert") else {}
+    return {**segmented, **bert, "fingerprint": preparation.digest}
 
 
 def _training(checkpoint: Checkpoint) -> Facts:
@@ -206,7 +210,7 @@ def _training(checkpoint: Checkpoint) -> Facts:
     }
 
 
-def _made_from(checkpoint: Checkpoint) -> Facts | None:
+def _provenance(checkpoint: Checkpoint) -> Facts | None:
     """The training data and the start of the run."""
     run = recorded_in(checkpoint.state, checkpoint.path)
     if run is None:
@@ -214,7 +218,7 @@ def _made_from(checkpoint: Checkpoint) -> Facts | None:
     starts = run.get("start") or {}
     return {
         "training data": checkpoint.options("task").get("data"),
-        "identity of training data": run.get("data"),
+        "fingerprint of the data": run.get("data"),
         **{flag: f"{start['path']} ({start['digest']})" for flag, start in starts.items()},
     }
 
@@ -261,11 +265,11 @@ def _of_translation(path: Path) -> Facts:
             f"{path}: it or its record was changed after `gtrans translate` wrote it, so nobody "
             "knows what it is; translate again."
         )
-    parts = {"files": record.names, "made from": record.made_from}
+    parts = {"files": record.names, "provenance": record.made_from}
     return {
         "kind": "translation",
         "sentences": record.sentences,
         **{name: {k: v for k, v in it.items() if v is not None} for name, it in parts.items()},
-        "identity": record.run,
+        "fingerprint": record.run,
         "sha256": record.output,
     }

@@ -1,8 +1,8 @@
 """Say what a checkpoint, a prepared folder, a run folder or a translation is.
 
-For a checkpoint: architecture, languages, vocabulary, preparation, unit, training, the data and
-the model that it was made from, and identities: two things with the same identity of dictionaries
-or preparation were made from the same ones. A run folder is shown by its last checkpoint. A
+For a checkpoint: architecture, languages, vocabulary, preparation, unit, training, and
+provenance: the data and the model that it comes from. Two things with the same fingerprint have
+the same vocabulary, preparation or data. A run folder is shown by its last checkpoint. A
 translation is known by the record that `gtrans translate` writes beside it.
 """
 

@@ -32,10 +32,10 @@ def test_a_checkpoint(tiny: TinyWorld, capsys: pytest.CaptureFixture[str]) -> No
     assert found["architecture"] == "gtransformer_tiny"
     assert found["parameters"] == sum({t.data_ptr(): t.numel() for t in tensors.values()}.values())
     assert found["languages"] == "en-de" and found["unit"] == "document"
-    assert found["symbols"] == tensors["encoder.embed_tokens.weight"].size(0)
-    assert found["preparation"]["BPE merges asked for"] == 300
+    assert found["vocabulary"] == tensors["encoder.embed_tokens.weight"].size(0)
+    assert found["preparation"]["BPE merges"] == 300
     assert found["training"]["updates"] == 12 and found["training"]["seed"] == 1
-    assert found["made from"]["training data"] == str(tiny.data)
+    assert found["provenance"]["training data"] == str(tiny.data)
     assert "average of" not in found
     assert main(["show", str(tiny.checkpoints["document"])]) == 0
     text = capsys.readouterr().out
@@ -61,11 +61,11 @@ def test_identities_say_what_belongs_together(
     models = [shown(tiny.checkpoints[name], capsys) for name in ("document", "other", "sentence")]
     data = shown(tiny.data, capsys)
     assert data["kind"] == "prepared folder"
-    name = "identity of the dictionaries"
+    name = "fingerprint of the vocabulary"
     assert {found[name] for found in models} == {data[name]}
     assert all(found["preparation"] == data["preparation"] for found in models)
-    assert models[0]["identity"] == models[1]["identity"] != models[2]["identity"]
-    runs = [found["made from"]["identity of training data"] for found in models]
+    assert models[0]["fingerprint"] == models[1]["fingerprint"] != models[2]["fingerprint"]
+    runs = [found["provenance"]["fingerprint of the data"] for found in models]
     assert len(set(runs)) == 1
     moved = shown(shutil.copytree(tiny.data, tmp_path / "moved"), capsys)
     assert {**moved, "path": ""} == {**data, "path": ""}
@@ -95,9 +95,9 @@ def test_a_translation(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["translate", *files, "--max-len-a", "0", "--max-len-b", "3", "--cpu"]) == 0
     found = shown(output, capsys)
     assert found["kind"] == "translation"
-    assert found["made from"]["checkpoints"] == [shown(path, capsys)["sha256"]]
-    prepared = shown(tiny.data, capsys)["preparation"]["identity"]
-    assert found["made from"]["preparation"] == prepared
+    assert found["provenance"]["checkpoints"] == [shown(path, capsys)["sha256"]]
+    prepared = shown(tiny.data, capsys)["preparation"]["fingerprint"]
+    assert found["provenance"]["preparation"] == prepared
     record = tmp_path / "out.de.made.json"
     whole = record.read_text()
     record.write_text(whole.replace(f'"max_tokens": {MAX_TOKENS}', '"max_tokens": 9'))
@@ -116,7 +116,7 @@ def test_what_is_not_known_is_said(
     write_checkpoint(state, tmp_path / "old.pt")
     capsys.readouterr()
     assert main(["show", str(tmp_path / "old.pt")]) == 0
-    assert "identity unknown" in capsys.readouterr().out
+    assert "it does not say which data" in capsys.readouterr().out
     (tmp_path / "text").write_text("no checkpoint\n")
     (tmp_path / "empty").mkdir()
     for name, message in (
