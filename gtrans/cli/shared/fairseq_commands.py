@@ -34,6 +34,12 @@ from gtrans.option_types import LIMITS
 from gtrans.shipped import shipped
 from gtrans.tasks.options import DocumentTranslationConfig, adopt_unit
 
+_LONGEST_NAME = 34
+_SIZES = (
+    "{encoder_layers}+{decoder_layers} layers, width {encoder_embed_dim}, "
+    "FFN {encoder_ffn_embed_dim}, {encoder_attention_heads} heads"
+)
+
 
 def parse(
     command: ModuleType,
@@ -151,14 +157,15 @@ def _help(
 
 
 def _choices() -> str:
-    """The names of configurations, and the architectures by model."""
-    names: dict[type[DocumentModel], list[str]] = {}
+    """The names of configurations, and the architectures by model with their sizes."""
+    lines: list[str] = []
     for arch, model in architectures().items():
-        names.setdefault(model, []).append(arch)
-    archs = "\n".join(f"  {_title(model)}:\n{_listed(of)}" for model, of in names.items())
+        title = f"  {_title(model)}:"
+        lines += [] if title in lines else [title]
+        lines.append(f"    {arch.ljust(_LONGEST_NAME)}{_SIZES.format_map(_values_of(arch))}")
     return (
         f"--config NAME (files of {shipped(FOLDER)}):\n{_listed(config_names())}\n\n"
-        f"--arch ARCH (`--help --arch ARCH` has the options of ARCH):\n{archs}"
+        f"--arch ARCH (`--help --arch ARCH` has the options of ARCH):\n" + "\n".join(lines)
     )
 
 
