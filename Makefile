@@ -19,7 +19,7 @@ env: ## make or update .venv, with what the tests need (PYTHON=python3.12, TORCH
 user-env: ## the same without what only the tests need
 	@scripts/install.sh
 
-demo: user-env ## the whole pipeline on the embedded corpus; tables in demo/
+demo: user-env ## the whole pipeline on the synthetic corpus; tables in demo/
 	$(BIN)/python scripts/demo.py --out demo $(ARGS)
 
 check: env ## ruff and mypy

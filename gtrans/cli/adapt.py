@@ -2,7 +2,7 @@
 
 --path is a sentence model: one that `gtrans convert` has made of a published model, or one of your
 own. The texts are prepared with its subwords. Two models start from it: one goes on with
-sentences, as the baseline of the same training, and a G-Transformer reads documents, which begins
+sentences, as the baseline of the same training, and one is a G-Transformer, which begins
 nearly as the sentence model (--positions sentence --gate-bias 3 --copy-local-to-global). Both are
 trained until d-BLEU on the development set stops rising, and each becomes the average of its best
 checkpoints. The command translates the development set with all three, prints their scores with

@@ -2,8 +2,8 @@
 
 An item is a source document with its right translation and one or more wrong ones. They
 differ where only the context tells which is right. The model scores every candidate by the sum
-of the log-probabilities of its words and end marks, and reads the item in the unit that it was
-trained with. An item counts as right only if the right candidate scores higher than all
+of the log-probabilities of its words and sentence ends, and sees the item in the unit of its
+training. An item counts as right only if the right candidate scores higher than all
 others. The intervals are 95% Wilson intervals.
 
 --scores judges the scores of any other program; with several systems, exact McNemar tests compare
@@ -12,7 +12,7 @@ translates instead, and the words of its translation that tell the candidates ap
 --shuffled-context adds a control: the same items, each with the context of another item. A model
 that uses context should be no better there than a model without context. It also says by how much
 more the right candidate wins with its own context (its margin, in nats): unlike an accuracy, this
-shows a small use of context where a model prefers one candidate whatever it reads.
+shows a small use of context where a model prefers one candidate whatever the context.
 
 Published sets are read in their own formats (docs/contrastive.md describes them):
 
@@ -137,7 +137,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(parser.add_argument_group("control"), _CONTROL)
     add_context(parser)
     add_scoring(parser)
-    add_instances(parser.add_argument_group("instances"), "an item is read as a whole")
+    add_instances(parser.add_argument_group("instances"), "no limit")
 
 
 def run(args: argparse.Namespace) -> None:

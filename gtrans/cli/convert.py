@@ -10,8 +10,8 @@
 Numbers of layers, widths, global layers and shared embeddings are read from the tensors.
 The files of the subwords in IN's folder become part of the new checkpoint. Without them, --data DIR
 holds the dictionaries that the model was trained with (dict.LANG.txt, as `gtrans prepare` writes
-them). The command prints what it found, renamed and ignored. It refuses
-a model with parts that gtrans does not have.
+them). The command prints what it found, renamed and ignored. A
+model with parts that gtrans does not have is rejected with an error.
 
 With --from, the new checkpoint can translate (`gtrans translate`, or `fairseq-generate DIR
 --user-dir $(gtrans --user-dir) --task document_translation --path OUT.pt`) and can start training

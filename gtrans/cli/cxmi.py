@@ -4,12 +4,12 @@ Conditional cross-mutual information (Fernandes et al. 2021) is a difference of 
 log-probabilities of the reference: that given source and context, minus that given the source
 alone. It is in nats, averaged over sentences. Above 0, context helps.
 
-Both come from the same model, which reads every sentence as a document of its own where it is
-to do without context. With --without, the second comes from another model (usually one trained
-on sentences). The 95% interval is a bootstrap over documents. --output writes the values of
+Both come from the same model, which gets every sentence as a document of its own where it is
+to do without context. With --without, the second comes from another model (usually a sentence
+model). The 95% interval is a bootstrap over documents. --output writes the values of
 every sentence.
 
-With --shuffled-context the model also reads every sentence in a context that is not its own, which
+With --shuffled-context the model also sees every sentence in a context that is not its own, which
 shows whether the true one helps more than any other would. See docs/context-use.md.
 """
 
@@ -93,7 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_choice(files, ("source", "reference"))
     add_options(parser, _CONTEXT)
     add_scoring(parser)
-    add_instances(parser.add_argument_group("instances"), "as in training")
+    add_instances(parser.add_argument_group("instances"), "the checkpoint's")
 
 
 def run(args: argparse.Namespace) -> None:

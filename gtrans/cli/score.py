@@ -168,7 +168,7 @@ OPTIONS: dict[str, OptionTable] = {
     },
     "instances": {
         "--max-doc-tokens": (
-            "longest instance in tokens; a sentence counts two more for its begin and end marks "
+            "longest instance in tokens; a sentence counts two more for its special tokens "
             "(default: %(default)s)",
             {"type": int, "default": 512, "metavar": "N"},
         ),
@@ -177,7 +177,8 @@ OPTIONS: dict[str, OptionTable] = {
     "intervals and tests": {
         "--resample": (
             "the unit that is resampled; 'sentence' resamples each metric's segments, as if they "
-            "were independent, like sacreBLEU (default: %(default)s)",
+            "were independent, like sacreBLEU; 'none' prints scores only, without intervals and "
+            "tests (default: %(default)s)",
             {"choices": ("document", "sentence", "none"), "default": "document"},
         ),
         "--all-tests": (

@@ -99,7 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     search = parser.add_argument_group("search")
     SearchOptions.add_arguments(search)
     unit = parser.add_argument_group("size")
-    add_instances(unit, "as in training")
+    add_instances(unit, "the checkpoint's")
     add_device(unit)
     DecodingOptions.add_arguments(unit)
     unit.add_argument(

@@ -9,9 +9,9 @@ corpus again with it, and train from the new model:
   gtrans prepare --reuse OUT/model.pt ...
   gtrans train ... --init-from OUT/model.pt
 
-Special symbols, language symbols and the mask are kept. A removed piece is segmented into
-smaller kept ones, so the single characters of all kept pieces are kept as well. The logits of
-kept pieces do not change.
+Special tokens, language tokens and the mask are kept. A removed subword is segmented into
+smaller kept ones, so the single characters of all kept subwords are kept as well. The logits of
+kept subwords do not change.
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ from gtrans.data.units import CONTEXT_KINDS, CONTEXT_SIDES, UNITS
 from gtrans.errors import GtransError
 from gtrans.modules import STEPS
 
+START = "starting from a sentence model"  # heading of the help, of options of task and models
+
 
 def option(
     default: Any,
@@ -77,11 +79,11 @@ def refuse_given(cfg: Any, options: type, names: Iterable[str], why: str) -> Non
 
 @dataclass
 class UnitConfig:
-    """Units, contexts and sentence marks."""
+    """Units, contexts and special tokens."""
 
     unit: Optional[ChoiceEnum(list(UNITS))] = option(  # type: ignore[valid-type]
         None,
-        "what the model reads at once: sentence: one sentence; window: a sentence and its "
+        "what the model sees at once: sentence: one sentence; window: a sentence and its "
         "neighbours; document: consecutive sentences of one document; stream: whole documents, "
         "sentence after sentence or instance after instance (default: by --arch; "
         "in decoding the checkpoint's)",
@@ -93,7 +95,7 @@ class UnitConfig:
     )
     stream_of: Optional[ChoiceEnum(list(STEPS))] = option(  # type: ignore[valid-type]
         None,
-        "with --unit stream: what a model reads, and updates its memory with, at once: sentences, "
+        "with --unit stream: what a model sees, and updates its memory with, at once: sentences, "
         "or instances of --max-doc-tokens (default: by --arch)",
     )
     context_before: Optional[int] = option(
@@ -116,20 +118,20 @@ class UnitConfig:
         None,
         "where a window has its other sentences: source: on the source side only; both: on both "
         "sides, and the model translates all of them (concatenation); history: on both sides, "
-        "and the model reads its earlier translations (default: by --arch)",
+        "and the model attends to its earlier translations (default: by --arch)",
     )
     sentence_marks: Optional[ChoiceEnum(list(SENTENCE_MARKS))] = option(  # type: ignore[valid-type]
         None,
-        "marks of every sentence: both: '<s> .. </s>' around it (paper); end: '</s>' after it, as "
-        "in fairseq's sentence models; bart, mbart, mbart50: as in these pretrained models; "
-        "document, mbart-document: '</s>' after it, '<s>' or the language once in a unit, whose "
-        "end the model predicts (only with --doc-mode full, whose default they are) (default: "
-        "by --arch)",
+        "special tokens of every sentence: both: '<s> .. </s>' around it (paper); end: '</s>' "
+        "after it, as in fairseq's sentence models; bart, mbart, mbart50: as in these pretrained "
+        "models; document, mbart-document: '</s>' after it, '<s>' or the language once in a unit, "
+        "whose end the model predicts (only with --doc-mode full, whose default they are) "
+        "(default: by --arch)",
     )
     # Any: fairseq's multilingual task has an option of this name, whose value is a list.
     langs: Any = option(
         None,
-        "languages 'en,de,..' whose symbols [en], [de], .. are added after the dictionary's own",
+        "languages 'en,de,..' whose tokens [en], [de], .. are added after the dictionary's own",
     )
 
 

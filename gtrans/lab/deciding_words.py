@@ -82,11 +82,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=0.3,
         metavar="NATS",
-        help="least gain of a word whose context is looked at; inf: look at none "
+        help="least gain of a word whose context is searched; inf: search none "
         "(default: %(default)s)",
     )
     add_scoring(parser)
-    add_instances(parser.add_argument_group("instances"), "as in training")
+    add_instances(parser.add_argument_group("instances"), "the checkpoint's")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -46,7 +46,7 @@ from gtrans.languages import known_language
 from gtrans.messages import aligned, json_text, print_lines, say
 from gtrans.version import __version__
 
-EXAMPLE = "gtrans get-corpus iwslt17 --from selective-attn/data --out texts"
+EXAMPLE = "gtrans get-corpus iwslt17 --from selective-attn --out corpus"
 NEEDS = ()
 RECORD = "corpus.json"
 TRAIN, VALID = "train", "valid"

@@ -30,7 +30,7 @@ import torch.nn.functional as F
 from fairseq.dataclass import ChoiceEnum
 from torch import Tensor, nn
 
-from gtrans.data.unit_options import option
+from gtrans.data.unit_options import START, option
 from gtrans.errors import GtransError
 from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import Encoder, EncoderOutput
@@ -86,6 +86,7 @@ class ContextConfig:
         None,
         "context gates begin at sigmoid(BIAS) on the side of the layer's own attention, so that a "
         "large value starts as the sentence model (default: random gates)",
+        START,
     )
 
 

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Optional
 
 from fairseq.dataclass import ChoiceEnum
 
-from gtrans.data.unit_options import option
+from gtrans.data.unit_options import START, option
 from gtrans.errors import GtransError
 from gtrans.models.base.encoder import AttentionKinds
 from gtrans.models.base.model import DocumentModel, reads_plain_documents
@@ -88,6 +88,7 @@ class GTransformerConfig(UnitTransformerConfig):
         None,
         "gates begin at sigmoid(BIAS) on the group side; 10 with --positions sentence starts "
         "exactly as the sentence model (default: random gates)",
+        START,
     )
 
 

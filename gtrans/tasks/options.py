@@ -17,7 +17,7 @@ from gtrans.data.binarised import ids_of, load_dictionary, load_lines
 from gtrans.data.context_text import Boundaries, Words
 from gtrans.data.frame import ONCE_A_UNIT
 from gtrans.data.stream import StreamOptions
-from gtrans.data.unit_options import UnitConfig, check_ranges, option
+from gtrans.data.unit_options import START, UnitConfig, check_ranges, option
 from gtrans.data.units import Unit, unit_of
 from gtrans.errors import GtransError
 from gtrans.models.base.model import DocumentModel, reads_plain_documents
@@ -31,7 +31,6 @@ _STREAMS = "windows of streams"
 _INSTANCES = "instances"
 _BERT = "output of a frozen BERT"
 _DROPOUT = "word dropout"
-_START = "starting from a sentence model"
 _RUN = "run folder"
 
 
@@ -105,13 +104,13 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
     )
     min_window: Optional[int] = option(
         None,
-        "with --unit stream: fewest sentences (or instances) of a document that an update reads "
+        "with --unit stream: fewest sentences (or instances) of a document in an update "
         "(default: 5 sentences, 2 instances)",
         _STREAMS,
     )
     max_window: Optional[int] = option(
         None,
-        "with --unit stream: most sentences (or instances) of a document that an update reads; "
+        "with --unit stream: most sentences (or instances) of a document in an update; "
         "their number is drawn for every update; 0: whole documents (default: 10 sentences, 4 "
         "instances)",
         _STREAMS,
@@ -144,29 +143,29 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
     init_from: Optional[str] = option(
         None,
         "checkpoint of a sentence or document model to start from; not needed when resuming",
-        _START,
+        START,
     )
     init_dict: Optional[str] = option(
         None,
-        "with --init-from: dictionary of a checkpoint that does not carry its vocabulary (two "
+        "with --init-from: dictionary of a checkpoint that does not store its vocabulary (two "
         "joined by ':' for source and target)",
-        _START,
+        START,
     )
     init_other_vocabulary: bool = option(
         False,
         "with --init-from: accept other languages, and less than half of the vocabulary",
-        _START,
+        START,
     )
     copy_local_to_global: bool = option(
         False,
         "with --init-from: start global attention from the group attention of its layer",
-        _START,
+        START,
     )
     lr_scale_pretrained: float = option(
         0.2,
         "with --init-from: learning-rate multiplier of pretrained parameters (of embeddings: of "
         "the pretrained rows); 0: they stay as they are",
-        _START,
+        START,
         least=0,
     )
     restart: bool = option(

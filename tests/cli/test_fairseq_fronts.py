@@ -134,7 +134,7 @@ def test_help_shows_the_options_of_this_project_first(capsys):
     for command, text in texts.items():
         ours, _, fairseqs = text.partition("\nOptions of fairseq\n")
         assert "\n  --max-doc-tokens " in ours and "\n  --distributed-port " in fairseqs, command
-    assert "gtransformer_base, " in texts["train"] and " tiny\n" in texts["train"]
+    assert "gtransformer_base " in texts["train"] and " tiny\n" in texts["train"]
     one = texts["train --arch han_transformer_tiny"]
     assert "\n  --han-side" in one and "\n  --gate-bias" not in one
     assert "both sides (default: 256)" in " ".join(one.split())

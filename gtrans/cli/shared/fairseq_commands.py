@@ -174,18 +174,20 @@ def _add_options(
 ) -> None:
     """Declare the options of a task or model, together by what the fields of ``schema`` are for.
 
-    That is their ``group``, or the first line of the docstring of the class that declares them.
+    That is their ``group``, which task and model share, or the first line of the docstring of the
+    class that declares them.
     """
     declared = argparse.ArgumentParser(add_help=False, conflict_handler="resolve")
     owner.add_args(declared)
     purposes: dict[str, str] = {}
     for cls in schema.__mro__[:-1] if schema is not None else ():
-        purposes |= dict.fromkeys(inspect.get_annotations(cls), _title(cls))
+        heading = f"{title}: {_title(cls)}"
+        purposes |= dict.fromkeys(inspect.get_annotations(cls), heading)
     for field in fields(schema) if schema is not None else ():
         purposes[field.name] = field.metadata.get("group", purposes[field.name])
-    groups: dict[str, Any] = {}
+    groups = {group.title: group for group in parser._action_groups}
     for action in declared._actions:
-        name = ": ".join(filter(None, (title, purposes.get(action.dest))))
+        name = purposes.get(action.dest, title)
         if name not in groups:
             groups[name] = parser.add_argument_group(name)
         groups[name]._add_action(action)
@@ -215,7 +217,14 @@ def _listed(names: Iterable[str]) -> str:
 
 def _title(model: type) -> str:
     """The first line of a class's docstring."""
-    return str(model.__doc__).strip().splitlines()[0].replace("``", "").rstrip(".")
+    return (
+        str(model.__doc__)
+        .strip()
+        .splitlines()[0]
+        .replace(":class:", "")
+        .replace("`", "")
+        .rstrip(".")
+    )
 
 
 def _with_values(parser: argparse.ArgumentParser) -> str:

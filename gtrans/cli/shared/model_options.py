@@ -21,8 +21,8 @@ def add_model_files(files: argparse._ArgumentGroup, required: bool = True) -> No
     files.add_argument(
         "--data",
         metavar="DIR",
-        help="data folder that the model was trained with, made by 'gtrans prepare' (default: what "
-        "the checkpoint carries of it)",
+        help="data folder that the model was trained with, made by 'gtrans prepare' (default: the "
+        "vocabulary and the preparation in the checkpoint)",
     )
 
 
@@ -59,8 +59,8 @@ def add_instances(group: argparse._ArgumentGroup, default: str) -> None:
         "--max-doc-tokens",
         type=int,
         metavar="N",
-        help="longest instance in tokens; a sentence counts two more for its begin and end marks. "
-        "The source alone is measured; training, fairseq-generate and gtrans score take the longer "
+        help="longest instance in tokens; a sentence counts two more for its special tokens. The "
+        "source alone is measured; training, fairseq-generate and gtrans score take the longer "
         f"side (default: {default})",
     )
     group.add_argument(
@@ -106,18 +106,18 @@ def check_scoring(args: argparse.Namespace) -> None:
 
 
 def add_context(parser: argparse.ArgumentParser) -> None:
-    """``--context-kind`` and ``--context-sentence``, for models that read windows."""
-    group = parser.add_argument_group("context (for models that read windows)")
+    """``--context-kind`` and ``--context-sentence``, for models of windows."""
+    group = parser.add_argument_group("context (for models of windows)")
     group.add_argument(
         "--context-kind",
         choices=CONTEXT_KINDS,
-        help="what the model reads as context: the true sentences, one fixed sentence, as many "
-        "random words, or nothing (default: as in training)",
+        help="context shown to the model: the true sentences, one fixed sentence, as many "
+        "random words, or nothing (default: the checkpoint's)",
     )
     group.add_argument(
         "--context-sentence",
         metavar="'TOKENS ..'",
-        help="the fixed sentence, as tokens of the prepared corpus (default: as in training)",
+        help="the fixed sentence, as tokens of the prepared corpus (default: the checkpoint's)",
     )
 
 

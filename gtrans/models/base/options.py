@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum
 
-from gtrans.data.unit_options import check_ranges, option
+from gtrans.data.unit_options import START, check_ranges, option
 from gtrans.errors import GtransError
 from gtrans.models.base.fusion import FusionConfig
 from gtrans.models.base.presets import DocumentModelConfig, size_option
@@ -58,8 +58,8 @@ class StackConfig(DocumentModelConfig):
     output_bias: bool = option(False, "a bias for every word of the output, as OPUS-MT models have")
     start_by_bos: bool = option(
         False,
-        "the decoder reads '<s>' in place of a '</s>' that opens a sentence, as OPUS-MT models, "
-        "whose first symbol is no word, do",
+        "the decoder sees '<s>' in place of a '</s>' that opens a sentence, as OPUS-MT models, "
+        "whose first entry is no word, do",
     )
     attention_backend: ChoiceEnum(list(BACKENDS)) = option(  # type: ignore[valid-type]
         "auto",
@@ -92,6 +92,7 @@ class UnitTransformerConfig(TransformerConfig):
         "document",
         "document: positions count through the unit (paper); sentence: they restart in every "
         "sentence (identity initialisation, with --gate-bias 10)",
+        START,
     )
 
 

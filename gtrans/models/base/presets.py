@@ -33,7 +33,7 @@ def size_option(help_text: str, least: int | None = None) -> Any:
 
 @dataclass
 class DocumentModelConfig(UnitConfig, FairseqDataclass):
-    """Units, contexts and sentence marks, as a checkpoint records them.
+    """Units, contexts and special tokens, as a checkpoint records them.
 
     The task fills these in when it builds a new model and uses them when it loads one, so that
     nobody has to give them again in decoding.
