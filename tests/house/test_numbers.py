@@ -100,6 +100,7 @@ def test_a_number_of_the_page_is_in_the_table(
 
 
 def test_every_number_of_the_page_is_claimed(rows: list[Row], page: str) -> None:
+    page = re.sub(r"```text\n.*?```", "", page, flags=re.DOTALL)  # the tables of gtrans adapt
     head, _, rest = page.partition("These gains remain")
     table, _, after = rest.partition("\n\nThe losses")
     claimed = {printed.lstrip("+-−") for printed, _, _ in CLAIMS} | SETTINGS
@@ -249,7 +250,7 @@ def test_readme_has_the_table_of_the_demo(repo: Path) -> None:
 
 def test_the_tables_of_adapt(repo: Path) -> None:
     """The held-out tables of the page, in the order of the file, and the gains of the best."""
-    text = (repo / "docs" / "starting-from-a-sentence-model.md").read_text(encoding="utf-8")
+    text = (repo / "docs" / "results.md").read_text(encoding="utf-8")
     found = json.loads((repo / "results" / "adapt.json").read_text(encoding="utf-8"))
     blocks = re.findall(r"```text\n(Test set:.*?)```", text, re.DOTALL)
     names = {"s-BLEU": "s_bleu", "d-BLEU": "d_bleu", "chrF2": "chrf"}
