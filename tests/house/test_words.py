@@ -145,6 +145,18 @@ def test_help_and_errors_have_the_terms_of_the_field() -> None:
             assert not hit, f"{path}: {hit[0] if hit else ''!r}: write {instead}"
 
 
+def test_troubleshooting_quotes_what_commands_say() -> None:
+    source = " ".join(text_of(path) for path in (REPO / "gtrans").rglob("*.py"))
+    heads = re.findall(
+        r"^\*\*\d+\. .*?\*\*", text_of(REPO / "docs/troubleshooting.md"), re.MULTILINE
+    )
+    quotes = re.findall(r'"([^"]+)"', " ".join(heads))
+    assert len(quotes) >= 5
+    for quote in quotes:
+        for part in re.split(r"^train |[\d,]+|\.\.\.", quote):
+            assert part.strip(" )") in source, quote
+
+
 def sources() -> list[Path]:
     folders = ("gtrans", "scripts", "exp_gtransformer", "configs", "tests")
     kinds = {".py", ".sh", ".yaml", ".txt", ".json", ".html"}
