@@ -382,7 +382,13 @@ def main() -> int:
     )
     add = parser.add_argument
     add("--out", type=Path, required=True, metavar="DIR", help="folder to work in")
-    add("--kills", type=int, default=200, help="of all cases together (default: %(default)s)")
+    add(
+        "--kills",
+        type=int,
+        default=200,
+        metavar="N",
+        help="of all cases together (default: %(default)s)",
+    )
     add("--cases", nargs="+", choices=killed, default=killed, metavar="NAME",
         help=f"what is killed: {', '.join(killed)} (default: all)")  # fmt: skip
     add("--seed", type=int, default=1, help="of all moments (default: %(default)s)")

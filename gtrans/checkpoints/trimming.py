@@ -113,7 +113,7 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
     card = published(loaded.state)
     loaded.state["task_state"] = {STATE: trimmed.state(), **({PUBLISHED: card} if card else {})}
     loaded.write(out / CHECKPOINT_FILE)
-    if state["pieces"] == SentencePiecePipeline.name:
+    if state.get("pieces") == SentencePiecePipeline.name:
         pieces = list(sides[0].words[dictionaries[0].nspecial :])
         for name in (DICTIONARY_FILE, *(f"dict.{lang}.txt" for lang in languages)):
             write_pieces(pieces, out / name)

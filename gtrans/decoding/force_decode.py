@@ -663,6 +663,9 @@ def translate_items(
     Raises:
         GtransError: an item has an empty sentence in its source.
     """
+    for item in items:
+        if not all(sentence.strip() for sentence in item.source):
+            raise GtransError(f"`--generate`: item {item.id} has an empty sentence in its source.")
     translator = Translator(models, task, target.decode, search, max_tokens)
     return [sentences[-1] for sentences in translator.translate([item.source for item in items])]
 

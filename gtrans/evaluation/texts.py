@@ -128,7 +128,8 @@ def read_texts(
     }
     free = None
     if alignment == "aligned":
-        free = next((it.path for it in plain.values() if it.is_free(sizes)), None)
+        paths = [it.path for it in plain.values() if it.has_lines_of_documents(sizes)]
+        free = paths[0] if paths else None
         alignment = "aligned" if free is None else "whole"
     translations: dict[str, Documents] = {}
     for name, found in identified.items():
@@ -249,10 +250,9 @@ class _Plain:
     documents: list[list[str]]
     by_lines: Documents | None
 
-    def is_free(self, sizes: Sequence[int]) -> bool:
-        """Whether there is a line for each document, not for each sentence."""
-        alike = [len(document) for document in self.documents] == [len(sizes)]
-        return alike and self.by_lines is None and len(sizes) < sum(sizes)
+    def has_lines_of_documents(self, sizes: Sequence[int]) -> bool:
+        """Whether it begins with a line for each document, and has no other text."""
+        return [*self.sentences] == [*range(1, len(sizes) + 1)] and len(sizes) < sum(sizes)
 
 
 def _plain(path: str, sizes: Sequence[int], places: Sequence[int] | None) -> _Plain:
@@ -265,7 +265,8 @@ def _plain(path: str, sizes: Sequence[int], places: Sequence[int] | None) -> _Pl
             translation has its lines if it has as many as there are segments.
 
     Raises:
-        GtransError: it cannot be read.
+        GtransError: it cannot be read, holds no sentence, or has two meanings: a line for each
+            document, or the first sentences and empty translations.
     """
     marked, lines = list(iterate_lines(path)), list(plain_lines(path))
     parts = groupby((text for _, text in marked), lambda text: text is None)
@@ -276,8 +277,17 @@ def _plain(path: str, sizes: Sequence[int], places: Sequence[int] | None) -> _Pl
         flat = lines if len(lines) == sum(sizes) else None
     elif sentences.keys() <= set(places) and len(lines) >= places[-1]:
         flat = [sentences.get(number, "") for number in places]
+    if not sentences:
+        raise GtransError(f"'{path}' holds no sentence; give a file with one sentence per line")
     by_lines = None if flat is None else _divided(flat, sizes)
-    return _Plain(path, lines, sentences, documents, by_lines)
+    found = _Plain(path, lines, sentences, documents, by_lines)
+    if by_lines is not None and found.has_lines_of_documents(sizes):
+        raise GtransError(
+            f"{path} has text in its first {len(sizes)} lines alone, as many as there are "
+            "documents: if each is a document, remove the empty lines behind them; if each is a "
+            "sentence, give the file with document ids"
+        )
+    return found
 
 
 def _divided(flat: Sequence[str], sizes: Sequence[int]) -> Documents:
@@ -353,10 +363,6 @@ def _by_documents(
         GtransError: it cannot be told where the documents end.
     """
     count = len(found.documents)
-    if not count:
-        raise GtransError(
-            f"'{found.path}' holds no sentence; give a file with one sentence per line"
-        )
     if len(sizes) == 1:
         return [list(found.sentences.values())]
     if found.by_lines is not None:

@@ -29,13 +29,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     pairs, pieces = (commands.add_parser(name) for name in ("pairs", "pieces"))
     pairs.add_argument("--documents", action="store_true")
-    pairs.add_argument("files", type=Path, nargs=4)
+    names = "source", "target", "source-out", "target-out"
+    for name in names:
+        pairs.add_argument(name, type=Path)
     pieces.add_argument("--model", type=Path, required=True)
     pieces.add_argument("--input", type=Path)
     args = parser.parse_args(argv)
     try:
         if args.command == "pairs":
-            source, target, *outputs = args.files
+            source, target, *outputs = (vars(args)[name] for name in names)
             write_pairs((source, target), outputs, "\n" * (1 + args.documents))
         else:
             sys.stdout.writelines(f"{line}\n" for line in in_pieces(args.model, args.input))

@@ -170,7 +170,7 @@ def decoding(args: argparse.Namespace, setup: Setup) -> Iterator[Row]:
     ):
         way = setup.by_sentence if name == YARDSTICK else setup.by_document
         write[name] = rows, partial(way, model_in_bf16(setup, system).eval())
-        write[name][1](rows[:4], 4000, 4, placed)
+        outcome(partial(_written, partial(write[name][1], rows[:4], 4000, 4, placed)))
     for tokens, most in args.decoding_batches:
         for name, (rows, work) in write.items():
             about = {"sentences": len(sentences), "rows": len(rows)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import re
 import shutil
@@ -219,7 +220,11 @@ def test_what_cannot_be_trimmed(world: World, tmp_path: Path, capsys: Any) -> No
     state["model"]["encoder.embed_tokens.weight"] = torch.zeros(9, 24)
     torch.save(state, tmp_path / "other.pt")
     out = tmp_path / "out"
+    bytes_of = shutil.copytree(world.data, tmp_path / "bytes")
+    state = json.loads((bytes_of / "prepare.json").read_text())
+    (bytes_of / "prepare.json").write_text(json.dumps({**state, "pieces": "byte-bpe"}))
     for arguments, message in (
+        (("--data", str(bytes_of), str(tmp_path / "other.pt")), "byte-level BPE cannot be trimmed"),
         (("--data", str(world.data), str(tmp_path / "other.pt")), "has 9 symbols, but"),
         (("--data", str(world.text), str(tmp_path / "other.pt")), "make it with 'gtrans prepare'"),
         (("--data", str(world.data), "--splits", "dev", "--", str(world.published / "model.pt")),

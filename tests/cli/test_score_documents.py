@@ -81,6 +81,25 @@ def main_says_free(capsys: Capture, hyp: str, ref: str) -> bool:
     return f"{hyp} has one line for each document: no s-BLEU" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("\n\n\n\n", "'{hyp}' holds no sentence"),
+        ("", "'{hyp}' holds no sentence"),
+        ("a b\nc\n\n\n\n", "{hyp} has text in its first 2 lines alone, as many as there are"),
+    ],
+)
+def test_text_that_could_mean_anything(
+    text: str, message: str, tmp_path: Path, capsys: Capture
+) -> None:
+    hyp, ref = tmp_path / "hyp", tmp_path / "ref"
+    hyp.write_text(text)
+    ref.write_text("a\nb\n\nc\n")
+    for option in ((), ("--documents-only",), ("--resegment",)):
+        found = refusal(capsys, "--hyp", str(hyp), "--ref", str(ref), *option)
+        assert message.format(hyp=hyp) in found
+
+
 def test_files_with_ids_beside_a_plain_reference_are_refused(
     tmp_path: Path, ref: str, capsys: Capture
 ) -> None:

@@ -120,3 +120,14 @@ def test_nothing_outside_the_lab_imports_it(repo: Path) -> None:
         if other.startswith("gtrans.lab")
     ]
     assert wrong == []
+
+
+def test_no_test_imports_from_another(repo: Path) -> None:
+    """What several tests share stands in ``tests/support``."""
+    files = sorted((repo / "tests").rglob("*.py"))
+    assert len(files) > 50
+    for path in files:
+        for name in imported(ast.parse(path.read_text("utf-8")), types=True):
+            parts = name.split(".")
+            a_test = any(part == "conftest" or part.startswith("test_") for part in parts[:-1])
+            assert parts[0] != "tests" and not a_test, f"{path}: {name}"

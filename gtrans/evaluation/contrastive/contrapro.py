@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
@@ -34,6 +34,7 @@ from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive.generated import changed_words, words_of
 from gtrans.evaluation.contrastive.items import Item, ReadOptions, Sentences
 from gtrans.files import parse_json
+from gtrans.text.reader import plain_lines
 
 _WRONG = (2, 3)  # wrong lines: three where the other pronoun may be both "er" and "ihn"
 _COLUMNS = ["first_line", "variants", "reference_pronoun", "antecedent_distance"]
@@ -324,7 +325,7 @@ def _document(entry: Entry, target: str, folder: Path) -> list[tuple[str, str]]:
 
 @lru_cache(maxsize=64)
 def _document_lines(prefix: str, target: str) -> list[tuple[str, str]]:
-    sides = two_sides(*(resolve(prefix, lang) for lang in ("en", target)))
+    sides = two_sides(*(resolve(prefix, lang) for lang in ("en", target)), read=iterate_raw_lines)
     return list(zip(*sides, strict=True))
 
 
@@ -341,13 +342,15 @@ def has_genders(folder: Path) -> bool:
     return any((folder / f"{GENDERS_FILE}{suffix}").is_file() for suffix in ("", ".gz"))
 
 
-def two_sides(*files: Path | str) -> list[list[str]]:
+def two_sides(
+    *files: Path | str, read: Callable[[Path | str], Iterator[str]] = plain_lines
+) -> list[list[str]]:
     """The lines of files that must have equally many.
 
     Raises:
         GtransError: a file cannot be read, or their numbers of lines differ.
     """
-    sides = [list(iterate_raw_lines(file)) for file in files]
+    sides = [list(read(file)) for file in files]
     for file, side in zip(files[1:], sides[1:], strict=True):
         if len(side) != len(sides[0]):
             raise GtransError(
