@@ -66,6 +66,9 @@ def test_every_file_has_its_form() -> None:
         for row in of["settings"]:
             assert set(row) <= KEYS and KEYS - set(row) <= {"note"}, (name, row)
             assert row["same"] in ("yes", "no", "almost", "open"), (name, row)
+            why = row.get("note", "")
+            assert row["same"] == "yes" or why, f"{name}: {row['setting']} differs without a reason"
+            assert "as above" not in f"{row['theirs']} {row['ours']} {why}", (name, row)
     papers = {"gtransformer", "flat", "memory", "bert-context", "fusion", "han"}
     assert {of["paper"] for of in ALL.values()} == papers
 
