@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import logging
+import math
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -341,8 +344,11 @@ FOREST = (
     "G-Transformer + fusion", "recurrent memory", "HAN", "BERT context",
     "BERT context, whitened", "document-aware Transformer", "GTRANS fusion",
     "Flat-Transformer", "concatenation 2-to-2", "G-Transformer (paper's start)",
+    *(f"{system}, multiplier 1" for system in (
+        BATCHES, BIAS_3, "BERT context, whitened", "Flat-Transformer", "concatenation 2-to-2")),
 )  # fmt: skip
 LEAST = -2.2  # smaller changes are arrows
+RATES = {"": "-", ", multiplier 1": "--"}  # how branches are drawn
 CONTEXT_ROWS = (
     (D, NEAR, BIAS_3), (D, FAR, BIAS_3), (D, "4000+400", BIAS_3), (D, "8000+400", BIAS_3),
     (D, NEAR, "G-Transformer + memory"), (D, NEAR, "recurrent memory"),
@@ -370,15 +376,17 @@ def updates_of(name: str) -> list[str]:
     return [f"{int(number):,}" for number in name.split("+")]
 
 
-def interval(axes: Any, row: Row, height: float, colour: str) -> None:
-    """The bounds of a value as a line."""
+def dot(axes: Any, row: Row, height: float, colour: str) -> None:
+    """A value with its 95% interval, hollow where the data have none."""
     if row.low is not None:
         axes.plot([row.low, row.high], [height, height], color=colour, lw=1.6)
+    face = "white" if row.low is None else colour
+    axes.plot(row.value, height, "o", color=colour, markerfacecolor=face, ms=5)
 
 
 def forest() -> Figure:
     """Changes of d-BLEU, by system, corpus and start."""
-    figure = Figure(figsize=(12, 5.2), layout="constrained")
+    figure = Figure(figsize=(12, 6.4), layout="constrained")
     panels = figure.subplots(1, len(FOREST_PANELS), sharey=True)
     seeds = [(values(PRIMARY, "1"), BLUE, 0.0), (values(PRIMARY, "2"), ORANGE, 0.25)]
     for axes, (corpus, updates) in zip(panels, FOREST_PANELS, strict=True):
@@ -387,7 +395,8 @@ def forest() -> Figure:
         axes.set_title(f"{corpus}\n{first} + {further}{unit}", fontsize=10)
         axes.axvline(0, color="black", lw=0.8)
         axes.grid(axis="x", alpha=0.3)
-        axes.set_xlim(LEAST - 0.3, 1.9)
+        axes.set_xlim(LEAST - 0.3, 2.1)
+        axes.set_xticks([-2, -1, 0, 1, 2])
         axes.tick_params(labelsize=9)
         for place, system in enumerate(FOREST):
             for found, colour, below in seeds:
@@ -400,21 +409,26 @@ def forest() -> Figure:
                     text = f"{row.value:.1f}".replace("-", "−")
                     axes.text(LEAST + 0.2, height, text, color=RED, fontsize=9, va="center")
                 else:
-                    axes.plot(row.value, height, "o", color=colour, ms=5)
-                    interval(axes, row, height, colour)
-    names = [f"{name}*" if name == BATCHES else name for name in FOREST]
+                    dot(axes, row, height, colour)
+    names = [f"{name}*" if name.startswith(BATCHES) else name for name in FOREST]
     panels[0].set_yticks([-place for place in range(len(FOREST))], names, fontsize=9)
     marks = [Line2D([], [], color=BLUE, marker="o", label="seed 1"),
              Line2D([], [], color=ORANGE, marker="o", label="seed 2"),
+             Line2D([], [], color=GREY, marker="o", markerfacecolor="white", ls="",
+                    label="no interval in the data"),
              Line2D([], [], color=RED, marker="<", ls="", label="off the scale")]  # fmt: skip
-    figure.supxlabel("change of d-BLEU from the sentence model with as many updates", fontsize=10)
-    figure.legend(handles=marks, loc="outside lower right", ncols=3, fontsize=9, frameon=False)
+    label = "change of d-BLEU from the sentence model with as many updates"
+    panels[len(panels) // 2].set_xlabel(label, fontsize=10)
+    figure.legend(handles=marks, loc="outside lower center", ncols=4, fontsize=9, frameon=False)
     return figure
 
 
 def learning() -> Figure:
     """Validation loss of the sentence model, and of what continues from it."""
-    found = {place: row.value for place, row in values("validation loss").items()}
+    found = {
+        place: (row.value or 0) * math.log(2)  # the files have bits
+        for place, row in values("validation loss").items()
+    }
     figure, panels = drawing(10, 4.2, 1, 2)
     shown = (
         (CONTINUED, "sentence model, continued", GREY, "o"),
@@ -429,47 +443,53 @@ def learning() -> Figure:
         )  # fmt: skip
         axes.plot(*zip(*trunk, strict=True), "-o", color="black", lw=2, ms=6)
         for first, loss in trunk:
-            for system, _, colour, mark in shown:
+            for (system, _, colour, mark), (rate, line) in product(shown, RATES.items()):
                 branch = [(first, loss)]
                 for further in (400, 1200):
-                    place = corpus, f"{first}+{further}", system
+                    place = corpus, f"{first}+{further}", system + rate
                     branch += [(first + further, found[place])] if place in found else []
-                axes.plot(
-                    *zip(*branch, strict=True), color=colour, marker=mark, lw=1.4, ms=6, zorder=3
-                )
+                axes.plot(*zip(*branch, strict=True), line, color=colour, marker=mark, lw=1.4,
+                          ms=6, zorder=3)  # fmt: skip
         axes.set_xlabel("updates", fontsize=10)
         axes.grid(alpha=0.3)
-    panels[0].set_ylabel("validation loss (bits per token)", fontsize=10)
+    panels[0].set_ylabel("validation loss (nats per token)", fontsize=10)
     marks = [Line2D([], [], color="black", marker="o", label="sentence model")]
     marks += [Line2D([], [], color=c, marker=m, label=name) for _, name, c, m in shown]
-    figure.legend(handles=marks, loc="outside lower center", ncols=4, fontsize=9, frameon=False)
+    marks += [Line2D([], [], color=GREY, ls="--", label="multiplier 1")]
+    figure.legend(handles=marks, loc="outside lower center", ncols=3, fontsize=9, frameon=False)
     return figure
+
+
+def dots(
+    names: Sequence[str], shown: Sequence[tuple[str, str, Sequence[Row]]], label: str
+) -> tuple[Figure, Any]:
+    """Values with intervals side by side.
+
+    Args:
+        names: of the lines.
+        shown: name, colour and values of each kind of dots.
+        label: of the axis.
+    """
+    figure, axes = drawing(10, 0.9 + 0.3 * len(names))
+    for kind, (_, colour, rows) in enumerate(shown):
+        for number, row in enumerate(rows):
+            dot(axes, row, -number - 0.22 * (kind - (len(shown) - 1) / 2), colour)
+    axes.set_yticks([-number for number in range(len(names))], names, fontsize=9)
+    axes.grid(axis="x", alpha=0.3)
+    axes.set_xlabel(label, fontsize=10)
+    marks = [Line2D([], [], color=c, marker="o", label=name) for name, c, _ in shown]
+    axes.legend(handles=marks, fontsize=9, loc="best")
+    return figure, axes
 
 
 def strip(
     places: Sequence[tuple[str, str, str]], shown: Sequence[tuple[str, str, str]], label: str
 ) -> Figure:
-    """Values with intervals side by side: a line for each corpus, updates and system.
-
-    Args:
-        places: the lines.
-        shown: name, metric and colour of each value.
-        label: of the axis.
-    """
-    figure, axes = drawing(10, 0.9 + 0.3 * len(places))
-    found = [(values(metric), colour) for _, metric, colour in shown]
-    for number, place in enumerate(places):
-        for kind, (rows, colour) in enumerate(found):
-            row, height = rows[place], -number - 0.22 * (kind - (len(shown) - 1) / 2)
-            interval(axes, row, height, colour)
-            axes.plot(row.value, height, "o", color=colour, ms=5)
+    """Dots of ``shown`` metrics, each with a name and a colour: a line for each place."""
     names = [f"{corpus}, {' + '.join(updates_of(n))}: {system}" for corpus, n, system in places]
-    axes.set_yticks([-number for number in range(len(names))], names, fontsize=9)
+    kinds = [(name, colour, [values(of)[it] for it in places]) for name, of, colour in shown]
+    figure, axes = dots(names, kinds, label)
     axes.axvline(0, color="black", lw=0.8)
-    axes.grid(axis="x", alpha=0.3)
-    axes.set_xlabel(label, fontsize=10)
-    marks = [Line2D([], [], color=c, marker="o", label=name) for name, _, c in shown]
-    axes.legend(handles=marks, fontsize=9, loc="lower right")
     return figure
 
 
@@ -522,10 +542,130 @@ def distances() -> Figure:
     return figure
 
 
+RESEGMENTED = {
+    "WMT22 en-de, conversation": "customer chats, en-de (WMT22)",
+    "WMT22 de-fr, conversation": "customer chats, de-fr (WMT22)",
+    "bcontrast": "BConTrasT chats, German",
+    "msctd": "MSCTD chats, German",
+    "WMT22 en-de, news": "news, en-de (WMT22)",
+    "newstest2021 en-de": "news, en-de (WMT21)",
+    "WMT22 cs-uk, documents of 10 lines": "cs-uk (WMT22), ten lines each",
+}
+
+
+def resegmenting() -> Figure:
+    """Right boundaries of two algorithms, by corpus and kind of translation."""
+    found = json.loads((RESULTS / "resegmenting.json").read_text(encoding="utf-8"))["rows"]
+    lines: dict[str, list[dict[str, Any]]] = {}
+    for corpus, name in RESEGMENTED.items():
+        rows = [row for row in found if row["corpus"] == corpus]
+        systems = [row for row in rows if row["translation"].startswith("hyp.")]
+        kinds = {f"{len(systems)} systems": systems} if systems else {}
+        for row in rows:
+            kind = {"ref.B.de": "other reference"}.get(row["translation"], row["translation"])
+            if row not in systems and kind != "the reference":
+                kinds[kind] = [row]
+        lines |= {f"{name}: {kind}": of for kind, of in kinds.items()}
+
+    def share(of: Sequence[dict[str, Any]], program: str) -> Row:
+        right = sum(row[program]["right boundaries"] for row in of)
+        value = 100 * right / sum(row["boundaries"] for row in of)
+        return Row("", "", "", program, value=value, low=value, high=value)
+
+    shown = [
+        (program, colour, [share(of, program) for of in lines.values()])
+        for program, colour in (("gtrans", BLUE), ("mweralign", ORANGE))
+    ]
+    return dots(list(lines), shown, "right boundaries, %")[0]
+
+
+MEASURED = {  # in benchmarks.json, in the legends
+    "stock sentence Transformer": ("stock fairseq, sentences", GREY),
+    "stock document Transformer": ("stock fairseq, a document as one sequence", GREY),
+    "gtrans": ("G-Transformer", BLUE), "gtrans regroup": ("G-Transformer", BLUE),
+    "gtrans dense": ("G-Transformer, dense masks", PINK),
+    "gtrans, group attention only": ("G-Transformer, groups only", GREEN),
+    "gtrans document Transformer": ("document Transformer", ORANGE),
+}  # fmt: skip
+
+
+def bars(axes: Any, rows: Sequence[dict[str, Any]], by: str, name: str, value: str) -> None:
+    """Values of systems from above, a colour for each number ``by``, which the legend names."""
+    systems = list(dict.fromkeys(row["system"] for row in rows))
+    kinds = sorted({row[by] for row in rows})
+    for row in rows:
+        kind = kinds.index(row[by])
+        height = -systems.index(row["system"]) - 0.4 * (kind - (len(kinds) - 1) / 2)
+        axes.barh(height, row[value], 0.38, color=(BLUE, ORANGE)[kind])
+        text = f"{row[value]:,.2f}" if row[value] < 100 else f"{row[value]:,.0f}"
+        axes.text(row[value], height, f" {text}", va="center", fontsize=7.5)
+    axes.set_yticks([-number for number in range(len(systems))], systems, fontsize=8)
+    axes.set_xticks([])
+    axes.set_ylim(0.6 - len(systems), 1.1)  # room for the legend
+    axes.margins(x=0.25)
+    handles = [
+        Patch(facecolor=(BLUE, ORANGE)[n], label=f"{name} {k:,}") for n, k in enumerate(kinds)
+    ]
+    axes.legend(handles=handles, fontsize=7.5, loc="upper right")
+
+
+def benchmarks() -> Figure:
+    """What training and translating cost beside stock fairseq."""
+    found = json.loads((RESULTS / "benchmarks.json").read_text(encoding="utf-8"))
+    rows = {name: of["rows"] for name, of in found.items()}
+    figure, panels = drawing(13, 8, 2, 3)
+    for axes, (name, value, title) in zip(panels[0], (
+        ("decoding", "ms_per_token", "CPU: translating, ms per token"),
+        ("training", "words_per_second", "CPU: training, words per second"),
+        ("memory", "step_mb", "CPU: memory of an update, MB"),
+    ), strict=True):  # fmt: skip
+        panel_of: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
+        for row in rows[name]:
+            panel_of[row["system"]].append((row["words"], row[value]))
+        for system, points in panel_of.items():
+            label, colour = MEASURED[system]
+            axes.plot(*zip(*points, strict=True), "-o", color=colour, label=label)
+        lengths = sorted({row["words"] for row in rows[name]})
+        axes.set_xscale("log")
+        axes.set_xticks(lengths, [f"{words:,}" for words in lengths], minor=False)
+        axes.set_xticks([], minor=True)
+        axes.set_ylim(0, 1.45 * max(row[value] for row in rows[name]))  # room for the legend
+        axes.set_xlabel("words of a document", fontsize=9)
+        axes.set_title(title, fontsize=10)
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=7.5, loc="upper left")
+    width = {"cost": 256, "cost-base": 512}
+    costs = [row | {"width": w} for name, w in width.items() for row in rows[name]]
+    of_part = {part: [row for row in rows["gpu"] if row["part"] == part]
+               for part in ("training", "decoding")}  # fmt: skip
+    short = [row for row in of_part["training"] if row["words"] == 512]
+    for axes, (of, by, label, value, title) in zip(panels[1], (
+        (costs, "width", "width of the model", "ms_per_token",
+         "CPU: translating 8 at once, ms per token"),
+        (short, "batch", "words of a batch", "words_per_second", "GPU: training, words per second"),
+        (of_part["decoding"], "most_rows", "rows at once, at most", "tokens_per_second",
+         "GPU: translating, tokens per second"),
+    ), strict=True):  # fmt: skip
+        bars(axes, of, by, label, value)
+        axes.set_title(title, fontsize=10)
+    return figure
+
+
 FIGURES: dict[str, Callable[[], Figure]] = {
     **{
         one.__name__: one
-        for one in (systems, units, groups, gates, memory, fusion, flow, distances)
+        for one in (
+            systems,
+            units,
+            groups,
+            gates,
+            memory,
+            fusion,
+            flow,
+            distances,
+            resegmenting,
+            benchmarks,
+        )
     },
     **{f"results-{one.__name__}": one for one in (forest, learning, context, pronouns)},
 }

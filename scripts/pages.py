@@ -1,4 +1,4 @@
-"""Write what pages of docs/ take from data: differences from the papers, status of their tables.
+"""Write what pages of docs/ take from data: differences from papers, status of tables, costs.
 
     python scripts/pages.py            write the pages
     python scripts/pages.py --check    fail if a page is not what would be written
@@ -8,6 +8,7 @@ A page has a line `<!-- generated: WHAT ARGUMENT.. -->`; all up to `<!-- end -->
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +29,8 @@ NAMES = {
     "bert-context": "BERT context",
     "flat": "Flat-Transformer",
 }
+
+TRAINED = "stock sentence Transformer", "G-Transformer, varlen", "document Transformer"
 
 
 def differences(names: Sequence[str]) -> list[str]:
@@ -63,10 +66,36 @@ def status(_: Sequence[str]) -> list[str]:
     return lines
 
 
+def costs(_: Sequence[str]) -> list[str]:
+    """What a training costs on a GPU, beside stock fairseq's sentence Transformer."""
+    text = (ROOT / "results" / "benchmarks.json").read_text(encoding="utf-8")
+    rows = [row for row in json.loads(text)["gpu"]["rows"] if row["part"] == "training"]
+    speeds = {(it["system"], it["batch"], it["words"]): it["words_per_second"] for it in rows}
+    lines = [
+        "| model | words of a document | words of a batch | GiB | words a second | of stock's "
+        "| hours |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for row in sorted(rows, key=lambda row: (row["batch"], row["words"])):
+        name, batch, words = row["system"], row["batch"], row["words"]
+        if name in TRAINED:
+            speed = row["words_per_second"]
+            of_stock = speed / speeds[TRAINED[0], batch, words]
+            hours = 100_000 * 16_384 / speed / 3600
+            lines.append(
+                f"| {name} | {words:,} | {batch:,} | {row['gigabytes']:.1f} | {speed:,.0f} | "
+                f"{of_stock:.2f} | {hours:.1f} |"
+            )
+    return lines
+
+
+WRITERS = {"differences": differences, "status": status, "costs": costs}
+
+
 def made(found: re.Match[str]) -> str:
     """A generated part as it should be."""
     what, *arguments = found[2].split()
-    lines = {"differences": differences, "status": status}[what](arguments)
+    lines = WRITERS[what](arguments)
     return "\n".join([found[1], *lines, "", found[3]])
 
 

@@ -1,4 +1,11 @@
-"""The benchmarks that run on a CPU: training, decoding, a whole test set, memory."""
+"""The benchmarks that run on a CPU: training, decoding, a whole test set, memory.
+
+Models have one shared table of embeddings, dropout 0.1 and attention dropout 0; G-Transformers have
+2 global layers on top of the encoder, the decoder and cross-attention. Sentences have 25 words on
+average. One thread computes in fp32, and time is CPU time of the process. Systems take turns in one
+process; a ratio is the median of the ratios of the rounds. Untrained models never end, so searches
+write as many words in every sentence as its source has, and special tokens.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +23,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.data import data_utils
 from fairseq.sequence_generator import SequenceGenerator
-from measuring import Benchmark, Row, grid, listed, ratio, seconds, take_turns, write_in_turns
+from measuring import Benchmark, Row, ratio, seconds, take_turns, write_in_turns
 from models import (
     BEAM,
     GROUP_ONLY,
@@ -52,7 +59,13 @@ TRAINED: Systems = {
 
 
 def training(args: argparse.Namespace) -> Iterator[Row]:
-    """Words per second of updates, for every length of documents and every system."""
+    """Target words per second of updates, for every length of documents and every system.
+
+    An update is forward, label-smoothed loss, backward, clipping and Adam; padding and special
+    tokens do not count. The baseline is stock fairseq's sentence Transformer on the same text, in
+    batches sorted by length and filled up to ``batch_words`` words and padding, of which evenly
+    spaced ones are measured. A batch of documents holds as many words, or one longer document.
+    """
     setup = Setup(SIZES[args.size])
     trainers = {name: Trainer(setup, setup.model(options)) for name, options in TRAINED.items()}
     for words in args.lengths:
@@ -60,7 +73,7 @@ def training(args: argparse.Namespace) -> Iterator[Row]:
         chosen = text[: max(args.words // words, 1)]
         documents = setup.document_batches(chosen, args.batch_words)
         batches = dict.fromkeys(TRAINED, documents)
-        # The yardstick's batches come from the whole text, as a corpus has them: sorted
+        # The baseline's batches come from the whole text, as a corpus has them: sorted
         # by length and hardly padded. As many as hold the words of the documents.
         sample = max(round(args.words / args.batch_words), 1)
         sentences = setup.sentence_batches(text, args.batch_words, sample)
@@ -87,22 +100,11 @@ def training(args: argparse.Namespace) -> Iterator[Row]:
 
 
 TRAINING = Benchmark(
-    title="Training",
-    text="Throughput of whole updates (forward, label-smoothed loss, backward, clipping, Adam) in "
-    "target words per second; padding and special tokens do not count. The yardstick is stock "
-    "fairseq's sentence Transformer on the same text of {corpus_words} words, in batches "
-    "sorted by length and filled up to {batch_words} words and padding, of which evenly "
-    "spaced ones are measured. A batch of documents holds {batch_words} words, or one longer "
-    "document. A round takes about {words} words of each system. `regroup` and `dense` are the "
-    "backends of group attention in G-Transformer; the document Transformer is "
-    "`--doc-mode full`. A cell is words per second, and in brackets the fraction of the "
-    "yardstick's.",
     size="narrow",
     settings={"lengths": [512, 1024, 2048, 4096], "rounds": 3, "words": 16384,
               "corpus_words": 1 << 19, "batch_words": 2048, "quadratic_limit": 2048},
     toy={"lengths": [30, 60], "words": 60, "corpus_words": 600, "batch_words": 60, "rounds": 2},
     measure=training,
-    table=partial(grid, ["{words_per_second:,.0f} ({of_stock:.2f})"]),
 )  # fmt: skip
 
 # ---- decoding ------------------------------------------------------------------------------------
@@ -117,7 +119,11 @@ DECODED: Systems = {
 
 
 def decoding(args: argparse.Namespace) -> Iterator[Row]:
-    """Milliseconds per token of beam search over documents, one document at a time."""
+    """Milliseconds per token of beam search over documents, one document at a time.
+
+    Encoding is included. The baseline is stock fairseq's generator with a sentence Transformer's
+    architecture on the whole document as one sequence.
+    """
     setup = Setup(SIZES[args.size])
     built = {name: setup.model(options).eval() for name, options in DECODED.items()}
     # A few short documents, so that a round lasts long enough to be measured.
@@ -125,7 +131,7 @@ def decoding(args: argparse.Namespace) -> Iterator[Row]:
 
     def write(name: str, words: int) -> int:
         text = texts[words]
-        if DECODED[name] is None:  # a document is one sequence, with the marks of all sentences
+        if DECODED[name] is None:  # a document is one sequence, with the special tokens of all
             text = [[setup.examples.frame.source(document)] for document in text]
             return setup.by_sentence(built[name], text, LONGEST, 1)
         return setup.by_document(built[name], text, LONGEST, 1)
@@ -148,24 +154,22 @@ def decoding(args: argparse.Namespace) -> Iterator[Row]:
 
 
 DECODING = Benchmark(
-    title="Decoding",
-    text="Beam search, beam 5, one document at a time, encoding included. The yardstick is stock "
-    "fairseq's generator with a sentence Transformer's architecture on the whole document as "
-    "one sequence. Untrained models never end, so all are made to write equally much: as "
-    "many words in every sentence as its source has, marks on top. A cell is milliseconds "
-    "per token, and in brackets how many times as fast as the yardstick that is.",
     size="narrow",
     settings={"lengths": [256, 512, 1024, 2048], "rounds": 3, "words": 512, "stock_limit": 1024},
     toy={"lengths": [30, 60], "words": 30, "rounds": 1, "stock_limit": 30},
     measure=decoding,
-    table=partial(grid, ["{ms_per_token:.2f} ({times_stock:.2f})", "{ms_per_token:.2f}"]),
 )
 
 # ---- a whole test set ----------------------------------------------------------------------------
 
 
 def whole_set(args: argparse.Namespace) -> Iterator[Row]:
-    """CPU seconds of a test set, and the time per token, next to stock fairseq's."""
+    """CPU seconds of a test set, and the time per token, next to stock fairseq's.
+
+    Trained models, a G-Transformer and a sentence Transformer of fairseq, translate with beam 5:
+    documents of 512 tokens in batches of ``max_tokens`` tokens, and the same sentences by stock
+    fairseq's generator in batches of 4,000 tokens. Loading is not included.
+    """
     document, sentence, data = (str(path) for path in (*args.checkpoints, args.data))
     stocks, _, task = checkpoint_utils.load_model_ensemble_and_task([sentence], {"data": data})
     dictionary = task.source_dictionary
@@ -229,31 +233,10 @@ def whole_set(args: argparse.Namespace) -> Iterator[Row]:
 
 
 WHOLE_SET = Benchmark(
-    title="A whole test set",
-    text="The test set of {data} translated with beam 5 by trained models, a G-Transformer and a "
-    "sentence Transformer of fairseq: documents of 512 tokens in batches of {max_tokens} tokens, "
-    "and for comparison the same sentences by stock fairseq's generator in batches of 4,000 "
-    "tokens. Seconds are CPU seconds of the process for all sentences, encoding included, loading "
-    "not; *seconds / stock's* compares them, *time per token / stock's* divides them by the tokens "
-    "written first. The sizes of the models are their own.",
     size="web",
     settings={"rounds": 1, "max_tokens": MAX_TOKENS, "sentences": None},
     toy={"sentences": 3},
     measure=whole_set,
-    table=partial(
-        listed,
-        {
-            "system": "{system}",
-            "models": "{models}",
-            "sentences": "{sentences:,}",
-            "rows": "{rows:,}",
-            "tokens written": "{tokens:,}",
-            "seconds": "{seconds:.1f}",
-            "seconds / stock's": "{times_stock:.2f}",
-            "time per token / stock's": "{times_per_token:.2f}",
-        },
-        texts=2,
-    ),
 )
 
 # ---- what a document costs -----------------------------------------------------------------------
@@ -262,7 +245,12 @@ _STOCK, _BY_SENTENCE, _BY_DOCUMENT = "stock sentences", "gtrans sentences", "gtr
 
 
 def cost(args: argparse.Namespace) -> Iterator[Row]:
-    """CPU seconds and floating-point operations per token of searches of the same text."""
+    """CPU seconds and floating-point operations per token of searches of the same text.
+
+    The text is read as documents and, by stock fairseq and by the same model without global
+    attention, as sentences. Operations are those of all matrix products and attentions, counted
+    while the search runs. Times are the least of the rounds.
+    """
     setup = Setup(SIZES[args.size])
     documents = setup.sources(args.length, args.documents)
     sentences = [[sentence] for document in documents for sentence in document]
@@ -309,41 +297,14 @@ def _attention(*shapes: Any, **_: Any) -> int:
 _ATTENTION = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention}
 
 
-def _costs(rows: list[Row]) -> str:
-    columns = {
-        "system": "{system}",
-        "tokens": "{tokens:,}",
-        "million operations a token": "{millions:.1f}",
-        "operations / stock's": "{operations_of_stock:.2f}",
-        "ms a token": "{ms_per_token:.2f}",
-        "time / stock's": "{times_stock:.2f}",
-        "times as fast as fp32": "{of_fp32:.2f}",
-    }
-    shown = [
-        row | ({"millions": row["operations"] / 1e6} if "operations" in row else {}) for row in rows
-    ]
-    return listed(columns, shown)
-
-
 COST = Benchmark(
-    title="What documents cost beside sentences",
-    text="Beam search, beam 5, encoding included, of {documents} documents of {length} words: as "
-    "documents, {rows} at once, and their sentences by stock fairseq's generator and by gtrans, "
-    "which has the same model without global attention. Operations are those of all matrix "
-    "products and attentions, counted while the search runs; at stock's speed a search would take "
-    "*operations / stock's* of its time. Untrained models never end: as many words as "
-    "the source has are written, by stock fairseq as many as the longest of a batch. Times are "
-    "the least of the rounds.",
     size="web",
     settings={"rounds": 3, "documents": 8, "length": 512, "rows": 8},
     toy={"rounds": 1, "documents": 2, "length": 30, "rows": 2},
     measure=cost,
-    table=_costs,
 )
 COST_OF_BASE = replace(
     COST,
-    title="What documents cost at base size",
-    text="As before. `int8` is `gtrans translate --int8`.",
     size="base",
     settings={"rounds": 3, "documents": 8, "length": 256, "rows": 8},
 )
@@ -352,7 +313,11 @@ COST_OF_BASE = replace(
 
 
 def memory(args: argparse.Namespace) -> Iterator[Row]:
-    """What an update on one document needs, each in a process whose memory has held nothing."""
+    """What an update on one document adds to the peak memory of a process, in megabytes.
+
+    Each row is a process of its own that has made an update before, so that parameters, gradients
+    and the state of Adam are not counted.
+    """
     spawn = multiprocessing.get_context("spawn")
     for name, options in {"gtrans": {}, "gtrans, group attention only": GROUP_ONLY}.items():
         for words in args.lengths:
@@ -375,14 +340,8 @@ def _update(size: Size, options: dict[str, Any], words: int) -> tuple[float, flo
 
 
 MEMORY = Benchmark(
-    title="Memory of training",
-    text="What one update on one document adds to the peak memory of a process that has made an "
-    "update before, so that parameters, gradients and Adam's state are not in it; in "
-    "brackets the peak of the whole process. Every cell is a process of its own. "
-    "A cell is in megabytes.",
     size="narrow",
     settings={"lengths": [1024, 4096, 16384]},
     toy={"lengths": [60]},
     measure=memory,
-    table=partial(grid, ["{step_mb:,.0f} ({process_mb:,.0f})"]),
 )

@@ -1,5 +1,11 @@
 """What a GPU does in a second: training and decoding of base size, next to stock fairseq.
 
+Updates are those of `fairseq-train --bf16`, alone on the GPU, the copy of each batch to it
+included. Stock fairseq trains with its own loss and Adam, models of this project with
+`chunked_cross_entropy` and `fused_adam`. Memory is that of parameters, Adam and the largest update.
+Beam search has beam 5 and the lengths of real sentences; untrained models write as many words as
+the source has, stock fairseq as many as the longest of the batch.
+
 Cells come in the order of their value, so that a cut leaves a table. On the CPU (``--toy``) the
 same cells run at small sizes, as a try.
 """
@@ -18,7 +24,7 @@ from typing import Any
 
 import torch
 from fairseq import utils
-from measuring import Benchmark, Row, Rows, cell, listed
+from measuring import Benchmark, Row
 from models import SIZES, Batch, Setup, Trainer
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
@@ -26,11 +32,11 @@ from torch.profiler import ProfilerActivity, profile
 from gtrans.data.units import DocumentUnit
 
 CUDA = torch.cuda.is_available()
-YARDSTICK = "stock sentence Transformer"
+STOCK = "stock sentence Transformer"
 SENTENCES = "gtrans sentence Transformer"
 REGROUP, VARLEN = "G-Transformer, regroup", "G-Transformer, varlen"
 SYSTEMS: dict[str, dict[str, Any] | None] = {
-    YARDSTICK: None,
+    STOCK: None,
     SENTENCES: {"doc_mode": "full"},
     REGROUP: {"attention_backend": "regroup"},
     VARLEN: {"attention_backend": "auto"},
@@ -42,7 +48,6 @@ DOCUMENTS = (
     "gpu: gzipped text whose sentence lengths are decoded, an empty line between documents "
     "(default: made-up lengths)"
 )
-_UPDATES = 100_000
 # Calls of CUDA by which the host waits, and how many there may be.
 _WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
 _MOST_WAITS = {"forward and backward": 0, "a decoding step": 2}
@@ -128,8 +133,8 @@ def training(args: argparse.Namespace, setup: Setup) -> Iterator[Row]:
         documents = setup.document_batches(corpus[: max(sample * batch // words, 2)], batch)
         for name, updates in systems.items():
             made = documents[:sample]
-            if name in (YARDSTICK, SENTENCES):
-                made = setup.sentence_batches(corpus, batch, sample, name == YARDSTICK)
+            if name in (STOCK, SENTENCES):
+                made = setup.sentence_batches(corpus, batch, sample, name == STOCK)
             batches = [updates.planned(one) for one in made]
             row = outcome(partial(_speed, updates, batches, args.seconds))
             yield {"part": "training", "system": name, "words": words, "batch": batch, **row}
@@ -164,11 +169,11 @@ def decoding(args: argparse.Namespace, setup: Setup) -> Iterator[Row]:
     ]
     write: dict[str, tuple[list[list[Tensor]], Callable[..., int]]] = {}
     for name, system, rows in (
-        (YARDSTICK, YARDSTICK, sentences),
+        (STOCK, STOCK, sentences),
         (SENTENCES, SENTENCES, sentences),
         ("G-Transformer", REGROUP, documents),
     ):
-        way = setup.by_sentence if name == YARDSTICK else setup.by_document
+        way = setup.by_sentence if name == STOCK else setup.by_document
         write[name] = rows, partial(way, model_in_bf16(setup, system).eval())
         outcome(partial(_written, partial(write[name][1], rows[:4], 4000, 4, placed)))
     for tokens, most in args.decoding_batches:
@@ -205,7 +210,7 @@ def real_documents(path: Path | None, setup: Setup, most: int) -> list[list[Tens
 
 def long_document(args: argparse.Namespace, setup: Setup) -> Iterator[Row]:
     """One update on one document of very many words."""
-    for name in [name for name in SYSTEMS if name not in (YARDSTICK, SENTENCES)]:
+    for name in [name for name in SYSTEMS if name not in (STOCK, SENTENCES)]:
         for words in args.long:
             updates = Updates(setup, name)
             batch = updates.document(words)
@@ -275,62 +280,7 @@ def measure(args: argparse.Namespace) -> Iterator[Row]:
         yield from part(args, setup)
 
 
-COLUMNS = {
-    "training": {
-        "model": "{system}",
-        "words of a document": "{words:,}",
-        "words of a batch": "{batch:,}",
-        "GiB": "{gib}",
-        "words a second": "{words_per_second:,.0f}",
-        "of stock's": "{of_stock:.2f}",
-        f"hours for {_UPDATES:,} x 16,384 words": "{hours:.1f}",
-    },
-    "decoding": {
-        "beam search": "{system}",
-        "rows": "{rows:,}",
-        "rows at once, at most": "{most_rows:,}",
-        "tokens": "{tokens:,}",
-        "seconds": "{seconds:.1f}",
-        "tokens a second": "{tokens_per_second:,.0f}",
-    },
-    "long document": {
-        "one document": "{system}",
-        "words": "{words:,}",
-        "seconds of an update": "{seconds:.2f}",
-        "GiB": "{gigabytes:.1f}",
-    },
-}
-
-
-def shown(rows: Rows) -> str:
-    """Three tables: updates, beam search, a very long document."""
-    parts: dict[str, Rows] = {part: [] for part in COLUMNS}
-    for row in rows:
-        if row["part"] == "training" or (row["part"] in parts and "failed" not in row):
-            parts[row["part"]].append(row)
-    speed = {(it["words"], it["batch"], it["system"]): it.get("words_per_second") for it in rows
-             if it["part"] == "training"}  # fmt: skip
-    updates = []
-    for row in sorted(parts["training"], key=lambda row: (row["batch"], row["words"])):
-        row = row | {"gib": cell(row, "{failed}", "{gigabytes:.1f}")}
-        if per_second := row.get("words_per_second"):
-            row["hours"] = _UPDATES * 16_384 / per_second / 3600
-            if of_stock := speed.get((row["words"], row["batch"], YARDSTICK)):
-                row["of_stock"] = per_second / of_stock
-        updates.append(row)
-    parts["training"] = updates
-    return "\n".join(listed(COLUMNS[part], of) for part, of in parts.items() if of)
-
-
 GPU = Benchmark(
-    title="On a GPU",
-    text="Updates as `fairseq-train --bf16` makes them, alone on the GPU, the copy of each batch "
-    "to it included; each cell at least {seconds} s after every batch has been seen once. Stock "
-    "fairseq trains with its own loss and Adam, models of this project with "
-    "`chunked_cross_entropy` and `fused_adam`. Memory is that of parameters, Adam and the "
-    "largest update. Beam search: beam 5, documents and sentences with the lengths of real ones; "
-    "untrained models write as many words as the source has (stock fairseq as many as the "
-    "longest of the batch).",
     size="base",
     settings={"documents": None, "document_count": 200, "seconds": 1.5, "words": 98_304,
               "cells": [[512, 16384], [2048, 16384], [512, 65536], [2048, 65536]],
@@ -338,6 +288,5 @@ GPU = Benchmark(
     toy={"document_count": 5, "seconds": 0.1, "words": 480, "cells": [[60, 120], [120, 240]],
          "decoding_batches": [[300, 4]], "long": [240]},
     measure=measure,
-    table=shown,
     device="CUDA, bf16",
 )  # fmt: skip

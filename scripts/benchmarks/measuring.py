@@ -1,4 +1,4 @@
-"""A benchmark, how it takes turns, and its tables."""
+"""A benchmark, and how it takes turns."""
 
 from __future__ import annotations
 
@@ -17,25 +17,21 @@ Rows = list[Row]
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What is measured, and how it is shown.
+    """What is measured.
 
     Attributes:
-        title, text: of the section; the text may name settings in braces.
         size: name of the models' size in :data:`models.SIZES`.
         settings: what else a reader must know of a run.
         toy: other settings to try it with tiny models.
-        measure: takes the settings, gives rows for the JSON file one by one.
-        table: the rows as a markdown table.
-        device: for the heading.
+        measure: takes the settings, gives rows for the JSON file one by one; its docstring says
+            what the numbers mean.
+        device: of the rows.
     """
 
-    title: str
-    text: str
     size: str
     settings: Mapping[str, Any]
     toy: Mapping[str, Any]
     measure: Callable[[argparse.Namespace], Iterable[Row]]
-    table: Callable[[Rows], str]
     device: str = "CPU, 1 thread, fp32"
 
 
@@ -70,38 +66,3 @@ def write_in_turns(
 def ratio(above: Sequence[float], below: Sequence[float]) -> float:
     """The median of the ratios of the rounds."""
     return statistics.median(a / b for a, b in zip(above, below, strict=True))
-
-
-def cell(row: Row, *formats: str) -> str:
-    """The first of ``formats`` whose values the row has, filled in; – if there is none."""
-    for text in formats:
-        try:
-            return text.format(**row)
-        except KeyError:
-            continue
-    return "–"
-
-
-def table(heads: Sequence[str], lines: Iterable[Sequence[str]], texts: int = 1) -> str:
-    """A markdown table; the first ``texts`` columns are text, the others numbers."""
-    rules = ["---"] * texts + ["---:"] * (len(heads) - texts)
-    return "\n".join(f"| {' | '.join(line)} |" for line in (heads, rules, *lines)) + "\n"
-
-
-def listed(columns: Mapping[str, str], rows: Rows, texts: int = 1) -> str:
-    """A line for each row; ``columns`` are heads and formats."""
-    lines = [[cell(row, text) for text in columns.values()] for row in rows]
-    return table(list(columns), lines, texts)
-
-
-def grid(formats: Sequence[str], rows: Rows) -> str:
-    """Systems down, words of a document across."""
-    lengths = sorted({row["words"] for row in rows})
-    found = {(row["system"], row["words"]): row for row in rows}
-    return table(
-        ["words of a document", *(f"{words:,}" for words in lengths)],
-        [
-            [system, *(cell(found.get((system, words), {}), *formats) for words in lengths)]
-            for system in dict.fromkeys(row["system"] for row in rows)
-        ],
-    )

@@ -69,7 +69,7 @@ class Setup:
 
     Attributes:
         size: of the models.
-        dictionary: of both sides, with ``size.vocabulary`` symbols, marks included.
+        dictionary: of both sides, with ``size.vocabulary`` entries, special tokens included.
         examples: builds rows of whole documents ``<s> .. </s> <s> .. </s>``.
     """
 
@@ -160,7 +160,7 @@ class Setup:
         return [dataset.collater([dataset[index] for index in batch]) for batch in batches]
 
     def words_of(self, batches: list[Batch]) -> int:
-        """Target words of batches: neither padding nor marks."""
+        """Target words of batches: neither padding nor special tokens."""
         return sum(int(it["target"].ge(self.dictionary.nspecial).sum()) for it in batches)
 
     def model(self, options: dict[str, Any] | None) -> Any:
@@ -241,7 +241,7 @@ class Setup:
 
 
 def source_words(documents: Sequence[Document]) -> int:
-    """Words on the source side, marks not counted."""
+    """Words on the source side, without special tokens."""
     return sum(len(source) - 1 for document in documents for source, _ in document)
 
 

@@ -2,7 +2,7 @@
 
 Two systems have equal quality, but each is by chance better or worse at a whole document, as real
 systems are; in contrastive sets a film decides once for all its items. A test at 5% should find a
-difference in 5% of the runs. The table goes to docs/evaluation-simulations.json:
+difference in 5% of the runs. The table goes to results/evaluation-simulations.json:
 
     python scripts/benchmarks/significance.py [--runs 400]
 """
@@ -122,7 +122,7 @@ def main() -> None:
     """Print the table and write it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=400)
-    parser.add_argument("--output", default="docs/evaluation-simulations.json")
+    parser.add_argument("--output", default="results/evaluation-simulations.json")
     args = parser.parse_args()
     margins = {}
     for name, loss in LOSSES.items():  # the true one, of a large corpus

@@ -223,6 +223,27 @@ def test_readme_has_the_times_and_sizes_of_a_newcomer(repo: Path) -> None:
     assert f"{cpu + rest:.2f} GB with torch for the CPU, {cuda + rest:.2f} GB with CUDA" in text
 
 
+def test_the_numbers_of_the_benchmarks_page(repo: Path) -> None:
+    text = (repo / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    said = DECIMAL.findall(text.partition("## What a training costs")[0])
+    found = json.loads((repo / "results" / "benchmarks.json").read_text(encoding="utf-8"))
+    rows = {name: {row["system"]: row for row in of["rows"]} for name, of in found.items()}
+    speeds = [row["of_stock"] for row in found["training"]["rows"] if "regroup" in row["system"]]
+    whole, base = rows["test-set"], rows["cost-base"]
+    at_most = {row["system"]: row["tokens_per_second"] for row in found["gpu"]["rows"]
+               if row.get("most_rows") == 1024}  # fmt: skip
+    (stock,) = [row["times_stock"] for row in found["decoding"]["rows"]
+                if (row["system"], row["words"]) == ("gtrans", 1024)]  # fmt: skip
+    values = [
+        min(speeds), max(speeds), whole["gtrans, documents"]["times_stock"],
+        at_most["stock sentence Transformer"] / at_most["G-Transformer"], stock,
+        base["gtrans documents, int8"]["of_fp32"],
+        whole["gtrans, documents, bf16"]["seconds"] / whole["gtrans, documents"]["seconds"],
+    ]  # fmt: skip
+    assert len(said) == len(values) and all(map(matches, said, values))
+    assert f"{whole['gtrans, documents']['sentences']:,} sentences" in text
+
+
 def test_readme_has_the_table_of_the_demo(repo: Path) -> None:
     text = (repo / "README.md").read_text(encoding="utf-8")
     with (repo / "results" / "demo.csv").open(encoding="utf-8", newline="") as file:

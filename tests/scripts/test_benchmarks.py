@@ -1,10 +1,9 @@
-"""Each benchmark with a tiny model, and the page from their results."""
+"""Each benchmark with a tiny model."""
 
 from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -29,7 +28,7 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def folder(tiny: TinyWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A JSON file and a page after all benchmarks have run."""
+    """A JSON file after all benchmarks have run."""
     folder = tmp_path_factory.mktemp("benchmarks")
     tiny.run.succeed(
         "train", tiny.data, "--arch", "transformer", "--share-all-embeddings", "--cpu",
@@ -80,18 +79,8 @@ def test_all_of_them(folder: Path) -> None:
     assert results["training"]["settings"]["rounds"] == 2
     assert all(row["rounds"] >= 2 for row in rows["gpu"] if row["part"] == "training")
     assert {*results["test-set"]["settings"]["checkpoints"]} == {"checkpoint_last.pt"}
-    page = (folder / "benchmarks.md").read_text("utf-8")
-    assert page.count("\n## ") == page.count("A try with a tiny model") == len(NAMES)
-    assert "| words of a document | 30 | 60 |" in page
     for personal in (str(REPO), str(Path.home()) + "/", "/tmp/"):
-        assert personal not in page + json.dumps(results)
-
-
-def test_the_page_in_docs_is_made_from_its_numbers(tmp_path: Path) -> None:
-    shutil.copy(REPO / "docs" / "benchmarks.json", tmp_path)
-    assert run("report", "--out", tmp_path).returncode == 0
-    made = (tmp_path / "benchmarks.md").read_text("utf-8")
-    assert made == (REPO / "docs" / "benchmarks.md").read_text("utf-8")
+        assert personal not in json.dumps(results)
 
 
 @pytest.mark.parametrize(
