@@ -116,7 +116,14 @@ def test_the_control_and_the_margin_are_shown_next_to_the_true_context():
     right, control = ([*map(is_right, items, scores)] for scores in (true, other))
     result = Result(items, right, control=control, gains=gained)
     first, row = lines_of(result)
-    assert first.split("cue")[1].split() == ["random", "context", "margin", "above", "it,", "nats"]
+    assert first.split("cue")[1].split() == [
+        "shuffled",
+        "context",
+        "margin",
+        "above",
+        "it,",
+        "nats",
+    ]
     assert row.split()[6:8] == ["66.7", "-0.167"]
     assert row.endswith(f"-0.167 ({low:+.3f} to {high:+.3f})")
     found = to_json({"a": result})
