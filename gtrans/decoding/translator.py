@@ -39,7 +39,7 @@ from gtrans.files import digest, unwritable
 from gtrans.messages import say
 from gtrans.text.moses import MosesPipeline
 from gtrans.text.pipeline import PLACEHOLDER, input_warnings
-from gtrans.text.prepared_folder import Preparation, load_pipeline
+from gtrans.text.prepared_folder import Preparation, load_pipeline, read_state
 from gtrans.text.reader import is_boundary
 
 WARNED_OF = 2
@@ -132,6 +132,8 @@ class Translator:
     def of(cls, options: DecodingOptions) -> Translator:
         """The models that the options name, as :meth:`load`."""
         check_overrides(options.paths[0], options.context)
+        if options.data:
+            read_state(Path(options.data))  # before models are loaded, which may take minutes
         digests = [digest(Path(path)) for path in options.paths if Path(path).is_file()]
         models, task = load_models(
             options.paths, options.data, options.context, cpu=options.cpu, fp16=options.fp16,

@@ -285,6 +285,10 @@ def test_bpe_symbols_are_merges_and_characters_together(tmp_path, capsys):
     assert len((out / "codes.bpe").read_text(encoding="utf-8").splitlines()) == 1 + 6
     pieces = re.findall(r"^(\S+) \d+$", (out / "dict.en.txt").read_text(encoding="utf-8"), re.M)
     assert len({piece for piece in pieces if not piece.startswith("madeupword")}) <= 16
+    again = tmp_path / "again"
+    reused = ["--reuse", str(out), "--test", str(tmp_path / "train"), "--out", str(again)]
+    assert main([*BASE, *reused]) == 0
+    assert json.loads((again / "prepare.json").read_text())["bpe"]["symbols"] == 16
 
 
 # Killed, or beside another one: nothing mixed, nothing left running
