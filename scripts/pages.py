@@ -39,14 +39,16 @@ def differences(names: Sequence[str]) -> list[str]:
     for name in names:
         data = yaml.safe_load((FIDELITY / f"{name}.yaml").read_text(encoding="utf-8"))
         rows = [row for row in data["settings"] if row["same"] != "yes"]
-        same = len(data["settings"]) - len(rows)
-        rest = "; these differ or are open:" if rows else ", none that differs."
-        lines += [
-            "",
-            f"`{data['script']}`: {same} settings as in the paper or the authors' code{rest}",
-        ]
+        total = len(data["settings"])
         if rows:
-            lines += ["", "| setting | paper or code | here | why |", "| --- | --- | --- | --- |"]
+            lines += [
+                "",
+                f"**{data['title']}** (`{data['script']}`): {total - len(rows)} of {total} "
+                "settings are those of the paper or of its code. These differ or are open:",
+                "",
+                "| setting | paper or code | here | why |",
+                "| --- | --- | --- | --- |",
+            ]
         for row in rows:
             cells = (row[it] for it in ("setting", "theirs", "ours", "note"))
             lines.append(f"| {' | '.join(cells)} |")
