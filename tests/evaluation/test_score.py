@@ -174,9 +174,7 @@ def test_empty_translations_stay_in_their_place(empty: list[list[bool]]) -> None
         if lines and not of_documents:
             assert hypotheses(hyp, ref) == expected
             return
-        with pytest.raises(
-            GtransError, match="no sentence|as many as there are documents"
-        ):
+        with pytest.raises(GtransError, match="no sentence|as many as there are documents"):
             hypotheses(hyp, ref)
 
 

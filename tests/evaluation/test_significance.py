@@ -97,6 +97,16 @@ def test_three_documents_prove_nothing() -> None:
     assert found["paired_randomisation"]["p_sacrebleu"] < 0.01
 
 
+@pytest.mark.parametrize("unit", ["document", "sentence"])
+def test_one_unit_cannot_be_resampled(unit: Resample) -> None:
+    found = compare(mean({"a": [1.0], "b": [2.0]}), unit)
+    assert found.confidence == {}
+    comparison = found.comparisons["b"]
+    assert comparison["difference"] == 1
+    assert not {"interval", "paired_bootstrap", "paired_randomisation"} & set(comparison)
+    assert comparison["sign_test"]["better"] == 1
+
+
 def test_non_inferiority_approaches_the_exact_test() -> None:
     """As above; one side only, and every document is given back its share of the margin."""
     a, b = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0], [2.5, 1.5, 3.0, 1.0, 4.0, 9.5]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -341,3 +342,16 @@ def plain(path: Path, tiny: TinyWorld) -> list[Item]:
 
     source, target = (load_pipeline(tiny.data, lang).detokenise for lang in ("en", "de"))
     return [item.as_text((source, target)) for item in read_items(path, "consistency")]
+
+
+def test_equal_systems_that_choose_once_a_film_are_seldom_told_apart() -> None:
+    rng = random.Random(3)
+    films = tuple(f"{n // 20}" for n in range(400))
+    found = []
+    for _ in range(200):
+        one, two = ([rng.random() < 0.5 for _ in range(20)] for _ in range(2))
+        pairs = zip(one, two, strict=True)
+        differences = tuple(int(b) - int(a) for a, b in pairs for _ in range(20))
+        found.append(Change(differences, films).p_value)
+        assert Change(differences, ("",) * 400).p_value <= found[-1]
+    assert sum(p <= 0.05 for p in found) <= 20

@@ -218,3 +218,21 @@ def test_files_of_others_stay(tmp_path: Path) -> None:
     write_corpus(tmp_path, seed=1, docs=200, items=2)
     assert contents(tmp_path) == made
     write_corpus(tmp_path, seed=2, docs=200, items=2)
+
+
+def test_twins_differ_in_the_cue_only(items: list[Item]) -> None:
+    for one, two in zip(items[::2], items[1::2], strict=True):
+        assert one["source"][-1] == two["source"][-1]
+        assert one["target"][-1] == two["contrastive"][0][-1]
+        assert two["target"][-1] == one["contrastive"][0][-1]
+        cue_at = len(one["source"]) - 1 - one["distance"]
+        differ = {
+            side: {i for i, text in enumerate(one[side]) if text != two[side][i]}
+            for side in ("source", "target")
+        }
+        if one["cue"] == "target":
+            assert not differ["source"]
+            assert {cue_at, len(one["source"]) - 1} <= differ["target"]
+        else:
+            assert differ["source"] == {cue_at}
+            assert differ["target"] == {cue_at, len(one["source"]) - 1}
