@@ -93,6 +93,9 @@ def test_scores_and_signatures_are_sacrebleus(
     key: str, options: Options, count: int, references: list[list[str]], systems: dict[str, Any]
 ) -> None:
     """Of one or several references."""
+    few = 12 if key == "ter" else len(references)  # sacreBLEU's TER is slow
+    references = references[:few]
+    systems = {name: documents[:few] for name, documents in systems.items()}
     others = [
         [[text or "the" for text in document] for document in noisy(references, 0.4, seed)]
         for seed in range(3, 2 + count)

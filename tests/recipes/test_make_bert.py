@@ -36,9 +36,9 @@ def test_the_same_text_gives_the_same_vocabulary(repo: Path, tmp_path: Path) -> 
         "write_vocabulary(lines, 300, Path(sys.argv[1]))"
     )
     made = []
-    for number in range(3):
+    for number in range(2):
         folder = tmp_path / str(number)
         words = [sys.executable, "-c", code, str(folder)]
         subprocess.run(words, cwd=repo / "scripts", check=True)
         made.append((folder / "tokenizer.json").read_text(encoding="utf-8"))
-    assert '"##a"' in made[0] and made[1:] == made[:1] * 2
+    assert '"##a"' in made[0] and made[0] == made[1]

@@ -205,7 +205,8 @@ def test_from_own_text_to_scores_and_again(call, repo, tiny, tmp_path) -> None:
     words = [
         *(word for pair in texts for word in pair), "--source-lang", "en", "--target-lang", "de",
         "--out", str(tmp_path / "out"), "--gpus", "0", "--bpe-merges", "300", "--beam", "1",
-        *options, "--", *SMALL, "score:", "--resample", "none",
+        *options, "--", *SMALL, "score:", "--resample", "none", "translate:", "--max-len-a", "1",
+        "--max-len-b", "3",
     ]  # fmt: skip
     done = run_script(repo, tmp_path, name, *words)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
