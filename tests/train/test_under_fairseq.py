@@ -53,15 +53,13 @@ def test_what_it_cannot_do_is_rejected(task, options, message, tiny, stock, tmp_
     assert not list(tmp_path.glob("run/*.pt"))
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_an_environment_in_which_checkpoints_may_hold_code(
-    task, tiny, tmp_path, stock, monkeypatch
-):
+def test_an_environment_in_which_checkpoints_may_hold_code(tiny, tmp_path, stock, monkeypatch):
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
     own = StockCommands(stock._repo, tmp_path)
-    done = stock_train(own, tiny.data, tmp_path / "run", *TASKS[task], updates=2)
+    for words in TASKS.values():
+        line = refusal(stock_train(own, tiny.data, tmp_path / "run", *words, updates=2))
+        assert line.startswith("the environment has TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1")
     own.close()
-    assert refusal(done).startswith("the environment has TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1")
 
 
 def test_several_processes_with_several_batches_are_rejected(tiny, stock, tmp_path):
