@@ -81,8 +81,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 def with_suggestion(message: str) -> str:
     """argparse's message about a value that is not among the choices: with the nearest, or all."""
-    found = _CHOICE.search(message)
-    hint = "" if found is None else did_you_mean(found[1], re.findall(r"'(.*?)'", found[2]))
-    if found is None or not hint:
+    choice = _CHOICE.search(message)
+    hint = "" if choice is None else did_you_mean(choice[1], re.findall(r"'(.*?)'", choice[2]))
+    if choice is None or not hint:
         return message
-    return f"{message[: found.start()]}invalid choice: '{found[1]}'{hint}"
+    return f"{message[: choice.start()]}invalid choice: '{choice[1]}'{hint}"

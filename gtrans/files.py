@@ -54,11 +54,11 @@ def fingerprint(*parts: object) -> str:
 
 def digest(path: Path) -> str:
     """SHA-256 of the contents of a file."""
-    found = hashlib.sha256()
+    hashed = hashlib.sha256()
     with open(path, "rb") as file:
         while block := file.read(1 << 20):
-            found.update(block)
-    return found.hexdigest()
+            hashed.update(block)
+    return hashed.hexdigest()
 
 
 def digest_of_bytes(contents: bytes) -> str:
@@ -307,12 +307,12 @@ def _refuse_inputs(path: Path, what: str, inputs: Iterable[Path], kind: str) -> 
             )
 
 
-def _same(one: Path, other: Path) -> bool:
+def _same(left: Path, other: Path) -> bool:
     """Whether two names lead to one file; a terminal may be read and written."""
     try:
-        return one.samefile(other) and not one.is_char_device()
+        return left.samefile(other) and not left.is_char_device()
     except OSError:  # there is none yet
-        return os.path.realpath(one) == os.path.realpath(other)
+        return os.path.realpath(left) == os.path.realpath(other)
 
 
 def _temporary(target: Path, inputs: list[Path], stack: ExitStack) -> Path:

@@ -34,19 +34,19 @@ _EXTRAS = {
 }
 
 
-def require(names: Iterable[str], of: str) -> None:
+def require(names: Iterable[str], user: str) -> None:
     """Raises GtransError for the first of ``names`` that is not installed.
 
     Nothing is imported.
 
     Args:
         names: libraries, as they are imported.
-        of: what needs them: a command, a flag, a file.
+        user: what needs them: a command, a flag, a file.
     """
     for name in names:
         if find_spec(name) is None:
             raise GtransError(
-                f"{of} needs the library {name}, which is not installed; {_way_to(name)}."
+                f"{user} needs the library {name}, which is not installed; {_way_to(name)}."
             )
 
 

@@ -24,7 +24,7 @@ def printable(text: str) -> str:
     File names, labels and values come from others, and could move the cursor or hide a line. A
     character that does more than to be shown is written as JSON writes it: ``\u001b``.
     """
-    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def json_text(value: Any) -> str:
@@ -38,9 +38,9 @@ def json_text(value: Any) -> str:
 
 def _in_json(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _in_json(it) for key, it in value.items()}
+        return {key: _in_json(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_in_json(it) for it in value]
+        return [_in_json(entry) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -60,11 +60,11 @@ def change_interval(ends: Iterable[float], digits: int) -> str:
     return " to ".join(in_digits(end, digits, "+") for end in ends)
 
 
-def about_interval(units: int, of: str) -> list[str]:
+def about_interval(units: int, kind: str) -> list[str]:
     """What to say of a bootstrap over so many units, such as 3 ``documents``."""
     if units >= _FEW_UNITS:
         return []
-    return [f"an interval from {units} {of} is rough, and often too narrow"]
+    return [f"an interval from {units} {kind} is rough, and often too narrow"]
 
 
 def aligned(rows: Sequence[Sequence[str]], words: Collection[int]) -> list[str]:

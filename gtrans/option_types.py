@@ -56,7 +56,9 @@ def _within(
     return parse
 
 
-def several(one: Callable[[str], float], count: int | None = None) -> Callable[[str], list[float]]:
+def several(
+    convert: Callable[[str], float], count: int | None = None
+) -> Callable[[str], list[float]]:
     """Numbers with commas between them, also in brackets, as fairseq's lists are written.
 
     fairseq evaluates such words as Python; nothing but ``count`` numbers is let through.
@@ -70,7 +72,7 @@ def several(one: Callable[[str], float], count: int | None = None) -> Callable[[
         if count not in (None, len(parts)) or not all(map(_NUMBER.fullmatch, parts)):
             many = "numbers with commas between them" if count is None else f"{count} numbers"
             raise argparse.ArgumentTypeError(f"must be {many}, such as 0.9,0.98, but is {word}")
-        return [one(part) for part in parts]
+        return [convert(part) for part in parts]
 
     return parse
 
@@ -82,8 +84,8 @@ _SHARE = real(0, below=1)
 _WITHOUT_LR = ("sgd", "nag", "adadelta")
 
 
-def _each(names: str, of: Callable[[str], Any]) -> dict[str, Callable[[str], Any]]:
-    return dict.fromkeys(names.split(), of)
+def _each(names: str, option_type: Callable[[str], Any]) -> dict[str, Callable[[str], Any]]:
+    return dict.fromkeys(names.split(), option_type)
 
 
 # What fairseq evaluates as Python is here, too: nothing but numbers passes.
@@ -155,10 +157,10 @@ def check_numbers(options: Mapping[str, Any]) -> None:
 
 def group_of(options: Any, group: str) -> dict[str, Any]:
     """A group of options; those of fairseq's older classes are a namespace with all options."""
-    found = options.get(group) or {}
-    if isinstance(found, argparse.Namespace):
-        return dict(vars(found))
-    return dict(found) if isinstance(found, Mapping) else {}
+    settings = options.get(group) or {}
+    if isinstance(settings, argparse.Namespace):
+        return dict(vars(settings))
+    return dict(settings) if isinstance(settings, Mapping) else {}
 
 
 def _check_number(name: str, value: Any) -> None:

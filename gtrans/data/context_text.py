@@ -85,12 +85,12 @@ class Words:
         pieces = ids[inner]
         first = np.flatnonzero(boundaries.begins(pieces, opens))
         lengths = np.diff(np.append(first, len(pieces)))
-        found: list[Ints] = []
+        blocks: list[Ints] = []
         for length in np.unique(lengths).tolist():
             rows = np.unique(pieces[first[lengths == length][:, None] + np.arange(length)], axis=0)
-            found.append(rows[~np.isin(rows, sorted(left_out)).any(1)])
-        sizes = np.repeat([rows.shape[1] for rows in found], [len(rows) for rows in found])
-        joined = np.concatenate([rows.ravel() for rows in found] or [ids[:0]])
+            blocks.append(rows[~np.isin(rows, sorted(left_out)).any(1)])
+        sizes = np.repeat([rows.shape[1] for rows in blocks], [len(rows) for rows in blocks])
+        joined = np.concatenate([rows.ravel() for rows in blocks] or [ids[:0]])
         return cls(joined, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), boundaries)
 
     def __len__(self) -> int:

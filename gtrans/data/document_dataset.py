@@ -83,8 +83,8 @@ class DocumentDataset(FairseqDataset):
             sizes = sums(lines, totals) + self.examples.frame.extra_of_unit
             # A stream is only translated step by step; in validation it is read as a whole.
             if unit.tokens_at_once is not None and not unit.trained_in_runs:
-                of_line = np.diff(totals)
-                longest = [of_line[begin:end].max() for begin, end in lines.tolist()]
+                line_tokens = np.diff(totals)
+                longest = [line_tokens[begin:end].max() for begin, end in lines.tolist()]
                 sizes = np.minimum(sizes, np.maximum(unit.tokens_at_once, longest))
             sides.append(sizes)
         self.source_sizes, self.target_sizes = sides

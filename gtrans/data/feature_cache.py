@@ -106,8 +106,8 @@ class FeatureCache:
         if changed == self._seen:
             return False
         self._seen = changed
-        found = sorted(self._folder.glob(f"[!.]*{_SUFFIX}"))
-        opened = [self._open(path) for path in found if path.name not in self._shards]
+        paths = sorted(self._folder.glob(f"[!.]*{_SUFFIX}"))
+        opened = [self._open(path) for path in paths if path.name not in self._shards]
         return any(opened)
 
     def _open(self, path: Path) -> bool:

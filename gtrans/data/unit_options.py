@@ -43,12 +43,12 @@ def check_ranges(cfg: Any, options: type) -> None:
     Raises:
         GtransError: naming the option and its value.
     """
-    for one in fields(options):
-        least, below = one.metadata.get("least"), one.metadata.get("below", math.inf)
-        value = None if least is None else getattr(cfg, one.name)
+    for declared in fields(options):
+        least, below = declared.metadata.get("least"), declared.metadata.get("below", math.inf)
+        value = None if least is None else getattr(cfg, declared.name)
         if value is not None and not least <= value < below:
             most = "" if below == math.inf else f" and below {below:g}"
-            flag = one.name.replace("_", "-")
+            flag = declared.name.replace("_", "-")
             raise GtransError(f"`--{flag}` must be at least {least:g}{most}, but is {value}.")
 
 

@@ -604,12 +604,12 @@ def document_units(
     for begin, end in documents.tolist():
         words, other_words = ((sizes[begin:end] - 1).tolist() for sizes in (source_sizes, other))
         if draw is not None:
-            found = unit.cut_anew(words, other_words, 1.0 - draw.random())
+            cuts = unit.cut_anew(words, other_words, 1.0 - draw.random())
         elif unit.tokens_at_once is None:
-            found = unit.cut(words, other_words)
+            cuts = unit.cut(words, other_words)
         else:  # they are not for training
-            found = unit.cut_to_translate(words)
-        for span in found:
+            cuts = unit.cut_to_translate(words)
+        for span in cuts:
             spans.append([begin + end for part in span for end in (part.start, part.stop)])
     lines = np.array(spans, np.int64).reshape(-1, 4, 2)
     if selection.instances > len(lines):

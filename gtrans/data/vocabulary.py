@@ -44,10 +44,10 @@ class Vocabulary:
 
     def dictionary(self) -> Dictionary:
         """A dictionary of all symbols."""
-        found = Dictionary()
-        for symbol in self.symbols[found.nspecial :]:
-            found.add_symbol(symbol)
-        return found
+        dictionary = Dictionary()
+        for symbol in self.symbols[dictionary.nspecial :]:
+            dictionary.add_symbol(symbol)
+        return dictionary
 
     def dictionary_lines(self) -> Iterable[str]:
         """The lines of the dictionary's file."""

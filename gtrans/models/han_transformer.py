@@ -78,7 +78,7 @@ class History:
     @classmethod
     def joined(cls, histories: Sequence["History"]) -> "History":
         """Those of documents that have as many sentences before the current one."""
-        sides = [one.source for one in histories], [one.target for one in histories]
+        sides = [history.source for history in histories], [history.target for history in histories]
         source, target = (
             [PackedContext.joined(place) for place in zip(*side, strict=True)] for side in sides
         )

@@ -226,8 +226,8 @@ class FrozenBert:
             halves = states.last_hidden_state.half().cpu()
             for index, state in zip(batch, halves, strict=True):
                 features[index] = state[: len(parts[index][0])].clone()
-        found = iter(features)
-        return [torch.cat(list(islice(found, count))) for count in counts]
+        remaining = iter(features)
+        return [torch.cat(list(islice(remaining, count))) for count in counts]
 
 
 SHRINKAGE = 0.01

@@ -142,11 +142,11 @@ def _in_pieces(
     share = smoothing / max(projection.size(0) - 1, 1)
     # What is left for the right word when every word has its share.
     right = 1 - smoothing - share
-    of_features = torch.empty_like(features) if wanted[0] else None
+    features_gradient = torch.empty_like(features) if wanted[0] else None
     # In half precision a sum would lose what the last pieces add to it.
     single = torch.promote_types(projection.dtype, torch.float32)
-    of_projection = torch.zeros_like(projection, dtype=single) if wanted[1] else None
-    of_bias = torch.zeros_like(projection[:, 0], dtype=single) if wanted[2] else None
+    projection_gradient = torch.zeros_like(projection, dtype=single) if wanted[1] else None
+    bias_gradient = torch.zeros_like(projection[:, 0], dtype=single) if wanted[2] else None
     columns: tuple[list[Tensor], ...] = ([], [], [])
     for at in range(0, features.size(0), rows):
         part = slice(at, at + rows)
@@ -166,18 +166,18 @@ def _in_pieces(
                 gradient.sub_(share)
             gradient.mul_(factors).scatter_add_(1, words, -right * factors)
             gradient = gradient.to(features.dtype)
-            if of_features is not None:
-                torch.mm(gradient, projection, out=of_features[part])
-            if of_projection is not None and of_projection.dtype == x.dtype:
-                of_projection.addmm_(gradient.t(), x)
-            elif of_projection is not None:
-                of_projection += gradient.t() @ x
-            if of_bias is not None:
-                of_bias += gradient.sum(0, dtype=single)
+            if features_gradient is not None:
+                torch.mm(gradient, projection, out=features_gradient[part])
+            if projection_gradient is not None and projection_gradient.dtype == x.dtype:
+                projection_gradient.addmm_(gradient.t(), x)
+            elif projection_gradient is not None:
+                projection_gradient += gradient.t() @ x
+            if bias_gradient is not None:
+                bias_gradient += gradient.sum(0, dtype=single)
             del gradient
         del log_probs  # before the next piece has its own
     losses = [torch.cat(column) for column in columns if column]
-    gradients = zip((of_features, of_projection, of_bias), dtypes, strict=True)
+    gradients = zip((features_gradient, projection_gradient, bias_gradient), dtypes, strict=True)
     return losses, [x if x is None else x.to(dtype) for x, dtype in gradients]
 
 

@@ -399,15 +399,20 @@ class DecodeState:
 
     def _layers(self) -> list[LayerKeys]:
         shared = self._global_sources, self.context, self.memory
-        of_source, context, memory = (one.layers() if one is not None else {} for one in shared)
-        of_sentence = {} if self._window is None else self._window.layers()
+        source_trees, context, memory = (
+            keys.layers() if keys is not None else {} for keys in shared
+        )
+        sentence_trees = {} if self._window is None else self._window.layers()
         trees = {kind: tree.layers() for kind, tree in self._trees.items()}
-        of_group, of_global = trees.get("group", {}), trees.get("global", {})
+        group_trees, global_trees = trees.get("group", {}), trees.get("global", {})
         # Group attention that is computed as global attention reads what that reads.
         return [
             LayerKeys(
-                {"group": of_group.get(n, of_global.get(n)), "global": of_global.get(n)},
-                {"group": of_sentence.get(n, of_source.get(n)), "global": of_source.get(n)},
+                {"group": group_trees.get(n, global_trees.get(n)), "global": global_trees.get(n)},
+                {
+                    "group": sentence_trees.get(n, source_trees.get(n)),
+                    "global": source_trees.get(n),
+                },
                 context.get(n),
                 memory.get(n),
             )

@@ -226,7 +226,9 @@ class DocumentTranslationTask(FairseqTask):
                 before.
         """
         sides = cfg, self.cfg
-        trained, here = ("-".join(str(of.get(name)) for name in _LANGUAGES) for of in sides)
+        trained, here = (
+            "-".join(str(options.get(name)) for name in _LANGUAGES) for options in sides
+        )
         if cfg.get("source_lang") and trained != here:
             raise GtransError(
                 f"the checkpoint translates {trained}, but the languages of the data folder are "
@@ -453,7 +455,7 @@ class DocumentTranslationTask(FairseqTask):
                 )
             self._after(batch)
         losses, sizes, logged = zip(*steps, strict=True)
-        return sum(losses), sum(sizes), {key: sum(of[key] for of in logged) for key in logged[0]}
+        return sum(losses), sum(sizes), {key: sum(log[key] for log in logged) for key in logged[0]}
 
     def valid_step(self, sample: Sample, model: Any, criterion: Any) -> Step:
         """As in fairseq, on the batch that the parts return.

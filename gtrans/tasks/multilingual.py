@@ -89,7 +89,7 @@ class LinearTemperatureTask(TranslationMultiSimpleEpochTask):
         """What forms the batches of an epoch; the training data are then drawn for that epoch."""
         batches = super().create_batch_sampler_func(*arguments, **named)
 
-        def of_epoch(dataset: Any, epoch: int | None) -> Any:
+        def sampler(dataset: Any, epoch: int | None) -> Any:
             sampled = isinstance(dataset, SampledMultiDataset) and dataset.sample_ratios is not None
             if sampled and epoch is not None and epoch != self.sampling_method.epoch:
                 self.sampling_method.epoch = epoch
@@ -98,4 +98,4 @@ class LinearTemperatureTask(TranslationMultiSimpleEpochTask):
                 dataset.setup_sampling(drawn(sizes), self.args.virtual_data_size)
             return batches(dataset, epoch)
 
-        return of_epoch
+        return sampler

@@ -53,7 +53,7 @@ def training_files(cfg: Any, bert: Optional[BertPart]) -> list[Path]:
     sides = [target, source if bert is None or bert.use != BERT_PIECES else f"{source}.bert"]
     if bert is not None and bert.use != BERT_PIECES:
         sides.append(f"{source}.bert")
-    found: list[Path] = []
+    files: list[Path] = []
     for folder in data_folders(cfg):
         pair = split_pair(folder, cfg.train_subset, source, target)
         # fairseq also reads parts of a split, whose names end with a number.
@@ -61,8 +61,8 @@ def training_files(cfg: Any, bert: Optional[BertPart]) -> list[Path]:
             rf"{re.escape(cfg.train_subset)}\.{re.escape(pair)}\."
             rf"({'|'.join(map(re.escape, sides))})\d*(\.bin|\.idx|)"
         )
-        found += sorted(path for path in Path(folder).iterdir() if names.fullmatch(path.name))
-    return found
+        files += sorted(path for path in Path(folder).iterdir() if names.fullmatch(path.name))
+    return files
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def mixed(
         GtransError: there can be epochs without any unit.
     """
     lines = sentences = 0
-    found = []
+    drawn = []
     for number, (part, weight) in enumerate(zip(parts, weights, strict=True)):
         draw = np.random.default_rng([seed, epoch, number])
         units = part.cut(draw) if recut else part.units
@@ -128,7 +128,7 @@ def mixed(
         count = int(share) + int(draw.random() < share % 1)
         some = draw.permutation(len(units))[:count]
         chosen = np.concatenate([np.tile(np.arange(len(units)), times), np.sort(some)])
-        found.append(units.take(chosen).moved(lines, sentences))
+        drawn.append(units.take(chosen).moved(lines, sentences))
         logger.info("epoch %d: %d units of %s", epoch, len(chosen), part.name)
         lines, sentences = lines + len(part.source), sentences + part.sentences
     if not any(int(w * len(part.units)) for part, w in zip(parts, weights, strict=True)):
@@ -137,7 +137,7 @@ def mixed(
             f"`--mix {':'.join(f'{weight:g}' for weight in weights)}`: of {there_are} units an "
             "epoch would read none; give larger weights."
         )
-    return Units.joined(found)
+    return Units.joined(drawn)
 
 
 @dataclass(frozen=True)
@@ -207,18 +207,18 @@ class SplitReader:
         cfg, bert = self.cfg, self.bert
         pair = split_pair(folder, split, cfg.source_lang, cfg.target_lang)
         name = str(Path(folder) / f"{split}.{pair}")
-        of_source, of_target = self.dictionaries
+        source_dictionary, target_dictionary = self.dictionaries
         source: Any = None
         target = word_pieces = None
         if bert is not None:
-            symbols = of_source[0], len(bert.pieces.symbols)
+            symbols = source_dictionary[0], len(bert.pieces.symbols)
             word_pieces = self._lines(f"{name}.{cfg.source_lang}.bert", symbols)
         if bert is not None and bert.use == BERT_PIECES:
             source, word_pieces = word_pieces, None
         else:
-            source = self._lines(f"{name}.{cfg.source_lang}", of_source)
+            source = self._lines(f"{name}.{cfg.source_lang}", source_dictionary)
         if training or has_side(folder, split, pair, cfg.target_lang):
-            target = self._lines(f"{name}.{cfg.target_lang}", of_target)
+            target = self._lines(f"{name}.{cfg.target_lang}", target_dictionary)
         selection = WHOLE
         if training:
             selection = Selection(cfg.min_doc_tokens, cfg.sample_instances)

@@ -177,7 +177,7 @@ def _under_fairseq(root: Any, task: Any, plan: Plan) -> None:
         "the count of --patience": root.checkpoint.patience > 0,
         "the batches of later epochs": not hasattr(task, "training_files"),
     }
-    lost = [what for what, of_this_run in inexact.items() if of_this_run]
+    lost = [what for what, is_used in inexact.items() if is_used]
     if lost:
         say(
             f"a run that is stopped does not go on exactly under fairseq's own command, which does "
@@ -196,14 +196,14 @@ def _plan(root: Any, model: Any, task: Any) -> Plan:
         folder.lock()
     restored = cfg.restore_file if cfg.restore_file != LAST else None
     restart = bool(group_of(root, "task").get("restart"))
-    found = None if restart or restored else folder.newest()
-    state = {} if found is None else read_checkpoint(found, in_memory=False)
-    known = recorded_in(state, found or folder.path)
+    newest = None if restart or restored else folder.newest()
+    state = {} if newest is None else read_checkpoint(newest, in_memory=False)
+    known = recorded_in(state, newest or folder.path)
     now = _made_from(root, task, known)
-    if found is not None:
+    if newest is not None:
         if known is None:
-            say_unknown(found)
-        return _further(root, getattr(model, "presets", {}), found, state, known, now)
+            say_unknown(newest)
+        return _further(root, getattr(model, "presets", {}), newest, state, known, now)
     given = {"--restore-file": restored, "--finetune-from-model": cfg.finetune_from_model}
     given = {flag: str(path) for flag, path in given.items() if path}
     if len(given) > 1:
@@ -300,10 +300,10 @@ def _folders(root: Any) -> list[str]:
 def _identity(root: Any, task: Any) -> ModelIdentity:
     """That of the model that is trained."""
     if hasattr(task, "training_files"):
-        found: ModelIdentity = task.identity
-        return found
+        identity: ModelIdentity = task.identity
+        return identity
     dictionaries = task.source_dictionary, task.target_dictionary
-    source, target = (Vocabulary.of(one, len(one)) for one in dictionaries)
+    source, target = (Vocabulary.of(dictionary, len(dictionary)) for dictionary in dictionaries)
     # The task knows languages that were found in the data folder; a multilingual one has many.
     known = task.cfg if getattr(task, "cfg", None) is not None else task.args
     languages = str(known.source_lang or ""), str(known.target_lang or "")

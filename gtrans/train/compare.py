@@ -79,34 +79,34 @@ def different(
         and (not group or old[group, name][1] != new[group, name][1])
     ]
     others = {group for group, name in changed if name == "_name"}  # whose options are others
-    found: dict[str, str] = {}
+    changes: dict[str, str] = {}
     for group, name in changed:
         before, after = old[group, name][1], new[group, name][1]
         if name == "_name" or group not in others:
             # What is interpolated stands in several groups and is named once.
             change = "(it has changed)" if before == after else f"-> {after}"
-            found.setdefault(_flag(group, name), f"{before} {change}")
-    return [f"{flag} {change}" for flag, change in found.items()]
+            changes.setdefault(_flag(group, name), f"{before} {change}")
+    return [f"{flag} {change}" for flag, change in changes.items()]
 
 
 def _settings(options: Options, made: MadeFrom, presets: Options) -> Settings:
     """All that is compared of a run."""
-    found: Settings = {}
+    settings: Settings = {}
     if "data" in made:
-        found["", "the training data"] = made["data"], str(group_of(options, "task").get("data"))
+        settings["", "the training data"] = made["data"], str(group_of(options, "task").get("data"))
     for flag in STARTS if "start" in made else ():
         file = made["start"].get(flag) or {"path": "none", "digest": None}
-        found["", flag] = file["digest"] or file["path"], file["path"]
+        settings["", flag] = file["digest"] or file["path"], file["path"]
     for group in (*_COMPARED, *_FREE):
         for name, value in _compared(options, group, presets).items():
-            found[group, name] = value, _shown(value)
+            settings[group, name] = value, _shown(value)
     workers = int(group_of(options, "distributed_training").get("distributed_world_size", 1))
     frequencies = group_of(options, "optimization").get("update_freq", [1])
     batches = [workers * int(number) for number in frequencies]
     while len(batches) > 1 and batches[-1] == batches[-2]:  # the last one holds for what follows
         batches.pop()
-    found["", "GPUs x --update-freq"] = batches, _shown(batches)
-    return found
+    settings["", "GPUs x --update-freq"] = batches, _shown(batches)
+    return settings
 
 
 def _compared(options: Options, group: str, presets: Options) -> dict[str, Any]:
@@ -164,9 +164,9 @@ def made_from(
     """
     files = []
     for path in data:
-        found = digest(path)
-        check_recorded(path.parent, [path.name], whole=True, known={path.name: found})
-        files.append([path.name, found])
+        contents = digest(path)
+        check_recorded(path.parent, [path.name], whole=True, known={path.name: contents})
+        files.append([path.name, contents])
     begun = ((known or {}).get("start") or {}).items()
     gone = {flag: file for flag, file in begun if not os.path.exists(file["path"])}
     starts = {}
@@ -180,8 +180,8 @@ def made_from(
 def recorded_in(state: Mapping[str, Any], path: str | Path) -> MadeFrom | None:
     """What the run of a checkpoint is made from; None if the checkpoint does not say."""
     with reading(path, "what it says of its run"):
-        found = (state.get("task_state") or {}).get("run")
-        return dict(found) if found else None
+        record = (state.get("task_state") or {}).get("run")
+        return dict(record) if record else None
 
 
 def _digest_of(path: Path) -> str | None:

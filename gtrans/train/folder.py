@@ -98,8 +98,8 @@ class RunFolder:
         old: list[str] = []
         if cfg.keep_interval_updates > 0:
             every = cfg.keep_interval_updates_pattern
-            found = self._paths(r"checkpoint_\d+_(\d+)\.pt")
-            kept = [path for path, number in found if every == -1 or number % every]
+            by_updates = self._paths(r"checkpoint_\d+_(\d+)\.pt")
+            kept = [path for path, number in by_updates if every == -1 or number % every]
             old += kept[cfg.keep_interval_updates :]
         if cfg.keep_last_epochs > 0:
             old += [path for path, _ in self._paths(r"checkpoint(\d+)\.pt")[cfg.keep_last_epochs :]]
@@ -111,13 +111,13 @@ class RunFolder:
     def best_scores(self, cfg: Any) -> list[tuple[str, float]]:
         """The checkpoints of ``--keep-best-checkpoints`` and their scores, the best first."""
         metric = re.escape(cfg.best_checkpoint_metric)
-        found = self._paths(rf"checkpoint\.best_{metric}_(-?\d+\.?\d*)\.pt")
-        return found if cfg.maximize_best_checkpoint_metric else found[::-1]
+        by_score = self._paths(rf"checkpoint\.best_{metric}_(-?\d+\.?\d*)\.pt")
+        return by_score if cfg.maximize_best_checkpoint_metric else by_score[::-1]
 
     def _paths(self, pattern: str) -> list[tuple[str, float]]:
         """Files by the number in their names, highest first."""
-        found: list[tuple[str, float]] = checkpoint_paths(self.path, pattern, keep_match=True)
-        return found
+        matches: list[tuple[str, float]] = checkpoint_paths(self.path, pattern, keep_match=True)
+        return matches
 
 
 def updates_of(state: Mapping[str, Any]) -> int:

@@ -113,24 +113,24 @@ def join(cfg: Any) -> None:
     """
     options = cfg.distributed_training
     gpus = 0 if cfg.common.cpu else torch.cuda.device_count()
-    found = None if options.distributed_init_method is not None else launched()
-    if found is None:
+    launcher = None if options.distributed_init_method is not None else launched()
+    if launcher is None:
         if cfg.common.cpu and options.distributed_world_size == torch.cuda.device_count():
             options.distributed_world_size = 1  # fairseq's default is a process for each GPU
         return
-    device = found.local
-    if found.by == "srun" and gpus == 1:
+    device = launcher.local
+    if launcher.by == "srun" and gpus == 1:
         device = 0  # SLURM shows each process its own
     if device >= gpus > 0:
         raise GtransError(
-            f"{found.by} has started more processes on this machine than the {gpus} GPUs that "
+            f"{launcher.by} has started more processes on this machine than the {gpus} GPUs that "
             "they see; start one for each GPU."
         )
     with open_dict(options):
-        options.distributed_init_method = found.address
+        options.distributed_init_method = launcher.address
         options.distributed_no_spawn = True
-        options.distributed_world_size = found.size
-        options.distributed_rank = found.rank
+        options.distributed_world_size = launcher.size
+        options.distributed_rank = launcher.rank
         options.device_id = device
         if gpus == 0:
             options.distributed_backend, options.ddp_backend = "gloo", "legacy_ddp"
@@ -141,10 +141,10 @@ def check_launch(options: Any) -> None:
 
     ``options``: those of distributed training.
     """
-    found = launched()
+    launcher = launched()
     alone = options.distributed_world_size == 1 and options.distributed_init_method is None
-    if found is not None and alone:
+    if launcher is not None and alone:
         raise GtransError(
-            f"{found.by} has started {found.size} processes, but fairseq has not been told, so "
-            "that each would train alone; use `gtrans train`, which asks for them."
+            f"{launcher.by} has started {launcher.size} processes, but fairseq has not been told, "
+            "so that each would train alone; use `gtrans train`, which asks for them."
         )

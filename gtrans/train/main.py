@@ -128,15 +128,16 @@ class Training:
     def _summarise(self, model: Any) -> None:
         """Say in a few lines of the log what the training is."""
         cfg, sizes = self.cfg, {**self.cfg.dataset, **self.cfg.optimization, **self.cfg.common}
-        trained = sum(it.numel() for it in model.parameters() if it.requires_grad)
-        starts = (f"{flag} {it['path']}" for flag, it in self.plan.made_from["start"].items())
+        parameters = list(model.parameters())
+        total = sum(parameter.numel() for parameter in parameters)
+        trained = sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
+        starts = (f"{flag} {start['path']}" for flag, start in self.plan.made_from["start"].items())
         start = self.plan.resume or " ".join(starts) or "from scratch"
         devices = self.trainer.data_parallel_world_size
         for line in (
             ", ".join(str(group_of(cfg, group).get("_name")) for group in _CHOSEN),
             ", ".join(f"{name} {sizes[name]}" for name in _SIZES if sizes[name]),
-            f"num. shared model params: {sum(it.numel() for it in model.parameters()):,} (num. "
-            f"trained: {trained:,})",
+            f"num. shared model params: {total:,} (num. trained: {trained:,})",
             f"training on {devices} device{'s' * (devices > 1)} ({self.trainer.device.type})",
             f"start: {start}; checkpoints: {self.folder.path} (--verbose shows all options)",
         ):

@@ -119,7 +119,9 @@ class RunTrainer(Trainer):
     def check_finite(self, loss: float | None = None) -> None:
         """Raises GtransError for a model that is of no use any more, or a ``loss`` that is NaN."""
         named = self.get_model().named_parameters()
-        broken = next((name for name, it in named if not torch.isfinite(it).all()), None)
+        broken = next(
+            (name for name, parameter in named if not torch.isfinite(parameter).all()), None
+        )
         if broken is None and loss is not None and loss != loss:
             broken = "the loss of the validation"
         if broken is not None:

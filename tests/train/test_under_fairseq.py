@@ -56,8 +56,8 @@ def test_what_it_cannot_do_is_rejected(task, options, message, tiny, stock, tmp_
 def test_an_environment_in_which_checkpoints_may_hold_code(tiny, tmp_path, stock, monkeypatch):
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
     own = StockCommands(stock._repo, tmp_path)
-    for words in TASKS.values():
-        line = refusal(stock_train(own, tiny.data, tmp_path / "run", *words, updates=2))
+    for options in TASKS.values():
+        line = refusal(stock_train(own, tiny.data, tmp_path / "run", *options, updates=2))
         assert line.startswith("the environment has TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1")
     own.close()
 

@@ -315,22 +315,22 @@ def _vocabularies(
     Raises:
         GtransError: a dictionary is missing, or its checkpoint carries another vocabulary.
     """
-    found: Vocabularies = {}
+    vocabularies: Vocabularies = {}
     if identity is not None:
         if init_dict:
             raise GtransError(
                 f"`--init-dict`: {path} carries its vocabulary; leave the option out."
             )
         for side, vocabulary in (("encoder", identity.source), ("decoder", identity.target)):
-            found[side] = vocabulary.symbols, len(vocabulary.symbols)
+            vocabularies[side] = vocabulary.symbols, len(vocabulary.symbols)
     elif init_dict:
         source, _, target = init_dict.partition(os.pathsep)
         # What the checkpoint's task may have added.
         added = [*map(language_symbol, split_languages(options.get("langs"))), MASK]
         for side, name in (("encoder", source), ("decoder", target or source)):
             symbols = load_dictionary(name).symbols
-            found[side] = [*symbols, *added], len(symbols)
-    return found
+            vocabularies[side] = [*symbols, *added], len(symbols)
+    return vocabularies
 
 
 def _symbols_of(vocabularies: Vocabularies, side: str, rows: int, path: str) -> list[str]:

@@ -170,7 +170,7 @@ class BertPart(TaskPart):
                 computed[key] if cached is None else cached
                 for key, cached in zip(keys, features, strict=True)
             ]
-        states = torch.cat([of_row for of_row in features if of_row is not None])
+        states = torch.cat([row for row in features if row is not None])
         lengths = torch.tensor([len(row) for row in rows])
         completed["context_states"] = states.to(device).float()
         completed["context_lengths"] = lengths.to(device)

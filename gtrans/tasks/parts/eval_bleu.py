@@ -152,26 +152,26 @@ class EvalBleu(TaskPart):
             without_spaces=lang in WITHOUT_SPACES or is_written_without_spaces(references),
         )
         corpus = Corpus(references, [[range(len(document))] for document in references])
-        found = measure(corpus, {"": documents}, SCORES, options)
+        measurements = measure(corpus, {"": documents}, SCORES, options)
         logger.info(
             "%s: %d documents with %d sentences translated and scored in %.1f seconds",
             *(name, len(references), sum(map(len, references))),
             time.monotonic() - began,
         )
-        return {key: measurement.score("") for key, measurement in found.items()}
+        return {key: measurement.score("") for key, measurement in measurements.items()}
 
     def _translate(self, dataset: Any, count: int) -> list[list[str]]:
         """The translated sentences of the first ``count`` documents."""
         if self._translator is None:  # the model is on its device only now
-            options, of_pieces = self._options, self._pipeline.decode
+            options, decode = self._options, self._pipeline.decode
             self._translator = Translator(
-                [self._model], self._task, of_pieces, options.search, options.max_tokens
+                [self._model], self._task, decode, options.search, options.max_tokens
             )
         translator = self._translator
         cut = translator.cut(_documents(dataset))
         documents = [rows for rows in cut if rows][:count]
         rows = iter(self._decode(translator, list(chain.from_iterable(documents))))
-        return [list(chain.from_iterable(islice(rows, len(one)))) for one in documents]
+        return [list(chain.from_iterable(islice(rows, len(document)))) for document in documents]
 
     def _decode(self, translator: Translator, examples: list[Example]) -> list[list[str]]:
         """The translations of each row, by all processes of the run together."""
@@ -194,8 +194,8 @@ class EvalBleu(TaskPart):
         if processes > 1:
             states = [{} for _ in range(processes)]
             torch.distributed.all_gather_object(states, own)
-        found = {index: texts for state in states for index, texts in state.items()}
-        return [found[index] for index in range(len(examples))]
+        translations = {index: texts for state in states for index, texts in state.items()}
+        return [translations[index] for index in range(len(examples))]
 
 
 def _sizes(dataset: Any) -> list[int]:

@@ -43,12 +43,12 @@ class MemoryInFlight:
 
     def latest(self) -> dict[int, tuple[int, Tensor]]:
         """By document that is not at its end: the next step, and the memory before it."""
-        found = {}
+        memories = {}
         for document, by_position in self._kept.items():
             memory = by_position[position := max(by_position)]
             if memory is not None:
-                found[document] = position, memory
-        return found
+                memories[document] = position, memory
+        return memories
 
     def restore(self, latest: Mapping[int, tuple[int, Tensor]]) -> None:
         """Continue with what :meth:`latest` has returned, in any process of a run."""
