@@ -29,8 +29,8 @@ def run(args: argparse.Namespace) -> None:
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.checkpoints.showing import facts_of, lines_of
 
-    found = facts_of(args.path)
+    facts = facts_of(args.path)
     if args.json:
-        print(json_text(found))
+        print(json_text(facts))
     else:
-        print_lines(*lines_of(found))
+        print_lines(*lines_of(facts))

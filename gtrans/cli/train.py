@@ -50,13 +50,13 @@ def hand_over(argv: Sequence[str]) -> None:
     from gtrans.train.launch import launch
 
     words = [word for word in words if word != VERBOSE]
-    of_file = words[: len(words) - len(own)] if config is not None else []
+    config_words = words[: len(words) - len(own)] if config is not None else []
     args, unread = parse(
         sys.modules[__name__],
         options.get_training_parser,
         words,
         trains=True,
-        may_leave=of_file,
+        may_leave=config_words,
     )
     if config is not None:
         config.check_unread(unread, own, vars(args))

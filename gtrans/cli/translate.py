@@ -130,15 +130,15 @@ def _workers(text: str) -> int:
 
 def _overrides(text: str) -> dict[str, Any]:
     try:
-        found = ast.literal_eval(text)
+        overrides = ast.literal_eval(text)
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
+        overrides = None
+    if not isinstance(overrides, dict) or not all(isinstance(name, str) for name in overrides):
         raise GtransError(
             f"`--model-overrides` must be names and values in braces, such as "
             f"\"{{'use_groups': '3:6'}}\", but is '{text}'."
         )
-    return found
+    return overrides
 
 
 def run(args: argparse.Namespace) -> None:

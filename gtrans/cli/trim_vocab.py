@@ -45,8 +45,8 @@ def run(args: argparse.Namespace) -> None:
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.checkpoints.trimming import trim
 
-    found = trim(args.checkpoint, args.data, args.out, args.splits)
-    (pieces, kept), (before, after) = found.pieces, found.parameters
+    trimmed = trim(args.checkpoint, args.data, args.out, args.splits)
+    (pieces, kept), (before, after) = trimmed.pieces, trimmed.parameters
     print(f"{kept:,} of {pieces:,} subwords kept, {after:,} of {before:,} parameters")
     names = sorted(path.name for path in args.out.iterdir())
     print_lines(f"written to {args.out}: {', '.join(names)}")

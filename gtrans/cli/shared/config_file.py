@@ -111,9 +111,9 @@ class ConfigFile:
         # Imported on demand: torch needs seconds.
         from gtrans.train.launch import launched
 
-        found = launched(os.environ)
+        launcher = launched(os.environ)
         alone = 1 if args.cpu else int(args.distributed_world_size)
-        workers = alone if found is None else found.size
+        workers = alone if launcher is None else launcher.size
         if workers == 1 or any(word.partition("=")[0] in _BATCH for word in argv):
             return
         size, unit = (args.batch_size, "units") if args.batch_size else (args.max_tokens, "tokens")
@@ -141,14 +141,14 @@ def take_config(argv: Sequence[str]) -> tuple[ConfigFile | None, list[str]]:
     """
     early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     early.add_argument(FLAG, action="append", nargs="?", default=[])
-    found, rest = early.parse_known_args(list(argv))
-    if not found.config:
+    given, rest = early.parse_known_args(list(argv))
+    if not given.config:
         return None, rest
-    if len(found.config) > 1 or not found.config[0]:
+    if len(given.config) > 1 or not given.config[0]:
         raise GtransError(
             f"`{FLAG}` takes one name or file; `gtrans train --help-all` lists the names."
         )
-    path = find_config(found.config[0])
+    path = find_config(given.config[0])
     return ConfigFile(path, read_config(path)), rest
 
 

@@ -115,11 +115,11 @@ def _parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentPars
     )
     parser.add_argument(VERBOSE, action="store_true", help=_VERBOSE_HELP)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
-    found = {
+    parsers = {
         name: with_short_errors(subparsers.add_parser(name, help=text))
         for name, text in all_commands().items()
     }
-    return parser, found
+    return parser, parsers
 
 
 def declare(parser: argparse.ArgumentParser, module: ModuleType) -> None:

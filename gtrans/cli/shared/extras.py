@@ -21,11 +21,11 @@ def lab_commands() -> dict[str, str]:
 
 def add_lab_readers() -> None:
     """Add its readers of contrastive sets to those of :mod:`gtrans.evaluation.contrastive`."""
-    if found := lab():
-        found.add_readers()
+    if module := lab():
+        module.add_readers()
 
 
 def add_lab_columns() -> None:
     """Add its columns of ``gtrans score`` to :mod:`gtrans.evaluation.other_scores`."""
-    if found := lab():
-        found.add_columns()
+    if module := lab():
+        module.add_columns()

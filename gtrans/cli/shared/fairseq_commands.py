@@ -140,8 +140,8 @@ def _help(
         every = [_values_of(arch) for arch in architectures()]
         for action in ours._actions:
             # The values that architectures give to the units of the task.
-            found = dict.fromkeys(values.get(action.dest) for values in every)
-            told = " or ".join(str(value) for value in found if value is not None)
+            defaults = dict.fromkeys(values.get(action.dest) for values in every)
+            told = " or ".join(str(value) for value in defaults if value is not None)
             if action.dest in UNIT_FIELDS and action.default is None and told:
                 action.help = str(action.help).replace(BY_ARCH, f"{BY_ARCH}: {told}")
     for section, registry in REGISTRIES.items():
@@ -200,8 +200,8 @@ def _values_of(arch: str) -> dict[str, Any]:
     model = ARCH_MODEL_REGISTRY[arch]
     if not issubclass(model, DocumentModel):
         return vars(preset)
-    of_model: Any = OmegaConf.structured(model.options())
-    defaults: Any = OmegaConf.to_container(of_model, enum_to_str=True)
+    structured: Any = OmegaConf.structured(model.options())
+    defaults: Any = OmegaConf.to_container(structured, enum_to_str=True)
     values = {**defaults, **vars(preset)}
     units = OmegaConf.structured(DocumentTranslationConfig())
     adopt_unit(units, model, {**values, "_name": arch})
