@@ -154,10 +154,10 @@ class MosesPipeline(TextPipeline):
         if not self._spaced:
             text = _FULL_WIDTH_SPACE.sub(_SPACE, text)
         # Moses would split words at joiners; while it runs, rare letters stand for them.
-        kept = not _STAND_INS.keys() & set(map(ord, text))
-        lettered = text.translate(_JOINERS) if kept else text
+        use_stand_ins = not _STAND_INS.keys() & set(map(ord, text))
+        lettered = text.translate(_JOINERS) if use_stand_ins else text
         tokens: list[str] = self._tokeniser.tokenize(lettered, escape=False)
-        if kept:
+        if use_stand_ins:
             tokens = [token.translate(_STAND_INS) for token in tokens]
         if _spaces(tokens, text) is None:  # Moses has changed a character (only in contrived text)
             tokens = re.findall(r"\w+|[^\w\s]", text)
@@ -220,18 +220,18 @@ class MosesPipeline(TextPipeline):
 
     def _mark_joints(self, tokens: list[str], text: str) -> list[str]:
         """Tokens of ``text``, with joint marks where the detokeniser needs them."""
-        wanted, marked = _spaces(tokens, text) or [], list(tokens)
+        spaces, marked = _spaces(tokens, text) or [], list(tokens)
         # The rules ignore a marked symbol (for instance in pairing quotation marks), so a mark
         # can make another symbol wrong; a few rounds are enough.
         for _ in range(3):
             before = list(marked)
-            written = _spaces(tokens, self._join(marked)) or wanted
-            wrong = [gap for gap, space in enumerate(wanted) if space != written[gap]]
+            written = _spaces(tokens, self._join(marked)) or spaces
+            wrong = [gap for gap, space in enumerate(spaces) if space != written[gap]]
             for index in (index for gap in wrong for index in (gap, gap + 1)):
                 spaced = self._spaced or not re.match(f"[{_FULL_WIDTH}]", tokens[index])
                 if spaced and _SYMBOL.fullmatch(tokens[index]):
-                    left = index > 0 and not wanted[index - 1]
-                    right = index < len(wanted) and not wanted[index]
+                    left = index > 0 and not spaces[index - 1]
+                    right = index < len(spaces) and not spaces[index]
                     marked[index] = _LEFT * left + tokens[index] + _RIGHT * right
             if marked == before:
                 break
@@ -240,16 +240,16 @@ class MosesPipeline(TextPipeline):
     def _mark_gaps(self, marked: list[str], text: str) -> list[str]:
         """Tokens with joint marks, and marks of their own where these do not give back ``text``."""
         bare = [word.strip(_LEFT + _RIGHT) for word in marked if word not in _GAPS]
-        wanted = _spaces(bare, _plain(text))
+        spaces = _spaces(bare, _plain(text))
         for everywhere in (False, False, True):
             written = _spaces(bare, _plain(self._join(marked)))
-            if wanted is None or written == wanted:
+            if spaces is None or written == spaces:
                 break
-            gaps = [at for at, token in enumerate(marked) if token not in _GAPS][1:]
-            for number, at in reversed([*enumerate(gaps)]):
-                wrong = everywhere or written is None or written[number] != wanted[number]
-                if wrong and marked[at - 1] not in _GAPS:
-                    marked.insert(at, _SPACE if wanted[number] else _NO_SPACE)
+            gaps = [position for position, token in enumerate(marked) if token not in _GAPS][1:]
+            for number, position in reversed([*enumerate(gaps)]):
+                wrong = everywhere or written is None or written[number] != spaces[number]
+                if wrong and marked[position - 1] not in _GAPS:
+                    marked.insert(position, _SPACE if spaces[number] else _NO_SPACE)
         return marked
 
     def _join(self, tokens: list[str]) -> str:
@@ -355,19 +355,19 @@ def train_best_case(lines: Iterable[str], path: Path, workers: int = 1) -> None:
         for (lower, spelling), count in counts.items():
             spellings.setdefault(lower, Counter())[spelling] += count
     with atomic_writer(path) as file:
-        for of_word in spellings.values():
-            (best, count), *others = of_word.most_common()
-            words = [f"{best} ({count}/{of_word.total()})"]
+        for frequencies in spellings.values():
+            (best, count), *others = frequencies.most_common()
+            words = [f"{best} ({count}/{frequencies.total()})"]
             file.write(" ".join([*words, *(f"{word} ({count})" for word, count in others)]) + "\n")
 
 
 def _spellings(lines: list[str]) -> Counter[tuple[str, str]]:
     """How often each word in lower case is written in which way."""
     learn = MosesTruecaser().learn_truecase_weights
-    found = Counter[tuple[str, str]]()
+    counts = Counter[tuple[str, str]]()
     for lower, spelling, count in chain.from_iterable(learn(line.split(" ")) for line in lines):
-        found[lower, spelling] += count
-    return found
+        counts[lower, spelling] += count
+    return counts
 
 
 def load_best_case(path: Path) -> dict[str, str]:

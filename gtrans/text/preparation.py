@@ -99,9 +99,9 @@ class StepRecord:
 
     def forget(self, *names: str) -> None:
         """Take steps out of the record, and delete what they have written."""
-        gone = [self._finished.pop(name) for name in names if name in self._finished]
+        removed = [self._finished.pop(name) for name in names if name in self._finished]
         self.save()
-        for output in chain(*(step["outputs"] for step in gone)):
+        for output in chain(*(step["outputs"] for step in removed)):
             (self._folder / output).unlink(missing_ok=True)
 
     def forget_others(self) -> None:
@@ -123,21 +123,21 @@ class StepRecord:
             the fingerprint of what the step depends on.
         """
         self._taken.add(name)
-        made_from, known = fingerprint(depends_on), self._finished.get(name)
-        changed = known is not None and known["fingerprint"] != made_from
-        if known is not None and not changed and known["outputs"] == self._sizes(known["outputs"]):
+        current, entry = fingerprint(depends_on), self._finished.get(name)
+        changed = entry is not None and entry["fingerprint"] != current
+        if entry is not None and not changed and entry["outputs"] == self._sizes(entry["outputs"]):
             say(f"{name}: finished earlier, skipped")
-            return made_from
+            return current
         say(f"{name}: {'input or option changed, repeated' if changed else 'started'}")
         self.forget(LAST_STEP, name)
         work(outputs)
         self._finished[name] = {
-            "fingerprint": made_from,
+            "fingerprint": current,
             "outputs": self._sizes(outputs),
             "digests": {output: digest(self._folder / output) for output in outputs},
         }
         self.save()
-        return made_from
+        return current
 
     def _sizes(self, names: Iterable[str]) -> dict[str, int]:
         """The sizes of those files that exist."""
@@ -175,16 +175,16 @@ def prepare(options: PreparationOptions) -> list[SideCounts]:
 
 def _checked_sides(options: PreparationOptions, split: str, prefix: str) -> Sides:
     """The two sides of a text, after reading and checking them."""
-    whole = Path(prefix)
-    if whole.is_file() and open_text(whole).has_ids:
-        source, target = whole, whole
+    file = Path(prefix)
+    if file.is_file() and open_text(file).has_ids:
+        source, target = file, file
     else:
         source, target = (resolve(prefix, lang) for lang in options.languages)
     sides = Sides(source, target, options.choice)
     plain = options.steps.tokenise or options.subword_model is not None
     for side, lang in enumerate(options.languages):
-        read = (pair[side] if plain else "" for pair in sides.read(quiet=bool(side)) if pair)
-        for warning in not_plain(f"{split}.{lang}", read):
+        sentences = (pair[side] if plain else "" for pair in sides.read(quiet=bool(side)) if pair)
+        for warning in not_plain(f"{split}.{lang}", sentences):
             say(f"warning: {warning}")
     return sides
 
@@ -194,7 +194,7 @@ class _Preparation:
 
     def __init__(self, options: PreparationOptions, inputs: dict[str, list[Sides]]) -> None:
         self.options, self.inputs, self.out = options, inputs, options.out
-        self.texts = [path for of in inputs.values() for sides in of for path in sides[:2]]
+        self.texts = [path for split in inputs.values() for sides in split for path in sides[:2]]
         self.workers = options.workers or all_cores()
         self.model = options.subword_model and options.subword_model[0]
         self.steps = options.steps
@@ -232,7 +232,7 @@ class _Preparation:
         record, options, steps = self._open(), self.options, self.steps.record()
         tokenised: str | None = None
         encoded: list[str] = []
-        made_from: tuple[Any, ...]
+        depends_on: tuple[Any, ...]
         texts = {
             split: [
                 [*map(digest, side[:2]), asdict(replace(side.choice, direction=""))]
@@ -242,28 +242,28 @@ class _Preparation:
         }
         if self.learns:
             outputs = [f"text/train.tok.{lang}" for lang in options.languages]
-            made_from = options.languages, steps, texts["train"]
-            tokenised = record.step("tokenise train", made_from, outputs, self._tokenise)
+            depends_on = options.languages, steps, texts["train"]
+            tokenised = record.step("tokenise train", depends_on, outputs, self._tokenise)
         learnt = self._models(record, tokenised)
-        for split, read in texts.items():
+        for split, text in texts.items():
             outputs = [f"text/{split}.bpe.{lang}" for lang in options.languages]
             outputs += [plain_text(split, options.target_lang)] if split != "train" else []
-            made_from = options.languages, steps, read, learnt
+            depends_on = options.languages, steps, text, learnt
             work = partial(self._encode, split)
-            encoded.append(record.step(f"encode {split}", made_from, outputs, work))
+            encoded.append(record.step(f"encode {split}", depends_on, outputs, work))
             if (pieces := self.word_pieces) is not None:
                 begin = f"{split}.{options.pair}.{options.source_lang}.bert"
                 work = partial(self._write_word_pieces, pieces, split)
                 outputs = [f"{begin}.bin", f"{begin}.idx"]
-                record.step(f"bert {split}", (read, pieces.fingerprint), outputs, work)
+                record.step(f"bert {split}", (text, pieces.fingerprint), outputs, work)
         record.forget_others()
         folder = options.binarised
         splits = binarised_splits(options, folder) if folder else list(self.inputs)
         outputs = options.files(splits)
         files = [folder / name for name in outputs] if folder else self._dictionaries()
         binarise = partial(self._copy, folder) if folder else self._binarise
-        made_from = learnt if folder else encoded, list(map(digest, files))
-        record.step(LAST_STEP, made_from, outputs, binarise)
+        depends_on = learnt if folder else encoded, list(map(digest, files))
+        record.step(LAST_STEP, depends_on, outputs, binarise)
         use = f": gtrans train '{self.out}' --config NAME --save-dir DIR"
         say(f"'{self.out}' is ready{use if {*splits} >= {'train', 'valid'} else ''}")
         splits.sort(key=lambda split: (split != "train", split != "valid", split))
@@ -300,26 +300,26 @@ class _Preparation:
         Raises:
             GtransError: this run may not go on there.
         """
-        holds = f"`--out` '{self.out}'"
+        folder = f"`--out` '{self.out}'"
         # What a run leaves that was killed at its beginning has a hidden name.
         if all(path.name.startswith(".") for path in self.out.iterdir()):
             return {}
         if not (self.out / STATE_FILE).exists():
             raise GtransError(
-                f"{holds} is not empty and holds no preparation; give an empty or a new folder"
+                f"{folder} is not empty and holds no preparation; give an empty or a new folder"
             )
         state = read_state(self.out)
         pair = f"{state['source_lang']}-{state['target_lang']}"
         if pair != self.options.pair:
             raise GtransError(
-                f"{holds} holds a preparation for {pair}, not for {self.options.pair}; give "
+                f"{folder} holds a preparation for {pair}, not for {self.options.pair}; give "
                 "another folder"
             )
         steps = [step.split() for step in state.get("finished", {})]
         missing = {step[1] for step in steps if step[0] == "encode"} - self.inputs.keys()
         if missing and not self.options.force:
             raise GtransError(
-                f"{holds} also holds the split '{min(missing)}', which this command does not "
+                f"{folder} also holds the split '{min(missing)}', which this command does not "
                 "make; give another folder, or `--force` to repeat all steps"
             )
         return state
@@ -328,16 +328,16 @@ class _Preparation:
         """Learn or copy the models that segment the text; returns their fingerprint."""
         options = self.options
         names = pipeline_files(record.header)
-        read, work = list(filter(None, [options.bpe_codes])), self._learn
+        files, work = list(filter(None, [options.bpe_codes])), self._learn
         if options.reuse is not None:
-            read = [options.reuse / name for name in names]
+            files = [options.reuse / name for name in names]
             work = partial(self._copy, options.reuse)
         elif options.subword_model is not None:
             kind, path = options.subword_model
-            read = [*kind.model_files(path), *filter(None, [options.pieces])]
+            files = [*kind.model_files(path), *filter(None, [options.pieces])]
             work = lambda _: kind.copy(path, options.pieces, self.out)  # noqa: E731
         name = "BPE" if self.model is None else self.model.name
-        depends_on = name, self.steps.truecase, self.bpe, tokenised, list(map(digest, read))
+        depends_on = name, self.steps.truecase, self.bpe, tokenised, list(map(digest, files))
         return record.step("models", depends_on, names, work)
 
     def _copy(self, source: Path, names: Sequence[str]) -> None:
@@ -350,22 +350,22 @@ class _Preparation:
 
     def _learn(self, _: Sequence[str]) -> None:
         """The truecasers and the codes of BPE, from the training text."""
-        given, codes, counts = self.options.bpe_codes, self.out / CODES_FILE, Counter[str]()
+        given_codes, codes, counts = self.options.bpe_codes, self.out / CODES_FILE, Counter[str]()
         for lang in self.options.languages if self.learns else ():
             best_case = None
             if self.steps.truecase:
                 model = self.out / TRUECASE_FILE.format(lang)
                 train_best_case(self._read(f"train.tok.{lang}"), model, self.workers)
                 best_case = load_best_case(model)
-            if given is None:
+            if given_codes is None:
                 count = MosesPipeline(lang, self.steps, best_case).count_words
-                for some in map_chunks(count, self._read(f"train.tok.{lang}"), self.workers):
-                    counts.update(some)
-        if given is None:
+                for chunk in map_chunks(count, self._read(f"train.tok.{lang}"), self.workers):
+                    counts.update(chunk)
+        if given_codes is None:
             counts.pop("", None)  # from the empty lines
             learn_codes(counts, self.bpe["merges"], self.bpe.get("symbols"), codes)
         else:
-            copy_file(given, codes)
+            copy_file(given_codes, codes)
 
     def _encode(self, split: str, outputs: Sequence[str]) -> None:
         languages = self.options.languages
@@ -430,14 +430,14 @@ class _Preparation:
         from gtrans.data.binarised import load_dictionary
 
         languages = self.options.languages
-        words = [load_dictionary(path) for path in self._dictionaries()]
-        if not words:
+        dictionaries = [load_dictionary(path) for path in self._dictionaries()]
+        if not dictionaries:
             lines = chain(*(self._read(f"train.bpe.{lang}") for lang in languages))
-            words = [Dictionary()]
+            dictionaries = [Dictionary()]
             for piece, count in Counter(chain.from_iterable(map(str.split, lines))).items():
-                words[0].add_symbol(piece, count)
-            words[0].finalize()
-        for lang, dictionary in zip(languages, (words[0], words[-1]), strict=True):
+                dictionaries[0].add_symbol(piece, count)
+            dictionaries[0].finalize()
+        for lang, dictionary in zip(languages, (dictionaries[0], dictionaries[-1]), strict=True):
             with atomic_writer(self.out / f"dict.{lang}.txt") as file:
                 dictionary.save(file)
             ids_of = partial(_ids, dictionary.indices, dictionary.unk(), dictionary.eos())
@@ -522,7 +522,7 @@ def count_split(folder: Path, split: str, languages: tuple[str, str]) -> list[Si
     """
     from gtrans.data.binarised import count_symbols, load_dictionary, load_lines
 
-    found, boundaries = [], []
+    sides, boundaries = [], []
     for lang in languages:
         dictionary = load_dictionary(folder / f"dict.{lang}.txt")
         path = str(folder / f"{split}.{'-'.join(languages)}.{lang}")
@@ -533,10 +533,10 @@ def count_split(folder: Path, split: str, languages: tuple[str, str]) -> list[Si
         unknown = int(counts[dictionary.unk()])
         numbers = int(first.sum()), int(is_sentence.sum()), int(lines.sizes.max()) - 1
         types = int(np.count_nonzero(counts)) - bool(unknown)
-        found.append(SideCounts(split, lang, *numbers, types, int(counts.sum()), unknown))
+        sides.append(SideCounts(split, lang, *numbers, types, int(counts.sum()), unknown))
         boundaries.append(~is_sentence)
     check_sides(boundaries[0], boundaries[1], f"{folder / split}.{'-'.join(languages)}")
-    return found
+    return sides
 
 
 def table(counts: Iterable[SideCounts]) -> list[tuple[str, ...]]:
@@ -553,12 +553,12 @@ def table(counts: Iterable[SideCounts]) -> list[tuple[str, ...]]:
 
 def warnings(counts: Iterable[SideCounts]) -> list[str]:
     """One for each split that is mostly unknown, or a single document of several sentences."""
-    found: list[str] = []
+    messages: list[str] = []
     for side in counts:
-        found += input_warnings(f"{side.split}.{side.lang}", (), side.unknown, side.pieces)
+        messages += input_warnings(f"{side.split}.{side.lang}", (), side.unknown, side.pieces)
         if side.documents == 1 and side.sentences > 1:
-            found.append(
+            messages.append(
                 f"{side.split} is one document of {side.sentences:,} sentences; if there are "
                 "several, put an empty line between them on both sides"
             )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(messages))

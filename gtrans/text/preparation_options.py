@@ -32,7 +32,7 @@ _CHECKED_SENTENCES, _SAME = 500, 0.9
 _TYPES = {"N": whole(1), **dict.fromkeys(("DIR", "DIR|CKPT", "FILE", "MODEL", "DICT"), Path)}
 
 
-def _flag(group: str, word: str, meaning: str, default: Any = None, **more: Any) -> Any:
+def _flag(group: str, word: str, meaning: str, default: Any = None, **extra: Any) -> Any:
     """A field that is a flag of ``gtrans prepare``.
 
     Args:
@@ -40,10 +40,10 @@ def _flag(group: str, word: str, meaning: str, default: Any = None, **more: Any)
         word: stands for the value in the help; empty: the flag is a switch.
         meaning: the help.
         default: the default.
-        more: further arguments of argparse.
+        extra: further arguments of argparse.
     """
-    more |= {"metavar": word, "type": _TYPES.get(word, str)} if word else {"action": "store_true"}
-    return field(default=default, metadata={"group": group, "help": meaning, **more})
+    extra |= {"metavar": word, "type": _TYPES.get(word, str)} if word else {"action": "store_true"}
+    return field(default=default, metadata={"group": group, "help": meaning, **extra})
 
 
 @dataclass(frozen=True)
@@ -265,13 +265,14 @@ def _check_binarised(
             f"`--{options.subword_model[0].name}` needs one dictionary for both languages, but "
             f"those in '{folder}' differ"
         )
-    for lang, pipeline, words in zip(options.languages, pipelines, dictionaries, strict=True):
+    for lang, pipeline, dictionary in zip(options.languages, pipelines, dictionaries, strict=True):
         for text in (f"{split}.{options.pair}.{lang}" for split in splits):
-            lines = load_lines(str(folder / text), words, len(words))
+            lines = load_lines(str(folder / text), dictionary, len(dictionary))
             sentences = (lines[number] for number in np.flatnonzero(lines.sizes > 1))
-            known = (words.string(ids) for ids in sentences if not (ids == words.unk()).any())
-            pieces = list(islice(known, _CHECKED_SENTENCES))
-            same = sum(pipeline.segment(pipeline.unsegment(one)) == one for one in pieces)
+            unknown = dictionary.unk()
+            segmented = (dictionary.string(ids) for ids in sentences if unknown not in ids)
+            pieces = list(islice(segmented, _CHECKED_SENTENCES))
+            same = sum(pipeline.segment(pipeline.unsegment(tokens)) == tokens for tokens in pieces)
             if same < _SAME * len(pieces):
                 raise GtransError(
                     f"of {len(pieces)} sentences of {text} in '{folder}', the subword model "

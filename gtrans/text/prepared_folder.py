@@ -178,8 +178,8 @@ def prepared_files(data_dir: str | Path) -> list[Path]:
             state.get("texts") or (),
             *(step["outputs"] for step in state.get("finished", {}).values()),
         )
-    found = {folder / name for name in names}
-    return sorted(found.union(*(folder.glob(kind) for kind in ("dict.*.txt", "*.bin", "*.idx"))))
+    paths = {folder / name for name in names}
+    return sorted(paths.union(*(folder.glob(kind) for kind in ("dict.*.txt", "*.bin", "*.idx"))))
 
 
 def plain_text(split: str, lang: str) -> str:
@@ -303,7 +303,7 @@ class Preparation:
         if self.tokenizer and bert:
             (folder / _TOKENIZER_FOLDER).mkdir()
             state["bert"] = {**bert, "name": str(folder / _TOKENIZER_FOLDER)}
-            files |= {f"{_TOKENIZER_FOLDER}/{name}": of for name, of in self.tokenizer.items()}
+            files |= {f"{_TOKENIZER_FOLDER}/{name}": data for name, data in self.tokenizer.items()}
         for name, contents in files.items():
             with binary_writer(folder / name) as written:
                 written.write(contents)

@@ -46,15 +46,15 @@ def map_chunks(
     if len(first) < 2:
         yield from map(function, chain(first, chunks))
         return
-    begun: deque[Future[Result]] = deque()
+    futures: deque[Future[Result]] = deque()
     pool = ProcessPoolExecutor(len(first), initializer=_start_worker, initargs=(function,))
     try:
         for chunk in chain(first, chunks):
-            begun.append(pool.submit(_work, chunk))
-            if len(begun) > _CHUNKS_AHEAD * len(first):
-                yield begun.popleft().result()
-        while begun:
-            yield begun.popleft().result()
+            futures.append(pool.submit(_work, chunk))
+            if len(futures) > _CHUNKS_AHEAD * len(first):
+                yield futures.popleft().result()
+        while futures:
+            yield futures.popleft().result()
     except BrokenProcessPool:
         raise GtransError(
             f"one of the {len(first)} processes was killed, perhaps because memory ran out; run "

@@ -111,7 +111,7 @@ def read_documents(path: str | os.PathLike[str]) -> list[list[str]]:
     Raises:
         GtransError: it cannot be read, is of no known format, or holds no sentence.
     """
-    documents = [[one.text() for one in document.segments] for document in open_text(path)]
+    documents = [[segment.text() for segment in document.segments] for document in open_text(path)]
     if not any(map(any, documents)):
         raise GtransError(f"'{path}' holds no sentence; give a file with one sentence per line")
     return documents
@@ -183,9 +183,9 @@ def _place(side: Plain, line: tuple[int, str | None] | None) -> str:
 def _used_pairs(
     source: Reader, target: Reader, left_out: Counter[str]
 ) -> Iterator[tuple[str, str] | None]:
-    found = False  # whether any document has a pair
+    any_pair = False  # whether any document has a pair
     for pairs in matched(source, target):
-        begun = False  # whether this one has
+        has_pair = False  # whether this one has
         if source.path == target.path and source.column and source.column == target.column:
             raise GtransError(_ONE_SIDE.format(source.path, f", '{source.column}'"))
         if len(target.references) > 1:
@@ -198,14 +198,14 @@ def _used_pairs(
             if reason := left.left_out or right.left_out or empty:
                 left_out[reason] += 1
                 continue
-            if found and not begun:
+            if any_pair and not has_pair:
                 yield None
-            begun = found = True
+            has_pair = any_pair = True
             yield (
                 sentence_of(left.text(), source.path, left.line),
                 sentence_of(right.text(), target.path, right.line),
             )
-    if not found:
+    if not any_pair:
         raise GtransError(f"'{source.path}' and '{target.path}' hold no sentence pair")
 
 
@@ -245,13 +245,13 @@ def _matched_segments(
     if all(segment.name for side in sides for segment in side):
         left, right = ({segment.name: segment for segment in side} for side in sides)
         names = list({**left, **right})
-        lacking = next((it for it in names if not (it in left and it in right)), None)
+        lacking = next((name for name in names if not (name in left and name in right)), None)
         if strict and lacking is not None:
             has, lacks = places if lacking in left else places[::-1]
             raise GtransError(f"document {has} has the segment '{lacking}', {lacks} has not")
         sides = [
-            [found.get(it) or Segment(side.line, [""], it) for it in names]
-            for found, side in ((left, source), (right, target))
+            [segments.get(name) or Segment(side.line, [""], name) for name in names]
+            for segments, side in ((left, source), (right, target))
         ]
     elif len(sides[1]) == 1 and sides[1][0].left_out == NO_REFERENCE:
         sides[1] = sides[1] * len(sides[0])
@@ -269,9 +269,10 @@ def read_parallel(
     Raises:
         GtransError: as :meth:`Sides.read`.
     """
-    read = Sides(Path(source), Path(target), choice).read()
-    documents = [list(pairs) for end, pairs in groupby(read, lambda pair: pair is None) if not end]
-    return [([one[0] for one in it if one], [one[1] for one in it if one]) for it in documents]
+    stream = Sides(Path(source), Path(target), choice).read()
+    groups = groupby(stream, lambda pair: pair is None)
+    documents = [[pair for pair in group if pair] for is_end, group in groups if not is_end]
+    return [([left for left, _ in pairs], [right for _, right in pairs]) for pairs in documents]
 
 
 # ---- documents with ids --------------------------------------------------------------------------
@@ -295,7 +296,7 @@ class Identified:
 
     def texts(self) -> list[list[str]]:
         """The documents as lists of segments."""
-        return [[segment.text() for segment in one] for one in self.documents.values()]
+        return [[segment.text() for segment in segments] for segments in self.documents.values()]
 
 
 def read_identified(path: str, role: Role, choice: Choice = ANY) -> Identified | None:
@@ -307,24 +308,24 @@ def read_identified(path: str, role: Role, choice: Choice = ANY) -> Identified |
     reader = open_text(path, role, choice)
     if not reader.has_ids:
         return None
-    found = Identified(path)
+    identified = Identified(path)
     for document in reader:
-        known = found.documents.setdefault(document.name, [])
-        if known and not (known[0].name and document.segments[0].name):
+        segments = identified.documents.setdefault(document.name, [])
+        if segments and not (segments[0].name and document.segments[0].name):
             raise reader.wrong(
                 document.line,
                 f"document '{document.name}' comes again; give every document once, or its "
                 "segments together or with ids",
             )
-        names = {segment.name for segment in known}
+        names = {segment.name for segment in segments}
         for segment in document.segments:
             if segment.name and segment.name in names:
                 which = f"the segment '{segment.name}' of document '{document.name}'"
                 raise reader.wrong(segment.line, f"{which} comes twice; give every segment once")
             names.add(segment.name)
-        known += document.segments
-    found.references = reader.references
-    found.others = frozenset(reader.others if isinstance(reader, Rows) else ())
-    if not any(one.text() for segments in found.documents.values() for one in segments):
+        segments += document.segments
+    identified.references = reader.references
+    identified.others = frozenset(reader.others if isinstance(reader, Rows) else ())
+    if not any(map(any, identified.texts())):
         raise GtransError(f"'{path}' holds no {role}; give rows with a document id and a text")
-    return found
+    return identified

@@ -246,7 +246,7 @@ _NAMES = {
 """Formats whose lines look like text: the ends of their names, and the way out."""
 
 
-def _what(head: Head) -> tuple[str, str] | None:
+def _other_format(head: Head) -> tuple[str, str] | None:
     """What a file is instead of a text, and the way out; None: it is a text."""
     for pattern, share, what, way_out in _LINES:
         if head.share(pattern) > share:
@@ -297,9 +297,9 @@ class Plain(Reader):
     @classmethod
     def recognises(cls, head: Head) -> bool:
         """See :meth:`Reader.recognises`."""
-        found = _what(head)
-        if found is not None:
-            raise GtransError(f"'{head.path}' is no plain text but {found[0]}; {found[1]}")
+        other = _other_format(head)
+        if other is not None:
+            raise GtransError(f"'{head.path}' is no plain text but {other[0]}; {other[1]}")
         return True
 
     def raw_lines(self) -> Iterator[str]:
@@ -313,16 +313,16 @@ class Plain(Reader):
             GtransError: a line is too long.
         """
         boundary = 0  # line of the first boundary since the last sentence
-        begun = False
+        started = False
         for number, line in self.lines:
             sentence = line.strip()
             if is_boundary(sentence):
                 boundary = boundary or number
                 continue
-            if boundary and begun:
+            if boundary and started:
                 yield boundary, None
             check_length(self.path, number, sentence)
-            boundary, begun = 0, True
+            boundary, started = 0, True
             yield number, sentence
 
     def __iter__(self) -> Iterator[Document]:

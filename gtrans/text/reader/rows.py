@@ -117,7 +117,8 @@ class Rows(Reader):
                     f"document '{name}' comes again; give every document once, or its segments "
                     "together or with ids",
                 )
-            yield Document(name, rows[0].number, [one for row in rows for one in row.segments])
+            segments = [segment for row in rows for segment in row.segments]
+            yield Document(name, rows[0].number, segments)
 
     def rows(self) -> Iterator[Row]:
         """The rows of the wanted direction.
@@ -133,9 +134,9 @@ class Rows(Reader):
             several = bool(directions) and direction not in directions
             directions[direction] = None
             if several and not (wanted and direction):
-                found = ", ".join(filter(None, directions))
+                names = ", ".join(filter(None, directions))
                 raise self.wrong(
-                    number, f"rows of several directions; choose one with `--direction`: {found}"
+                    number, f"rows of several directions; choose one with `--direction`: {names}"
                 )
             if not (wanted and direction) or _same_direction(wanted, direction):
                 chosen = True
@@ -155,7 +156,7 @@ class Rows(Reader):
             raise self.wrong(
                 number, f"there is no column '{asked}' (`--columns`), only {', '.join(row)}"
             )
-        return _name(asked) if asked else next((it for it in _TEXTS[self.role] if it in row), "")
+        return _name(asked) if asked else next((key for key in _TEXTS[self.role] if key in row), "")
 
     def _document(self, number: int, row: Mapping[str, Any]) -> str:
         """The id of the document of a row."""
@@ -192,7 +193,7 @@ class Rows(Reader):
         value = row.get(self.column)
         texts = _alternatives(value)
         inner = value.values() if isinstance(value, dict) else []
-        odd = any(not isinstance(one, str | list | dict | None) for one in inner)
+        odd = any(not isinstance(item, str | list | dict | None) for item in inner)
         may_lack = self.role == "reference" and self.column in row
         if odd or not (texts or (may_lack and (not value or isinstance(value, dict)))):
             names = f"'{self.column}'" if self.column else f"one of: {', '.join(_TEXTS[self.role])}"
@@ -239,8 +240,8 @@ def _alternatives(value: Any) -> dict[str, str]:
     if not isinstance(value, dict):
         return {}
     inner = {
-        name: _alternatives(one.get("ref") if isinstance(one, dict) else one)
-        for name, one in value.items()
+        name: _alternatives(item.get("ref") if isinstance(item, dict) else item)
+        for name, item in value.items()
     }
     return {name: texts[""] for name, texts in inner.items() if texts.get("")}
 
@@ -254,13 +255,14 @@ def _direction(row: Mapping[str, Any]) -> str:
     return pair or "-".join(filter(None, sides))
 
 
-def _same_direction(wanted: str, found: str) -> bool:
+def _same_direction(wanted: str, direction: str) -> bool:
     """Whether ``en-de`` is ``en-de_DE``; two regions must be the same."""
-    (one, other) = ([it.split("_") for it in pair.lower().split("-")] for pair in (wanted, found))
-    return len(one) == len(other) and all(
+    pairs = (wanted.lower(), direction.lower())
+    first, second = ([lang.split("_") for lang in pair.split("-")] for pair in pairs)
+    return len(first) == len(second) and all(
         (language_code(left[0]) or left[0]) == (language_code(right[0]) or right[0])
         and (left[1:] == right[1:] or not (left[1:] and right[1:]))
-        for left, right in zip(one, other, strict=True)
+        for left, right in zip(first, second, strict=True)
     )
 
 

@@ -69,8 +69,8 @@ def _documents_in(path: str, text: str, with_sides: bool) -> list[_Versions]:
     line, position = 1, 0
     begun = ""  # id of the sentence that is open
     tags = re.finditer(rf"<(/?)({names})\b([^<>]*)>", text, re.IGNORECASE)
-    for found in chain(tags, [None]):
-        between = text[position : len(text) if found is None else found.start()]
+    for tag in chain(tags, [None]):
+        between = text[position : len(text) if tag is None else tag.start()]
         if begun and document is not None:
             sentences = document.sentences[version]
             if begun in sentences:
@@ -79,20 +79,20 @@ def _documents_in(path: str, text: str, with_sides: bool) -> list[_Versions]:
                 )
             sentences[begun] = sentence_of(_plain(_PARTS.sub("", between)), path, line), line
         begun = ""
-        if found is None:
+        if tag is None:
             break
-        line, position = line + (between + found[0]).count("\n"), found.end()
-        name, is_end = found[2].lower(), bool(found[1])
+        line, position = line + (between + tag[0]).count("\n"), tag.end()
+        name, is_end = tag[2].lower(), bool(tag[1])
         if is_end:
             document = None if name == "doc" or name in _SETS else document
             continue
         attributes = {
-            one[1].lower(): _plain(one[2] or one[3] or one[4] or "")
-            for one in _ATTRIBUTE.finditer(found[3])
+            match[1].lower(): _plain(match[2] or match[3] or match[4] or "")
+            for match in _ATTRIBUTE.finditer(tag[3])
         }
         if name in _SETS:
-            named = attributes.get("refid") or attributes.get("sysid") or ""
-            version = outer = _Version(_SETS[name] or outer.role, named)
+            version_name = attributes.get("refid") or attributes.get("sysid") or ""
+            version = outer = _Version(_SETS[name] or outer.role, version_name)
             document = None
         elif name == "doc":
             version = outer._replace(name=attributes.get("sysid") or outer.name)
@@ -105,8 +105,8 @@ def _documents_in(path: str, text: str, with_sides: bool) -> list[_Versions]:
             if document is None:
                 raise GtransError(f"{path}:{line}: a <{name}> outside of a <doc>")
             if name in _SIDES:
-                named = attributes.get("translator" if name == "ref" else "system", "")
-                version = _Version(_SIDES[name], "" if name == "src" else named)
+                version_name = attributes.get("translator" if name == "ref" else "system", "")
+                version = _Version(_SIDES[name], "" if name == "src" else version_name)
             sentences = document.sentences.setdefault(version, {})
             if name == "seg":
                 begun = attributes.get("id", "").strip() or str(len(sentences) + 1)
@@ -116,7 +116,7 @@ def _documents_in(path: str, text: str, with_sides: bool) -> list[_Versions]:
 
 
 def _plain(text: str) -> str:
-    return _ENTITY.sub(lambda found: html.unescape(found[0]), text)
+    return _ENTITY.sub(lambda match: html.unescape(match[0]), text)
 
 
 class TestSet(Reader):
@@ -141,25 +141,26 @@ class TestSet(Reader):
     def __iter__(self) -> Iterator[Document]:
         """See :meth:`Reader.__iter__`."""
         documents = self.versions()
-        known = list(dict.fromkeys(v for one in documents for v in one.sentences))
-        roles = [v.role or "" for v in known]
-        of_role = [v for v in known if v.role == self.role]
-        if not of_role and (self.role == "translation" or "source" not in roles):
-            of_role = [v for v in known if v.role != "source"]  # the file says something else
-        if not of_role:
+        texts = list(dict.fromkeys(chain(*(document.sentences for document in documents))))
+        roles = [text.role or "" for text in texts]
+        candidates = [text for text in texts if text.role == self.role]
+        if not candidates and (self.role == "translation" or "source" not in roles):
+            # The file says that its texts are something else.
+            candidates = [text for text in texts if text.role != "source"]
+        if not candidates:
             raise GtransError(
                 f"{self.path} has no {self.role}, only {' and '.join(dict.fromkeys(roles))}"
             )
-        names = [v.name for v in of_role]
+        names = [text.name for text in candidates]
         if self.role == "reference":
             self.references = chosen_references(self.path, names, self.choice.references)
-            wanted = [v for name in self.references for v in of_role if v.name == name]
+            chosen = [text for name in self.references for text in candidates if text.name == name]
         else:
             name = the_only_system(self.path, names, self.choice.system)
-            wanted = [v for v in of_role if v.name == name][:1]
-        self.column = f"{wanted[0].role or 'text'} {wanted[0].name}".strip()
+            chosen = [text for text in candidates if text.name == name][:1]
+        self.column = f"{chosen[0].role or 'text'} {chosen[0].name}".strip()
         for document in documents:
-            segments = list(self._segments(document, wanted))
+            segments = list(self._segments(document, chosen))
             if segments:
                 yield Document(document.name, document.line, segments)
 
@@ -170,27 +171,28 @@ class TestSet(Reader):
             GtransError: there is none.
         """
         text = "\n".join(line for _, line in self.lines)
-        found = _documents_in(self.path, text, _has(r"<dataset\b", "\n".join(self.head.lines)))
-        if not any(one.sentences for one in found):
+        documents = _documents_in(self.path, text, _has(r"<dataset\b", "\n".join(self.head.lines)))
+        if not any(document.sentences for document in documents):
             raise GtransError(
                 f"{self.path}: no <doc> with a <seg>; it is no test set in XML or SGM"
             )
-        return found
+        return documents
 
     def _segments(self, document: _Versions, wanted: Sequence[_Version]) -> Iterator[Segment]:
-        texts = [document.sentences.get(version, {}) for version in wanted]
+        versions = [document.sentences.get(version, {}) for version in wanted]
         is_reference = self.role == "reference"
         # What has no reference is left out, and named.
         source = document.sentences.get(_Version("source", ""), {}) if is_reference else {}
-        for name in dict.fromkeys(chain(source, *texts)):
-            found = [of[name] for of in texts if name in of]
-            line = found[0][1] if found else document.line
-            filled = next((text for text, _ in found if text), "")
+        for name in dict.fromkeys(chain(source, *versions)):
+            sentences = [version[name] for version in versions if name in version]
+            line = sentences[0][1] if sentences else document.line
+            default = next((text for text, _ in sentences if text), "")
             reason = ""
             if is_reference:
-                missing = "" if filled else NO_REFERENCE
+                missing = "" if default else NO_REFERENCE
                 reason = "of test suites" if document.is_testsuite else missing
-            yield Segment(line, [of.get(name, ("", 0))[0] or filled for of in texts], name, reason)
+            texts = [version.get(name, ("", 0))[0] or default for version in versions]
+            yield Segment(line, texts, name, reason)
 
 
 def _has(pattern: str, text: str) -> bool:
