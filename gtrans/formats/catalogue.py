@@ -33,7 +33,7 @@ _PACKED = ".gz"
 def format_of(path: Path) -> str | None:
     """The format of a file by its name; None if it is not known."""
     name = path.name.lower().removesuffix(_PACKED)
-    return next((one for one, ends in SUFFIXES.items() if name.endswith(tuple(ends))), None)
+    return next((kind for kind, ends in SUFFIXES.items() if name.endswith(tuple(ends))), None)
 
 
 def known_formats() -> str:
@@ -76,10 +76,10 @@ class Reader(NamedTuple):
         """
         kind, _ = _KINDS[name]
         split = splitter(self.lang) if self.split_sentences or not kind.has_lines else None
-        found = kind(str(path), split, self.choice)
+        file = kind(str(path), split, self.choice)
         if self.target is not None:
-            found.languages = self.lang, self.target
-        return found
+            file.languages = self.lang, self.target
+        return file
 
 
 def packer(path: Path) -> Callable[[bytes], bytes]:
@@ -96,10 +96,10 @@ def check_format(path: Path, forced: str | None) -> str:
     Raises:
         GtransError: it is not known.
     """
-    found = forced or format_of(path)
-    if found is None:
+    name = forced or format_of(path)
+    if name is None:
         raise GtransError(
             f"'{path}': the format of '{path.suffix or path.name}' is not known; known are "
             f"{known_formats()}; `--format NAME` says which it is."
         )
-    return found
+    return name

@@ -63,7 +63,7 @@ class DocumentFile(ABC):
     @property
     def sentences(self) -> list[list[str]]:
         """The sentences of each document."""
-        return [[one for block in blocks for one in block.sentences] for blocks in self.documents]
+        return [list(chain(*(block.sentences for block in blocks))) for blocks in self.documents]
 
     def names(self) -> list[tuple[str, list[str]]]:
         """The id of each document and those of its sentences; by default they are counted."""
@@ -80,8 +80,9 @@ class DocumentFile(ABC):
 
     def note_moved(self, blocks: Iterable[Block]) -> None:
         """Note each of the blocks in which markup inside a word moved."""
-        told = " from inside a word to its end or around it"
-        self.notes += [Note(self.place(one.line), MOVED, told) for one in blocks if one.moved]
+        detail = " from inside a word to its end or around it"
+        moved = (block for block in blocks if block.moved)
+        self.notes += [Note(self.place(block.line), MOVED, detail) for block in moved]
 
     @abstractmethod
     def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
@@ -102,7 +103,7 @@ class DocumentFile(ABC):
 def counted(documents: Sequence[Sequence[object]]) -> list[tuple[str, list[str]]]:
     """Documents and their sentences by numbers from 1."""
     return [
-        (str(number), [str(place) for place in range(1, len(document) + 1)])
+        (str(number), [str(n) for n in range(1, len(document) + 1)])
         for number, document in enumerate(documents, start=1)
     ]
 
@@ -118,6 +119,6 @@ def splitter(lang: str) -> Splitter:
     code = language_code(lang) or lang  # one that this project does not know
 
     def split(text: str) -> list[str]:
-        return [found for one in segment(code, text) if (found := one.strip())]
+        return [sentence for part in segment(code, text) if (sentence := part.strip())]
 
     return split

@@ -87,21 +87,21 @@ class Docx(DocumentFile):
         by_name = {member.filename: data for member, data in self.members}
         parser = etree.XMLParser(no_network=True, remove_comments=True, remove_pis=True)
         types: dict[str, str] = {}  # of a part by its name, else by the end of its name
-        for one in etree.fromstring(by_name[_TYPES], parser).iter("{*}Override", "{*}Default"):
-            key = one.get("PartName") or f".{str(one.get('Extension')).lower()}"
-            types[key] = str(one.get("ContentType")).rpartition(".")[2]
-        found: dict[str, list[str]] = {}  # by what they are
+        for entry in etree.fromstring(by_name[_TYPES], parser).iter("{*}Override", "{*}Default"):
+            key = entry.get("PartName") or f".{str(entry.get('Extension')).lower()}"
+            types[key] = str(entry.get("ContentType")).rpartition(".")[2]
+        names: dict[str, list[str]] = {}  # of parts, by type
         for name in by_name:
             kind = types.get(f"/{name}", types.get(f".{name.rpartition('.')[2].lower()}", ""))
-            found.setdefault(kind, []).append(name)
-        main = found.get("main+xml", [])
+            names.setdefault(kind, []).append(name)
+        main = names.get("main+xml", [])
         main = [name for name in main if name == _USUAL] or main
         if not main:
             raise GtransError(f"'{self.path}' is no DOCX file: it has no main document")
         # A glossary of building blocks is a document of its own, with its own notes.
-        glossary = {name.rpartition("/")[0] for name in found.get("glossary+xml", ())}
-        of_kinds = (name for kind in _TRANSLATED for name in found.get(f"{kind}+xml", ()))
-        others = sorted(name for name in of_kinds if name.rpartition("/")[0] not in glossary)
+        glossary = {name.rpartition("/")[0] for name in names.get("glossary+xml", ())}
+        candidates = (name for kind in _TRANSLATED for name in names.get(f"{kind}+xml", ()))
+        others = sorted(name for name in candidates if name.rpartition("/")[0] not in glossary)
         for name in [*main, *others]:
             root = self.parts[name] = etree.fromstring(by_name[name], parser)
             if not root.tag.startswith(_W):
@@ -124,8 +124,8 @@ class Docx(DocumentFile):
         self.notes = []
         if self.staying:
             self.notes = [Note(self.path, KEPT, f": {', '.join(self.staying)}")]
-        for block, found in self.by_block(translations):
-            _write(block.translated(found, joint))
+        for block, sentences in self.by_block(translations):
+            _write(block.translated(sentences, joint))
             if block.moved:
                 where = f"{self.path}: '{' '.join(block.sentences)[:40]}'"
                 self.notes.append(Note(where, MOVED, " to the end of a word"))
@@ -143,14 +143,14 @@ class Docx(DocumentFile):
 
 def _repeated(root: Any) -> dict[Any, list[tuple[Any, Any]]]:
     """What repeats a text box for older programs: its texts, each with the one that it repeats."""
-    found: dict[Any, list[tuple[Any, Any]]] = {}
-    for both in root.iter(f"{_COMPATIBLE}AlternateContent"):
-        new, old = (both.find(f"{_COMPATIBLE}{name}") for name in ("Choice", "Fallback"))
+    repeated: dict[Any, list[tuple[Any, Any]]] = {}
+    for element in root.iter(f"{_COMPATIBLE}AlternateContent"):
+        new, old = (element.find(f"{_COMPATIBLE}{name}") for name in ("Choice", "Fallback"))
         if new is not None and old is not None:
-            texts = [list(one.iter(f"{_W}t")) for one in (old, new)]
-            if [one.text for one in texts[0]] == [one.text for one in texts[1]]:
-                found[old] = list(zip(*texts, strict=True))
-    return found
+            texts = [list(box.iter(f"{_W}t")) for box in (old, new)]
+            if [node.text for node in texts[0]] == [node.text for node in texts[1]]:
+                repeated[old] = list(zip(*texts, strict=True))
+    return repeated
 
 
 def _content(paragraph: Any) -> Iterator[str | Mark]:
@@ -161,8 +161,8 @@ def _content(paragraph: Any) -> Iterator[str | Mark]:
     """
     if _CODE.search(_value(paragraph, "pPr/w:pStyle")):
         return
-    for look, found in groupby(_elements(paragraph), key=_look):
-        elements = list(found)
+    for look, group in groupby(_elements(paragraph), key=_look):
+        elements = list(group)
         if look is not None:
             script = _value(elements[0].getparent(), "rPr/w:vertAlign")
             yield Mark("open", elements, script=script in ("subscript", "superscript"))
@@ -203,8 +203,8 @@ def _look(element: Any) -> tuple[Any, bytes] | None:
 
 def _value(element: Any, path: str) -> str:
     """The value of a property; empty if there is none."""
-    found = element.find(f"w:{path}", {"w": _W[1:-1]})
-    return "" if found is None else str(found.get(f"{_W}val", ""))
+    child = element.find(f"w:{path}", {"w": _W[1:-1]})
+    return "" if child is None else str(child.get(f"{_W}val", ""))
 
 
 def _write(items: Sequence[str | Mark]) -> None:

@@ -119,46 +119,46 @@ class Part:
 
     def attributes(self) -> dict[str, tuple[str, tuple[int, int]]]:
         """The attributes of a tag: values, and where they are; the first of a name counts."""
-        found: dict[str, tuple[str, tuple[int, int]]] = {}
-        for one in _ATTRIBUTES.finditer(self.raw.removesuffix(">"), len(self.name) + 1):
-            value = one["value"] or ""
+        attributes: dict[str, tuple[str, tuple[int, int]]] = {}
+        for match in _ATTRIBUTES.finditer(self.raw.removesuffix(">"), len(self.name) + 1):
+            value = match["value"] or ""
             value = value[1:-1] if value[:1] in ("'", '"') else value
-            found.setdefault(one["key"].lower(), (value, one.span("value")))
-        return found
+            attributes.setdefault(match["key"].lower(), (value, match.span("value")))
+        return attributes
 
     def translate(self) -> bool | None:
         """What a begin tag says itself of being translated: ``translate`` or ``notranslate``."""
         if "translate" not in self.raw:
             return None
-        said = {key: value for key, (value, _) in self.attributes().items()}
-        if "notranslate" in said.get("class", "").split():
+        values = {key: value for key, (value, _) in self.attributes().items()}
+        if "notranslate" in values.get("class", "").split():
             return False
-        return {"no": False, "yes": True, "": True}.get(said.get("translate", "not said").lower())
+        return {"no": False, "yes": True, "": True}.get(values.get("translate", "not said").lower())
 
 
 def _parts(text: str, line: int) -> Iterator[Part]:
     """The parts, which together are the text."""
     done, place = 0, 0
     while done < len(text):
-        found = _PART.search(text, place)
-        begin = found.start() if found else len(text)
+        match = _PART.search(text, place)
+        begin = match.start() if match else len(text)
         if begin > done:
             yield Part("text", "", text[done:begin], line)
             line += text.count("\n", done, begin)
-        if not found:
+        if not match:
             break
-        done = place = found.end()
-        name = (found["name"] or "").lower()
-        kind = "end" if found["end"] else "begin"
+        done = place = match.end()
+        name = (match["name"] or "").lower()
+        kind = "end" if match["end"] else "begin"
         if not name:
-            kind = "template" if found["template"] else "other"
-        elif not found["closed"]:
+            kind = "template" if match["template"] else "other"
+        elif not match["closed"]:
             kind = "unclosed"
         elif name in _WITHOUT_TAGS and kind == "begin":
             end = re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE).search(text, place)
             place = end.start() if end else len(text)
-        yield Part(kind, name, found[0], line)
-        line += found[0].count("\n")
+        yield Part(kind, name, match[0], line)
+        line += match[0].count("\n")
 
 
 def mark_of(kind: str, name: str, what: object) -> Mark:
@@ -205,8 +205,8 @@ class HtmlText:
         self._pieces: list[Part | Block] = []
         self._split = split
         self._open: list[_Element] = []
-        for is_text, found in groupby(self._parts(text, line), key=lambda part: part.is_inline):
-            parts = list(found)
+        for is_text, group in groupby(self._parts(text, line), key=lambda part: part.is_inline):
+            parts = list(group)
             for part in parts:
                 self._find_texts(part)
             self._pieces += self._block(parts) if is_text else parts
@@ -215,10 +215,10 @@ class HtmlText:
         """The parts; stretches of them that are left alone are one part."""
         marked = [(self._alone(part), part) for part in _parts(text, line)]
         self._close(0, None)
-        for alone, found in groupby(marked, key=itemgetter(0)):
-            parts = [part for _, part in found]
-            whole = "".join(part.raw for part in parts)
-            yield from parts if alone is None else [Part("whole", alone.name, whole, parts[0].line)]
+        for alone, group in groupby(marked, key=itemgetter(0)):
+            parts = [part for _, part in group]
+            raw = "".join(part.raw for part in parts)
+            yield from parts if alone is None else [Part("whole", alone.name, raw, parts[0].line)]
 
     def _alone(self, part: Part) -> _Element | None:
         """The element because of which a part is left alone."""
@@ -231,34 +231,34 @@ class HtmlText:
             element, translate = _Element(part.name, part.line, alone), part.translate()
             if part.name in LEFT_ALONE or translate is False:
                 element.alone = alone or element
-            elif translate and not any(one.name in LEFT_ALONE for one in self._open):
+            elif translate and not any(element.name in LEFT_ALONE for element in self._open):
                 element.alone = None
             if part.name not in VOID:
                 self._open.append(element)
             return element.alone
-        names = [one.name for one in self._open]
+        names = [element.name for element in self._open]
         if part.kind == "end" and part.name in names:
-            place = len(names) - 1 - names[::-1].index(part.name)
-            alone = self._open[place].alone
-            self._close(place, part.name)
+            index = len(names) - 1 - names[::-1].index(part.name)
+            alone = self._open[index].alone
+            self._close(index, part.name)
         return alone
 
     def _end_before(self, name: str) -> None:
         """Close the element that ends where another begins."""
-        for place in reversed(range(len(self._open))):
-            over = self._open[place].name
-            if name in _ENDED_BY.get(over, ()):
-                self._close(place, over)
-            elif over not in _ENDED_BY and over not in INLINE:
+        for index in reversed(range(len(self._open))):
+            open_name = self._open[index].name
+            if name in _ENDED_BY.get(open_name, ()):
+                self._close(index, open_name)
+            elif open_name not in _ENDED_BY and open_name not in INLINE:
                 return
 
-    def _close(self, place: int, name: str | None) -> None:
-        """Close the elements from one on; it is ended by ``name``, the others have no end tag."""
-        for number, element in enumerate(self._open[place:]):
+    def _close(self, index: int, name: str | None) -> None:
+        """Close the elements from ``index`` on: the first by ``name``, others have no end tag."""
+        for number, element in enumerate(self._open[index:]):
             ended = number == 0 and element.name == name
             if element.alone is element and not ended and element.name not in _ENDED_BY:
                 self.unended.append((element.line, element.name))
-        del self._open[place:]
+        del self._open[index:]
 
     def _block(self, parts: list[Part]) -> list[Part] | list[Block]:
         """The parts between two tags of blocks; white space around them stays."""
@@ -280,24 +280,24 @@ class HtmlText:
         """Find the attributes of a tag that are text, or say the language of one."""
         if part.kind != "begin" or "=" not in part.raw:
             return
-        said = part.attributes()
-        values = {key: value.strip().lower() for key, (value, _) in said.items()}
+        attributes = part.attributes()
+        values = {key: value.strip().lower() for key, (value, _) in attributes.items()}
         texts = {*_TEXTS, _TEXTS_OF.get(part.name)}
         if part.name == "meta" and values.get("name", values.get("property")) in _DESCRIPTIONS:
             texts.add("content")
         if part.name == "input" and values.get("type") in ("submit", "button", "reset"):
             texts.add("value")
-        for key, (value, place) in said.items():
+        for key, (value, span) in attributes.items():
             if key in ("lang", "xml:lang") and value:
-                part.changes[place] = None
+                part.changes[span] = None
             elif key in texts and value:
                 content = (
-                    Mark("point", Part("template", "", one)) if n % 2 else html.unescape(one)
-                    for n, one in enumerate(_TEMPLATES.split(value))
+                    Mark("point", Part("template", "", piece)) if n % 2 else html.unescape(piece)
+                    for n, piece in enumerate(_TEMPLATES.split(value))
                 )
                 block = Block(with_points(list(content)), self._split, part.line)
                 if block.sentences:
-                    part.changes[place] = block
+                    part.changes[span] = block
                     self.blocks.append(block)
 
     def translated(
@@ -313,30 +313,30 @@ class HtmlText:
             joint: what stands between two sentences of a block.
             languages: of the source and the target, for attributes ``lang``.
         """
-        items = {id(one): one.translated(next(translations), joint) for one in self.blocks}
+        items = {id(block): block.translated(next(translations), joint) for block in self.blocks}
 
-        def of_block(block: Block, quote: str = "<") -> str:
+        def write_block(block: Block, quote: str = "<") -> str:
             return "".join(
                 html.escape(item, quote=False).replace(quote, html.escape(quote))
                 if isinstance(item, str)
-                else of_part(item.what)
+                else write_part(item.what)
                 for item in items[id(block)]
             )
 
-        def of_part(part: Part) -> str:
+        def write_part(part: Part) -> str:
             text = part.raw
             for (begin, end), block in reversed(part.changes.items()):
                 quote = text[begin] if text[begin] in "\"'" else '"'
                 value = text[begin:end].strip(quote).strip()
                 new = _language(value, part.name == "html", languages)
                 if block is not None:
-                    new = of_block(block, quote)
+                    new = write_block(block, quote)
                 if new is not None:
                     text = f"{text[:begin]}{quote}{new}{quote}{text[end:]}"
             return text
 
         return "".join(
-            of_block(piece) if isinstance(piece, Block) else of_part(piece)
+            write_block(piece) if isinstance(piece, Block) else write_part(piece)
             for piece in self._pieces
         )
 
@@ -346,16 +346,16 @@ def _language(value: str, is_page: bool, languages: tuple[str, str] | None) -> s
     if languages is None:
         return None
     source, target = languages
-    here = language_code(value)
-    if not is_page and (here is None or here != language_code(source)):
+    language = language_code(value)
+    if not is_page and (language is None or language != language_code(source)):
         return None
     return target.replace("_", "-").removesuffix("-XX")
 
 
 def notes_of(page: HtmlText, path: str) -> list[Note]:
     """What of HTML in the file ``path`` is not translated."""
-    told = ": <{}> has no end, and what it holds stays as it is"
-    return [Note(f"{path}:{line}", KEPT, told.format(name)) for line, name in page.unended]
+    detail = ": <{}> has no end, and what it holds stays as it is"
+    return [Note(f"{path}:{line}", KEPT, detail.format(name)) for line, name in page.unended]
 
 
 # ---- files ---------------------------------------------------------------------------------------
@@ -383,8 +383,8 @@ class Html(DocumentFile):
 
     def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
         """See :meth:`DocumentFile.translated`."""
-        by_block = (one for _, one in self.by_block(translations))
-        found = self.html.translated(by_block, joint, self.languages)
+        texts = (sentences for _, sentences in self.by_block(translations))
+        page = self.html.translated(texts, joint, self.languages)
         self.notes = notes_of(self.html, self.path)
         self.note_moved(self.html.blocks)
-        return found.encode()
+        return page.encode()

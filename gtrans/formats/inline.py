@@ -92,7 +92,7 @@ def with_points(content: Content, addresses: bool = True) -> Iterator[str | Mark
     A placeholder may have marks inside, as Word makes them.
     """
     pieces = [item if isinstance(item, str) else "\0" if item.is_seen else "" for item in content]
-    spans = (found.span() for found in PLACEHOLDER.finditer("".join(pieces)))
+    spans = (match.span() for match in PLACEHOLDER.finditer("".join(pieces)))
     begin, end = next(spans, _NOWHERE)
     offset, held = 0, list[str | Mark]()
     for item, piece in zip(content, pieces, strict=True):
@@ -108,8 +108,8 @@ def with_points(content: Content, addresses: bool = True) -> Iterator[str | Mark
             part, item = item[:cut], item[cut:]
             offset += len(part)
             if offset <= begin:
-                for one in with_addresses(part) if addresses else [part]:
-                    yield one if isinstance(one, str) else Mark("point", Verbatim([one.what]))
+                for inner in with_addresses(part) if addresses else [part]:
+                    yield inner if isinstance(inner, str) else Mark("point", Verbatim([inner.what]))
                 continue
             held.append(part)
             if offset == end:
@@ -131,7 +131,7 @@ def _with_scripts_as_points(content: Content) -> Iterator[str | Mark]:
             last = " "
         elif item.script and number in ends and not last.isspace():
             within = content[number : ends[number] + 1]
-            if not any(isinstance(one, str) and re.search(r"\s", one) for one in within):
+            if not any(isinstance(inner, str) and re.search(r"\s", inner) for inner in within):
                 item, end = Mark("point", Verbatim(within), script=True), ends[number] + 1
         yield item
         number = end
@@ -139,13 +139,13 @@ def _with_scripts_as_points(content: Content) -> Iterator[str | Mark]:
 
 def _pairs(content: Content) -> dict[int, int]:
     """The numbers of the begins and ends of marked text."""
-    found, opened = dict[int, int](), list[int]()
-    for number, one in enumerate(content):
-        if isinstance(one, Mark) and one.kind == "open":
-            opened.append(number)
-        elif isinstance(one, Mark) and one.kind == "close" and opened:
-            found[opened.pop()] = number
-    return found
+    pairs, begins = dict[int, int](), list[int]()
+    for number, item in enumerate(content):
+        if isinstance(item, Mark) and item.kind == "open":
+            begins.append(number)
+        elif isinstance(item, Mark) and item.kind == "close" and begins:
+            pairs[begins.pop()] = number
+    return pairs
 
 
 # ---- words and symbols -------------------------------------------------------------------------
@@ -173,7 +173,7 @@ def _as_read(text: str) -> str:
 
 def _one_space(white: str) -> str:
     """White space as one character: the first that is no ordinary space, or a space."""
-    return next((one for one in white if one not in " \t\r\n\f"), " ") if white else ""
+    return next((char for char in white if char not in " \t\r\n\f"), " ") if white else ""
 
 
 class _Units:
@@ -186,10 +186,10 @@ class _Units:
 
     def add(self, text: str, begin: int = 0) -> None:
         """Add those of a text that begins at ``begin``."""
-        for one in _UNIT.finditer(text):
-            self.begins.append(begin + one.start())
-            self.ends.append(begin + one.end())
-            self.words.append(_as_read(one[0]))
+        for match in _UNIT.finditer(text):
+            self.begins.append(begin + match.start())
+            self.ends.append(begin + match.end())
+            self.words.append(_as_read(match[0]))
 
     def is_symbol(self, number: int) -> bool:
         """Whether a unit is neither a word nor a number."""
@@ -260,7 +260,7 @@ class _Line:
             else:
                 first = len(self.marks)
                 self.text += _between(self.text, words, marks, white) if self.text else ""
-                self.text += re.sub(r"\s+", lambda found: _one_space(found[0]), words)
+                self.text += re.sub(r"\s+", lambda match: _one_space(match[0]), words)
                 white = item[len(item.rstrip()) :]
         self.tail = white
 
@@ -294,8 +294,8 @@ def _between(text: str, words: str, marks: Sequence[_Placed], white: str) -> str
         marks: the marks.
         white: the white space behind the last of them.
     """
-    seen = [number for number, one in enumerate(marks) if one.mark.is_seen]
-    spaces = [*(one.before for one in marks), white]
+    seen = [number for number, placed in enumerate(marks) if placed.mark.is_seen]
+    spaces = [*(placed.before for placed in marks), white]
     before, behind = "", "".join(spaces)
     if seen:
         before, behind = "".join(spaces[: seen[0] + 1]), "".join(spaces[seen[-1] + 1 :])
@@ -332,8 +332,8 @@ class Block:
             else:
                 items.append(item)
         self._lines.append(_Line(items, split))
-        found = (line.sentence(span) for line in self._lines for span in line.spans)
-        self.sentences = list(filter(None, found))
+        sentences = (line.sentence(span) for line in self._lines for span in line.spans)
+        self.sentences = list(filter(None, sentences))
 
     def translated(self, translations: Iterable[str], joint: str) -> list[str | Mark]:
         """The content with translated text.
@@ -345,9 +345,9 @@ class Block:
         following, self.moved = iter(translations), False
         written: list[str | Mark] = []
         for line, end in zip_longest(self._lines, self._breaks):
-            found = _Translation(line, following, joint)
-            written += [*line.head, *found.with_marks(), line.tail, *([end] if end else [])]
-            self.moved |= found.moved
+            translation = _Translation(line, following, joint)
+            written += [*line.head, *translation.with_marks(), line.tail, *([end] if end else [])]
+            self.moved |= translation.moved
         return joined(_with_texts(written))
 
 
@@ -362,13 +362,13 @@ def _with_texts(content: Iterable[str | Mark]) -> Iterator[str | Mark]:
 
 def joined(written: Iterable[str | Mark]) -> list[str | Mark]:
     """Neighbouring texts as one."""
-    found: list[str | Mark] = []
+    items: list[str | Mark] = []
     for item in written:
-        if isinstance(item, str) and found and isinstance(found[-1], str):
-            found[-1] += item
+        if isinstance(item, str) and items and isinstance(items[-1], str):
+            items[-1] += item
         elif item != "":
-            found.append(item)
-    return found
+            items.append(item)
+    return items
 
 
 # ---- places of marks ---------------------------------------------------------------------------
@@ -423,18 +423,18 @@ class _Translation:
         """The translation with the marks, and white space where it belongs."""
         done = 0
         marked = zip(self._places(), self.line.marks, strict=True)
-        for at, found in groupby(marked, key=itemgetter(0)):
-            marks = [one for _, one in found]
-            unit = bisect_left(self.units.begins, at)
-            spaces, end = [""] * (len(marks) + 1), at
-            if at == self._begin(unit):
+        for place, group in groupby(marked, key=itemgetter(0)):
+            marks = [placed for _, placed in group]
+            unit = bisect_left(self.units.begins, place)
+            spaces, end = [""] * (len(marks) + 1), place
+            if place == self._begin(unit):
                 end = self.units.ends[unit - 1] if unit else 0
-                spaces = self._spaces(unit, marks, self.text[end:at])
+                spaces = self._spaces(unit, marks, self.text[end:place])
             yield self.text[done:end]
-            for space, one in zip(spaces, marks, strict=False):
-                yield from (space, one.mark)
+            for space, placed in zip(spaces, marks, strict=False):
+                yield from (space, placed.mark)
             yield spaces[-1]
-            done = at
+            done = place
         yield self.text[done:]
 
     def _begin(self, unit: int) -> int:
@@ -444,79 +444,81 @@ class _Translation:
 
     def _places(self) -> list[int]:
         """The place of each mark: in their order, and with words between begins and ends."""
-        source, wanted, fixed = self.line.units, list[int](), list[bool]()
+        source, places, fixed = self.line.units, list[int](), list[bool]()
         units = [0]  # of the line, before which each mark stands
-        pairs = _pairs([one.mark for one in self.line.marks])
+        pairs = _pairs([placed.mark for placed in self.line.marks])
         owners = self._owners(pairs)
-        for number, one in enumerate(self.line.marks):
-            unit = bisect_right(source.ends, one.offset)
-            inside = bisect_left(source.begins, one.offset) > unit
+        for number, placed in enumerate(self.line.marks):
+            mark, offset = placed.mark, placed.offset
+            unit = bisect_right(source.ends, offset)
+            inside = bisect_left(source.begins, offset) > unit
             fixed.append(inside and unit in self.same)
             if fixed[-1]:
-                wanted.append(self.units.begins[self.same[unit]] + one.offset - source.begins[unit])
+                places.append(self.units.begins[self.same[unit]] + offset - source.begins[unit])
             elif inside:  # a word that has changed
-                self.moved |= not one.mark.hidden
+                self.moved |= not mark.hidden
                 _, begin, end = owners.get(unit, (0, -1, -1))
-                unit += number > begin and (one.mark.kind != "open" or number > end)
+                unit += number > begin and (mark.kind != "open" or number > end)
             units.append(max(units[-1], unit))
             if not fixed[-1]:
-                wanted.append(self._begin(self._near(one, unit)))
+                places.append(self._begin(self._near(placed, unit)))
         del units[0]
         ends = {begin: end for begin, end in pairs.items() if units[begin] < units[end]}
-        for both in ends.items():  # what marks whole sentences marks their whole translations
-            if all(units[number] in self._edges and not fixed[number] for number in both):
-                for number in both:
-                    wanted[number] = self._begin(self._edges[units[number]])
+        for pair in ends.items():  # what marks whole sentences marks their whole translations
+            if all(units[number] in self._edges and not fixed[number] for number in pair):
+                for number in pair:
+                    places[number] = self._begin(self._edges[units[number]])
         begins, least, most = {end: begin for begin, end in ends.items()}, 0, len(self.text)
-        for number, at in enumerate(wanted):
-            if number in begins and at <= (begin := wanted[begins[number]]):
-                at = self._begin(bisect_right(self.units.begins, begin))
-            wanted[number] = least = max(least, at)
-        for number in reversed(range(len(wanted))):
-            most = min(most, wanted[number])
-            if number in ends and most >= (last := wanted[ends[number]]):
+        for number, place in enumerate(places):
+            if number in begins and place <= (begin := places[begins[number]]):
+                place = self._begin(bisect_right(self.units.begins, begin))
+            places[number] = least = max(least, place)
+        for number in reversed(range(len(places))):
+            most = min(most, places[number])
+            if number in ends and most >= (last := places[ends[number]]):
                 most = self._begin(max(bisect_left(self.units.begins, last) - 1, 0))
-            wanted[number] = most
-        return wanted
+            places[number] = most
+        return places
 
     def _owners(self, pairs: Mapping[int, int]) -> dict[int, tuple[int, int, int]]:
         """Of words with marked text inside, how much is marked by which pair: by the longest."""
-        found: dict[int, tuple[int, int, int]] = {}
+        owners: dict[int, tuple[int, int, int]] = {}
         source, marks = self.line.units, self.line.marks
         for begin, end in pairs.items():
             for unit in (bisect_right(source.ends, marks[n].offset) for n in (begin, end)):
                 if unit < len(source.words):
                     first = max(marks[begin].offset, source.begins[unit])
                     share = min(marks[end].offset, source.ends[unit]) - first
-                    found[unit] = max(found.get(unit, (0, -1, -1)), (share, begin, end))
-        return found
+                    owners[unit] = max(owners.get(unit, (0, -1, -1)), (share, begin, end))
+        return owners
 
-    def _near(self, one: _Placed, place: int) -> int:
-        """The unit before which a mark would stand alone; ``place``: in units of the line."""
-        source, target, kind = self.line.units, self.units, one.mark.kind
-        late = kind == "open" or not place  # what begins a text stays with its first word
-        if kind == "point" and one.before and not one.after:  # it may hold to the word behind it
-            late |= _is_letter(self.line.text[one.offset :].lstrip()[:1])
-        there, last = self._share(place, late), len(target.words)
-        if kind == "open" and place < len(source.words) and not source.is_symbol(place):
+    def _near(self, placed: _Placed, unit: int) -> int:
+        """The unit before which a mark would stand alone; ``unit``: that in the line."""
+        source, target, kind = self.line.units, self.units, placed.mark.kind
+        late = kind == "open" or not unit  # what begins a text stays with its first word
+        # A point may hold to the word behind it.
+        if kind == "point" and placed.before and not placed.after:
+            late |= _is_letter(self.line.text[placed.offset :].lstrip()[:1])
+        there, last = self._share(unit, late), len(target.words)
+        if kind == "open" and unit < len(source.words) and not source.is_symbol(unit):
             while there < last - 1 and target.is_symbol(there):
                 there += 1
-        if kind == "close" and place > 0 and not source.is_symbol(place - 1):
+        if kind == "close" and unit > 0 and not source.is_symbol(unit - 1):
             while there > 1 and target.is_symbol(there - 1):
                 there -= 1
         # What did not begin the text does not begin it: there a comment would be a block.
-        return max(there, 1) if kind == "point" and place and last else there
+        return max(there, 1) if kind == "point" and unit and last else there
 
-    def _share(self, place: int, late: bool) -> int:
-        """Where a place is in the translation; ``late``: at the end of what has been inserted."""
-        here = [one for one, _ in self._anchors]
-        first = bisect_left(here, place)
-        if first == len(here):
+    def _share(self, unit: int, late: bool) -> int:
+        """The unit of the translation for one of the line; ``late``: behind what was inserted."""
+        anchors = [anchor for anchor, _ in self._anchors]
+        first = bisect_left(anchors, unit)
+        if first == len(anchors):
             return len(self.units.words)
         (begin, start), (end, stop) = self._anchors[max(first - 1, 0)], self._anchors[first]
-        if end == place:
-            return self._anchors[bisect_right(here, place) - 1 if late else first][1]
-        return start + round((place - begin) / (end - begin) * (stop - start))
+        if end == unit:
+            return self._anchors[bisect_right(anchors, unit) - 1 if late else first][1]
+        return start + round((unit - begin) / (end - begin) * (stop - start))
 
     def _spaces(self, unit: int, marks: Sequence[_Placed], gap: str) -> list[str]:
         """The white space before each mark, and behind the last one.
@@ -530,26 +532,27 @@ class _Translation:
         spaces = [
             "" if first else marks[0].before,
             *(
-                one.before if one.offset == before.offset else before.after or one.before
-                for before, one in pairwise(marks)
+                right.before if right.offset == left.offset else left.after or right.before
+                for left, right in pairwise(marks)
             ),
             "" if last else marks[-1].after,
         ]
-        offsets = {one.offset for one in marks}
+        offsets = {placed.offset for placed in marks}
         if (first and offsets == {0}) or (last and offsets == {len(self.line.text)}):
             return spaces
         spaces = list(map(_one_space, spaces))
-        seen = [number for number, one in enumerate(marks) if one.mark.is_seen]
+        seen = [number for number, placed in enumerate(marks) if placed.mark.is_seen]
         if not seen:
             if not gap or not any(spaces):
                 return _with_gap(gap, spaces, marks)
-            white = next(number for number, one in enumerate(spaces) if one)
+            slot = next(number for number, space in enumerate(spaces) if space)
             if len(offsets) > 1:  # they have come together: one is enough
-                spaces[white + 1 :] = [""] * (len(marks) - white)
+                spaces[slot + 1 :] = [""] * (len(marks) - slot)
             return spaces
-        for one, other in pairwise(seen):  # text between two of them was a space, too
-            if marks[one].offset != marks[other].offset and not any(spaces[one + 1 : other + 1]):
-                spaces[other] = " "
+        for before, after in pairwise(seen):  # text between two of them was a space, too
+            apart = marks[before].offset != marks[after].offset
+            if apart and not any(spaces[before + 1 : after + 1]):
+                spaces[after] = " "
         begin, end = seen[0] + 1, seen[-1] + 1
         left, right = spaces[:begin], spaces[end:]
         word = self.line.text[: marks[begin - 1].offset][-1:]

@@ -49,18 +49,18 @@ def parser() -> MarkdownIt:
     from mdit_py_plugins.footnote import footnote_plugin
     from mdit_py_plugins.front_matter import front_matter_plugin
 
-    found = MarkdownIt("commonmark", {"maxNesting": _NESTING}).enable(["table", "strikethrough"])
+    markdown = MarkdownIt("commonmark", {"maxNesting": _NESTING}).enable(["table", "strikethrough"])
     for plugin in (front_matter_plugin, footnote_plugin, deflist_plugin, admon_plugin):
-        found.use(plugin)
+        markdown.use(plugin)
     # "$5 for one, $50 for all" is no math.
-    found.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True)
+    markdown.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True)
     ended = ["paragraph", "reference", "blockquote", "list"]
-    found.block.ruler.before("fence", "structure", _structure, {"alt": ended})
-    found.inline.add_terminator_char("#")
-    found.inline.ruler.after("text", "template", _template)
-    for rule in found.inline.ruler.__rules__:
-        found.inline.ruler.at(rule.name, _remembering(rule.name, rule.fn), {"alt": rule.alt})
-    return found
+    markdown.block.ruler.before("fence", "structure", _structure, {"alt": ended})
+    markdown.inline.add_terminator_char("#")
+    markdown.inline.ruler.after("text", "template", _template)
+    for rule in markdown.inline.ruler.__rules__:
+        markdown.inline.ruler.at(rule.name, _remembering(rule.name, rule.fn), {"alt": rule.alt})
+    return markdown
 
 
 def _line(state: StateBlock, number: int) -> str:
@@ -81,38 +81,39 @@ def _structure(state: StateBlock, first: int, end: int, silent: bool) -> bool:
 
 def _template(state: StateInline, silent: bool) -> bool:
     """``{{ name }}`` and the like, which another program replaces."""
-    matches = (one.match(state.src, state.pos, state.posMax) for one in (PLACEHOLDER, _ATTRIBUTES))
-    found = next(filter(None, matches), None)
-    if found and not silent:
+    patterns = (PLACEHOLDER, _ATTRIBUTES)
+    matches = (pattern.match(state.src, state.pos, state.posMax) for pattern in patterns)
+    match = next(filter(None, matches), None)
+    if match and not silent:
         token = state.push("template", "", 0)
-        token.content, token.hidden = found[0], True
-    state.pos = found.end() if found else state.pos
-    return found is not None
+        token.content, token.hidden = match[0], True
+    state.pos = match.end() if match else state.pos
+    return match is not None
 
 
 def outline(tokens: Sequence[Token]) -> list[tuple[str, ...]]:
     """The tree of a Markdown text: its blocks and inline markup but emphasis, without words."""
-    found: list[tuple[str, ...]] = []
+    tree: list[tuple[str, ...]] = []
     for token in tokens:
         if token.type == "inline":
-            found += inline_outline(token, EMPHASES)
+            tree += inline_outline(token, EMPHASES)
         elif token.type == "html_block":
-            found.append((token.type, *map(str, TAG.findall(token.content))))
+            tree.append((token.type, *map(str, TAG.findall(token.content))))
         elif token.type == "admonition_open":
-            found.append((token.type, token.markup, str(token.meta), str(token.attrs)))
+            tree.append((token.type, token.markup, str(token.meta), str(token.attrs)))
         else:
             no_text = ("fence", "code_block", "front_matter", "structure", "math_block")
             code = token.content if token.type in no_text else ""
-            found.append((token.type, token.tag, token.markup, token.info, code))
-    return found
+            tree.append((token.type, token.tag, token.markup, token.info, code))
+    return tree
 
 
 def inline_outline(token: Token, without: Sequence[str] = ()) -> list[tuple[str, ...]]:
     """The inline markup of a token, but for some kinds of it."""
     return [
-        (one.type, one.markup, one.content, str(sorted(one.attrs.items())))
-        for one in token.children or ()
-        if one.type not in ("text", "softbreak") and one.type.rpartition("_")[0] not in without
+        (child.type, child.markup, child.content, str(sorted(child.attrs.items())))
+        for child in token.children or ()
+        if child.type not in ("text", "softbreak") and child.type.rpartition("_")[0] not in without
     ]
 
 
@@ -123,7 +124,7 @@ def _remembering(name: str, rule: Any) -> Any:
     """
 
     def remembering(state: StateInline, silent: bool) -> bool:
-        begin, known = state.pos, len(state.tokens)
+        begin, first = state.pos, len(state.tokens)
         label = -1
         if name == "link" and not silent and state.src[begin] == "[":
             label = state.md.helpers.parseLinkLabel(state, begin, True)
@@ -131,7 +132,7 @@ def _remembering(name: str, rule: Any) -> Any:
             return False
         if silent:
             return True
-        for token in state.tokens[known:]:
+        for token in state.tokens[first:]:
             if token.type == "text" or "raw" in token.meta:
                 continue
             raw = state.src[begin : state.pos]
@@ -194,16 +195,16 @@ def _content(token: Token, parent: str, further: str) -> Iterator[str | Mark]:
     """The text and marks of a token of inline markup."""
     children = list(token.children or ())
     begin = children[0].content if children and children[0].type == "text" else ""
-    if parent == "list_item_open" and (found := _TASK.match(begin)):
-        yield Mark("point", found[0].rstrip() + " ", leads=True)
-        children[0] = children[0].copy(content=begin[found.end() :])
-    elif parent == "blockquote_open" and (found := _ALERT.match(begin)):
-        title = begin[found.end() :].lstrip()
+    if parent == "list_item_open" and (match := _TASK.match(begin)):
+        yield Mark("point", match[0].rstrip() + " ", leads=True)
+        children[0] = children[0].copy(content=begin[match.end() :])
+    elif parent == "blockquote_open" and (match := _ALERT.match(begin)):
+        title = begin[match.end() :].lstrip()
         if not title and len(children) > 1 and children[1].type == "softbreak":
             yield Mark("point", f"{begin}\n{further}", breaks=True)
             del children[:2]
         else:
-            yield Mark("point", f"{found[0]} " if title else begin, leads=True)
+            yield Mark("point", f"{match[0]} " if title else begin, leads=True)
             children[0] = children[0].copy(content=title)
     code = ""  # the tag of inline HTML that is left alone
     following = iter(children)
@@ -253,10 +254,10 @@ def _written(items: Sequence[str | Mark], place: Place) -> str:
         if number == len(items) - 1:
             text = _HASHES_AT_END.sub(r"\\\g<0>", text)
         begins = not parts or parts[-1].endswith("\n" + "".join(place.further[:1]))
-        found = _AT_BEGIN.match(text) if place.is_paragraph and begins else None
-        if found and found[0].isdigit():
-            text = f"{found[0]}\\{text[found.end() :]}"  # 1\. is no list
-        elif found:
+        match = _AT_BEGIN.match(text) if place.is_paragraph and begins else None
+        if match and match[0].isdigit():
+            text = f"{match[0]}\\{text[match.end() :]}"  # 1\. is no list
+        elif match:
             text = f"\\{text}"
         parts.append(text)
     whole = "".join(parts)
@@ -312,14 +313,14 @@ class Markdown(DocumentFile):
             lines = token.content.rstrip("\n").split("\n")
             spans = []  # of each line in that of the file; a begin of -1: it is not there as it is
             for line, raw in zip(lines, self.lines[first:], strict=False):
-                wanted = line if is_html else line.strip()
+                text = line if is_html else line.strip()
                 if in_table:
-                    wanted = wanted.replace("|", "\\|")
-                    begin = raw.find(wanted, cell[1] if cell[0] == first else 0)
-                    cell = first, begin + len(wanted)
+                    text = text.replace("|", "\\|")
+                    begin = raw.find(text, cell[1] if cell[0] == first else 0)
+                    cell = first, begin + len(text)
                 else:
-                    begin = raw.rfind(wanted)
-                spans.append((begin, begin + len(wanted)))
+                    begin = raw.rfind(text)
+                spans.append((begin, begin + len(text)))
             before = [self.lines[first + n][:begin] for n, (begin, _) in enumerate(spans)]
             if tokens[number - 1].type == "admonition_title_open" and (
                 spans[0][0] < 0 or not _TAG_OF_ADMONITION.search(before[0])
@@ -344,13 +345,13 @@ class Markdown(DocumentFile):
             self.unread += notes_of(place.html, self.path) if place.html else []
             self.places += [place] if place.blocks else []
         if labels:
-            told = f": alternative texts and titles ({labels})"
-            self.unread.append(Note(self.path, KEPT, told, labels))
+            detail = f": alternative texts and titles ({labels})"
+            self.unread.append(Note(self.path, KEPT, detail, labels))
 
     def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
         """See :meth:`DocumentFile.translated`."""
         self.notes = list(self.unread)
-        following = (found for _, found in self.by_block(translations))
+        following = (sentences for _, sentences in self.by_block(translations))
         for place in self.places:
             place.text = self._text(place, following, joint)
         changed = [place for place in self.places if place.text is not None]
@@ -386,15 +387,15 @@ class Markdown(DocumentFile):
             lines = place.html.translated(translations, joint, self.languages).split("\n")
             return "\n".join(map("".join, zip(["", *place.further], lines, strict=False)))
         items = place.blocks[0].translated(next(translations), joint)
-        text, wanted = _written(items, place), inline_outline(place.token)
-        if self._reparsed(text, place) == wanted:
+        text, original = _written(items, place), inline_outline(place.token)
+        if self._reparsed(text, place) == original:
             return text
-        items = [x for x in items if isinstance(x, str) or not isinstance(x.what, _Emphasis)]
+        items = [item for item in items if not isinstance(getattr(item, "what", ""), _Emphasis)]
         text = _written(joined(items), place)
         if self._reparsed(text, place, EMPHASES) == inline_outline(place.token, EMPHASES):
-            marks = Counter(one[1] for one in wanted if one[0].endswith("_open") and one[1])
-            told = " and ".join(f"{count} x {mark}" for mark, count in marks.items())
-            self.notes.append(Note(self.place(place.line), LOST, f" ({told})"))
+            marks = Counter(mark for kind, mark, *_ in original if kind.endswith("_open") and mark)
+            detail = " and ".join(f"{count} x {mark}" for mark, count in marks.items())
+            self.notes.append(Note(self.place(place.line), LOST, f" ({detail})"))
             return text
         self.notes.append(Note(self.place(place.line), KEPT, _TO_KEEP))
         return None

@@ -40,9 +40,9 @@ class Lines(DocumentFile):
 
     def texts(self, translations: Sequence[Sequence[str]], joint: str) -> Iterator[str]:
         """The translation of each block."""
-        for block, found in self.by_block(translations):
+        for block, sentences in self.by_block(translations):
             assert isinstance(block, Line)
-            yield block.text(found, joint)
+            yield block.text(sentences, joint)
 
 
 class PlainText(Lines):

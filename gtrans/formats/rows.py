@@ -64,13 +64,12 @@ class Rows(Lines):
         if rows.others:
             say(f"{path}: {rows.others.total()} rows of other directions stay as they are")
         self.documents = [
-            [line for row in of_document for line in row.lines if line]
-            for of_document in self.rows.values()
+            [line for row in group for line in row.lines if line] for group in self.rows.values()
         ]
 
     def names(self) -> list[tuple[str, list[str]]]:
         """The ids of the file, as far as it has them."""
-        found = []
+        names = []
         for name, rows in self.rows.items():
             ids: list[str] = []
             for row in rows:
@@ -79,8 +78,8 @@ class Rows(Lines):
                     ids += [str(len(ids) + n) for n in numbers]
                 else:  # ids must differ
                     ids += [f"{row.name}.{n}" if len(numbers) > 1 else row.name for n in numbers]
-            found.append((name, ids))
-        return found
+            names.append((name, ids))
+        return names
 
     def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
         """See :meth:`DocumentFile.translated`."""
@@ -102,13 +101,13 @@ class Rows(Lines):
 
     def _table(self, by_line: dict[int, str]) -> list[str]:
         columns = self.columns or []
-        place = columns.index(TRANSLATION) if TRANSLATION in columns else len(columns)
+        column = columns.index(TRANSLATION) if TRANSLATION in columns else len(columns)
         lines, header = [], TRANSLATION
         for number, line in enumerate(self.lines, start=1):
             cells = line.split("\t")
             if number in by_line:
-                cells[place : place + 1] = [" ".join(by_line[number].split("\n"))]
-            elif len(cells) > 1 and place == len(columns):  # the header, then rows without text
+                cells[column : column + 1] = [" ".join(by_line[number].split("\n"))]
+            elif len(cells) > 1 and column == len(columns):  # the header, then rows without text
                 cells.append(header)
                 header = ""
             lines.append("\t".join(cells))
