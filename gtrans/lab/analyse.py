@@ -59,16 +59,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_checkpoints(files)
     add_read(files)
     add_plot(files)
-    what = parser.add_argument_group("measurements")
-    add_units(what)
-    what.add_argument("--gradients", action="store_true", help="measure gradients by distance")
-    what.add_argument(
+    group = parser.add_argument_group("measurements")
+    add_units(group)
+    group.add_argument("--gradients", action="store_true", help="measure gradients by distance")
+    group.add_argument(
         "--farthest",
         type=int,
         metavar="N",
         help=f"with --gradients: the largest distance in sentences (default: {_FARTHEST})",
     )
-    what.add_argument(
+    group.add_argument(
         "--bin",
         type=int,
         default=1,
@@ -76,13 +76,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --gradients: take N distances together, such as 0 to 9, 10 to 19 "
         "(default: %(default)s)",
     )
-    what.add_argument(
+    group.add_argument(
         "--unique",
         action="store_true",
         help="with --gradients: count a word that occurs several times in a bin once, where it is "
         "nearest",
     )
-    what.add_argument(
+    group.add_argument(
         "--layer-gradients",
         action="store_true",
         help="measure the gradient of the training loss at every layer",
@@ -113,46 +113,47 @@ def run(args: argparse.Namespace) -> None:
     from gtrans.lab.runs import runs_of
     from gtrans.text.prepared_folder import prepared_files
 
-    given = labelled_paths(args.path)
-    runs = runs_of(given)
+    labelled = labelled_paths(args.path)
+    runs = runs_of(labelled)
     files = [step.path for run in runs for step in run.steps]
     check_figure(args, [*files, *prepared_files(args.data)])
     farthest = _FARTHEST if args.farthest is None else args.farthest
     distances = Distances(farthest, args.bin, args.unique)
-    found = analyse_runs(
+    analyses = analyse_runs(
         runs, args.data, args.split, args.units,
         distances=distances if args.gradients else None, by_layer=args.layer_gradients,
         max_tokens=args.max_tokens, cpu=args.cpu, fp16=args.fp16,
     )  # fmt: skip
     if args.plot:
-        write_figure(overview(found, title_of(list(given)), args.bin), args.plot)
+        write_figure(overview(analyses, title_of(list(labelled)), args.bin), args.plot)
     if args.json:
-        print(json_text([as_json(one) for one in found]))
+        print(json_text([as_json(analysis) for analysis in analyses]))
         return
-    for one in found:
-        print_lines(*report(one))
+    for analysis in analyses:
+        print_lines(*report(analysis))
 
 
-def report(found: Analysis) -> list[str]:
+def report(analysis: Analysis) -> list[str]:
     """Tables of one checkpoint."""
     from gtrans.lab.attention import in_order
 
-    lines = [f"{found.path}: {found.updates} updates, {found.units} units ({found.unit})", ""]
+    counts = f"{analysis.updates} updates, {analysis.units} units ({analysis.unit})"
+    lines = [f"{analysis.path}: {counts}", ""]
     rows: list[Sequence[str]] = [("attention", "range", "layer", "entropy", "at most")]
-    for it, spread in in_order(found.seen.attention):
+    for place, spread in in_order(analysis.seen.attention):
         bits = (f"{value / spread.queries:.2f}" for value in (spread.entropy, spread.max_entropy))
-        rows.append((f"{it.side} {it.kind}", it.range, str(it.layer), *bits))
+        rows.append((f"{place.side} {place.kind}", place.range, str(place.layer), *bits))
     lines += aligned(rows, {0, 1})
     shares = [("gate", "layer", "open")]
-    for it, opening in in_order(found.seen.gates):
-        shares.append((f"{it.side} {it.kind}", str(it.layer), f"{opening.mean:.3f}"))
+    for place, opening in in_order(analysis.seen.gates):
+        shares.append((f"{place.side} {place.kind}", str(place.layer), f"{opening.mean:.3f}"))
     if shares[1:]:
         lines += ["", *aligned(shares, {0})]
-    if found.reach is not None:
-        lines += ["", *_gradients(found.reach)]
-    if found.layers is not None:
+    if analysis.reach is not None:
+        lines += ["", *_gradients(analysis.reach)]
+    if analysis.layers is not None:
         norms = [("gradient", "layer", "norm")]
-        norms += [(one.side, str(one.layer), f"{one.norm:.3e}") for one in found.layers]
+        norms += [(layer.side, str(layer.layer), f"{layer.norm:.3e}") for layer in analysis.layers]
         lines += ["", *aligned(norms, {0})]
     return [*lines, ""]
 

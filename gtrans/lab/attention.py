@@ -60,11 +60,11 @@ class Location:
     @classmethod
     def of(cls, name: str, range_: str = "") -> Location | None:
         """The location of the module ``name`` of a model; None if it is in no layer."""
-        found = _NAME.search(name)
-        if found is None:
+        match = _NAME.search(name)
+        if match is None:
             return None
-        kind = next((kind for part, kind in _KINDS if part in found[3].split(".")), None)
-        return None if kind is None else cls(found[1], kind, int(found[2]) + 1, range_)
+        kind = next((kind for part, kind in _KINDS if part in match[3].split(".")), None)
+        return None if kind is None else cls(match[1], kind, int(match[2]) + 1, range_)
 
     @property
     def order(self) -> tuple[int, int, str, int]:
@@ -132,12 +132,12 @@ class Measurements:
     gates: dict[Location, Opening] = field(default_factory=dict)
 
 
-def in_order(of: Mapping[Location, T]) -> list[tuple[Location, T]]:
-    """What was measured, by side, kind, range and layer."""
-    return sorted(of.items(), key=lambda item: item[0].order)
+def in_order(measured: Mapping[Location, T]) -> list[tuple[Location, T]]:
+    """The measurements by side, kind, range and layer."""
+    return sorted(measured.items(), key=lambda item: item[0].order)
 
 
-# What is done with the weights (heads, queries, keys) of an attention and who attends to whom.
+# Receives the weights (heads, queries, keys) of an attention, and which query sees which key.
 Watcher = Callable[[Location, Tensor, AttentionPlan | Pairs], None]
 
 

@@ -1,13 +1,13 @@
-"""The corpora of the papers: what is known of them, and their text in the form of this project.
+"""The corpora of the papers: their records, and their text in the form of this project.
 
 ``exp_gtransformer/corpora.yaml`` has the corpora. A corpus can come in several forms: that of its
-publisher, or as others have split it. A form says where its archives are and of which files each
-split consists.
+publisher, or as others have split it. A form says where its archives are and which files make up
+each split.
 
 Files are found in a folder, gzipped or not; archives are unpacked before.
 
-A pair that is dropped by cleaning leaves the boundaries between documents where they are; a
-document of which nothing is left disappears.
+A pair that cleaning drops leaves the boundaries between documents where they are; a document that
+loses all its pairs disappears.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ EMPTY = ("drop", "refuse")
 
 @dataclass(frozen=True)
 class Cleaning:
-    """What is asked of a pair.
+    """Which pairs of sentences are kept.
 
     Attributes:
         empty: a pair with an empty side is dropped, or ends the command: one of :data:`EMPTY`.
@@ -61,7 +61,7 @@ def word_counter(unit: str) -> Callable[[str, str], int]:
     return lambda sentence, lang: len(tokeniser(lang).tokenize(sentence))
 
 
-# --- what is known --------------------------------------------------------------------------------
+# --- records --------------------------------------------------------------------------------------
 
 FILE = "exp_gtransformer/corpora.yaml"
 OWN = "own"
@@ -74,8 +74,8 @@ class Home:
 
     Attributes:
         url: the address.
-        file: how the download is called.
-        md5: checksum that others have published; empty: none is known.
+        file: name of the downloaded file.
+        md5: published checksum; empty: there is none.
         by_hand: it is a page, or asks something, so a program cannot fetch it.
     """
 
@@ -90,12 +90,12 @@ class Form:
     """One way in which a corpus is distributed.
 
     Attributes:
-        name: as the record has it.
-        title: what it is.
-        homes: where its archives are.
-        splits: their parts, which are joined; documents end where parts end.
+        name: its name in the record.
+        title: a description.
+        homes: the addresses of its archives.
+        splits: the parts of each split, which are joined; documents end where parts end.
         copies: folders, and names of files that are copied to them.
-        note: what there is to know.
+        note: remarks for the user.
     """
 
     name: str
@@ -111,9 +111,9 @@ class Corpus:
     """A corpus.
 
     Attributes:
-        name: as the recipes call it.
+        name: its name in the run scripts.
         also: its other names, such as that in the catalogue of experiments.
-        title: what it is.
+        title: a description.
         papers: numbers of the papers that use it.
         source, target: its languages; empty: the user says.
         others: languages that each are a pair with ``target``; empty: it is one pair.
@@ -121,9 +121,9 @@ class Corpus:
         size: of the training text, in a few words.
         says: sizes of splits as papers give them in their text.
         cleaning: that of the papers.
-        hold_out: every so-many-th training pair is in ``valid``; 0: none.
-        forms: the first whose files are there is read.
-        year: of a test set of WMT.
+        hold_out: N: every Nth training pair is in ``valid``; 0: none.
+        forms: its forms; the first whose files exist is read.
+        year: year of a test set of WMT.
     """
 
     name: str
@@ -170,8 +170,8 @@ def corpus_named(name: str) -> Corpus:
 
 
 def name_of(name: str) -> str:
-    """The name that `gtrans get-corpus` gives a corpus which experiments may call otherwise."""
-    return next((it.name for it in read_corpora() if name in it.also), name)
+    """The name of a corpus in `gtrans get-corpus`; experiments may use another name."""
+    return next((corpus.name for corpus in read_corpora() if name in corpus.also), name)
 
 
 def _corpus(entry: dict[str, Any]) -> Corpus:
@@ -201,9 +201,9 @@ class Text:
     """Text of a pair of languages, or of several pairs with one language in common.
 
     Attributes:
-        name: of it.
-        folder: with {train,valid,test}.LANG, or {train,..}.PAIR.LANG.
-        valid: what the validation text is called.
+        name: name of the corpus.
+        folder: has {train,valid,test}.LANG, or {train,..}.PAIR.LANG.
+        valid: name of the validation text.
         source, target: the languages; of several pairs the common one is ``target``.
         pairs: of several, such as de-en; empty: one.
     """
@@ -217,7 +217,7 @@ class Text:
 
     @property
     def prefixes(self) -> list[str]:
-        """Of training, validation and test text."""
+        """The paths of training, validation and test text without their language."""
         return [str(self.folder / part) for part in ("train", self.valid, "test")]
 
     def file(self, part: int, lang: str, pair: str = "") -> str:
@@ -228,19 +228,19 @@ class Text:
     @property
     def files(self) -> list[str]:
         """All files."""
-        pairs = {it: it.split("-") for it in self.pairs} or {"": [self.source, self.target]}
+        pairs = {pair: pair.split("-") for pair in self.pairs} or {"": [self.source, self.target]}
         every = product(range(3), pairs)
         return [self.file(part, lang, pair) for part, pair in every for lang in pairs[pair]]
 
     @property
     def directions(self) -> list[str]:
         """From and to the common language, for models that translate all of them."""
-        pairs = [it.split("-") for it in self.pairs] or [[self.target, self.source]]
-        return [f"{a}-{b}" for one, two in pairs for a, b in ((two, one), (one, two))]
+        pairs = [pair.split("-") for pair in self.pairs] or [[self.target, self.source]]
+        return [f"{a}-{b}" for pair in pairs for a, b in (pair[::-1], pair)]
 
 
 def find_text(folder: Path, source: str, target: str) -> Text:
-    """The text in a folder, whose languages are those of its files, ``source`` first if it is one.
+    """The text in a folder; its files have the languages, ``source`` is first if it is one.
 
     Raises:
         GtransError: it is not there, or its languages are not clear.
@@ -250,20 +250,20 @@ def find_text(folder: Path, source: str, target: str) -> Text:
             f"{folder}: there is no such folder (`--data`, `--corpus`); `gtrans get-corpus` "
             "makes those of the papers."
         )
-    files = [it.name.removesuffix(".gz").split(".") for it in sorted(folder.glob("train.*"))]
-    langs = list(dict.fromkeys(it[1] for it in files if len(it) == 2))
-    pairs = list(dict.fromkeys(it[1] for it in files if len(it) == 3 and "-" in it[1]))
-    commons = {it.partition("-")[2] for it in pairs}
+    names = [path.name.removesuffix(".gz").split(".") for path in sorted(folder.glob("train.*"))]
+    langs = list(dict.fromkeys(parts[1] for parts in names if len(parts) == 2))
+    pairs = list(dict.fromkeys(parts[1] for parts in names if len(parts) == 3 and "-" in parts[1]))
+    commons = {pair.partition("-")[2] for pair in pairs}
     if (len(langs), len(commons)) not in ((2, 0), (0, 1)):
         raise GtransError(
             f"{folder}: its languages are not clear; it needs train.LANG of two languages, or "
             "train.L-M.L and train.L-M.M of pairs that have the language M in common, and has "
-            f"{', '.join('.'.join(it) for it in files) or 'none'}."
+            f"{', '.join('.'.join(parts) for parts in names) or 'none'}."
         )
     if source not in langs:
         source = langs[0] if langs else ""
     target = commons.pop() if pairs else langs[langs[0] == source]
-    # Whose corpus is published in files called dev keeps them.
+    # A corpus whose validation files are published as dev keeps that name.
     valid = "dev" if any(folder.glob("dev.*")) and not any(folder.glob("valid.*")) else "valid"
     text = Text(folder.name, folder, valid, source, target, pairs)
     for file in text.files:
@@ -279,8 +279,7 @@ class Finder:
     """Looks for files in a folder.
 
     A pattern is the end of a path, such as ``IWSLT2017/train.en``; one that begins with ``./`` is a
-    file of the folder itself. A folder can be meant as well, by a pattern that ends in ``/``. Files
-    may be gzipped.
+    file of the folder itself; one that ends in ``/`` is a folder. Files may be gzipped.
 
     Args:
         folder: where to look.
@@ -295,33 +294,34 @@ class Finder:
         self._folder = folder
         self._files = sorted(path for path in folder.rglob("*") if path.is_file())
 
-    def find(self, wanted: Iterable[Sequence[str]]) -> dict[Sequence[str], Path]:
-        """The files or folders that are wanted; those that are nowhere are left out.
+    def find(self, groups: Iterable[Sequence[str]]) -> dict[Sequence[str], Path]:
+        """The files or folders for groups of patterns; those that are nowhere are left out.
 
         Args:
-            wanted: the alternatives for each, the best first.
+            groups: the alternative patterns for each file, the best first.
 
         Raises:
             GtransError: two different files fit a pattern.
         """
-        found: dict[Sequence[str], Path] = {}
-        for group in map(tuple, wanted):
+        paths: dict[Sequence[str], Path] = {}
+        for group in map(tuple, groups):
             for path in filter(None, map(self._look, group)):
-                found.setdefault(group, path)
-        return found
+                paths.setdefault(group, path)
+        return paths
 
     def _look(self, pattern: str) -> Path | None:
         if pattern.startswith("./"):
-            fits = [p for n in ("", ".gz") if (p := self._folder / f"{pattern}{n}").is_file()][:1]
+            paths = (self._folder / f"{pattern}{end}" for end in ("", ".gz"))
+            hits = [path for path in paths if path.is_file()][:1]
         elif pattern.endswith("/"):
             folders = {path.parent for path in self._files}
-            fits = sorted(it for it in folders if f"{it.absolute()}/".endswith(f"/{pattern}"))
+            hits = sorted(path for path in folders if f"{path.absolute()}/".endswith(f"/{pattern}"))
         else:
             ends = (f"/{pattern}", f"/{pattern}.gz")
-            fits = [path for path in self._files if str(path.absolute()).endswith(ends)]
-        if len(fits) > 1 and (pattern.endswith("/") or not cmp(fits[0], fits[1], shallow=False)):
+            hits = [path for path in self._files if str(path.absolute()).endswith(ends)]
+        if len(hits) > 1 and (pattern.endswith("/") or not cmp(hits[0], hits[1], shallow=False)):
             raise GtransError(
-                f"'{fits[0]}' and '{fits[1]}' differ, and both could be {pattern}; leave one in "
+                f"'{hits[0]}' and '{hits[1]}' differ, and both could be {pattern}; leave one in "
                 "`--from`"
             )
-        return fits[0] if fits else None
+        return hits[0] if hits else None

@@ -38,7 +38,7 @@ class Example:
     Attributes:
         rule: the rule by which it was found, such as ``DO.ELL``.
         expected: the form that must be in the translation.
-        document: the film that it is from; nothing: the set does not say.
+        document: the film that it is from; empty: the set does not say.
     """
 
     rule: str
@@ -116,15 +116,16 @@ def measure(given: Given) -> Found:
     """
     evalset = given.args.ctxpro
     examples = read_examples(evalset)
+    forms = [example.expected for example in examples]
     rights = {}
     for name, path in given.files.items():
         sentences = read_translations(path, len(examples), evalset)
-        pairs = zip(sentences, examples, strict=True)
-        rights[name] = np.array([is_right(it, example.expected) for it, example in pairs], float)
+        rights[name] = np.array(list(map(is_right, sentences, forms)), float)
     # Examples of one film are not independent; one without a name is a film of its own.
     films: dict[str | int, int] = {}
-    numbered = [films.setdefault(it.document or n, len(films)) for n, it in enumerate(examples)]
-    order = np.argsort(numbered, kind="stable")
+    names = [example.document or n for n, example in enumerate(examples)]
+    ids = [films.setdefault(name, len(films)) for name in names]
+    order = np.argsort(ids, kind="stable")
     notes = []
     if not any(example.document for example in examples):
         notes.append(
@@ -138,9 +139,9 @@ def measure(given: Given) -> Found:
         higher_is_better=True,
         signature="match:word|case:lc|punct:no|apostrophe:no,split|sentence:last line|unit:example",
         statistics={
-            name: np.stack([it, np.ones_like(it)], 1)[order] for name, it in rights.items()
+            name: np.stack([right, np.ones_like(right)], 1)[order] for name, right in rights.items()
         },
-        documents=np.array(numbered)[order],
+        documents=np.array(ids)[order],
         compute=lambda sums: 100 * sums[..., 0] / sums[..., 1],
     )
     numbers: dict[str, list[int]] = {}
@@ -148,17 +149,17 @@ def measure(given: Given) -> Found:
         numbers.setdefault(example.rule, []).append(number)
     rules = {
         name: {
-            rule: {"score": 100 * found[chosen].mean(), "right": int(found[chosen].sum()),
+            rule: {"score": 100 * right[chosen].mean(), "right": int(right[chosen].sum()),
                    "examples": len(chosen)}
             for rule, chosen in numbers.items()
         }
-        for name, found in rights.items()
+        for name, right in rights.items()
     }  # fmt: skip
     rows: list[tuple[str, ...]] = [("rule", "examples", *(f"ctxpro: {name}" for name in rights))]
     for rule, chosen in numbers.items():
-        scores = (f"{of_system[rule]['score']:.2f}" for of_system in rules.values())
+        scores = (f"{by_rule[rule]['score']:.2f}" for by_rule in rules.values())
         rows.append((rule, str(len(chosen)), *scores))
-    details = {name: {"rules": of_system} for name, of_system in rules.items()}
+    details = {name: {"rules": by_rule} for name, by_rule in rules.items()}
     return Found([measurement], notes, details, aligned(rows, [0]))
 
 

@@ -1,4 +1,4 @@
-"""What the log of a training run says, by the number of updates."""
+"""The values in the log of a training run, by the number of updates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from gtrans.errors import GtransError
 
 LOG = "train.log"
-"""The log in a run folder: what the run scripts keep of the training's output."""
+"""The log in a run folder, to which the run scripts write the output of training."""
 
 # fairseq's line may have a time and a name before its message: with --log-file it has not.
 _INNER = re.compile(r"(?:^|\| )epoch \d+: +\d+ / \d+ (\S.*)$")
@@ -20,13 +20,12 @@ _SUMMARY = re.compile(r"(?:^|\| )epoch \d+ \| (?:valid on '([^']+)' subset \| )?
 
 @dataclass(frozen=True)
 class Record:
-    """What was logged at one moment.
+    """The values that were logged at one moment.
 
     Attributes:
         updates: updates of the run up to then.
-        values: what was logged, by fairseq's names: losses in bits (``loss``, ``nll_loss``),
-            scores, ``gnorm``, ``lr``, ``weight_group_1`` .., and ``wall``, the seconds since the
-            run began.
+        values: values by fairseq's names: losses in bits (``loss``, ``nll_loss``), scores,
+            ``gnorm``, ``lr``, ``weight_group_1`` .., and ``wall``, the seconds since the run began.
     """
 
     updates: int
@@ -35,7 +34,7 @@ class Record:
 
 @dataclass
 class History:
-    """The log of a run. What a run has done twice, because it was ended in between, counts once.
+    """The log of a run. Updates that were repeated after an interruption count once.
 
     Attributes:
         path: the log.
@@ -50,20 +49,20 @@ class History:
     valid: dict[str, list[Record]] = field(default_factory=dict)
 
     def records(self, split: str) -> list[Record]:
-        """Those of a validation split, or of ``train``: the most exact that there are."""
+        """The records of a validation split, or of ``train``: its finest ones."""
         return (self.inner or self.epochs) if split == "train" else self.valid.get(split, [])
 
     def names(self, split: str) -> list[str]:
-        """What was logged of a split, in the order of the log."""
-        return list(dict.fromkeys(name for one in self.records(split) for name in one.values))
+        """The names of a split's values, in the order of the log."""
+        return list(dict.fromkeys(name for entry in self.records(split) for name in entry.values))
 
     def series(self, split: str, name: str) -> list[tuple[int, float]]:
         """``(updates, value)`` wherever the split has a value of this name."""
         records = self.records(split)
-        return [(one.updates, one.values[name]) for one in records if name in one.values]
+        return [(entry.updates, entry.values[name]) for entry in records if name in entry.values]
 
     def add(self, own: list[Record], record: Record) -> None:
-        """Add a record to ``own``; what is later in the log so far, the run does once more."""
+        """Add a record to ``own``; remove later ones, which an interrupted run repeats."""
         for records in (self.inner, self.epochs, *self.valid.values()):
             while records and records[-1].updates > record.updates:
                 records.pop()
@@ -76,8 +75,8 @@ def read_history(run_folder: str | Path) -> History:
     """Read the log of a run.
 
     Args:
-        run_folder: the folder of a run (``--save-dir``) with its log ``train.log``; or a log: what
-            a training printed with ``--log-format simple``, or its ``--log-file``.
+        run_folder: the folder of a run (``--save-dir``) with its log ``train.log``; or a log: the
+            output of a training with ``--log-format simple``, or its ``--log-file``.
 
     Raises:
         GtransError: there is no such log, or nothing about a training in it.
@@ -88,13 +87,13 @@ def read_history(run_folder: str | Path) -> History:
     try:
         with open(path, encoding="utf-8", errors="replace") as log:
             for line in log:
-                if found := _INNER.search(line):
+                if match := _INNER.search(line):
                     own = history.inner
-                    pairs = [it.strip().partition("=") for it in found[1].split(",")]
-                elif found := _SUMMARY.search(line):
-                    split = found[1]
+                    pairs = [pair.strip().partition("=") for pair in match[1].split(",")]
+                elif match := _SUMMARY.search(line):
+                    split = match[1]
                     own = history.valid.setdefault(split, []) if split else history.epochs
-                    pairs = [it.strip().partition(" ") for it in found[2].split("|")]
+                    pairs = [pair.strip().partition(" ") for pair in match[2].split("|")]
                 else:
                     continue
                 values = _numbers((name, text) for name, _, text in pairs)
@@ -117,15 +116,15 @@ def read_history(run_folder: str | Path) -> History:
 
 def _numbers(pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
     """The values that are numbers; others, such as lists, are left out."""
-    found = {}
+    values = {}
     for name, text in pairs:
         try:
             value = float(text.replace(",", ""))
         except ValueError:
             continue
         if math.isfinite(value):
-            found[name] = value
-    return found
+            values[name] = value
+    return values
 
 
 def logged(run_folder: str | Path, word: str) -> float:
@@ -135,7 +134,7 @@ def logged(run_folder: str | Path, word: str) -> float:
         GtransError: the log does not have the word.
     """
     log = Path(run_folder) / LOG
-    found = re.search(re.escape(word) + r"\D*([\d,.]*\d)", log.read_text(encoding="utf-8"))
-    if found is None:
+    match = re.search(re.escape(word) + r"\D*([\d,.]*\d)", log.read_text(encoding="utf-8"))
+    if match is None:
         raise GtransError(f"{log}: it does not say '{word}'.")
-    return float(found[1].replace(",", ""))
+    return float(match[1].replace(",", ""))

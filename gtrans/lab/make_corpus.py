@@ -127,15 +127,15 @@ def write_corpus(
         ]
         for phenomenon in PHENOMENA
     }
-    sources = {tuple(item["source"]) for of_phenomenon in sets.values() for item in of_phenomenon}
+    sources = {tuple(item["source"]) for entries in sets.values() for item in entries}
     splits = _splits(seed, docs, sources)
 
     files: dict[str, str] = {}
     for split, documents in splits.items():
         files[f"{split}.en"] = _plain_text([document.source for document in documents], join)
         files[f"{split}.de"] = _plain_text([document.target for document in documents], join)
-    for phenomenon, items_of in sets.items():
-        lines = [json.dumps(item, ensure_ascii=False) for item in items_of]
+    for phenomenon, entries in sets.items():
+        lines = [json.dumps(item, ensure_ascii=False) for item in entries]
         files[f"contrastive/{phenomenon}.jsonl"] = "\n".join(lines) + "\n"
     summary: dict[str, Any] = {
         "grammar_version": GRAMMAR_VERSION,
@@ -149,9 +149,9 @@ def write_corpus(
         "contrastive": {
             phenomenon: {
                 "cue": CUES[phenomenon],
-                "items": _by_distance(item["distance"] for item in items_of),
+                "items": _by_distance(item["distance"] for item in entries),
             }
-            for phenomenon, items_of in sets.items()
+            for phenomenon, entries in sets.items()
         },
     }
     files[_RECORD] = json.dumps(summary, indent=2, ensure_ascii=False) + "\n"
@@ -206,8 +206,8 @@ def _counts(documents: Sequence[Document], join: int) -> dict[str, Any]:
         "documents": -(-len(documents) // join),
         "sentences": sum(len(document.sentences) for document in documents),
         "phenomena": {
-            phenomenon: _by_distance(it.distance for it in links if it.phenomenon == phenomenon)
-            for phenomenon in PHENOMENA
+            name: _by_distance(link.distance for link in links if link.phenomenon == name)
+            for name in PHENOMENA
         },
     }
 

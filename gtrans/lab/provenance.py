@@ -1,4 +1,4 @@
-"""What numbers were made with: the commit, the day, and the versions of the libraries.
+"""The provenance of numbers: the commit, the day, and the versions of the libraries.
 
 python -m gtrans.lab.provenance     # as JSON
 """
@@ -19,7 +19,7 @@ _DISTRIBUTIONS = {"torch": "torch", "fairseq": "fairseq-fixed", "sacrebleu": "sa
 
 def provenance() -> dict[str, str]:
     """The day, the commit of the files here, and versions."""
-    found = {
+    record = {
         "date": date.today().isoformat(),
         "commit": commit(),
         "gtrans": __version__,
@@ -27,10 +27,10 @@ def provenance() -> dict[str, str]:
     }
     for name, distribution in _DISTRIBUTIONS.items():
         try:
-            found[name] = version(distribution)
+            record[name] = version(distribution)
         except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            record[name] = "not installed"
+    return record
 
 
 def commit() -> str:

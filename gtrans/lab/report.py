@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _page(args: argparse.Namespace, report: Report, texts: Texts, charts: str) -> str:
     template = Path(__file__).with_name("report.html").read_text(encoding="utf-8")
-    # What stands in a script may not end it.
+    # Data inside a script must not end it.
     data = json.dumps(_reader(report, texts), ensure_ascii=False, separators=(",", ":"))
     script = template.partition("<script>")[2].partition("</script>")[0]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -97,28 +97,28 @@ def _page(args: argparse.Namespace, report: Report, texts: Texts, charts: str) -
 
 def _scores(report: Report) -> Iterator[str]:
     """The table of all scores, its notes and signatures."""
-    found = to_json(report)
+    data = to_json(report)
     columns = list(report.measurements.values())
-    heads = [f"<th>{escape(it.label)}{'' if it.higher_is_better else ' ↓'}</th>" for it in columns]
+    heads = (escape(column.label) + " ↓" * (not column.higher_is_better) for column in columns)
     yield '<div class="wide"><table><thead><tr><th class="corner">system</th>'
-    yield f"{''.join(heads)}</tr></thead><tbody>"
-    for name, entry in found["systems"].items():
+    yield f"{''.join(f'<th>{head}</th>' for head in heads)}</tr></thead><tbody>"
+    for system, entry in data["systems"].items():
         cells = []
         for column in columns:
             choose = max if column.higher_is_better else min
-            shown = {one: f"{column.score(one):.{column.digits}f}" for one in report.systems}
+            shown = {name: f"{column.score(name):.{column.digits}f}" for name in report.systems}
             best = choose(map(float, shown.values()))
-            is_best = len(report.systems) > 1 and float(shown[name]) == best
-            lines = [f'<b class="score">{shown[name]}</b>' if is_best else shown[name]]
+            is_best = len(report.systems) > 1 and float(shown[system]) == best
+            lines = [f'<b class="score">{shown[system]}</b>' if is_best else shown[system]]
             lines += _about(entry[column.key], column.digits)
             cells.append(f"<td>{''.join(lines)}</td>")
-        yield f'<tr><th scope="row">{escape(name)}</th>{"".join(cells)}</tr>'
+        yield f'<tr><th scope="row">{escape(system)}</th>{"".join(cells)}</tr>'
     yield "</tbody></table></div>"
-    counts = ", ".join(f"{count:,} {what}" for what, count in report.counts.items())
+    counts = ", ".join(f"{count:,} {noun}" for noun, count in report.counts.items())
     base = f"; changes are from {report.systems[0]}" if len(report.systems) > 1 else ""
     yield f'<p class="soft">{escape(counts + base)}</p>'
-    yield from (f'<p class="soft">{escape(note)}</p>' for note in found["notes"])
-    signatures = [f"{it.label}: {it.signature}" for it in columns]
+    yield from (f'<p class="soft">{escape(note)}</p>' for note in data["notes"])
+    signatures = [f"{column.label}: {column.signature}" for column in columns]
     items = "".join(f"<li><code>{escape(text)}</code></li>" for text in signatures)
     yield f"<details><summary>Signatures</summary><ul>{items}</ul></details>"
 
@@ -153,16 +153,16 @@ def _charts(runs: Sequence[str]) -> str:
     from gtrans.lab.plots import draw, repeatable
     from gtrans.lab.runs import labelled_paths
 
-    given = labelled_paths(runs, "--runs")
-    models = {label: [read_history(path) for path in paths] for label, paths in given.items()}
+    labelled = labelled_paths(runs, "--runs")
+    models = {label: [read_history(path) for path in paths] for label, paths in labelled.items()}
     logged = {
         f"{split}:{name}" if split != "train" else name
         for histories in models.values()
-        for one in histories
+        for history in histories
         for split in ("train", "valid")
-        for name in one.names(split)
+        for name in history.names(split)
     }
-    values = [v for v in _CURVES if any(Path(name).match(v) for name in logged)]
+    values = [pattern for pattern in _CURVES if any(Path(name).match(pattern) for name in logged)]
     content = io.BytesIO()
     with repeatable():
         drawn = draw(curves(models, values))
@@ -173,19 +173,19 @@ def _charts(runs: Sequence[str]) -> str:
     return f'<figure class="wide">{svg[svg.index("<svg") :]}</figure>'
 
 
-# ---- for the reader ------------------------------------------------------------------------------
+# ---- document reader -----------------------------------------------------------------------------
 
 
 def _reader(report: Report, texts: Texts) -> dict[str, Any]:
-    """What the page's script is given; keys are short, because a test set has many sentences.
+    """The data of the page's script; keys are short, because a test set has many sentences.
 
-    ``systems``: their names; ``documents``: of each the sentences of the source ``s``, of the
-    reference ``r``, of the systems ``h``, and chrF2 of each sentence and system ``c``, if it was
-    measured. There are none where a translation has other sentences than the reference.
+    ``systems``: their names; ``documents``: for each the sentences of the source ``s``, the
+    reference ``r``, the systems ``h``, and chrF2 of each system and sentence ``c``, if it was
+    measured. There are none if a translation has other sentences than the reference.
     """
     references, systems = texts.references[0], texts.systems
     shape = [len(document) for document in references]
-    if any([len(document) for document in one] != shape for one in systems.values()):
+    if any([len(document) for document in documents] != shape for documents in systems.values()):
         return {"systems": list(systems), "documents": []}
     names = list(systems)
     chrf = report.measurements.get("chrf")
@@ -193,17 +193,17 @@ def _reader(report: Report, texts: Texts) -> dict[str, Any]:
     if chrf is not None and chrf.unit == "sentence":
         rows = [chrf.statistics[name] for name in names]
         if len(rows[0]) == sum(shape):
-            scores = [[_rounded(score) for score in chrf.compute(of).tolist()] for of in rows]
-    documents, place = [], 0
+            scores = [[_rounded(score) for score in chrf.compute(row).tolist()] for row in rows]
+    documents, start = [], 0
     for number, reference in enumerate(references):
-        end = place + len(reference)
+        end = start + len(reference)
         documents.append({
             "s": list(texts.sources[number]) if texts.sources is not None else [],
             "r": list(reference),
             "h": [list(systems[name][number]) for name in names],
-            "c": [of_system[place:end] for of_system in scores],
+            "c": [values[start:end] for values in scores],
         })  # fmt: skip
-        place = end
+        start = end
     return {"systems": names, "documents": documents}
 
 

@@ -15,7 +15,7 @@ from gtrans.train.folder import RunFolder
 
 @dataclass(frozen=True)
 class Step:
-    """A checkpoint of a run; ``updates``: those of its training (0 if it does not say)."""
+    """A checkpoint of a run; ``updates``: its number of updates (0 if it does not say)."""
 
     path: Path
     updates: int
@@ -26,8 +26,8 @@ class Run:
     """Checkpoints of one training, by updates.
 
     Attributes:
-        label: the model that it is a run of; several seeds are runs of one model.
-        steps: the checkpoints that are looked at.
+        label: its model; several seeds are runs of one model.
+        steps: the checkpoints to analyse.
     """
 
     label: str
@@ -37,8 +37,8 @@ class Run:
 def runs_of(models: Mapping[str, Sequence[str]]) -> list[Run]:
     """The runs of models, given by checkpoints or run folders.
 
-    Checkpoints that lie in one folder are of one run. Of a run folder all checkpoints count, but
-    of those with as many updates only one: ``checkpoint_best.pt`` is a copy of another.
+    Checkpoints in one folder belong to one run. All checkpoints of a run folder count, but only
+    one for a number of updates: ``checkpoint_best.pt`` is a copy of another.
 
     Args:
         models: paths of each model, by its label.
@@ -46,7 +46,7 @@ def runs_of(models: Mapping[str, Sequence[str]]) -> list[Run]:
     Raises:
         GtransError: a path has no checkpoint, or one is damaged.
     """
-    found = []
+    runs = []
     for label, paths in models.items():
         folders: dict[Path, dict[Path, Step]] = {}
         for path in map(Path, paths):
@@ -63,10 +63,10 @@ def runs_of(models: Mapping[str, Sequence[str]]) -> list[Run]:
             else:
                 step = Step(path, updates_of(path))
                 folders.setdefault(path.resolve().parent, {})[path] = step
-        for of_folder in folders.values():
-            ordered = sorted(of_folder.values(), key=lambda step: step.updates)
-            found.append(Run(label, tuple(ordered)))
-    return found
+        for by_path in folders.values():
+            ordered = sorted(by_path.values(), key=lambda step: step.updates)
+            runs.append(Run(label, tuple(ordered)))
+    return runs
 
 
 def updates_of(path: Path) -> int:
@@ -108,7 +108,7 @@ def labelled_paths(arguments: Sequence[str], flag: str = "--path") -> dict[str, 
         GtransError: a label is empty or cannot be printed, or two folders that are not labelled
             have the same name.
     """
-    found, unlabelled = dict[str, list[str]](), dict[str, Path]()
+    labelled, unlabelled = dict[str, list[str]](), dict[str, Path]()
     for argument in arguments:
         label, equals, path = argument.partition("=")
         if not equals or Path(argument).exists():
@@ -127,5 +127,5 @@ def labelled_paths(arguments: Sequence[str], flag: str = "--path") -> dict[str, 
                 f"{flag} '{argument}' must be LABEL=PATH, with a label that can be printed and a "
                 "path, or a path alone."
             )
-        found.setdefault(label, []).append(path)
-    return found
+        labelled.setdefault(label, []).append(path)
+    return labelled

@@ -1,8 +1,8 @@
-"""The words of a sentence, and the subword pieces that write each of them.
+"""The words of a sentence, and the subwords of each.
 
-A *word* is what a reader takes for one: letters and digits between spaces and punctuation, with
-hyphens and apostrophes inside, or a punctuation mark. In scripts without spaces a word is what
-the pipeline makes one piece.
+A *word* consists of letters and digits between spaces and punctuation, with hyphens and
+apostrophes inside, or is a punctuation mark. In scripts without spaces a word is a subword of the
+pipeline.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Words:
     Attributes:
         sentence: its text.
         spans: begin and end of each word in it.
-        pieces: for each word the numbers of its pieces; every piece belongs to one word.
+        pieces: for each word the numbers of its subwords; every subword belongs to one word.
     """
 
     sentence: str
@@ -47,7 +47,7 @@ class Words:
         return [self.sentence[begin:end] for begin, end in self.spans]
 
     def with_other(self, words: Mapping[int, str]) -> str:
-        """The sentence with other words; ``words``: by the numbers of those in their place."""
+        """The sentence with some words replaced; ``words``: the new words by number."""
         text = self.sentence
         for number in sorted(words, reverse=True):  # so that the earlier spans stay
             begin, end = self.spans[number]
@@ -67,13 +67,13 @@ def words_of_side(side: Side) -> list[list[Words]]:
 def words_of(pipeline: TextPipeline, sentence: str, encoded: str) -> Words:
     """The words of a sentence.
 
-    A piece belongs to the word that its first character belongs to. A word without such a piece
-    is joined to the word before it.
+    A subword belongs to the word of its first character. A word without such a subword is joined
+    to the word before it.
 
     Args:
         pipeline: encodes the sentence.
         sentence: plain text.
-        encoded: its pieces, separated by spaces.
+        encoded: its subwords, separated by spaces.
     """
     pieces = encoded.split()
     starts = _starts(sentence, [pipeline.unsegment(piece) for piece in pieces])
@@ -94,25 +94,24 @@ def words_of(pipeline: TextPipeline, sentence: str, encoded: str) -> Words:
 
 
 def _starts(sentence: str, texts: Sequence[str]) -> list[int]:
-    """Where each piece begins in a sentence: never before the piece in front of it.
+    """Where each subword begins in a sentence, in ascending order.
 
-    Characters that the pipeline has changed are put where the unchanged ones around them leave
-    room.
+    Characters that the pipeline has changed get positions between the unchanged ones around them.
     """
-    places = [place for place, character in enumerate(sentence) if not character.isspace()]
-    wanted = "".join(_folded(sentence[place]) for place in places)
+    positions = [position for position, character in enumerate(sentence) if not character.isspace()]
+    expected = "".join(_folded(sentence[position]) for position in positions)
     bare = ["".join(_folded(character) for character in "".join(text.split())) for text in texts]
     written = "".join(bare)
-    if written == wanted:
-        at = list(range(len(wanted)))
+    if written == expected:
+        aligned = list(range(len(expected)))
     else:
-        at = []
-        for _, i, j, k, m in SequenceMatcher(None, written, wanted, autojunk=False).get_opcodes():
-            at += [k + (offset * (m - k)) // max(j - i, 1) for offset in range(j - i)]
+        aligned = []
+        for _, i, j, k, m in SequenceMatcher(None, written, expected, autojunk=False).get_opcodes():
+            aligned += [k + (offset * (m - k)) // max(j - i, 1) for offset in range(j - i)]
     starts, done = [], 0
     for text in bare:
-        index = at[done] if done < len(at) else len(places)
-        starts.append(places[min(index, len(places) - 1)] if places else 0)
+        index = aligned[done] if done < len(aligned) else len(positions)
+        starts.append(positions[min(index, len(positions) - 1)] if positions else 0)
         done += len(text)
     return starts
 
