@@ -6,8 +6,7 @@ alone. It is in nats, averaged over sentences. Above 0, context helps.
 
 Both come from the same model, which gets every sentence as a document of its own where it is
 to do without context. With --without, the second comes from another model (usually a sentence
-model). The 95% interval is a bootstrap over documents. --output writes the values of
-every sentence.
+model). The 95% interval is over documents. --output writes the values of every sentence.
 
 With --shuffled-context the model also sees every sentence in a context that is not its own, which
 shows whether the true one helps more than any other would. See docs/context-use.md.
@@ -35,7 +34,7 @@ from gtrans.evaluation.cxmi import Cxmi, Sentence, corpus_cxmi
 from gtrans.evaluation.table import write_rows
 from gtrans.files import check_output
 from gtrans.libraries import ENGINE
-from gtrans.messages import about_interval, json_text, print_lines, say
+from gtrans.messages import json_text, print_lines
 from gtrans.text.reader import read_parallel
 from gtrans.version import __version__
 
@@ -142,9 +141,6 @@ def run(args: argparse.Namespace) -> None:
     without = alone(bare, bare_task, bare_text, args.max_tokens)
     sentences = _sentences(scores, without)
     result = corpus_cxmi(sentences)
-    units = result.documents if result.documents > 1 else result.sentences
-    for note in about_interval(units, result.resampled) if result.interval else ():
-        say(note)
     report: dict[str, Any] = {"schema": SCHEMA, "version": __version__}
     report |= {**asdict(result), "unit": str(task.cfg.unit)}
     rows = [{name: getattr(it, name) for name in COLUMNS} for it in sentences]

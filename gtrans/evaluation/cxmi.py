@@ -16,9 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-TRIALS = 1000
+from gtrans.evaluation.contrastive.accuracy import Gain
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ class Cxmi:
     Attributes:
         value: nats per sentence.
         interval: 95% interval of ``value``; None: there is only one sentence.
-        resampled: what the bootstrap draws: ``documents``, because sentences of a document are
+        resampled: what the jackknife leaves out: ``documents``, because sentences of a document are
             not independent; ``sentences`` if there is only one document.
         per_token: nats per token.
         sentences, documents: how many there are.
@@ -65,23 +63,15 @@ class Cxmi:
 
 
 def corpus_cxmi(sentences: Sequence[Sentence]) -> Cxmi:
-    """CXMI of at least one sentence, with a percentile bootstrap of :data:`TRIALS` trials."""
+    """CXMI of at least one sentence, with the interval of a :class:`Gain`."""
     documents = len({sentence.document for sentence in sentences})
-    of_document: dict[int, list[float]] = {}
-    for number, sentence in enumerate(sentences):
-        unit = sentence.document if documents > 1 else number
-        of_document.setdefault(unit, []).append(sentence.cxmi)
-    sums = np.array([sum(values) for values in of_document.values()])
-    counts = np.array([len(values) for values in of_document.values()])
-    generator = np.random.default_rng(1)
-    drawn = generator.integers(len(sums), size=(TRIALS, len(sums)))
-    values = sums[drawn].sum(1) / counts[drawn].sum(1)
-    low, high = np.quantile(values, [0.025, 0.975])
+    names = [str(sentence.document) if documents > 1 else "" for sentence in sentences]
+    found = Gain(tuple(sentence.cxmi for sentence in sentences), tuple(names))
     return Cxmi(
-        value=float(sums.sum() / counts.sum()),
-        interval=(float(low), float(high)) if len(sums) > 1 else None,
+        value=found.mean,
+        interval=found.interval,
         resampled="documents" if documents > 1 else "sentences",
-        per_token=float(sums.sum() / sum(sentence.tokens for sentence in sentences)),
+        per_token=found.mean * len(sentences) / sum(sentence.tokens for sentence in sentences),
         sentences=len(sentences),
         documents=documents,
     )

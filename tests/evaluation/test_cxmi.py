@@ -81,29 +81,40 @@ def test_the_corpus_by_hand() -> None:
     assert result.value == pytest.approx((1 + 3 - 0.5) / 3)
     assert result.per_token == pytest.approx(3.5 / 10)
     assert (result.sentences, result.documents, result.resampled) == (3, 2, "documents")
-    # A drawn corpus is the first document twice, the second twice, or both.
-    assert result.interval == pytest.approx((-0.5, 2.0))
+    # Without the first document the mean is -0.5, without the second one it is 2. Student's t has
+    # one degree of freedom.
+    error = math.sqrt(((7 / 6 + 0.5) ** 2 + (7 / 6 - 2) ** 2) / 2)
+    radius = math.tan(0.475 * math.pi) * error
+    assert result.interval == pytest.approx((7 / 6 - radius, 7 / 6 + radius))
     assert corpus_cxmi(sentences[:2]).resampled == "sentences"
-    assert corpus_cxmi(sentences[:2]).interval == pytest.approx((1.0, 3.0))
+    radius = math.tan(0.475 * math.pi)
+    assert corpus_cxmi(sentences[:2]).interval == pytest.approx((2 - radius, 2 + radius))
     assert corpus_cxmi(sentences[:1]).interval is None
 
 
-def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
-    # Documents have a mean of their own: intervals over sentences would be far too narrow.
+@pytest.mark.parametrize(("documents", "longest"), [(40, 5), (8, 5), (8, 60), (21, 100)])
+def test_the_interval_holds_the_truth_about_as_often_as_it_says(
+    documents: int, longest: int
+) -> None:
+    # Documents have a mean of their own: intervals over sentences would be far too narrow, and so
+    # would those that forget how much one of the documents weighs.
     generator = torch.Generator().manual_seed(1)
     held = 0
-    for _ in range(100):
-        means = torch.randn(40, generator=generator).tolist()
+    for _ in range(200):
+        means = torch.randn(documents, generator=generator).tolist()
         sentences = [
             Sentence(document, sentence, 5, mean + noise, 0.0)
             for document, mean in enumerate(means)
-            for sentence, noise in enumerate(torch.randn(5, generator=generator).tolist())
+            for sentence, noise in enumerate(
+                torch.randn(5 if document else longest, generator=generator).tolist()
+            )
         ]
         found = corpus_cxmi(sentences).interval
         assert found is not None
         low, high = found
         held += low <= 0 <= high
-    assert 88 <= held <= 99
+    assert held >= 184
+    assert held < 200 or longest > 5
 
 
 @pytest.fixture

@@ -74,16 +74,27 @@ class Sample:
 
     @property
     def error(self) -> float:
-        """The standard error of the mean, over at least two documents."""
-        total, items = (float(sum(column)) for column in zip(*self.clusters, strict=True))
-        count = len(self.clusters)
-        squares = math.fsum((one - total / items * size) ** 2 for one, size in self.clusters)
-        return math.sqrt(squares * count / (count - 1)) / items
+        """The standard error of the mean, over at least two documents: that of the jackknife.
+
+        It leaves out one document at a time, so a document that has most of the items, and draws
+        the mean to itself, does not hide how far it is from the others.
+        """
+        total, count = sum(value for value, _ in self.clusters), len(self.clusters)
+        squares = math.fsum(
+            ((one - total / self.items * size) / (self.items - size)) ** 2
+            for one, size in self.clusters
+        )
+        return math.sqrt(squares * (count - 1) / count)
+
+    @property
+    def equal_documents(self) -> float:
+        """How many documents of equal size would say as much; all of them, if they are equal."""
+        return self.items**2 / sum(size**2 for _, size in self.clusters)
 
     @property
     def quantile(self) -> float:
         """How many standard errors from the mean its 95% interval ends: Student's t."""
-        return float(student.ppf(0.975, len(self.clusters) - 1))
+        return float(student.ppf(0.975, max(1.0, self.equal_documents - 1)))
 
 
 Kind = TypeVar("Kind", bound=Sample)
@@ -182,8 +193,8 @@ class Accuracy(Sample):
     def interval(self) -> Interval:
         """95% interval of the accuracy: Wilson's, of as many items as the documents are worth.
 
-        The variance over documents says how many independent items would have it, at least one for
-        each document and at most all of them.
+        The variance over documents says how many independent items would have it, at most all of
+        them. Where all items are right, or all wrong, a document counts as one item.
         """
         count = self.document_count
         if count is None:
@@ -192,7 +203,7 @@ class Accuracy(Sample):
             return 0.0, 1.0
         share, variance = self.mean, self.error**2
         worth = share * (1 - share) / variance if variance else self.items
-        worth = count if share in (0, 1) else min(max(worth, 1.0), float(self.items))
+        worth = self.equal_documents if share in (0, 1) else min(max(worth, 1.0), self.items)
         return wilson_interval(share * worth, worth, self.quantile)
 
 
