@@ -13,7 +13,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from itertools import chain, compress
+from itertools import chain, compress, takewhile
+from operator import eq
 from pathlib import Path
 from typing import Any
 
@@ -187,9 +188,9 @@ def measure_segment_scores(given: Given) -> Found:
 
     A file has one score a line, in the order of the reference's sentences (or one for each
     document), or it is JSON: a list of scores, or an object with a list for every system. It may
-    also be what ``comet-score`` prints or writes as JSON, JSON lines of MetricX, or a
-    ``.seg.score`` of mt-metrics-eval. It may have scores of all sentences (or documents), or only
-    of those that are scored.
+    also be what ``comet-score`` prints or writes as JSON, JSON lines of MetricX, a ``.seg.score``
+    of mt-metrics-eval, or what ``--segments`` writes of one metric. It may have scores of all
+    sentences (or documents), or only of those that are scored.
 
     Raises:
         GtransError: a file is missing, has no numbers, or fits neither sentences nor documents.
@@ -228,30 +229,46 @@ def _of_files(name: str, paths: Sequence[str], given: Given, higher_is_better: b
 def _of_systems(
     name: str, paths: Sequence[str], systems: Mapping[str, str]
 ) -> dict[str, list[float]]:
-    """The scores of every system; ``systems``: their files by name."""
+    """The scores of every system; ``systems``: their files by name.
+
+    Raises:
+        GtransError: a file of several systems lacks one, or names another one than it is for.
+    """
     read = [_read(path) for path in paths]
     if len(paths) == 1 and "" not in read[0]:
-        found = {}
-        for system, file in systems.items():
-            # COMET names systems by their files.
-            wanted = (system, file, Path(file).name)
-            keys = [key for key in read[0] if key in wanted or Path(key).name in wanted]
-            keys = keys or (list(read[0]) if len(read[0]) == len(systems) == 1 else [])
-            if not keys:
-                raise GtransError(
-                    f"{paths[0]} has no scores of '{system}', only of {', '.join(read[0])}"
-                )
-            found[system] = _numbers(read[0][keys[0]], f"{paths[0]}: {system}")
-        return found
+        paths, read = [*paths] * len(systems), read * len(systems)
     if len(paths) != len(systems):
         raise GtransError(
             f"--segment-scores {name}: {len(paths)} files for {len(systems)} systems; give one for "
             "each --hyp, in their order, or a JSON object with a list for every system"
         )
-    return {
-        system: _numbers(next(iter(scores.values())) if len(scores) == 1 else scores, path)
-        for system, path, scores in zip(systems, paths, read, strict=True)
-    }
+    found = {}
+    for system, path, scores in zip(systems, paths, read, strict=True):
+        known = {of: key for of, key in _keys(scores, systems).items() if key}
+        alone = len(scores) == 1 and known.keys() <= {system}
+        key = next(iter(scores)) if alone else known.get(system)
+        if key is None or [*known.values()].count(key) > 1:
+            raise GtransError(
+                f"{path} has no scores of '{system}', only of {', '.join(scores)}; name the "
+                "systems as there, --hyp NAME=FILE"
+            )
+        found[system] = _numbers(scores[key], f"{path}: {system}" if key else path)
+    return found
+
+
+def _keys(scores: Mapping[str, object], systems: Mapping[str, str]) -> dict[str, str | None]:
+    """Under which name scores have each system: its own, or that of its file, as COMET has it.
+
+    Of several files the one counts whose path ends most alike; None: there is none, or several.
+    """
+    found: dict[str, str | None] = {}
+    for system, file in systems.items():
+        own, *ends = (Path(it).parts[::-1] for it in (file, *scores))
+        alike = [len([*takewhile(bool, map(eq, own, end))]) for end in ends]
+        best = [key for key, n in zip(scores, alike, strict=True) if n == max(alike) > 0]
+        best = best or [key for key in scores if Path(key).name == system]
+        found[system] = system if system in scores else best[0] if len(best) == 1 else None
+    return found
 
 
 def _read(path: str) -> Mapping[str, object]:
@@ -263,9 +280,12 @@ def _read(path: str) -> Mapping[str, object]:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise GtransError(f"--segment-scores {path}: {reason}") from None
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    head = lines[0].split("\t") if lines else []
+    if {"system", "score"} <= {*head}:
+        return _by_system([dict(zip(head, it.split("\t"), strict=False)) for it in lines[1:]], path)
     if lines and lines[0][0] in "[{":
         if len(lines) > 1 and lines[0][-1] == "}" and lines[1][0] == "{":  # as those of MetricX
-            return {"": [parse_json(line, path) for line in lines]}
+            return _by_system([parse_json(line, path) for line in lines], path)
         value = parse_json(text, path)
         return value if isinstance(value, Mapping) else {"": value}
     by_system: dict[str, list[str]] = {}
@@ -277,6 +297,24 @@ def _read(path: str) -> Mapping[str, object]:
         elif len(cells := line.split("\t")) == 2 and not cells[1].startswith("score:"):
             by_system.setdefault(cells[0], []).append(cells[1])
     return by_system or {"": lines}
+
+
+def _by_system(rows: Sequence[Any], path: str) -> dict[str, list[Any]]:
+    """Rows of scores, such as ``--segments`` writes them, by their system, if they name one.
+
+    Raises:
+        GtransError: they are of several metrics.
+    """
+    about = [row if isinstance(row, Mapping) else {} for row in rows]
+    if len(metrics := dict.fromkeys(str(it.get("metric", "")) for it in about)) > 1:
+        raise GtransError(
+            f"{path} has scores of several metrics ({', '.join(metrics)}); write a file for each, "
+            "with --metrics"
+        )
+    found: dict[str, list[Any]] = {}
+    for row, it in zip(rows, about, strict=True):
+        found.setdefault(str(it.get("system", "")), []).append(row)
+    return found
 
 
 def _numbers(values: object, place: str) -> list[float]:

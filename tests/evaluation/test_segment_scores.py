@@ -134,6 +134,59 @@ def test_files_of_other_programs_with_one_system(
     assert found["a"]["m"]["score"] == found["b"]["m"]["score"] == 3.5
 
 
+@pytest.mark.parametrize("form", ["json", "lines"])
+def test_files_of_one_name_in_two_folders_keep_their_scores(
+    form: str, tmp_path: Path, files: list[str], capsys: Capture
+) -> None:
+    """COMET names systems by their files, as two runs call both of them out.de."""
+    hyp = []
+    for name in "ab":
+        (tmp_path / f"run-{name}").mkdir()
+        (tmp_path / name).rename(tmp_path / f"run-{name}/out.de")
+        hyp.append(f"{name}={tmp_path}/run-{name}/out.de")
+    values = {"run-a/out.de": A, "run-b/out.de": B}
+    text = json.dumps({name: [{"COMET": it} for it in of] for name, of in values.items()})
+    if form == "lines":
+        text = "".join(
+            f"{name}\tSegment 0\tscore: {it}\n" for name in values for it in values[name]
+        )
+    (tmp_path / "scores").write_text(text)
+    rest = [*files[files.index("--ref") :], "--segment-scores", f"m={tmp_path / 'scores'}"]
+    found = score(capsys, "--hyp", *hyp, *rest)["systems"]
+    assert found["a"]["m"]["score"] == pytest.approx(sum(A) / 6)
+    assert found["b"]["m"]["score"] == pytest.approx(sum(B) / 6)
+    # From elsewhere it is not clear which of them the other files are.
+    (tmp_path / "out.de").write_text((tmp_path / "run-a/out.de").read_text())
+    said = refusal(capsys, "--hyp", f"x={tmp_path}/out.de", hyp[1], *rest)
+    assert "has no scores of 'x', only of run-a/out.de, run-b/out.de; name" in said
+
+
+def test_files_of_named_systems_in_another_order_are_refused(
+    tmp_path: Path, files: list[str], capsys: Capture
+) -> None:
+    paths = [lines(tmp_path / f"m.{name}", [json.dumps({name: A})]) for name in "ba"]
+    said = refusal(capsys, *files, "--segment-scores", *(f"m={path}" for path in paths))
+    assert "m.b has no scores of 'a', only of b; name" in said
+
+
+@pytest.mark.parametrize("form", ["jsonl", "tsv"])
+def test_written_scores_of_segments_are_read_again(
+    form: str, tmp_path: Path, files: list[str], capsys: Capture
+) -> None:
+    written = tmp_path / f"s.{form}"
+    score(capsys, *files, "--segments", str(written))
+    found = score(capsys, *files, "--segment-scores", f"m={written}")["systems"]
+    rows = [line.split("\t") for line in written.read_text().splitlines()]
+    if form == "jsonl":
+        rows = [[], *([*map(str, json.loads(row[0]).values())] for row in rows)]
+    for name in "ab":
+        mean = sum(float(row[-1]) for row in rows[1:] if row[0] == name) / 6
+        assert found[name]["m"]["score"] == pytest.approx(mean)
+    score(capsys, *files, "--segments", str(written), "--metrics", "s_bleu", "chrf")
+    said = refusal(capsys, *files, "--segment-scores", f"m={written}")
+    assert "has scores of several metrics (s_bleu, chrf); write a file for each" in said
+
+
 def test_scores_of_segments_are_written(tmp_path: Path, files: list[str], capsys: Capture) -> None:
     """They are sacreBLEU's sentence scores; names of systems may have slashes."""
     hyp = ["--hyp", f"org/a={tmp_path / 'a'}", *files[files.index("--ref") :]]
