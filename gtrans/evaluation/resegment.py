@@ -36,6 +36,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gtrans.errors import GtransError
 from gtrans.evaluation.boundaries import (
     Edge,
     Habits,
@@ -483,12 +484,17 @@ def write_documents(folder: Path, texts: dict[str, Documents], inputs: Sequence[
     All files have the same lines; the line of an empty sentence is empty.
 
     Raises:
-        GtransError: a file cannot be written, or is one of ``inputs``.
+        GtransError: a file cannot be written, is one of ``inputs``, or would be two texts.
     """
+    files = {folder / name.replace("/", "_"): documents for name, documents in texts.items()}
+    if len(files) < len(texts):
+        raise GtransError(
+            "`--resegment-dir`: names of systems differ in '/' and '_' alone, which are the same "
+            "in names of files; give others with --hyp NAME=FILE"
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, documents in texts.items():
-            path = folder / name.replace("/", "_")
+        for path, documents in files.items():
             with atomic_writer(path, inputs) as file:
                 file.write("\n\n".join("\n".join(document) for document in documents) + "\n")
     except OSError as error:

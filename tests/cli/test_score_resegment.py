@@ -92,6 +92,8 @@ def test_resegmented_translations_can_be_written(tmp_path: Path, ref: str, capsy
     assert "needs --resegment" in refusal(
         capsys, "--hyp", free, "--ref", ref, "--resegment-dir", str(out)
     )
+    arguments[1:2] = [f"o/x={free}", f"o_x={free}"]
+    assert "differ in '/' and '_' alone" in refusal(capsys, *arguments)
 
 
 def test_documents_that_cannot_be_told_are_refused(
