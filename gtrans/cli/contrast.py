@@ -4,11 +4,12 @@ An item is a source document with its right translation and one or more wrong on
 differ where only the context tells which is right. The model scores every candidate by the sum
 of the log-probabilities of its words and sentence ends, and sees the item in the unit of its
 training. An item counts as right only if the right candidate scores higher than all
-others. The intervals are 95% Wilson intervals.
+others. Where a set names the documents of its items, intervals and tests are over documents.
 
---scores judges the scores of any other program; with several systems, exact McNemar tests compare
-each with the first. --output keeps the scores of every candidate. With --generate, the model
-translates instead, and the words of its translation that tell the candidates apart are looked up.
+--scores judges the scores of any other program; with several systems, each is compared with the
+first by flipping its differences, document by document (items without documents: McNemar).
+--output keeps the scores of every candidate. With --generate, the model translates instead, and
+the words of its translation that tell the candidates apart are looked up.
 --shuffled-context adds a control: the same items, each with the context of another item. A model
 that uses context should be no better there than a model without context. It also says by how much
 more the right candidate wins with its own context (its margin, in nats): unlike an accuracy, this
@@ -164,10 +165,10 @@ def run(args: argparse.Namespace) -> None:
     if args.output:
         with atomic_writer(args.output) as file:
             file.writelines(f"{line}\n" for line in next(iter(results.values())).lines)
-    if not any(map(document_of, items)):
+    if bare := sum(not document_of(item) for item in items):
         say(
-            "the sets name no documents, so items count as independent; if several are of one "
-            "document, intervals are too narrow and p-values too small"
+            f"{bare} of {len(items)} items name no document and count as independent; if several "
+            "are of one document, intervals are too narrow and p-values too small"
         )
     if args.json:
         print(json_text(to_json(results)))
