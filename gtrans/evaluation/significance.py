@@ -62,7 +62,8 @@ class Resampling:
             few units.
         comparisons: by system, for all but the first one, which is the baseline: ``difference`` of
             the scores and its ``direction``; with resampling its ``interval`` (of at least 6
-            units), the least ``detectable`` difference, and tests. ``paired_randomisation`` and
+            units), the least ``detectable`` difference (if the systems differ, and any is), and
+            tests. ``paired_randomisation`` and
             ``paired_bootstrap`` have ``p`` and that of sacreBLEU, the first one ``p_holm``, too, if
             there are several systems; ``non_inferiority`` has a one-sided ``p``, and the
             ``largest_loss`` of a unit with its number from 1.
@@ -147,7 +148,8 @@ def resample(
             swapped, shares = _swapped(measurement, *pair, randomisation_trials)
             interval = _interval(swapped, shares, difference)
             found |= {} if interval is None else {"interval": interval}
-            found["detectable"] = _detectable(changes, units)
+            if changes.any() and least_p(units, len(others)) <= SIGNIFICANT:
+                found["detectable"] = _detectable(changes, units, len(others))
             found["paired_randomisation"] = _test(swapped, np.abs(swapped), difference)
             if all_tests:
                 trials = changes - changes.mean(), np.abs(changes) - np.abs(changes).mean()
@@ -214,10 +216,15 @@ def _interval(
     return ends[0], ends[1]
 
 
-def _detectable(changes: Statistics, units: int) -> float:
+def least_p(units: int, systems: int) -> float:
+    """The smallest p-value that randomisation can give, adjusted for the number of systems."""
+    return min(1.0, systems * 2.0 ** (1 - units))
+
+
+def _detectable(changes: Statistics, units: int, systems: int) -> float:
     """The least difference that is found with :data:`POWER`, from differences of the bootstrap."""
     error = float(changes.std()) * np.sqrt(units / (units - 1))
-    quantiles = t.ppf(1 - SIGNIFICANT / 2, units - 1) + t.ppf(POWER, units - 1)
+    quantiles = t.ppf(1 - SIGNIFICANT / 2 / systems, units - 1) + t.ppf(POWER, units - 1)
     return float(quantiles * error)
 
 

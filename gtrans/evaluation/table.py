@@ -24,6 +24,7 @@ from gtrans.evaluation.significance import (
     FEW_FOR_MARGIN,
     SIGNIFICANT,
     Resampling,
+    least_p,
     p_of,
 )
 from gtrans.files import StrPath, atomic_writer
@@ -343,14 +344,11 @@ def _foot(report: Report) -> list[str]:
     """What was resampled, and the least differences that would have been detected."""
     found: dict[str, list[str]] = {}
     for metric, resampled in _compared(report):
-        least = max(it["detectable"] for it in resampled.comparisons.values())
-        kind = f"{resampled.units} {resampled.unit}s resampled"
-        shown = f"{metric.label} {in_digits(least, metric.digits)}"
-        found.setdefault(kind, []).append(shown)
-    return [
-        f"{kind}; least difference detected with 80% power: {', '.join(parts)}"
-        for kind, parts in found.items()
-    ]
+        parts = found.setdefault(f"{resampled.units} {resampled.unit}s resampled", [])
+        if least := max(it.get("detectable", 0.0) for it in resampled.comparisons.values()):
+            parts.append(f"{metric.label} {in_digits(least, metric.digits)}")
+    before = "; least difference detected with 80% power: "
+    return [kind + before * bool(parts) + ", ".join(parts) for kind, parts in found.items()]
 
 
 def _compared(report: Report) -> Iterator[tuple[Measurement, Resampling]]:
@@ -431,10 +429,6 @@ def _escaped(text: str) -> str:
 # --- notes ----------------------------------------------------------------------------------------
 
 
-# With fewer units even the largest difference has p = 2 / 2**units > 0.05.
-MIN_UNITS_FOR_RANDOMISATION = 6
-
-
 def notes(report: Report) -> list[str]:
     """All warnings and explanations."""
     found = [*report.notes]
@@ -443,7 +437,9 @@ def notes(report: Report) -> list[str]:
         for metric, resampled in _compared(report):
             comparison = resampled.comparisons[name]
             if p_of(comparison) >= SIGNIFICANT:
-                least = in_digits(comparison["detectable"], metric.digits)
+                least = "none"
+                if "detectable" in comparison:
+                    least = in_digits(comparison["detectable"], metric.digits)
                 parts.append(f"{metric.label} ({resampled.units} {resampled.unit}s, {least})")
         if parts:
             found.append(
@@ -471,7 +467,7 @@ def _few_units(report: Report) -> list[str]:
     for key, resampled in report.resampled.items():
         label = report.measurements[key].label
         kinds.setdefault((resampled.unit, resampled.units), []).append(label)
-    found = []
+    found, tests = [], len(report.systems) - 1
     for (unit, units), labels in kinds.items():
         if units == 1:
             found.append(
@@ -481,10 +477,11 @@ def _few_units(report: Report) -> list[str]:
         elif units:
             of = "" if len(kinds) == 1 else f"{', '.join(labels)}: "
             found += [f"{of}{note}" for note in about_interval(units, f"{unit}s")]
-        if 1 < units < MIN_UNITS_FOR_RANDOMISATION and len(report.systems) > 1:
+        if units > 1 and (least := least_p(units, tests)) > SIGNIFICANT:
+            holm = f", p Holm {least:.3g}" if tests > 1 else ""
             found.append(
                 f"with {units} {unit}s randomisation cannot reach p < 0.05, however large the "
-                f"difference: its smallest p is {2 / 2**units:.3g}"
+                f"difference: its smallest p is {least_p(units, 1):.3g}{holm}"
             )
     return found
 

@@ -219,6 +219,16 @@ def test_the_least_difference_is_detected_in_four_of_five_corpora() -> None:
     assert 0.7 < np.mean(np.array(found) <= 0.05) < 0.9
 
 
+def test_no_difference_is_detected_where_none_can_be() -> None:
+    rng = np.random.default_rng(7)
+    for units, others, some in ((5, 1, False), (6, 1, True), (6, 2, False), (7, 2, True)):
+        rows = {f"{n}": rng.normal(size=units).tolist() for n in range(1 + others)}
+        found = compare(mean(rows)).comparisons
+        assert all(("detectable" in it) == some for it in found.values())
+    same = compare(mean({"a": [0.0, 1.0] * 9, "b": [0.0, 1.0] * 9})).comparisons["b"]
+    assert "detectable" not in same and same["interval"] == (0, 0)
+
+
 def test_non_inferiority_weighs_documents_by_length_and_names_the_worst() -> None:
     """The long document loses; of a short one, as much would be less than the margin."""
     rows = {
