@@ -85,7 +85,7 @@ class TextPipeline(ABC):
 
     @abstractmethod
     def tokenise(self, sentence: str) -> str:
-        """Words separated by one space, reserved symbols escaped; never empty.
+        """Words separated by one space; never empty.
 
         White space and control characters of every kind count as a space.
         """
@@ -119,11 +119,6 @@ def escape(text: str) -> str:
 def unescape(words: str) -> str:
     """Plain text of what ``escape`` returned."""
     return " ".join(_replace(_UNESCAPE, word) for word in words.split())
-
-
-def tokenise(sentence: str) -> str:
-    """The words of a sentence as they are, cleaned and escaped; undone by ``unescape``."""
-    return escape(clean(sentence))
 
 
 def input_warnings(name: str, sentences: Iterable[str], unknown: int, tokens: int) -> list[str]:

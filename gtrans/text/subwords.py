@@ -31,7 +31,7 @@ from gtrans.errors import GtransError
 from gtrans.files import atomic_writer, copy_file, read_object
 from gtrans.libraries import require
 from gtrans.messages import say
-from gtrans.text.pipeline import PLACEHOLDER, TextPipeline, tokenise, unescape
+from gtrans.text.pipeline import PLACEHOLDER, TextPipeline, clean, escape, unescape
 
 BPE_SEPARATOR = "@@"
 SPACE = "\u2581"  # stands for a space in the pieces of SentencePiece
@@ -140,12 +140,12 @@ class SubwordPipeline(TextPipeline):
         """
 
     def tokenise(self, sentence: str) -> str:
-        """The words as they are, reserved symbols escaped."""
-        return tokenise(sentence)
+        """The words as they are: a published model knows no escapes."""
+        return clean(sentence) or PLACEHOLDER
 
     def detokenise(self, tokens: str) -> str:
-        """Plain text of what ``tokenise`` returned."""
-        return unescape(tokens)
+        """Plain text of what ``tokenise`` returned, on one line."""
+        return " ".join(tokens.split())
 
 
 class SentencePiecePipeline(SubwordPipeline):
@@ -181,13 +181,17 @@ class SentencePiecePipeline(SubwordPipeline):
         write_pieces(pieces, folder / cls.files[1])
 
     def tokenise(self, sentence: str) -> str:
-        """The words as they are, reserved symbols escaped; U+2581 is a space to the model."""
-        return tokenise(sentence.replace(SPACE, " "))
+        """The words as they are; U+2581 is a space to the model."""
+        return super().tokenise(sentence.replace(SPACE, " "))
 
     def segment(self, tokens: str) -> str:
-        """Pieces of what ``tokenise`` returned, separated by one space; at least one."""
+        """Pieces of what ``tokenise`` returned, separated by one space; at least one.
+
+        Characters without a piece stay as they are, but never become a reserved symbol.
+        """
         pieces: list[str] = self._processor.encode(tokens, out_type=str)
-        known = [part for piece in pieces for part in self._parts(piece)]
+        parts = [part for piece in pieces for part in self._parts(piece)]
+        known = [part if part in self._known else escape(part) for part in parts]
         return " ".join(known) or PLACEHOLDER
 
     def _parts(self, piece: str) -> list[str]:
@@ -215,7 +219,7 @@ class SentencePiecePipeline(SubwordPipeline):
 
     def unsegment(self, tokens: str) -> str:
         """Text of pieces; a symbol that is only in the dictionary stays as it is."""
-        text: str = self._processor.decode(tokens.split())
+        text: str = self._processor.decode(unescape(tokens).split())
         return text.replace(SPACE, " ").strip()
 
 
