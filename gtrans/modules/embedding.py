@@ -37,7 +37,9 @@ class SinusoidalPositions(nn.Module):
         """``kind``: one of :data:`SINUSOIDS`; ``size`` of the table at first."""
         super().__init__()
         self.dim = dim
-        self.offset, self.steps = (OFFSET, dim // 2 - 1) if kind == "fairseq" else (0, dim // 2)
+        self.offset, self.sines, self.steps = OFFSET, dim // 2, dim // 2 - 1.0
+        if kind == "marian":
+            self.offset, self.sines, self.steps = 0, math.ceil(dim / 2), dim / 2
         self.table = self._build(size)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> SinusoidalPositions:
@@ -47,11 +49,10 @@ class SinusoidalPositions(nn.Module):
         return self
 
     def _build(self, size: int) -> Tensor:
-        half = self.dim // 2
-        rates = torch.exp(torch.arange(half) * -(math.log(10000) / max(self.steps, 1)))
+        rates = torch.exp(torch.arange(self.sines) * -(math.log(10000) / max(self.steps, 1.0)))
         angles = torch.arange(size)[:, None] * rates[None, :]
-        table = torch.cat([angles.sin(), angles.cos()], 1)
-        return nn.functional.pad(table, (0, self.dim % 2))
+        table = torch.cat([angles.sin(), angles.cos()], 1)[:, : self.dim]
+        return nn.functional.pad(table, (0, self.dim - table.size(1)))
 
     def forward(self, positions: Tensor, end: int | None = None) -> Tensor:
         """``(tokens,)`` positions from 0 -> ``(tokens, dim)``.

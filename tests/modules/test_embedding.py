@@ -28,6 +28,14 @@ def test_a_table_that_has_grown_is_not_sent_to_other_processes() -> None:
     assert model.to("meta")[0].table.is_meta
 
 
+@pytest.mark.parametrize("dim", [32, 33])
+def test_positions_of_marian(dim: int) -> None:
+    from transformers.models.marian import modeling_marian
+
+    expected = modeling_marian.MarianSinusoidalPositionalEmbedding(20, dim).create_weight()
+    torch.testing.assert_close(SinusoidalPositions(dim, 20, "marian").table, expected)
+
+
 # As mBART, as BART, and what only an option turns on.
 KINDS = {
     "mbart": {"normalize_before": True},
