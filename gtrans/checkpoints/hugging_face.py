@@ -120,7 +120,7 @@ def read_hugging_face(folder: Path) -> ForeignCheckpoint:
             _as_marian(found, folder, config)
         elif kind == "m2m_100":
             found.marks = "mbart50"
-            _with_sentencepiece(found, folder, _languages(folder))
+            _with_sentencepiece(found, folder)
         else:
             _as_bart(found, folder, kind, config)
     return found
@@ -193,8 +193,12 @@ def _marian_side(vocabulary: Mapping[str, Any], rows: int, start: int) -> _Side:
     return _Side(words, {symbol[2:-2]: number for symbol, number in languages.items()})
 
 
-def _with_sentencepiece(found: ForeignCheckpoint, folder: Path, languages: Sequence[str]) -> None:
+def _with_sentencepiece(
+    found: ForeignCheckpoint, folder: Path, languages: Sequence[str] = ()
+) -> None:
     """Rows, subwords and languages of mBART, M2M100 and NLLB-200.
+
+    ``languages``: behind the subwords; none: as the files of the tokenizer say.
 
     Raises:
         GtransError: a file is missing, or symbols and tables do not fit together.
@@ -204,22 +208,19 @@ def _with_sentencepiece(found: ForeignCheckpoint, folder: Path, languages: Seque
     numbers: dict[str, int] = _known(folder, _VOCABULARY)
     if not numbers:
         numbers = {symbol: number for number, symbol in enumerate((*_SPECIAL, *pieces))}
-    rows, last = found.state[ENCODER_TABLE].size(0), len(numbers) + len(languages)
-    if last > rows:
-        raise GtransError(
-            f"{folder}: {ENCODER_TABLE} has {rows} rows, but there are {len(numbers)} subwords and "
-            f"{len(languages)} languages; take all files from one model."
-        )
+    behind = {name: len(numbers) + place for place, name in enumerate(languages)}
+    behind = behind or _languages(folder, len(numbers))
     words: dict[str, int | None] = {symbol: numbers[symbol] for symbol in _SPECIAL}
     words |= {symbol: numbers[symbol] for symbol in sorted(numbers, key=numbers.__getitem__)}
-    # Rows without a symbol, of which NLLB's and mBART's first one and M2M100's last are as good
-    # as any for the mask.
-    words |= {f"madeupword{row}": row for row in range(last + 1, rows)}
-    behind = {name: len(numbers) + place for place, name in enumerate(languages)}
-    side = _Side(words, behind, last if last < rows else None)
-    found.without_mask = side.mask is None
+    # Of the rows without a symbol the first is NLLB's and mBART's mask, and as good as any for
+    # M2M100's.
+    named = {*numbers.values(), *behind.values()}
+    free = [row for row in range(found.state[ENCODER_TABLE].size(0)) if row not in named]
+    words |= {f"madeupword{row}": row for row in free[1:]}
+    side = _Side(words, behind, free[0] if free else None)
+    found.without_mask = not free
     _arrange(found, [side, side])
-    found.langs = list(languages)
+    found.langs = list(behind)
     _carry(found, SentencePiecePipeline, [side, side], [model.read_bytes()], [side])
 
 
@@ -268,23 +269,24 @@ def _arrange(found: ForeignCheckpoint, sides: Sequence[_Side]) -> None:
         state[BIAS][0] = _NEVER
 
 
-def _languages(folder: Path) -> list[str]:
-    """The languages of M2M100 or NLLB-200, in the order of their symbols.
+def _languages(folder: Path, words: int) -> dict[str, int]:
+    """The languages of M2M100 or NLLB-200, each with its row behind those of the ``words``.
 
     Raises:
         GtransError: NLLB's are in none of the files that name them.
     """
-    if known := _known(folder, "tokenizer.json"):
-        tokens = sorted(known["added_tokens"], key=lambda token: int(token["id"]))
-        return [x["content"] for x in tokens if x["content"] not in (*_SPECIAL, MASK)]
-    for name in ("special_tokens_map.json", "tokenizer_config.json"):
+    added = _known(folder, "tokenizer.json").get("added_tokens", ())
+    numbers = {str(token["content"]).strip("_"): int(token["id"]) for token in added}
+    if found := {x: row for x, row in numbers.items() if row >= words and x != MASK}:
+        return found
+    names = split_languages(M2M100) if (folder / _VOCABULARY).is_file() else []
+    for name in ("tokenizer_config.json", "special_tokens_map.json"):
         known = _known(folder, name)
-        found = known.get("additional_special_tokens") or known.get("extra_special_tokens") or ()
-        names = [str(one["content"] if isinstance(one, dict) else one) for one in found]
-        if languages := [name.strip("_") for name in names if name not in _SPECIAL]:
-            return languages
-    if (folder / _VOCABULARY).is_file():
-        return split_languages(M2M100)
+        tokens = known.get("additional_special_tokens") or known.get("extra_special_tokens") or ()
+        symbols = [str(one["content"] if isinstance(one, dict) else one) for one in tokens]
+        names = [x.strip("_") for x in symbols if x not in _SPECIAL] or names
+    if names:
+        return {name: words + place for place, name in enumerate(names)}
     raise GtransError(
         f"{folder}: tokenizer.json or special_tokens_map.json is missing, which names the "
         "languages of the model; download it, too."

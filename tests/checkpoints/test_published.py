@@ -79,6 +79,11 @@ def test_logits_and_translations(
     assert main(["show", str(target)]) == 0
     assert re.search(r"licence +cc-by-4\.0", capsys.readouterr().out)
     ours = Translator.load(target, cpu=True, search=SEARCH)
+    source = load_pipeline(ours.task.data_folder, "en")
+    looks_like_symbols = "the [en] and <s> again"
+    pieces = source.encode(looks_like_symbols)
+    assert pieces.replace(" ", "").replace("\u2581", " ").strip() == looks_like_symbols
+    assert source.decode(pieces) == looks_like_symbols
     known = theirs.target_rows
     for sentence in sentences[:3]:
         symbols, expected = theirs.logits(sentence, "Die alte Königin lachte.")
@@ -173,6 +178,22 @@ def test_folders_that_are_not_whole(
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1, error
     assert not (tmp_path / "out.pt").exists()
+
+
+def test_a_language_that_fine_tuning_added(models: Any, tmp_path: Path, capsys: Any) -> None:
+    """It stands behind the mask, so its row is the one in tokenizer.json."""
+    folder, out = shutil.copytree(models["nllb"].folder, tmp_path / "model"), tmp_path / "out.pt"
+    path = folder / "tokenizer.json"
+    known = json.loads(path.read_text("utf-8"))
+    row = 1 + max(token["id"] for token in known["added_tokens"])
+    known["added_tokens"].append({"content": "tyv_Cyrl", "id": row})
+    path.write_text(json.dumps(known), "utf-8")
+    options = ("--source-lang", "eng_Latn", "--target-lang", "tyv_Cyrl")
+    assert convert(folder, out, *options) == 0, capsys.readouterr().err
+    ours = Translator.load(out, cpu=True)
+    here = ours.task.target_dictionary.index("[tyv_Cyrl]")
+    found = ours.generator.models[0].decoder.embed_tokens.weight[here]
+    assert torch.equal(found, models["nllb"].model.get_input_embeddings().weight[row])
 
 
 def test_languages_that_are_not_known(models: Any, tmp_path: Path, capsys: Any) -> None:
