@@ -51,13 +51,13 @@ class Checkpoint:
     @property
     def tensors(self) -> dict[str, Tensor]:
         """The parameters by name."""
-        found: dict[str, Tensor] = self.state["model"]
-        return found
+        tensors: dict[str, Tensor] = self.state["model"]
+        return tensors
 
     @property
     def parameters(self) -> int:
         """Number of parameters; shared tensors count once."""
-        return sum({x.data_ptr(): x.numel() for x in self.tensors.values()}.values())
+        return sum({tensor.data_ptr(): tensor.numel() for tensor in self.tensors.values()}.values())
 
     @cached_property
     def identity(self) -> ModelIdentity | None:
@@ -127,21 +127,21 @@ def last_checkpoints(
     """
     if not folder.is_dir():
         raise GtransError(f"{folder}: there is no such folder.")
-    found = sorted(
+    numbered = sorted(
         (int(match[1]), path)
         for path in folder.iterdir()
         if (match := names.fullmatch(path.name)) and (upto is None or int(match[1]) <= upto)
     )
-    if len(found) < count:
+    if len(numbered) < count:
         flag, pattern = "--keep-last-epochs", "checkpointE.pt"
         if names is not BY_EPOCH:
             flag, pattern = "--keep-interval-updates", "checkpoint_E_U.pt"
         raise GtransError(
             f"{folder}: {count} checkpoints {pattern} are needed"
             + ("" if upto is None else f" up to {upto}")
-            + f", but there are {len(found)}; train with {flag} {count}."
+            + f", but there are {len(numbered)}; train with {flag} {count}."
         )
-    return [path for _, path in found[-count:]]
+    return [path for _, path in numbered[-count:]]
 
 
 def average_checkpoints(paths: Sequence[Path], target: Path) -> int:

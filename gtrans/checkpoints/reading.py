@@ -121,15 +121,15 @@ def load_tensors(path: Path, in_memory: bool = True) -> Any:
     except GtransError:
         raise
     except Exception as error:  # bytes that are no checkpoint fail in every possible way
-        found = _refused(path, error)
-        if found:
+        names = _refused(path, error)
+        if names:
             raise GtransError(
                 f"{path}: refused, because it holds more than tensors and options "
-                f"({', '.join(found)}) and could run code when loaded."
+                f"({', '.join(names)}) and could run code when loaded."
             ) from error
         # torch's own message advises to switch its check off.
         reason = re.search(r"WeightsUnpickler error: (.*)", str(error))
-        why = reason[1].strip().rstrip(".") if reason else told(error)
+        why = reason[1].strip().rstrip(".") if reason else reason_of(error)
         why = why or "torch.save has not written it"
         raise UnreadableCheckpoint(f"{path}: not a readable checkpoint ({why}).") from error
 
@@ -140,8 +140,8 @@ def _check_archive(path: Path) -> None:
     Raises:
         UnreadableCheckpoint: one is wrong, which torch would not see.
     """
-    found = path.stat()
-    version = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+    status = path.stat()
+    version = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
     if version in _intact:
         return
     with zipfile.ZipFile(path) as archive:
@@ -187,10 +187,10 @@ def _refused(path: Path, error: Exception) -> list[str]:
     if not isinstance(error, pickle.UnpicklingError):
         return []
     try:
-        found = torch.serialization.get_unsafe_globals_in_checkpoint(path)
+        names = torch.serialization.get_unsafe_globals_in_checkpoint(path)
     except Exception:  # only zip files, torch's own format since 1.6, can be searched
-        found = []
-    return sorted(found) or re.findall(r"GLOBAL (\S+)", str(error))[:1]
+        names = []
+    return sorted(names) or re.findall(r"GLOBAL (\S+)", str(error))[:1]
 
 
 def check_contents(state: Mapping[str, Any], path: str | Path) -> None:
@@ -205,9 +205,10 @@ def check_contents(state: Mapping[str, Any], path: str | Path) -> None:
     """
     check_tensors(state["model"], path)
     cfg = state.get("cfg")
-    known = isinstance(state.get("args"), argparse.Namespace | None)
-    known = known and all(isinstance(it, Mapping | None) for it in (cfg, state.get("task_state")))
-    if not known or not all(
+    valid = isinstance(state.get("args"), argparse.Namespace | None)
+    parts = (cfg, state.get("task_state"))
+    valid = valid and all(isinstance(part, Mapping | None) for part in parts)
+    if not valid or not all(
         name == "_name" or isinstance(group, Mapping | argparse.Namespace | None)
         for name, group in (cfg or {}).items()
     ):
@@ -252,18 +253,18 @@ def check_shapes(state: Mapping[str, Tensor], own: Mapping[str, Tensor], path: s
         ([name for name in own if name not in state], "it lacks"),
     ):
         if names:
-            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            raise GtransError(f"{path}: {what} {', '.join(names[:3])}{more}.")
+            rest = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            raise GtransError(f"{path}: {what} {', '.join(names[:3])}{rest}.")
     for name, tensor in own.items():
-        found = state[name]
-        if found.shape != tensor.shape:
+        stored = state[name]
+        if stored.shape != tensor.shape:
             raise GtransError(
-                f"{path}: {name} has the shape {tuple(found.shape)}, but the model "
+                f"{path}: {name} has the shape {tuple(stored.shape)}, but the model "
                 f"needs {tuple(tensor.shape)}."
             )
-        if found.is_floating_point() != tensor.is_floating_point():
+        if stored.is_floating_point() != tensor.is_floating_point():
             raise GtransError(
-                f"{path}: {name} has the type {found.dtype}, but should have {tensor.dtype}."
+                f"{path}: {name} has the type {stored.dtype}, but should have {tensor.dtype}."
             )
 
 
@@ -283,10 +284,10 @@ def reading(path: str | Path, what: str) -> Iterator[None]:
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # values of wrong types fail in every possible way
-        raise GtransError(f"{path}: {what} is damaged ({told(error)}).") from error
+        raise GtransError(f"{path}: {what} is damaged ({reason_of(error)}).") from error
 
 
-def told(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     """An exception of a library in a part of a line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     kind = type(error).__name__
@@ -303,9 +304,9 @@ def options_of(state: Mapping[str, Any], group: str) -> dict[str, Any]:
         group: such as ``task`` or ``model``.
     """
     cfg, args = state.get("cfg"), state.get("args")
-    found = (cfg or {}).get(group)
-    if found is not None:
-        return dict(found) if isinstance(found, Mapping) else dict(vars(found))
+    options = (cfg or {}).get(group)
+    if options is not None:
+        return dict(options) if isinstance(options, Mapping) else dict(vars(options))
     if args is None:
         return {}
     name = {"model": "arch"}.get(group, group)

@@ -53,24 +53,24 @@ def facts_of(path: Path) -> Facts:
     if not path.exists():
         raise GtransError(f"{path}: there is no such file or folder.")
     if (path / STATE_FILE).is_file():
-        found = _of_prepared(path)
+        facts = _prepared_facts(path)
     elif path.is_dir() and any(path.glob(_CHECKPOINTS)):
-        found = _of_run(path)
+        facts = _run_facts(path)
     elif path.is_dir():
         raise GtransError(
             f"{path}: it holds neither a preparation ({STATE_FILE}) nor checkpoints "
             f"({_CHECKPOINTS}); name a folder of `gtrans prepare` or of a training."
         )
     elif read_record(path) is not None:
-        found = _of_translation(path)
+        facts = _translation_facts(path)
     elif is_checkpoint(path):
-        found = of_checkpoint(path)
+        facts = checkpoint_facts(path)
     else:
         raise GtransError(
             f"{path}: neither a checkpoint nor a translation with its record "
             f"({path.name}.made.json), so nothing is known of it."
         )
-    return {"path": str(path), "kind": found.pop("kind"), **found, "notes": found.get("notes", [])}
+    return {"path": str(path), "kind": facts.pop("kind"), **facts, "notes": facts.get("notes", [])}
 
 
 def lines_of(facts: Facts) -> list[str]:
@@ -108,7 +108,7 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def of_checkpoint(path: Path) -> Facts:
+def checkpoint_facts(path: Path) -> Facts:
     """What a checkpoint is.
 
     Raises:
@@ -129,7 +129,7 @@ def of_checkpoint(path: Path) -> Facts:
         "architecture": model.get("arch") or model.get("_name"),
         **({PUBLISHED: card} if card else {}),
         "parameters": checkpoint.parameters,
-        **_of_identity(identity, checkpoint.options("task")),
+        **_identity_facts(identity, checkpoint.options("task")),
         **({"average of": averaged} if averaged else {}),
         "training": _training(checkpoint),
         "provenance": _provenance(checkpoint),
@@ -138,7 +138,7 @@ def of_checkpoint(path: Path) -> Facts:
     }
 
 
-def _of_identity(identity: ModelIdentity | None, task: Mapping[str, Any]) -> Facts:
+def _identity_facts(identity: ModelIdentity | None, task: Mapping[str, Any]) -> Facts:
     """What a model was made for; ``task``: the options of its task."""
     if identity is None:
         pair = [task.get("source_lang"), task.get("target_lang")]
@@ -146,7 +146,7 @@ def _of_identity(identity: ModelIdentity | None, task: Mapping[str, Any]) -> Fac
     kind = identity.unit.get("unit")
     return {
         "languages": "-".join(identity.languages),
-        **_of_data(identity),
+        **_data_facts(identity),
         "unit": kind,
         "unit options": {
             name.replace("_", " "): value
@@ -167,17 +167,17 @@ def _matters(name: str, value: Any, unit: str | None) -> bool:
     return name != "max_doc_tokens" or unit in ("document", "stream")
 
 
-def _of_data(identity: ModelIdentity) -> Facts:
+def _data_facts(identity: ModelIdentity) -> Facts:
     """What a data folder and its models have in common."""
     sizes = [len(identity.source.symbols), len(identity.target.symbols)]
     return {
         "vocabulary": sizes[0] if identity.source == identity.target else sizes,
         "fingerprint of the vocabulary": identity.dictionaries,
-        "preparation": _of_preparation(identity.preparation),
+        "preparation": _preparation_facts(identity.preparation),
     }
 
 
-def _of_preparation(preparation: Preparation | None) -> Facts | None:
+def _preparation_facts(preparation: Preparation | None) -> Facts | None:
     """How text becomes tokens; None if ``gtrans prepare`` did not do it."""
     if preparation is None:
         return None
@@ -223,13 +223,13 @@ def _provenance(checkpoint: Checkpoint) -> Facts | None:
     }
 
 
-def _of_prepared(path: Path) -> Facts:
+def _prepared_facts(path: Path) -> Facts:
     state = read_state(path)
     finished = state.get("finished") or {}
     languages = str(state["source_lang"]), str(state["target_lang"])
-    found: Facts = {"kind": "prepared folder", "languages": "-".join(languages)}
+    facts: Facts = {"kind": "prepared folder", "languages": "-".join(languages)}
     if LAST_STEP not in finished:
-        return {**found, "notes": ["not finished: run its `gtrans prepare` again"]}
+        return {**facts, "notes": ["not finished: run its `gtrans prepare` again"]}
     check_recorded(
         path, (name for step in finished.values() for name in step["outputs"]), whole=True
     )
@@ -238,21 +238,21 @@ def _of_prepared(path: Path) -> Facts:
         side = count_split(path, name, languages)[0]
         splits[name] = f"{side.sentences:,} sentences in {side.documents:,} documents"
     dictionaries = [read_dictionary(str(path), lang) for lang in languages]
-    source, target = (Vocabulary.of(one, len(one)) for one in dictionaries)
+    source, target = (Vocabulary.of(dictionary, len(dictionary)) for dictionary in dictionaries)
     identity = ModelIdentity(languages, source, target, Preparation.read(path), {})
-    return {**found, "splits": splits, **_of_data(identity)}
+    return {**facts, "splits": splits, **_data_facts(identity)}
 
 
-def _of_run(path: Path) -> Facts:
-    found = sorted(path.glob(_CHECKPOINTS))
+def _run_facts(path: Path) -> Facts:
+    checkpoints = sorted(path.glob(_CHECKPOINTS))
     newest = path / "checkpoint_last.pt"
     if not newest.is_file():
-        newest = max(found, key=lambda file: file.stat().st_mtime_ns)
-    shown = {"checkpoints": [one.name for one in found], "shown": newest.name}
-    return {**shown, **of_checkpoint(newest), "kind": "run folder"}
+        newest = max(checkpoints, key=lambda file: file.stat().st_mtime_ns)
+    shown = {"checkpoints": [file.name for file in checkpoints], "shown": newest.name}
+    return {**shown, **checkpoint_facts(newest), "kind": "run folder"}
 
 
-def _of_translation(path: Path) -> Facts:
+def _translation_facts(path: Path) -> Facts:
     """What a translation is, by the record beside it.
 
     Raises:
@@ -269,7 +269,7 @@ def _of_translation(path: Path) -> Facts:
     return {
         "kind": "translation",
         "sentences": record.sentences,
-        **{name: {k: v for k, v in it.items() if v is not None} for name, it in parts.items()},
+        **{name: {k: v for k, v in part.items() if v is not None} for name, part in parts.items()},
         "fingerprint": record.run,
         "sha256": record.output,
     }

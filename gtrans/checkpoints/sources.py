@@ -41,28 +41,28 @@ _SHARED = "shared.weight"
 Renames = Sequence[tuple[str, str | None]]
 """Regular expressions of names there, and what stands for them here; None: it is no parameter."""
 
-_OF_FAIRSEQ: Renames = (
+_FAIRSEQ: Renames = (
     # Entries without arithmetic meaning that older versions have.
     (r"(^|\.)(version|_float_tensor|embed_positions\.weights)$", None),
     (r"^decoder\.embed_out$", OUTPUT),
 )
-_OF_HUGGING_FACE: Renames = (
+_HUGGING_FACE: Renames = (
     (r"^model\.", ""),
     (r"^final_logits_bias$", BIAS),
     (r"^lm_head\.weight$", OUTPUT),
 )
 RENAMES: dict[str, Renames] = {
     "g-transformer": (
-        *_OF_FAIRSEQ,
+        *_FAIRSEQ,
         (r"_attn_local\.", "_attn."),
         (r"_attn_global\.", "_attn.global_attn."),
         (r"_attn_gate\.0\.", "_attn.gate.proj."),
     ),
     # BART may have heads for classification in addition.
-    "fairseq": (*_OF_FAIRSEQ, (r"^classification_heads\.", None)),
-    "huggingface": _OF_HUGGING_FACE,
+    "fairseq": (*_FAIRSEQ, (r"^classification_heads\.", None)),
+    "huggingface": _HUGGING_FACE,
     # Tables of positions that are computed.
-    "sinusoidal": (*_OF_HUGGING_FACE, (r"embed_positions\.weights?$", None)),
+    "sinusoidal": (*_HUGGING_FACE, (r"embed_positions\.weights?$", None)),
 }
 
 MBART25 = (
@@ -276,7 +276,7 @@ def _beside(path: Path, *languages: str | None) -> Tokens | None:
 
     The codes of fastBPE have a third column with counts, and merges as in subword-nmt's 0.2.
     """
-    codes = next((path.with_name(n) for n in _CODES if path.with_name(n).is_file()), None)
+    codes = next((path.with_name(name) for name in _CODES if path.with_name(name).is_file()), None)
     names = [path.with_name(f"dict.{lang}.txt") for lang in languages]
     if codes is None or not all(name.is_file() for name in names):
         return None

@@ -131,15 +131,15 @@ class DocumentSearch:
         (:meth:`gtrans.data.frame.Frame.read_before`); hypotheses are without them. ``memory`` is
         the model's own.
         """
-        source, read = sources[0], None
+        source, prefix_lengths = sources[0], None
         if "prefix" in source:
-            read = source["prefix"].ne(self.vocabulary.pad).sum(1)
+            prefix_lengths = source["prefix"].ne(self.vocabulary.pad).sum(1)
         device = source["src_tokens"].device
         kind = _FreeRun if self.options.free else Run
-        run = kind(self.vocabulary, self.options, source_lengths, device, read)
+        run = kind(self.vocabulary, self.options, source_lengths, device, prefix_lengths)
         states = [
-            model.begin_decoding(own, self.options.beam)
-            for model, own in zip(models, sources, strict=True)
+            model.begin_decoding(inputs, self.options.beam)
+            for model, inputs in zip(models, sources, strict=True)
         ]
         while run.numbers:
             log_probs = self._log_probs(models, states, run.tokens.flatten(), run.opens.flatten())
@@ -151,7 +151,7 @@ class DocumentSearch:
                 for state in states:
                     state.keep(documents)
                 run.keep(remaining, documents)
-        return [sorted(found, key=lambda one: -one.score) for found in run.finished]
+        return [sorted(hypotheses, key=lambda each: -each.score) for hypotheses in run.finished]
 
     def _log_probs(
         self,
@@ -266,8 +266,8 @@ class Run:
         # All that the host must know of a step in which no document ends, in one transfer.
         going_on, any_ends = torch.stack([alive, ending.any(1)]).tolist()
         if any(any_ends):
-            found = torch.stack([ending, *(x[:, :beam] for x in (origin, best, before))], 2)
-            for document, candidates in enumerate(found.tolist()):
+            table = torch.stack([ending, *(item[:, :beam] for item in (origin, best, before))], 2)
+            for document, candidates in enumerate(table.tolist()):
                 if any_ends[document] and self._finish(document, candidates):
                     going_on[document] = False
         return parents, [document for document in range(self.width) if going_on[document]]
@@ -312,8 +312,8 @@ class Run:
         """
         scores = self.scores.flatten()
         log_probs += scores.masked_fill(barred, float("-inf"))[:, None]
-        for token, of_token in given.items():
-            log_probs[:, token] = scores + of_token
+        for token, log_prob in given.items():
+            log_probs[:, token] = scores + log_prob
         return log_probs
 
     def _no_room_left(self) -> Tensor | bool:
@@ -365,8 +365,8 @@ class Run:
         return DocumentHypothesis(self._split(tokens, scores), score, tokens, scores)
 
     def _split(self, tokens: list[int], scores: list[float]) -> list[SentenceHypothesis]:
-        given = self.vocabulary.opening if self.marked else self.vocabulary.prefix
-        written = [pair for pair in zip(tokens, scores, strict=True) if pair[0] != given]
+        mark = self.vocabulary.opening if self.marked else self.vocabulary.prefix
+        written = [pair for pair in zip(tokens, scores, strict=True) if pair[0] != mark]
         # With marks the last token is the end of the document, not of a sentence.
         ends = [n for n, (token, _) in enumerate(written) if token == self.vocabulary.eos]
         return [
@@ -439,12 +439,12 @@ class _FreeRun(Run):
         super().__init__(vocabulary, options, [[sum(n)] for n in source_lengths], device, read)
         self.end = vocabulary.document_mark
         # (documents, 1): most tokens, ends of sentences included
-        most = [sum(options.limit(words) + 1 for words in of_row) for of_row in source_lengths]
-        self.limits = torch.tensor(most, device=device)[:, None]
+        longest = [sum(options.limit(words) + 1 for words in lengths) for lengths in source_lengths]
+        self.limits = torch.tensor(longest, device=device)[:, None]
 
     def _totals(self, log_probs: Tensor) -> Tensor:
         vocabulary, never = self.vocabulary, float("-inf")
-        of_document = log_probs[:, self.end].clone()
+        document_end = log_probs[:, self.end].clone()
         log_probs.index_fill_(1, self.forbidden, never)
         log_probs[:, vocabulary.unk] -= self.options.unkpen
         ended = self.tokens.flatten().eq(vocabulary.eos)
@@ -452,14 +452,14 @@ class _FreeRun(Run):
         longest = vocabulary.max_input_tokens
         if longest is not None and self.step + 2 >= longest:
             full = torch.ones_like(full)
-        of_sentence = log_probs[:, vocabulary.eos].clone()
+        sentence_end = log_probs[:, vocabulary.eos].clone()
         size = self.options.no_repeat_ngram_size
         if size:  # the whole document is one sequence, as in fairseq
             length = torch.full_like(self.written, self.step).flatten()
             forbid_repetitions(log_probs, self.history.flatten(0, 1), length, size)
         too_short = ~full & self.written.flatten().lt(self.options.min_len)
-        of_sentence.masked_fill_(too_short | (full & ended), never)
-        given = {vocabulary.eos: of_sentence, self.end: of_document.masked_fill(~ended, never)}
+        sentence_end.masked_fill_(too_short | (full & ended), never)
+        given = {vocabulary.eos: sentence_end, self.end: document_end.masked_fill(~ended, never)}
         return self._added(log_probs, full, given)
 
     def _ends(self, token: Tensor, origin: Tensor) -> Tensor:
@@ -510,14 +510,14 @@ def largest(numbers: Tensor, count: int) -> tuple[Tensor, Tensor]:
     if blocks <= 2 * count:
         return numbers.topk(count, 1)
     rest = blocks * _BLOCK
-    found = numbers[:, :rest].view(rows, blocks, _BLOCK).amax(2).topk(count, 1).indices
+    candidates = numbers[:, :rest].view(rows, blocks, _BLOCK).amax(2).topk(count, 1).indices
     inside = torch.arange(_BLOCK, device=numbers.device)
-    index = (found[:, :, None] * _BLOCK + inside).flatten(1)
+    index = (candidates[:, :, None] * _BLOCK + inside).flatten(1)
     if rest < columns:
         after = torch.arange(rest, columns, device=numbers.device)
         index = torch.cat([index, after.expand(rows, -1)], 1)
-    best, place = numbers.gather(1, index).topk(count, 1)
-    return best, index.gather(1, place)
+    best, position = numbers.gather(1, index).topk(count, 1)
+    return best, index.gather(1, position)
 
 
 class SearchTrace:
@@ -545,8 +545,8 @@ class SearchTrace:
     def follow(self, document: int, steps: int, hypothesis: int) -> tuple[list[int], list[float]]:
         """The tokens and scores of a hypothesis after ``steps`` steps."""
         tokens, scores = [], []
-        for of_step in reversed(self._data[document, :steps].tolist()):
-            token, parent, score = (values[hypothesis] for values in of_step)
+        for step in reversed(self._data[document, :steps].tolist()):
+            token, parent, score = (values[hypothesis] for values in step)
             tokens.append(int(token))
             scores.append(score)
             hypothesis = int(parent)

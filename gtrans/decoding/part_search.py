@@ -148,25 +148,25 @@ class PartSearch(DocumentSearch):
                 zip(source["src_tokens"], source_lengths, strict=True)
             )
         ]  # fmt: skip
-        while parts := [self._next(one) for one in documents if not one.is_finished]:
-            place = len(parts[0].document.parts)
+        while parts := [self._next(document) for document in documents if not document.is_finished]:
+            number = len(parts[0].document.parts)
             known: list[Any] = [None]
             if finished is not None:
-                known = [finished.known.get((part.document.number, place)) for part in parts]
+                known = [finished.known.get((part.document.number, number)) for part in parts]
             is_known = None not in known
             if is_known:
                 for part, hypotheses in zip(parts, known, strict=True):
                     part.document.add([self._document(sentences) for sentences in hypotheses])
             # First parts have no beginning, and some others have no room for one.
-            begun = [part for part in parts if part.beginning is not None]
-            others = [part for part in parts if part.beginning is None]
-            for rows in filter(None, (begun, others)):
+            with_beginning = [part for part in parts if part.beginning is not None]
+            without = [part for part in parts if part.beginning is None]
+            for rows in filter(None, (with_beginning, without)):
                 if not self._translate(models, rows, is_known):
                     return [[] for _ in documents]
             if finished is not None and not is_known:
                 for part in parts:
                     hypotheses = [hypothesis.sentences for hypothesis in part.document.parts[-1]]
-                    finished.add(part.document.number, place, hypotheses)
+                    finished.add(part.document.number, number, hypotheses)
         return [self._joined(document.parts) for document in documents]
 
     def _translate(self, models: Sequence[Any], parts: Sequence[_Part], is_known: bool) -> bool:
@@ -181,18 +181,19 @@ class PartSearch(DocumentSearch):
         tokens = self.frame.pad_rows([self.frame.source(sentences) for sentences in sources])
         source = {"src_tokens": tokens, "src_lengths": tokens.ne(self.frame.pad).sum(1)}
         memories = [
-            type(of_model[0]).joined(of_model)
-            for of_model in zip(*(part.document.memories for part in parts), strict=True)
+            type(memories_of_model[0]).joined(memories_of_model)
+            for memories_of_model in zip(*(part.document.memories for part in parts), strict=True)
         ]
         if not is_known:
             beginnings = [part.beginning for part in parts if part.beginning is not None]
             prefix = {"prefix": self.frame.pad_rows(beginnings)} if beginnings else {}
-            own = [{"memory": memory} for memory in memories] or [{} for _ in models]
+            inputs = [{"memory": memory} for memory in memories] or [{} for _ in models]
             lengths = [[part.document.lengths[number] for number in part.own] for part in parts]
-            found = self.run(models, [{**source, **prefix, **one} for one in own], lengths)
-            if not all(found):
+            inputs = [{**source, **prefix, **memory} for memory in inputs]
+            results = self.run(models, inputs, lengths)
+            if not all(results):
                 return False
-            for part, hypotheses in zip(parts, found, strict=True):
+            for part, hypotheses in zip(parts, results, strict=True):
                 part.document.add(hypotheses[: self.nbest])
         if not memories or all(part.document.is_finished for part in parts):
             return True
@@ -220,8 +221,8 @@ class PartSearch(DocumentSearch):
         limit = self.vocabulary.max_input_tokens
         needed = sum(document.lengths[number] + MARKS_PER_SENTENCE for number in span.current)
         for first in range(span.source.start, span.current.start):
-            read = [document.best[number] for number in range(first, span.current.start)]
-            beginning = self.frame.read_before(read)
+            earlier = [document.best[number] for number in range(first, span.current.start)]
+            beginning = self.frame.read_before(earlier)
             if limit is None or len(beginning) + needed <= limit:
                 return _Part(document, range(first, span.source.stop), span.current, beginning)
         return _Part(document, span.current, span.current, None)
@@ -229,8 +230,8 @@ class PartSearch(DocumentSearch):
     def _joined(self, parts: Sequence[Sequence[DocumentHypothesis]]) -> list[DocumentHypothesis]:
         """The hypotheses of a document, from those of its parts."""
         return [
-            self._document([sentence for part in of_parts for sentence in part.sentences])
-            for of_parts in zip(*parts, strict=False)
+            self._document([sentence for part in hypotheses for sentence in part.sentences])
+            for hypotheses in zip(*parts, strict=False)
         ]
 
     def _document(self, sentences: list[SentenceHypothesis]) -> DocumentHypothesis:

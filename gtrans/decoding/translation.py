@@ -127,14 +127,17 @@ class Text:
     @classmethod
     def of_documents(cls, path: str, documents: Sequence[Document]) -> Text:
         """A text with ids, which gets an empty line between documents."""
-        rows = [[None if one.text() else PLACEHOLDER for one in of.segments] for of in documents]
-        used = [[one for one in document.segments if one.text()] for document in documents]
-        ids = [
-            (document.name or str(number), [one.name or str(n) for n, one in enumerate(parts, 1)])
-            for number, (document, parts) in enumerate(zip(documents, used, strict=True), start=1)
-        ]
-        sentences = [[one.text() for one in parts] for parts in used]
-        return cls(path, sentences, _apart(rows), [x.line for parts in used for x in parts], ids)
+        text = cls(path, [], [])
+        for number, document in enumerate(documents, start=1):
+            used = [segment for segment in document.segments if segment.text()]
+            names = [segment.name or str(n) for n, segment in enumerate(used, start=1)]
+            text.ids.append((document.name or str(number), names))
+            text.sentences.append([segment.text() for segment in used])
+            text.lines += [segment.line for segment in used]
+            text.layout += [""] if text.layout else []
+            for segment in document.segments:
+                text.layout.append(None if segment.text() else PLACEHOLDER)
+        return text
 
     def names(self) -> list[tuple[str, list[str]]]:
         """The id of each document and those of its sentences."""
@@ -148,11 +151,6 @@ class Text:
         """The contents of the output."""
         following = chain.from_iterable(translations)
         return _lines(next(following) if line is None else line for line in self.layout)
-
-
-def _apart(documents: Iterable[Sequence[str | None]]) -> list[str | None]:
-    """The lines of all documents, with an empty one between them."""
-    return [line for document in documents for line in ("", *document)][1:]
 
 
 def _lines(lines: Iterable[str]) -> bytes:
@@ -278,7 +276,7 @@ class Job:
     def made_from(self) -> dict[str, Any]:
         """Everything that the translation depends on."""
         translator, options = self.translator, self.options
-        chosen = {n: value for n, value in asdict(options).items() if n not in _NOT_RECORDED}
+        chosen = {key: value for key, value in asdict(options).items() if key not in _NOT_RECORDED}
         # The limit on rows is named where it makes other batches, of which a part is kept.
         rows = min(translator.generator.rows_at_once, options.max_tokens // LEAST_ROW_TOKENS)
         # A checkpoint without a vocabulary of its own reads and writes by that of --data.
@@ -331,9 +329,9 @@ class Job:
             self.partial.unlink(missing_ok=True)  # killed at its very end
             return True
 
-    def write(self, found: list[Translations]) -> None:
+    def write(self, translations: list[Translations]) -> None:
         """Write the translations of all documents, and the record."""
-        contents = packer(Path(self.output))(self._contents(found))
+        contents = packer(Path(self.output))(self._contents(translations))
         if self.output == STANDARD_STREAM:
             write_out(contents)
             return
@@ -341,27 +339,27 @@ class Job:
             before = digest(Path(self.output)) if Path(self.output).is_file() else ""
             options = self.options
             names = {"checkpoints": options.paths, "data": options.data, "input": self.source.path}
-            made = self.run, self.made_from, names, self.sentences
-            record = TranslationRecord(*made, digest_of_bytes(contents), before)
+            provenance = self.run, self.made_from, names, self.sentences
+            record = TranslationRecord(*provenance, digest_of_bytes(contents), before)
             write_record(self.output, record)
         with binary_writer(self.output) as file:
             file.write(contents)
         if self.partial is not None:
             self.partial.unlink(missing_ok=True)
 
-    def _contents(self, found: list[Translations]) -> bytes:
+    def _contents(self, translations: list[Translations]) -> bytes:
         free = self.options.search.free
-        if not free and list(map(len, found)) != list(map(len, self.documents)):
+        if not free and list(map(len, translations)) != list(map(len, self.documents)):
             raise GtransError(
-                f"'{self.partial}' was changed: it has {sum(map(len, found))} translations, but "
-                f"{self.sentences} are needed; `--force` translates anew."
+                f"'{self.partial}' was changed: it has {sum(map(len, translations))} translations, "
+                f"but {self.sentences} are needed; `--force` translates anew."
             )
         if self.options.nbest:
-            return _lines(json_lines(self.source.names(), self.source.sentences, found))
+            return _lines(json_lines(self.source.names(), self.source.sentences, translations))
         if free:
-            return _lines(" ".join(document) for document in best_of(found) if document)
+            return _lines(" ".join(document) for document in best_of(translations) if document)
         lang = language_code(str(self.translator.task.cfg.target_lang))
-        return self.source.translated(best_of(found), "" if lang in WITHOUT_SPACES else " ")
+        return self.source.translated(best_of(translations), "" if lang in WITHOUT_SPACES else " ")
 
 
 def _run(jobs: Sequence[Job], failed: Callable[[Job, Exception], None]) -> Iterator[Job]:
@@ -417,12 +415,12 @@ def json_lines(
     """
 
     lines = []
-    for (document, ids), texts, of_document in zip(names, sources, translations, strict=True):
-        for name, source, alternatives in zip(ids, texts, of_document, strict=True):
-            nbest = [{"hypothesis": x.text, "score": round(x.score, 6)} for x in alternatives]
-            found = {"doc_id": document, "seg_id": name, "source": source, **nbest[0]}
+    for (document, ids), texts, sentences in zip(names, sources, translations, strict=True):
+        for name, source, alternatives in zip(ids, texts, sentences, strict=True):
+            nbest = [{"hypothesis": text, "score": round(score, 6)} for text, score in alternatives]
+            row = {"doc_id": document, "seg_id": name, "source": source, **nbest[0]}
             several = {"nbest": nbest} if len(nbest) > 1 else {}
-            lines.append(json.dumps(found | several, ensure_ascii=False))
+            lines.append(json.dumps(row | several, ensure_ascii=False))
     return lines
 
 
@@ -448,8 +446,8 @@ def check_output_file(options: DecodingOptions, output: str, input: str) -> None
     if output == STANDARD_STREAM:
         return
     prepared = [] if options.data is None else prepared_files(options.data)
-    read = "/dev/stdin" if input == STANDARD_STREAM else input
-    check_output("--output", output, [*options.paths, *prepared, read])
+    source = "/dev/stdin" if input == STANDARD_STREAM else input
+    check_output("--output", output, [*options.paths, *prepared, source])
     if is_file(output):
         refuse_foreign(output, options.force)
 
@@ -511,8 +509,8 @@ def translate(options: DecodingOptions, input: str, output: str) -> None:
     if text is None:
         rows.choice = with_direction(options.choice, translator)
         text = Text.of_documents(input, list(rows))
-    read = [text.sentences, text.names(), text.layout]
-    job = Job.of(translator, options, text, output, read)
+    contents = [text.sentences, text.names(), text.layout]
+    job = Job.of(translator, options, text, output, contents)
 
     def failed(_: Job, error: Exception) -> None:
         raise error
@@ -592,8 +590,8 @@ def choose_candidates(options: DecodingOptions, candidates: str, output: str) ->
         task = translator.task
         target = load_pipeline(task.data_folder, task.cfg.target_lang)
         pairs = list(zip(text.sentences, choices, strict=True))
-        found = choose(translator.generator.models, task, target, pairs, options)
-        job.write([[[Alternative(*one)] for one in of] for of in found])
+        best = choose(translator.generator.models, task, target, pairs, options)
+        job.write([[[Alternative(*sentence)] for sentence in document] for document in best])
 
     _finish(job, chosen)
 
@@ -638,7 +636,8 @@ def translate_files(
     """
     check_output_folder("--output-dir", output_dir, sources)
     suffix = ".jsonl" if options.nbest else ""
-    places = [x for one in sources for x in _places(Path(one), Path(output_dir), format, suffix)]
+    out = Path(output_dir)
+    places = [place for source in sources for place in _places(Path(source), out, format, suffix)]
     refuse_folders(options.paths)
     _check_targets(places, options)
     for place in places:
@@ -647,13 +646,13 @@ def translate_files(
 
     def failed(path: Path | str, error: Exception) -> None:
         """Tell of a user's mistake, or of anything that the contents of a file lead to."""
-        told = str(error)
+        message = str(error)
         if not isinstance(error, GtransError):
-            told = f"'{path}': it cannot be translated ({type(error).__name__}: {error})"
+            message = f"'{path}': it cannot be translated ({type(error).__name__}: {error})"
         if len(places) == 1:
-            raise GtransError(told)
-        failures.append(told)
-        say(told)
+            raise GtransError(message)
+        failures.append(message)
+        say(message)
 
     translator, jobs, done = Translator.of(options), list[Job](), 0
     cfg = translator.task.cfg
@@ -663,8 +662,8 @@ def translate_files(
         try:
             refuse_foreign(place.target, options.force)
             file = reader.read(place.path, place.format)
-            read = [digest(place.path), place.format, file.sentences]
-            job = Job.of(translator, options, file, str(place.target), read)
+            contents = [digest(place.path), place.format, file.sentences]
+            job = Job.of(translator, options, file, str(place.target), contents)
             place.target.parent.mkdir(parents=True, exist_ok=True)
             if job.is_finished():
                 done += 1
@@ -682,12 +681,12 @@ def translate_files(
         for note in job.source.notes:
             say(str(note))
             notes[note.kind] += note.count
-    if (more := len(translator.warned) - WARNED_OF) > 0:
-        say(f"warning: the same holds for {more} more files")
-    told = "".join(f"; {kind}: {count}" for kind, count in notes.items())
+    if (rest := len(translator.warned) - WARNED_OF) > 0:
+        say(f"warning: the same holds for {rest} more files")
+    summary = "".join(f"; {kind}: {count}" for kind, count in notes.items())
     sentences = sum(job.sentences for job in written)
     files = "1 file" if len(written) == 1 else f"{len(written)} files"
-    say(f"{sentences} sentences in {files} written to {output_dir}{told}")
+    say(f"{sentences} sentences in {files} written to {output_dir}{summary}")
     if failures:
         raise GtransError(
             f"{len(failures)} of {len(places)} files are not translated, as told above; mend "
@@ -695,55 +694,55 @@ def translate_files(
         )
 
 
-def _places(given: Path, output: Path, format: str | None, suffix: str) -> Iterator[_Place]:
+def _places(source: Path, output: Path, format: str | None, suffix: str) -> Iterator[_Place]:
     """A file, or the files in a folder with their relative paths.
 
     Raises:
         GtransError: there is no such file, its format is not known, or the folder has none.
     """
-    if not given.exists():
-        raise GtransError(f"there is no file or folder '{given}'; check the path.")
-    if not given.is_dir():
-        yield _Place(given, check_format(given, format), output / f"{given.name}{suffix}")
+    if not source.exists():
+        raise GtransError(f"there is no file or folder '{source}'; check the path.")
+    if not source.is_dir():
+        yield _Place(source, check_format(source, format), output / f"{source.name}{suffix}")
         return
-    kinds = {path: format or format_of(path) for path in _files_in(given, output)}
+    kinds = {path: format or format_of(path) for path in _files_in(source, output)}
     others = [path for path, kind in kinds.items() if kind is None]
     if len(others) == len(kinds):
         raise GtransError(
-            f"'{given}' has no files of a known format; known are {known_formats()}; "
+            f"'{source}' has no files of a known format; known are {known_formats()}; "
             "`--format NAME` says which it is."
         )
     if others:
-        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-        say(f"left out, because their format is not known: '{others[0]}'{more}")
+        rest = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        say(f"left out, because their format is not known: '{others[0]}'{rest}")
     for path, kind in kinds.items():
         if kind is not None:
-            yield _Place(path, kind, output / f"{path.relative_to(given)}{suffix}")
+            yield _Place(path, kind, output / f"{path.relative_to(source)}{suffix}")
 
 
 def _files_in(folder: Path, output: Path) -> Iterator[Path]:
     """The files below a folder, without hidden ones, records, and the output."""
-    for place, folders, names in os.walk(folder):
+    for parent, folders, names in os.walk(folder):
         folders[:] = sorted(
             name
             for name in folders
             if not name.startswith(".")
-            and os.path.realpath(Path(place, name)) != os.path.realpath(output)
+            and os.path.realpath(Path(parent, name)) != os.path.realpath(output)
         )
         for name in folders:
-            if Path(place, name).is_symlink():  # it may lead back here
-                say(f"left out, because it is a link to a folder: '{Path(place, name)}'")
+            if Path(parent, name).is_symlink():  # it may lead back here
+                say(f"left out, because it is a link to a folder: '{Path(parent, name)}'")
         for name in sorted(names):
             if not name.startswith(".") and not name.endswith(SUFFIX):
-                yield Path(place, name)
+                yield Path(parent, name)
 
 
 def _check_targets(places: Sequence[_Place], options: DecodingOptions) -> None:
     """Refuse two files with one output, and outputs that cannot be written or are inputs."""
     inputs: list[str | Path] = [*options.paths, *(place.path for place in places)]
-    known: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for place in places:
-        other = known.setdefault(os.path.realpath(place.target), place.path)
+        other = paths.setdefault(os.path.realpath(place.target), place.path)
         if other != place.path:
             raise GtransError(
                 f"'{other}' and '{place.path}' would both become '{place.target}'; translate them "
@@ -785,11 +784,11 @@ def translate_stream(options: DecodingOptions) -> None:
             if not documents:
                 check_plain("standard input", first)
             documents += 1
-            found = translator.alternatives([document], places)
-            written: Iterable[str] = best_of(found)[0]
+            translations = translator.alternatives([document], places)
+            written: Iterable[str] = best_of(translations)[0]
             if options.nbest:
                 ((_, ids),) = counted([document])
-                written = json_lines([(str(documents), ids)], [document], found)
+                written = json_lines([(str(documents), ids)], [document], translations)
             write_out(_lines(written))
             document, places = [], []
         if line is not None and not options.nbest and not options.search.free:

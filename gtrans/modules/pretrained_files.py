@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gtrans.checkpoints.reading import check_tensors, check_values, reading, told
+from gtrans.checkpoints.reading import check_tensors, check_values, reading, reason_of
 from gtrans.errors import GtransError
 from gtrans.libraries import require
 
@@ -40,7 +40,7 @@ def loading(name: str, what: str) -> Iterator[None]:
         yield
     except Exception as error:
         raise GtransError(
-            f"{name}: cannot load {what} ({told(error)}); save it with save_pretrained of "
+            f"{name}: cannot load {what} ({reason_of(error)}); save it with save_pretrained of "
             "transformers, or name a model on the hub."
         ) from error
 

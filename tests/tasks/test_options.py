@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.tiny_models import TINY, StockCommands, TinyWorld
 
-from gtrans.checkpoints.showing import of_checkpoint
+from gtrans.checkpoints.showing import checkpoint_facts
 
 COMMON = (
     *("--user-dir", "gtrans", "--task", "document_translation", "--unit", "document"),
@@ -44,7 +44,7 @@ def test_options_out_of_range(tiny: TinyWorld, tmp_path: Path) -> None:
 def test_one_language_says_the_direction(tiny: TinyWorld, tmp_path: Path) -> None:
     done = train(tiny, tmp_path, "--source-lang", "de", "--max-update", "1")
     assert done.status == 0, done.stderr
-    assert of_checkpoint(tmp_path / "checkpoint_last.pt")["languages"] == "de-en"
+    assert checkpoint_facts(tmp_path / "checkpoint_last.pt")["languages"] == "de-en"
 
 
 @pytest.mark.parametrize("choice", ["--optimizer=adafactor", "--lr-scheduler=manual"])
