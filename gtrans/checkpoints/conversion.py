@@ -64,7 +64,7 @@ SIDES = ("encoder", "decoder")
 _POSITIONS = ("encoder.embed_positions.weight", "decoder.embed_positions.weight")
 _NETWORKS = tuple(f"{side}.layers.0.fc1.weight" for side in SIDES)
 # An encoder that is a BERT has a size of its own, and no vectors before the first position.
-_OF_BERT = "bert_positions"
+_BERT_OPTION = "bert_positions"
 
 # Options with the same name and meaning in both, and what they are where a checkpoint is silent.
 _SAME = {
@@ -201,7 +201,7 @@ def _own_data(
 def _described(model: GTransformerConfig, source: int, target: int) -> list[str]:
     """The model in words; ``source`` and ``target``: sizes of the vocabularies."""
     before = model.encoder_normalize_before, model.decoder_normalize_before
-    norms = ["pre-norm" if one else "post-norm" for one in before]
+    norms = ["pre-norm" if is_pre else "post-norm" for is_pre in before]
     tables = "separate embeddings"
     if model.share_decoder_input_output_embed:
         tables = "decoder input and output embeddings shared"
@@ -371,8 +371,8 @@ def model_options(
 
 
 def _count_layers(state: Mapping[str, Tensor], side: str, path: Path) -> int:
-    found = (re.match(rf"{side}\.layers\.(\d+)\.", name) for name in state)
-    numbers = sorted({int(match[1]) for match in found if match})
+    matches = (re.match(rf"{side}\.layers\.(\d+)\.", name) for name in state)
+    numbers = sorted({int(match[1]) for match in matches if match})
     if numbers != list(range(len(numbers))):
         raise GtransError(f"{path}: layers of its {side} are missing, there are {numbers}.")
     return len(numbers)
@@ -381,22 +381,22 @@ def _count_layers(state: Mapping[str, Tensor], side: str, path: Path) -> int:
 def _count_global(state: Mapping[str, Tensor], side: str, attention: str, path: Path) -> int:
     """Number of top layers that have global attention in addition to group attention."""
     gate, layers = f"{attention}.gate.proj.weight", _count_layers(state, side, path)
-    found = [n for n in range(layers) if f"{side}.layers.{n}.{gate}" in state]
-    if found != list(range(layers))[layers - len(found) :]:
+    numbers = [n for n in range(layers) if f"{side}.layers.{n}.{gate}" in state]
+    if numbers != list(range(layers))[layers - len(numbers) :]:
         raise GtransError(
-            f"{path}: {side} layers {found} have global {attention}, but this model can have "
+            f"{path}: {side} layers {numbers} have global {attention}, but this model can have "
             "it in the top layers only."
         )
-    return len(found)
+    return len(numbers)
 
 
 # ---- more positions -----------------------------------------------------------------------------
 
 
 def extend_positions(
-    state: dict[str, Tensor], wanted: int, path: Path, is_bert: bool = False
+    state: dict[str, Tensor], positions: int, path: Path, is_bert: bool = False
 ) -> dict[str, int]:
-    """Extend the position tables in ``state`` to ``wanted`` positions, in place.
+    """Extend the position tables in ``state`` to ``positions`` positions, in place.
 
     A new position starts as a copy of the one that is a table's size before it, as in Longformer
     (Beltagy et al. 2020). So what the model has learnt about neighbouring positions still holds,
@@ -404,12 +404,12 @@ def extend_positions(
 
     Args:
         state: parameters by name.
-        wanted: positions of every table that has fewer.
+        positions: new number of positions of every table that has fewer.
         path: the file, for messages.
         is_bert: the encoder is a BERT.
 
     Returns:
-        the options of the model that are ``wanted`` now, each with its value before.
+        the options of the model that are ``positions`` now, each with its value before.
 
     Raises:
         GtransError: the model has no learned positions, or has enough of them.
@@ -420,28 +420,28 @@ def extend_positions(
             continue
         option, offset = "max_positions", OFFSET
         if is_bert and name.startswith("encoder."):
-            option, offset = _OF_BERT, 0
+            option, offset = _BERT_OPTION, 0
         table = state[name]
         sizes[option] = size = table.size(0) - offset
-        if wanted > size:
-            copies = torch.arange(size, wanted) % size + offset
+        if positions > size:
+            copies = torch.arange(size, positions) % size + offset
             state[name] = torch.cat([table, table[copies]])
     if not sizes:
         raise GtransError(
             f"{path}: its positions are not learned and have no limit; leave out "
             "`--extend-positions`."
         )
-    before = {option: size for option, size in sizes.items() if wanted > size}
+    before = {option: size for option, size in sizes.items() if positions > size}
     if not before:
         raise GtransError(
             f"`--extend-positions` must be more than the model's {min(sizes.values())} positions, "
-            f"but is {wanted}."
+            f"but is {positions}."
         )
     return before
 
 
-def extend_own(path: Path, target: Path, wanted: int) -> str:
-    """Write this project's checkpoint ``path`` with ``wanted`` positions as ``target``.
+def extend_own(path: Path, target: Path, positions: int) -> str:
+    """Write this project's checkpoint ``path`` with more positions as ``target``.
 
     The optimizer state does not fit the new tables and is dropped: training can start from the
     new file (``--init-from``, ``--finetune-from-model``) but not resume from it. A model whose
@@ -459,8 +459,9 @@ def extend_own(path: Path, target: Path, wanted: int) -> str:
     model = (checkpoint.state.get("cfg") or {}).get("model")
     if not isinstance(model, dict) or not str(model.get("_name")).startswith("gtransformer"):
         raise GtransError(f"{path}: not a checkpoint of this project's G-Transformer.")
-    before = extend_positions(checkpoint.tensors, wanted, path, model.get(_OF_BERT) is not None)
-    model.update(dict.fromkeys(before, wanted))
+    is_bert = model.get(_BERT_OPTION) is not None
+    before = extend_positions(checkpoint.tensors, positions, path, is_bert)
+    model.update(dict.fromkeys(before, positions))
     checkpoint.forget_training()
     checkpoint.write(target)
-    return f"{wanted} learned positions, {min(before.values())} before"
+    return f"{positions} learned positions, {min(before.values())} before"

@@ -137,10 +137,10 @@ def score_tokens(
     return [
         [
             scores
-            for row, _, wanted in of_document
-            for scores in row.scores[wanted.start - row.first : wanted.stop - row.first]
+            for row, _, scored in document
+            for scores in row.scores[scored.start - row.first : scored.stop - row.first]
         ]
-        for of_document in placed
+        for document in placed
     ]
 
 
@@ -281,7 +281,7 @@ def _score(
     frame = pool.examples.frame
     device = next(models[0].parameters()).device
     sample = pool.examples.collate([row.example for row in batch])
-    target, read = sample["target"], sample["net_input"]["prev_output_tokens"]
+    target, inputs = sample["target"], sample["net_input"]["prev_output_tokens"]
     sentence = sentences_of(target, frame.eos)
     first = torch.tensor([row.first for row in batch])
     # What follows the last sentence, the end of the document, belongs to none.
@@ -290,8 +290,8 @@ def _score(
     # A common prefix has the same probabilities in all rows of a source: it is scored once.
     numbers: dict[Hashable, int] = {}
     sources = torch.tensor([numbers.setdefault(row.source, len(numbers)) for row in batch])
-    whole = DocumentLayout.of_target(read, frame.pad, frame.bos, frame.eos)
-    shared = shared_prefixes(whole, read, sources)
+    layout = DocumentLayout.of_target(inputs, frame.pad, frame.bos, frame.eos)
+    shared = shared_prefixes(layout, inputs, sources)
     # `state_of_word`: for each wanted word the number of the state that predicts it.
     chosen, state_of_word = torch.unique(
         shared.choose(torch.arange(shared.tokens), wanted), return_inverse=True
@@ -310,8 +310,8 @@ def _score(
     lengths.index_put_((row, sentence[wanted]), torch.ones_like(row), accumulate=True)
     tokens_of_row = torch.split(scored, lengths.sum(1).tolist())
     return [
-        list(torch.split(tokens, of_sentences[row.first : count]))
-        for row, tokens, of_sentences, count in zip(
+        list(torch.split(tokens, row_lengths[row.first : count]))
+        for row, tokens, row_lengths, count in zip(
             batch, tokens_of_row, lengths.tolist(), counts.tolist(), strict=True
         )
     ]
@@ -344,24 +344,24 @@ def _scores_of_words(
     """
     tokens = states[0].features.size(1)
     rows = rows_of(states[0].projection.size(0), cuda=words.is_cuda)
-    found = torch.empty(len(words), 3 if rivals else 1, dtype=torch.float64, device=words.device)
+    scores = torch.empty(len(words), 3 if rivals else 1, dtype=torch.float64, device=words.device)
     for begin in range(0, tokens, rows):
         part = slice(begin, begin + rows)
         log_probs: Tensor | None = None
-        for model, of_model in zip(models, states, strict=True):
-            new = model.project(of_model.features[:, part]).float().log_softmax(1)
+        for model, state in zip(models, states, strict=True):
+            new = model.project(state.features[:, part]).float().log_softmax(1)
             log_probs = new if log_probs is None else log_probs.logaddexp(new)
         assert log_probs is not None
         log_probs -= math.log(len(models))
-        here = ((state_of_word >= begin) & (state_of_word < begin + rows)).nonzero().squeeze(1)
-        at = state_of_word[here] - begin
-        found[here, 0] = log_probs[at, words[here]].double()
+        index = ((state_of_word >= begin) & (state_of_word < begin + rows)).nonzero().squeeze(1)
+        position = state_of_word[index] - begin
+        scores[index, 0] = log_probs[position, words[index]].double()
         if rivals:
-            best, ids = (two[at] for two in log_probs.topk(2, 1))
-            other = ids[:, 0].eq(words[here]).long()[:, None]
-            found[here, 1] = best.gather(1, other).squeeze(1).double()
-            found[here, 2] = ids.gather(1, other).squeeze(1).double()
-    return found
+            best, ids = (two[position] for two in log_probs.topk(2, 1))
+            other = ids[:, 0].eq(words[index]).long()[:, None]
+            scores[index, 1] = best.gather(1, other).squeeze(1).double()
+            scores[index, 2] = ids.gather(1, other).squeeze(1).double()
+    return scores
 
 
 def _states(
@@ -383,15 +383,15 @@ def _states(
         device: the model's device.
     """
     builder, examples = pool.examples, [row.example for row in batch]
-    once = dict(zip(sources.tolist(), examples, strict=True))
-    read = builder.collate([once[number] for number in range(len(once))])["net_input"]
+    distinct = dict(zip(sources.tolist(), examples, strict=True))
+    inputs = builder.collate([distinct[number] for number in range(len(distinct))])["net_input"]
     net_input = {
-        **source_of(read),
+        **source_of(inputs),
         "prev_output_tokens": builder.collate(examples)["net_input"]["prev_output_tokens"],
         "source_of_row": sources,
         "predict_at": predict_at,
     }
-    net_input = pool.complete_input({n: tensor.to(device) for n, tensor in net_input.items()})
+    net_input = pool.complete_input({name: tensor.to(device) for name, tensor in net_input.items()})
     states: DecoderStates = model(**net_input, states_only=True)[0]
     return states
 
@@ -456,9 +456,9 @@ class Text:
         if self.context is None:
             return [Reading(number, 0, length, 0) for number, length in lengths if length]
         return [
-            Reading(number, max(place - self.context, 0), place + 1, place)
+            Reading(number, max(sentence - self.context, 0), sentence + 1, sentence)
             for number, length in lengths
-            for place in range(length)
+            for sentence in range(length)
         ]
 
     @property
@@ -487,7 +487,7 @@ def token_scores(
         text: what they read.
         max_tokens, rivals: see :func:`gtrans.decoding.force_decode.score_tokens`.
     """
-    found = score_tokens(
+    results = score_tokens(
         models,
         task,
         [text.encoded(reading) for reading in text.readings],
@@ -499,7 +499,7 @@ def token_scores(
         rivals=rivals,
     )
     scores: list[list[Tensor]] = [[] for _ in text.source.documents]
-    for reading, sentences in zip(text.readings, found, strict=True):
+    for reading, sentences in zip(text.readings, results, strict=True):
         scores[reading.document] += sentences
     return scores
 
@@ -510,8 +510,8 @@ def alone(
     """As :func:`token_scores`, but every sentence is a document of its own."""
     count = sum(map(len, text.source.documents))
     cut = _rearranged(text, range(count), [1] * count, None)
-    found = flat(token_scores(models, task, cut, max_tokens, rivals))
-    return in_documents(found, map(len, text.source.documents))
+    scores = flat(token_scores(models, task, cut, max_tokens, rivals))
+    return in_documents(scores, map(len, text.source.documents))
 
 
 def in_shuffled_context(
@@ -525,8 +525,8 @@ def in_shuffled_context(
     lengths = [len(document) for document in text.source.documents]
     order = shuffled_order(sum(lengths))
     shuffled = _rearranged(text, order, lengths, text.context)
-    found = flat(token_scores(models, task, shuffled, max_tokens))
-    return in_documents(put_back(found, order), lengths)
+    scores = flat(token_scores(models, task, shuffled, max_tokens))
+    return in_documents(put_back(scores, order), lengths)
 
 
 def _rearranged(
@@ -563,8 +563,8 @@ def put_back(items: Iterable[_Item], order: Sequence[int]) -> list[_Item]:
 
 def in_documents(items: Iterable[_Item], lengths: Iterable[int]) -> list[list[_Item]]:
     """Documents of these lengths, one after the other; ``items`` are as many as they need."""
-    left = iter(items)
-    return [[next(left) for _ in range(length)] for length in lengths]
+    remaining = iter(items)
+    return [[next(remaining) for _ in range(length)] for length in lengths]
 
 
 # ---- contrastive items ---------------------------------------------------------------------------
@@ -593,7 +593,7 @@ def score_items(
     # The same context sentences occur in many candidates, and tokenising is slow.
     encode, encode_target = (cache(pipeline.encode) for pipeline in pipelines)
     pairs = [(item, candidate) for item in items for candidate in item.candidates]
-    found = iter(
+    scores = iter(
         score_documents(
             models,
             task,
@@ -606,7 +606,7 @@ def score_items(
             **options,
         )
     )
-    return [[sum(next(found)) for _ in item.candidates] for item in items]
+    return [[sum(next(scores)) for _ in item.candidates] for item in items]
 
 
 def with_places(
@@ -629,18 +629,18 @@ def with_places(
     if unit.name not in ("document", "stream") or not (unit.has_instances or not whole):
         return list(items)
     encode = cache(encoder.encode)
-    found = []
+    grouped = []
     for item, text in zip(items, plain, strict=True):
         place = None
         if item.distance is not None:
-            last = unit.parts([len(encode(one).split()) for one in text.source])[-1]
+            last = unit.parts([len(encode(sentence).split()) for sentence in text.source])[-1]
             cue = len(text.source) - 1 - item.distance
             besides = "in its context" if unit.has_current else "in its overlap"
             place = "in the instance" if cue in last.current else besides
             place = place if cue in last.source else "before the instance"
         groups = {"cue": place, "cue at distance": f"{item.distance} {place}"} if place else {}
-        found.append(replace(item, groups={**item.groups, **groups}))
-    return found
+        grouped.append(replace(item, groups={**item.groups, **groups}))
+    return grouped
 
 
 def translate_items(
@@ -693,41 +693,41 @@ def choose(
         of each sentence its translation, and the score of that
         (:meth:`gtrans.decoding.options.SearchOptions.score`).
     """
-    search, encoder, found = options.search, task.source_encoder(), []
+    search, encoder, translations = options.search, task.source_encoder(), []
     for plain, candidates in documents:
         source = [encoder.encode(sentence) for sentence in plain]
         spans = task.examples.unit.cut([len(sentence.split()) for sentence in source])
         pieces = [[target.encode(text) for text in texts] for texts in candidates]
         # Of each translation its score, and the numbers and log-probabilities of its candidates.
         beam: list[tuple[float, list[int], list[Tensor]]] = [(0.0, [], [])]
-        for place, of_sentence in enumerate(pieces):
-            end = next(span.source.stop for span in spans if place in span.current)
+        for position, choices in enumerate(pieces):
+            end = next(span.source.stop for span in spans if position in span.current)
             # Sentences behind are read on the source side; of the target any will do.
-            behind = [texts[0] for texts in pieces[place + 1 : end]]
-            pairs = [(one, number) for one in beam for number in range(len(of_sentence))]
+            behind = [texts[0] for texts in pieces[position + 1 : end]]
+            pairs = [(hypothesis, number) for hypothesis in beam for number in range(len(choices))]
             written = [
-                [pieces[at][chosen] for at, chosen in enumerate([*numbers, number])] + behind
+                [pieces[n][chosen] for n, chosen in enumerate([*numbers, number])] + behind
                 for (_, numbers, _), number in pairs
             ]
             scores = score_tokens(
                 models,
                 task,
                 [(source[:end], texts) for texts in written],
-                first=[place] * len(written),
+                first=[position] * len(written),
                 plain=[plain[:end]] * len(written),
                 whole=False,
                 max_tokens=options.max_tokens,
             )
             following = []
-            for ((_, numbers, before), number), (own, *_) in zip(pairs, scores, strict=True):
-                tokens = torch.cat([*before, own])[:, 0].tolist()
-                following.append((search.score(tokens), [*numbers, number], [*before, own]))
-            beam = sorted(following, key=lambda one: -one[0])[: search.beam]
+            for ((_, numbers, before), number), (new, *_) in zip(pairs, scores, strict=True):
+                tokens = torch.cat([*before, new])[:, 0].tolist()
+                following.append((search.score(tokens), [*numbers, number], [*before, new]))
+            beam = sorted(following, key=lambda hypothesis: -hypothesis[0])[: search.beam]
         _, numbers, scored = beam[0]
-        found.append(
+        translations.append(
             [
-                (texts[number], search.score(own[:, 0].tolist()))
-                for texts, number, own in zip(candidates, numbers, scored, strict=True)
+                (texts[number], search.score(log_probs[:, 0].tolist()))
+                for texts, number, log_probs in zip(candidates, numbers, scored, strict=True)
             ]
         )
-    return found
+    return translations

@@ -166,11 +166,11 @@ class DocumentGenerator:
         kept = None if self.examples.unit.tokens_at_once is None else finished
         hypotheses = self.search.search(self.models, complete, source_lengths, kept)
         # With finite probabilities the search always finds a hypothesis.
-        if not all(of_row and math.isfinite(of_row[0].score) for of_row in hypotheses):
+        if not all(row and math.isfinite(row[0].score) for row in hypotheses):
             raise not_finite(self.models)
         return [
-            [replace(hypothesis, sentences=hypothesis.sentences[wanted]) for hypothesis in of_row]
-            for wanted, of_row in zip(self.examples.wanted(source), hypotheses, strict=True)
+            [replace(hypothesis, sentences=hypothesis.sentences[wanted]) for hypothesis in row]
+            for wanted, row in zip(self.examples.wanted(source), hypotheses, strict=True)
         ]
 
     def sentences(self, source: Mapping[str, Tensor]) -> list[list[list[dict[str, Any]]]]:
@@ -181,9 +181,9 @@ class DocumentGenerator:
         return [
             [
                 [self._entry(sentence) for sentence in several]
-                for several in zip(*(one.sentences for one in hypotheses), strict=True)
+                for several in zip(*(hypothesis.sentences for hypothesis in row), strict=True)
             ]
-            for hypotheses in self.documents(source)
+            for row in self.documents(source)
         ]
 
     def batch(self, sample: dict[str, Any]) -> list[list[dict[str, Any]]]:
@@ -208,23 +208,23 @@ class DocumentGenerator:
 
         def joined(rows: list[list[Tensor]]) -> Tensor:
             """``(sentences, longest)`` ids of the wanted sentences of all rows."""
-            own = [
+            sentences = [
                 sentence for row, part in zip(rows, wanted, strict=True) for sentence in row[part]
             ]
-            padded: Tensor = self.examples.frame.pad_rows(own)
+            padded: Tensor = self.examples.frame.pad_rows(sentences)
             return padded
 
         firsts = sample["first_sentence"].tolist()
         numbers = [
-            first + place
-            for first, of_row in zip(firsts, translations, strict=True)
-            for place in range(len(of_row))
+            first + n
+            for first, row in zip(firsts, translations, strict=True)
+            for n in range(len(row))
         ]
         sample["id"] = torch.tensor(numbers)
         net_input["src_tokens"] = joined(self.examples.sources_to_translate(source))
         if sample.get("target") is not None:
             sample["target"] = joined(list(map(self.examples.frame.sentences, sample["target"])))
-        return [sentence for of_row in translations for sentence in of_row]
+        return [sentence for row in translations for sentence in row]
 
     def document(self, document: Tensor) -> list[list[dict[str, Any]]]:
         """The hypotheses of every sentence of one document, ``(sentences, length)`` ids."""

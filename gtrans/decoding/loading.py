@@ -163,8 +163,8 @@ def refuse_folders(paths: Iterable[str]) -> None:
     for path in map(Path, paths):
         if path.is_dir():
             best = path / "checkpoint_best.pt"
-            found = [best] if best.is_file() else sorted(path.glob("*.pt"))
-            way_out = f"give '{found[-1]}'" if found else "it holds none (*.pt); give a file"
+            files = [best] if best.is_file() else sorted(path.glob("*.pt"))
+            way_out = f"give '{files[-1]}'" if files else "it holds none (*.pt); give a file"
             raise GtransError(f"`--path` '{path}' is a folder, not a checkpoint; {way_out}.")
 
 
@@ -261,13 +261,13 @@ def check_overrides(path: str, overrides: Mapping[str, Any]) -> None:
     import_plugin()
     state = read_checkpoint(path, in_memory=False)
     groups = [vars(state.get("args") or Namespace()), *(state.get("cfg") or {}).values()]
-    known = {name for one in groups if isinstance(one, (Mapping, DictConfig)) for name in one}
+    names = {name for group in groups if isinstance(group, (Mapping, DictConfig)) for name in group}
     # Also those that are younger than the checkpoint.
     model = str(options_of(state, "model").get("_name"))
     for typed in (TASK_DATACLASS_REGISTRY[TASK], MODEL_DATACLASS_REGISTRY.get(model)):
-        known |= {field.name for field in fields(typed)} if typed is not None else set()
+        names |= {field.name for field in fields(typed)} if typed is not None else set()
     for name in overrides:
-        if name not in known or name in _CHOSEN:
+        if name not in names or name in _CHOSEN:
             raise GtransError(
                 f"`--model-overrides`: {path} has no option '{name}' that can be changed; names "
                 "are those of its options with underscores, such as max_doc_tokens."

@@ -152,9 +152,9 @@ class Translator:
             )
         to_text = load_pipeline(task.data_folder, task.cfg.target_lang).decode
         nbest = max(options.nbest, 1)
-        found = cls(models, task, to_text, options.search, options.max_tokens, nbest)
-        found.longest, found.checkpoints = longest, digests
-        return found
+        translator = cls(models, task, to_text, options.search, options.max_tokens, nbest)
+        translator.longest, translator.checkpoints = longest, digests
+        return translator
 
     def translate(self, documents: Sequence[Sequence[str]]) -> list[list[str]]:
         """The translation of documents: for K sentences K translations, in the same order.
@@ -229,17 +229,18 @@ class Translator:
             pipeline = self.task.source_encoder()
             tokenises = not isinstance(pipeline, MosesPipeline) or pipeline.steps.tokenise
             sentences = chain.from_iterable(documents if tokenises else ())
-            unknown = sum(int((of == self.task.source_dictionary.unk()).sum()) for of in ids)
-            tokens = sum(len(of) - 1 for of in ids)
+            unk = self.task.source_dictionary.unk()
+            unknown = sum(int((sentence == unk).sum()) for sentence in ids)
+            tokens = sum(len(sentence) - 1 for sentence in ids)
             if warnings := input_warnings(name, sentences, unknown, tokens):
                 self.warned.add(name)
             for warning in warnings if len(self.warned) <= WARNED_OF else ():
                 say(f"warning: {warning}")
         limit, option = self.longest or (sys.maxsize, "")
-        for of_sentence, place in zip(ids, places, strict=True):
-            if len(of_sentence) > limit:
+        for sentence, place in zip(ids, places, strict=True):
+            if len(sentence) > limit:
                 say(
-                    f"{place}: a sentence of {len(of_sentence):,} tokens, but the model was "
+                    f"{place}: a sentence of {len(sentence):,} tokens, but the model was "
                     f"trained with {option} {limit:,}; it takes long and will hardly be "
                     "translated well: split it"
                 )
@@ -248,12 +249,12 @@ class Translator:
         """The rows of each document, in order, as examples."""
         unit = self.examples.unit
         examples: list[list[Example]] = [[] for _ in documents]
-        for of_document, document in zip(examples, documents, strict=True):
+        for rows, document in zip(examples, documents, strict=True):
             for span in unit.cut_to_translate([len(sentence.ids) - 1 for sentence in document]):
                 sentences = [document[number] for number in span.source]
                 ids = [sentence.ids for sentence in sentences]
-                pieces = [s.word_pieces for s in sentences if s.word_pieces is not None]
-                of_document.append(self.examples.example(span, ids, word_pieces=pieces))
+                word_pieces = [pieces for _, pieces in sentences if pieces is not None]
+                rows.append(self.examples.example(span, ids, word_pieces=word_pieces))
         return examples
 
     def batches(self, examples: Sequence[Example]) -> list[list[int]]:
@@ -283,20 +284,20 @@ class Translator:
             name: tensor.to(self.device)
             for name, tensor in self.examples.collate(examples)["net_input"].items()
         }
-        found = [of_row[: self.nbest] for of_row in self.generator.documents(source, finished)]
+        rows = [row[: self.nbest] for row in self.generator.documents(source, finished)]
         if self.free:
+            texts = [" ".join(self._text(tokens) for tokens, _ in row[0].sentences) for row in rows]
             return [
-                [[Alternative(" ".join(self._text(x.tokens) for x in one.sentences), one.score)]]
-                for one, *_ in found
+                [[Alternative(text, row[0].score)]] for text, row in zip(texts, rows, strict=True)
             ]
         score = self.generator.search.options.score
         # The n-th translation of a sentence is part of the n-th hypothesis of its row.
         return [
             [
-                [Alternative(self._text(one.tokens), score(one.scores)) for one in several]
-                for several in zip(*(hypothesis.sentences for hypothesis in of_row), strict=True)
+                [Alternative(self._text(tokens), score(scores)) for tokens, scores in several]
+                for several in zip(*(hypothesis.sentences for hypothesis in row), strict=True)
             ]
-            for of_row in found
+            for row in rows
         ]
 
     def _text(self, tokens: list[int]) -> str:
@@ -388,7 +389,7 @@ class Progress:
         self._bar = tqdm(total=sentences, desc="translating", unit=" sentences", disable=None)
 
     def __enter__(self) -> Progress:
-        self._started = self._told = self._clock()
+        self._started = self._reported = self._clock()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -400,8 +401,8 @@ class Progress:
         self._known += sentences if known else 0
         self._bar.update(sentences)
         now = self._clock()
-        if self._bar.disable and now - self._told >= EVERY:
-            self._told = now
+        if self._bar.disable and now - self._reported >= EVERY:
+            self._reported = now
             rate = (self._sentences - self._known) / max(now - self._started, 1e-9)
             left = (self._all - self._sentences) / rate if rate else 0
             say(
@@ -434,13 +435,12 @@ class Work:
         self._kept = kept
         self._progress = progress
         # Of each batch that is not translated the sentences that progress was told of.
-        self._told = dict.fromkeys(range(len(self._batches)), 0)
-        self._found: list[Translations] = [[] for _ in self._rows]
+        self._reported = dict.fromkeys(range(len(self._batches)), 0)
+        self._translated: list[Translations] = [[] for _ in self._rows]
         batches = {place[0]: value for place, value in kept.known.items() if len(place) == 1}
         for number, rows in batches.items():
-            self._store(
-                number, [[[Alternative(*x) for x in one] for one in row] for row in rows], True
-            )
+            stored = [[[Alternative(*pair) for pair in nbest] for nbest in row] for row in rows]
+            self._store(number, stored, True)
         if kept.known:
             parts = len(kept.known) - len(batches)
             others = f", and {parts} instances of others" if parts else ""
@@ -451,8 +451,8 @@ class Work:
 
         If all are translated, one without rows.
         """
-        for number in list(self._told) or [-1]:
-            batch = self._batches[number] if self._told else []
+        for number in list(self._reported) or [-1]:
+            batch = self._batches[number] if self._reported else []
             yield number, [self._rows[index] for index in batch]
 
     def add(self, number: int, translations: list[Translations]) -> None:
@@ -464,16 +464,16 @@ class Work:
 
     def _store(self, number: int, translations: list[Translations], known: bool = False) -> None:
         batch = self._batches[number]
-        for index, of_row in zip(batch, translations, strict=True):
-            self._found[index] = of_row
-        written = sum(self._rows[index]["written"] if self._free else len(self._found[index])
+        for index, row in zip(batch, translations, strict=True):
+            self._translated[index] = row
+        written = sum(self._rows[index]["written"] if self._free else len(self._translated[index])
                       for index in batch)  # fmt: skip
-        self._progress.add(written - self._told.pop(number), known)
+        self._progress.add(written - self._reported.pop(number), known)
 
     @property
     def is_translated(self) -> bool:
         """Whether all batches are translated."""
-        return not self._told
+        return not self._reported
 
     def parts(self, number: int) -> Parts:
         """Keeps the parts of the documents of a batch until it is finished."""
@@ -482,21 +482,21 @@ class Work:
     def known_parts(self, number: int) -> dict[Place, PartsOfDocument]:
         """The parts of a batch that an earlier run has translated, by document and part."""
         return {
-            place[1:]: [[SentenceHypothesis(*x) for x in sentences] for sentences in known]
+            place[1:]: [[SentenceHypothesis(*pair) for pair in sentences] for sentences in known]
             for place, known in self._kept.known.items()
             if len(place) > 1 and place[0] == number
         }
 
-    def add_part(self, number: int, document: int, part: int, found: PartsOfDocument) -> None:
+    def add_part(self, number: int, document: int, part: int, hypotheses: PartsOfDocument) -> None:
         """A part of a document of a batch is translated."""
-        self._kept.add(found, number, document, part)
-        self._progress.add(len(found[0]))
-        self._told[number] += len(found[0])
+        self._kept.add(hypotheses, number, document, part)
+        self._progress.add(len(hypotheses[0]))
+        self._reported[number] += len(hypotheses[0])
 
     def translations(self) -> list[Translations]:
         """For each document the translations of its sentences; all batches are translated."""
-        rows = iter(self._found)
-        return [list(chain.from_iterable(next(rows) for _ in of_one)) for of_one in self._cut]
+        rows = iter(self._translated)
+        return [list(chain.from_iterable(next(rows) for _ in document)) for document in self._cut]
 
 
 # ---- processes -----------------------------------------------------------------------------------
@@ -617,8 +617,8 @@ def _serve(connection: Connection, begin: Callable[[], Translator]) -> None:
         wait([parent.sentinel])
         os._exit(1)
 
-    def add(*found: Any) -> None:
-        connection.send((found[:-1], found[-1]))
+    def add(*values: Any) -> None:
+        connection.send((values[:-1], values[-1]))
 
     threading.Thread(target=end_with_parent, daemon=True).start()
     try:
@@ -627,8 +627,8 @@ def _serve(connection: Connection, begin: Callable[[], Translator]) -> None:
             rows, known = connection.recv()
             connection.send(((), translator.decode_or_say(rows, Parts(known, add))))
     except Exception as error:
-        told = error if isinstance(error, GtransError) else RuntimeError(repr(error))
-        connection.send(((), told))
+        failure = error if isinstance(error, GtransError) else RuntimeError(repr(error))
+        connection.send(((), failure))
 
 
 def best_of(documents: Sequence[Translations]) -> list[list[str]]:
