@@ -182,17 +182,17 @@ def run(args: argparse.Namespace) -> None:
 
 def _check_answers(paths: Sequence[str], items: Sequence[Item]) -> None:
     """Name the items that no translation can be judged by; raises GtransError if all are."""
-    found = contradictions(items)
-    for name, places in found.items():
+    contradicting = contradictions(items)
+    for name, places in contradicting.items():
         say(
             f"`--generate`: {len(places)} items of {name} are not judged: their right answers "
             "contradict each other for one source"
         )
-    if sum(map(len, found.values())) == len(items):
+    if sum(map(len, contradicting.values())) == len(items):
         raise GtransError(
             f"`--generate`: `--set` {' '.join(paths)}: the right answers contradict each other for "
-            f"one source ({', '.join(found)}), so no translation can be judged by them; leave "
-            "`--generate` out, and the candidates are scored."
+            f"one source ({', '.join(contradicting)}), so no translation can be judged by them; "
+            "leave `--generate` out, and the candidates are scored."
         )
 
 
@@ -202,16 +202,16 @@ def _items_of(args: argparse.Namespace) -> list[Item]:
     items: list[Item] = []
     origin: dict[tuple[object, ...], str] = {}
     for path in args.set:
-        of_path = read_items(path, args.format, options)
-        found = {(it.phenomenon, it.source, *it.candidates): it for it in of_path}
+        path_items = read_items(path, args.format, options)
+        keyed = {(item.phenomenon, item.source, *item.candidates): item for item in path_items}
         # A set may repeat an item itself, as some are published.
-        for both in (key for key in found if key in origin):
+        for both in (key for key in keyed if key in origin):
             raise GtransError(
-                f"`--set`: item '{found[both].id}' of {path} is also in {origin[both]} and would "
+                f"`--set`: item '{keyed[both].id}' of {path} is also in {origin[both]} and would "
                 "count twice; give each item once."
             )
-        origin.update(dict.fromkeys(found, path))
-        items += of_path
+        origin.update(dict.fromkeys(keyed, path))
+        items += path_items
     return items
 
 
@@ -266,11 +266,11 @@ def _inputs(args: argparse.Namespace) -> list[str | Path]:
     """
     from gtrans.text.prepared_folder import prepared_files
 
-    found: list[str | Path] = args.path.split(":") if args.path else []
+    inputs: list[str | Path] = args.path.split(":") if args.path else []
     for path in map(Path, args.set):
         there = path.rglob("*") if path.is_dir() else [path]
-        found += [file for file in there if file == path or file.suffix != ".jsonl"]
-    return [*found, *(prepared_files(args.data) if args.data else [])]
+        inputs += [file for file in there if file == path or file.suffix != ".jsonl"]
+    return [*inputs, *(prepared_files(args.data) if args.data else [])]
 
 
 def _of_file(args: argparse.Namespace, name: str, path: str, items: Sequence[Item]) -> Result:
@@ -292,13 +292,13 @@ def _of_translations(
     items: Sequence[Item], translations: Sequence[str], own: Sequence[Item] | None = None
 ) -> Result:
     """``own``: the items with their own contexts, if these have shuffled ones."""
-    found = judged(items, translations, own)
-    right = [None if one is None else one is Outcome.RIGHT for one in found]
+    outcomes = judged(items, translations, own)
+    right = [None if outcome is None else outcome is Outcome.RIGHT for outcome in outcomes]
     lines = [
-        line_of(item, translation=text, outcome=one and one.value)
-        for item, text, one in zip(items, translations, found, strict=True)
+        line_of(item, translation=text, outcome=outcome and outcome.value)
+        for item, text, outcome in zip(items, translations, outcomes, strict=True)
     ]
-    return Result(items, right, lines, outcome_counts(items, found))
+    return Result(items, right, lines, outcome_counts(items, outcomes))
 
 
 def _of_model(args: argparse.Namespace, variants: Sequence[Sequence[Item]]) -> Result:
@@ -328,8 +328,8 @@ def _of_model(args: argparse.Namespace, variants: Sequence[Sequence[Item]]) -> R
         plain = [item.as_text((source.detokenise, target.detokenise)) for item in variant]
         placed = with_places(task, encoders[0], variant, plain, whole and not args.generate)
         if args.generate:
-            found = translate_items(models, task, target, plain, search, args.max_tokens)
-            results.append(_of_translations(placed, found, variants[0]))
+            translations = translate_items(models, task, target, plain, search, args.max_tokens)
+            results.append(_of_translations(placed, translations, variants[0]))
         else:
             scores = score_items(
                 models,

@@ -143,7 +143,7 @@ def run(args: argparse.Namespace) -> None:
     result = corpus_cxmi(sentences)
     report: dict[str, Any] = {"schema": SCHEMA, "version": __version__}
     report |= {**asdict(result), "unit": str(task.cfg.unit)}
-    rows = [{name: getattr(it, name) for name in COLUMNS} for it in sentences]
+    rows = [{name: getattr(sentence, name) for name in COLUMNS} for sentence in sentences]
     interval = _interval(result, "95% interval ", f", {result.resampled} resampled")
     lines = [
         f"CXMI {result.value:.4f} nats per sentence{interval}, "
@@ -152,12 +152,12 @@ def run(args: argparse.Namespace) -> None:
     ]
     if args.shuffled_context:
         found_shuffled = in_shuffled_context(models, task, text, args.max_tokens)
-        of_shuffled = _sentences(found_shuffled, without)
-        shuffled, true = corpus_cxmi(of_shuffled), corpus_cxmi(_sentences(scores, found_shuffled))
+        in_shuffled = _sentences(found_shuffled, without)
+        shuffled, true = corpus_cxmi(in_shuffled), corpus_cxmi(_sentences(scores, found_shuffled))
         report |= {"shuffled_context": asdict(shuffled), "above_shuffled_context": asdict(true)}
         rows = [
-            row | {"shuffled_context": it.with_context}
-            for row, it in zip(rows, of_shuffled, strict=True)
+            row | {"shuffled_context": sentence.with_context}
+            for row, sentence in zip(rows, in_shuffled, strict=True)
         ]
         lines.append(
             f"shuffled context: {shuffled.value:.4f} nats per sentence{_interval(shuffled)}; the "
@@ -176,9 +176,9 @@ def _sentences(
 ) -> list[Sentence]:
     """The sentences of all documents, from the scores of their tokens in two readings."""
     return [
-        Sentence(document, place, len(one), float(one[:, 0].sum()), float(other[:, 0].sum()))
+        Sentence(document, place, len(tokens), float(tokens[:, 0].sum()), float(other[:, 0].sum()))
         for document, both in enumerate(zip(scores, without, strict=True), start=1)
-        for place, (one, other) in enumerate(zip(*both, strict=True), start=1)
+        for place, (tokens, other) in enumerate(zip(*both, strict=True), start=1)
     ]
 
 

@@ -380,8 +380,8 @@ def report_of(args: argparse.Namespace) -> tuple[Report, Texts]:
     others = {flag: score.measure(given) for flag, score in chosen_scores(args).items()}
     if texts.references:
         _measure(args, report, texts, options, languages)
-    for flag, found in others.items():
-        for measurement in found.measurements:
+    for flag, scores in others.items():
+        for measurement in scores.measurements:
             if measurement.key in report.measurements:
                 raise GtransError(
                     f"{flag}: this command has a score '{measurement.key}' of its own; give "
@@ -390,9 +390,9 @@ def report_of(args: argparse.Namespace) -> tuple[Report, Texts]:
             if args.resegment and SCORES[flag].aligned:
                 report.resegmented.add(measurement.key)
             report.measurements[measurement.key] = measurement
-            report.details.setdefault(measurement.key, found.details)
-        report.notes += found.notes
-        report.tables += [found.lines] if found.lines else []
+            report.details.setdefault(measurement.key, scores.details)
+        report.notes += scores.notes
+        report.tables += [scores.lines] if scores.lines else []
     margins = _margins(args, report.measurements)
     for key, metric in report.measurements.items():
         if key in report.resegmented:
@@ -493,7 +493,7 @@ def _read_all(args: argparse.Namespace, files: Mapping[str, str]) -> Texts:
             "only (--resegment splits it into sentences)"
         )
     if args.resegment_dir:
-        written = {f"hyp.{name}.txt": it for name, it in texts.systems.items()}
+        written = {f"hyp.{name}.txt": system for name, system in texts.systems.items()}
         for number, reference in enumerate(texts.references, start=1):
             written[f"ref{number if number > 1 else ''}.txt"] = reference
         if texts.sources is not None:
@@ -539,14 +539,14 @@ def _instances(args: argparse.Namespace, texts: Texts, languages: Sequence[str])
     """
     first, *others = texts.references
     sides = [first] if texts.sources is None else [texts.sources, first]
-    of_sides = zip(sides, languages[-len(sides) :], strict=True)
-    lengths, units = zip(*(_lengths(*it, args.data) for it in of_sides), strict=True)
+    per_side = zip(sides, languages[-len(sides) :], strict=True)
+    lengths, units = zip(*(_lengths(*side, args.data) for side in per_side), strict=True)
     unit = f"instance({args.max_doc_tokens},{'+'.join(dict.fromkeys(units))})"
     if texts.sources is None:
         # Other lengths give other instances and another score, so the signature says which.
         unit += "|lengths:ref"
     pairs = zip(lengths[0], lengths[-1], strict=True)
-    instances = [split_instances(*it, args.max_doc_tokens) for it in pairs]
+    instances = [split_instances(*pair, args.max_doc_tokens) for pair in pairs]
     return Corpus(first, instances, unit, others)
 
 

@@ -82,28 +82,28 @@ def tokens_of(text: str) -> list[str]:
 
 def cased_tokens(text: str) -> list[str]:
     """The tokens of a text, in their normal form but for capitals."""
-    found = list(_pattern().finditer(text))
-    return _cased(found, _normal_tokens(text, found))
+    matches = list(_pattern().finditer(text))
+    return _cased(matches, _normal_tokens(text, matches))
 
 
-def _cased(found: Sequence[re.Match[str]], tokens: Sequence[str]) -> list[str]:
-    pairs = zip(tokens, found, strict=True)
+def _cased(matches: Sequence[re.Match[str]], tokens: Sequence[str]) -> list[str]:
+    pairs = zip(tokens, matches, strict=True)
     return [token.capitalize() if raw[0][0].isupper() else token for token, raw in pairs]
 
 
-def _normal_tokens(text: str, found: Sequence[re.Match[str]]) -> list[str]:
+def _normal_tokens(text: str, matches: Sequence[re.Match[str]]) -> list[str]:
     """The normal forms of tokens; a quotation mark is one that opens, or one that closes."""
     tokens = []
     spaces = not _has_no_spaces(text)
-    last = len(found) - 1
+    last = len(matches) - 1
     opened, alternating = "", False
-    for place, token in enumerate(found):
+    for place, token in enumerate(matches):
         mark = token.group()
         if mark not in _QUOTES:
             tokens.append(_normal(mark))
             continue
-        before = place == 0 or found[place - 1].end() < token.start()
-        after = place == last or token.end() < found[place + 1].start()
+        before = place == 0 or matches[place - 1].end() < token.start()
+        after = place == last or token.end() < matches[place + 1].start()
         if mark in _CLOSED_BY.get(opened, ""):
             opens = False
         elif spaces and before != after:
@@ -141,12 +141,12 @@ class Text:
 
     def __init__(self, text: str) -> None:
         """Find the tokens of ``text``, whose line ends are hints for boundaries."""
-        found = list(_pattern().finditer(text))
+        matches = list(_pattern().finditer(text))
         self._text = text
-        self._found = found
-        self._raw = [token.group() for token in found]
-        self.tokens = _normal_tokens(text, found)
-        self.cased = _cased(found, self.tokens)
+        self._found = matches
+        self._raw = [token.group() for token in matches]
+        self.tokens = _normal_tokens(text, matches)
+        self.cased = _cased(matches, self.tokens)
         self.edges: NDArray[np.int8] = np.array(self._find_edges(), dtype=np.int8)
 
     def part(self, start: int, stop: int) -> str:
@@ -270,15 +270,15 @@ class Habits:
     def gains(self, text: Text) -> NDArray[np.int64]:
         """The gain of a boundary at each place of a text, (tokens + 1); 0 at both ends."""
         tokens = tuple(text.cased)
-        found = [0] * (len(tokens) + 1)
+        evidence = [0] * (len(tokens) + 1)
         for place in range(1, len(tokens)):
             left, right = tokens[max(0, place - 2) : place], tokens[place : place + 2]
             odds = self._odds(self._ends, left[::-1], left)
             odds += self._odds(self._begins, right, right)
-            found[place] = int(ODDS * odds - TOGETHER * self._together(left[-1], right[0]))
+            evidence[place] = int(ODDS * odds - TOGETHER * self._together(left[-1], right[0]))
             if text.edges[place] >= Edge.PUNCTUATION and self._only_begins(right[0]):
-                found[place] += CAPITAL
-        return np.array(found)
+                evidence[place] += CAPITAL
+        return np.array(evidence)
 
     def _odds(self, edge: _Counts, tokens: tuple[str, ...], pair: tuple[str, ...]) -> float:
         """Doublings of the odds of a boundary beside tokens, the nearest first."""

@@ -31,8 +31,8 @@ _SHARE_OF_KANA = 0.1
 def is_written_without_spaces(documents: Sequence[Sequence[str]]) -> bool:
     """Whether most letters are of scripts that have no spaces between words."""
     text = "".join(sentence for document in documents for sentence in document)
-    found = len(_SCRIPTS.findall(text))
-    return found > 0 and 2 * found >= sum(map(str.isalpha, text))
+    count = len(_SCRIPTS.findall(text))
+    return count > 0 and 2 * count >= sum(map(str.isalpha, text))
 
 
 def is_chinese(documents: Sequence[Sequence[str]]) -> bool:

@@ -66,12 +66,12 @@ def corpus_cxmi(sentences: Sequence[Sentence]) -> Cxmi:
     """CXMI of at least one sentence, with the interval of a :class:`Gain`."""
     documents = len({sentence.document for sentence in sentences})
     names = [str(sentence.document) if documents > 1 else "" for sentence in sentences]
-    found = Gain(tuple(sentence.cxmi for sentence in sentences), tuple(names))
+    gain = Gain(tuple(sentence.cxmi for sentence in sentences), tuple(names))
     return Cxmi(
-        value=found.mean,
-        interval=found.interval,
+        value=gain.mean,
+        interval=gain.interval,
         resampled="documents" if documents > 1 else "sentences",
-        per_token=found.mean * len(sentences) / sum(sentence.tokens for sentence in sentences),
+        per_token=gain.mean * len(sentences) / sum(sentence.tokens for sentence in sentences),
         sentences=len(sentences),
         documents=documents,
     )

@@ -178,13 +178,13 @@ def measure(
     signatures = {key: METRICS[key].signature(options, len(given[0])) for key in keys}
     words = given
     if any(METRICS[key].of_words for key in keys):
-        words = [[with_words(it, options) for it in side] for side in given]
+        words = [[with_words(text, options) for text in side] for side in given]
     tasks: list[_Task] = []
     # TER takes longest: started last, it would leave all processes but one idle.
     for key in sorted(keys, key=lambda key: key != "ter"):
         spans = None if METRICS[key].unit == "document" else corpus.spans(METRICS[key].unit)
         sides = words if METRICS[key].of_words else given
-        joined = [[_join(it, spans) for it in side] for side in sides]
+        joined = [[_join(document, spans) for document in side] for side in sides]
         for start in range(0, len(joined[0][0]), _SEGMENTS_AT_ONCE):
             part = slice(start, start + _SEGMENTS_AT_ONCE)
             references, translations = ([texts[part] for texts in side] for side in joined)
@@ -195,13 +195,13 @@ def measure(
             counted = list(pool.map(_count, tasks))
     else:
         counted = [*map(_count, tasks)]
-    found: dict[str, Measurement] = {}
+    measurements: dict[str, Measurement] = {}
     for key in keys:
         metric = METRICS[key]
         unit = corpus.instance_unit if metric.unit == "instance" else metric.unit
         parts = [part for task, part in zip(tasks, counted, strict=True) if task[0] == key]
         statistics = map(np.concatenate, zip(*parts, strict=True))
-        found[key] = Measurement(
+        measurements[key] = Measurement(
             key, metric.label, metric.unit, metric.higher_is_better,
             signature=f"{signatures[key]}|unit:{unit}",
             statistics=dict(zip(systems, statistics, strict=True)),
@@ -211,7 +211,7 @@ def measure(
             compute=metric.compute,
             of_segment=metric.of_segment,
         )  # fmt: skip
-    return found
+    return measurements
 
 
 _Texts = list[list[str]]  # of each reference or system, its segments
@@ -255,22 +255,22 @@ def _ngrams(tokens: Counts, lengths: Counts, order: int) -> Iterator[tuple[Count
     left = np.cumsum(lengths.ravel())[cell] - np.arange(len(tokens))
     size = int(tokens.max(initial=0)) + 1
     # The number of the shorter n-gram that begins at a place; the same in one segment only.
-    found = segment.copy()
+    ids = segment.copy()
     for n in range(1, order + 1):
         places = np.flatnonzero(left >= n)
-        keys = found[places] * size + tokens[places + n - 1]
+        keys = ids[places] * size + tokens[places + n - 1]
         unique, inverse = np.unique(keys, return_inverse=True)
-        found[places] = inverse
+        ids[places] = inverse
         counts = np.bincount(text[places] * len(unique) + inverse, minlength=texts * len(unique))
-        of_segment = np.zeros(len(unique), np.int64)
-        of_segment[inverse] = segment[places]
-        yield counts.reshape(texts, len(unique)), of_segment
+        segment_ids = np.zeros(len(unique), np.int64)
+        segment_ids[inverse] = segment[places]
+        yield counts.reshape(texts, len(unique)), segment_ids
 
 
 def _numbered(texts: Sequence[Sequence[Sequence[str]]]) -> tuple[Counts, Counts]:
     """The words of segments as numbers, and the lengths of the segments, for :func:`_ngrams`."""
     known: dict[str, int] = {}
-    words = [known.setdefault(word, len(known)) for text in texts for one in text for word in one]
+    words = [known.setdefault(w, len(known)) for text in texts for line in text for w in line]
     return np.array(words, np.int64), np.array([[*map(len, text)] for text in texts], np.int64)
 
 
@@ -357,7 +357,7 @@ def _bleu_words(segment: str, options: Options) -> list[str]:
 def token_counts(documents: Documents, options: Options) -> list[int]:
     """The number of BLEU's tokens of each sentence of plain text."""
     documents = with_words(documents, options)
-    return [len(_bleu_words(it, options)) for document in documents for it in document]
+    return [len(_bleu_words(line, options)) for document in documents for line in document]
 
 
 def counts_words_by_spaces(key: str, options: Options) -> bool:
@@ -370,23 +370,23 @@ def counts_words_by_spaces(key: str, options: Options) -> bool:
 
 def _bleu_counts(options: Options, references: _Texts, systems: _Texts) -> list[Statistics]:
     """Lengths of translation and closest reference, matches of 1- to 4-grams, totals of these."""
-    texts = [[_bleu_words(it, options) for it in text] for text in (*references, *systems)]
+    texts = [[_bleu_words(line, options) for line in text] for text in (*references, *systems)]
     tokens, lengths = _numbered(texts)
     count, segments = len(references), lengths.shape[1]
-    found = np.zeros((len(systems), segments, 10), np.float64)
-    of_systems = lengths[count:]
-    found[:, :, 0] = of_systems
+    statistics = np.zeros((len(systems), segments, 10), np.float64)
+    system_lengths = lengths[count:]
+    statistics[:, :, 0] = system_lengths
     # The closest length; of two equally close ones the smaller.
-    distance = np.abs(of_systems[:, None] - lengths[None, :count])
+    distance = np.abs(system_lengths[:, None] - lengths[None, :count])
     order = distance * (lengths.max(initial=0) + 1) + lengths[None, :count]
     closest = order.argmin(1)
-    found[:, :, 1] = np.take_along_axis(lengths[:count], closest, 0)
+    statistics[:, :, 1] = np.take_along_axis(lengths[:count], closest, 0)
     for n, (counts, segment) in enumerate(_ngrams(tokens, lengths, 4)):
         limit = counts[:count].max(0)
-        for own, system in zip(found, counts[count:], strict=True):
+        for own, system in zip(statistics, counts[count:], strict=True):
             own[:, 2 + n] = _per_segment(np.minimum(system, limit), segment, segments)
-        found[:, :, 6 + n] = np.maximum(of_systems - n, 0)
-    return list(found)
+        statistics[:, :, 6 + n] = np.maximum(system_lengths - n, 0)
+    return list(statistics)
 
 
 def _bleu(sums: Statistics, effective_order: bool = False) -> Statistics:
@@ -437,29 +437,31 @@ def _chrf_counts(
     """
     spaces = documents and _without_spaces(options)
     lower = str.lower if options.lowercase else str
-    texts = [[spaced(lower(it)) if spaces else lower(it) for it in text]
+    texts = [[spaced(lower(sentence)) if spaces else lower(sentence) for sentence in text]
              for text in (*references, *systems)]  # fmt: skip
-    bare = [["".join(it.split()) for it in text] for text in texts]
-    joined = "".join(it for text in bare for it in text)
+    bare = [["".join(sentence.split()) for sentence in text] for text in texts]
+    joined = "".join(sentence for text in bare for sentence in text)
     characters = np.frombuffer(joined.encode("utf-32-le"), np.uint32).astype(np.int64)
     lengths = np.array([[*map(len, text)] for text in bare], np.int64)
     sides = [(characters, lengths, _CHARACTER_ORDER)]
     if words:
-        sides.append((*_numbered([[_chrf_words(it) for it in text] for text in texts]), words))
+        sides.append((*_numbered([[_chrf_words(line) for line in text] for text in texts]), words))
     count, segments = len(references), lengths.shape[1]
-    found = np.zeros((count, len(systems), segments, 0), np.float64)
+    statistics = np.zeros((count, len(systems), segments, 0), np.float64)
     for tokens, sizes, order in sides:
         for n, (counts, segment) in enumerate(_ngrams(tokens, sizes, order)):
             totals = np.maximum(sizes - n, 0)
             both = [
-                [_per_segment(np.minimum(one, other), segment, segments) for one in counts[count:]]
+                [_per_segment(np.minimum(own, other), segment, segments) for own in counts[count:]]
                 for other in counts[:count]
             ]
             own = totals[None, count:] * (totals[:count, None] > 0)
             reference = np.broadcast_to(totals[:count, None], own.shape)
-            found = np.concatenate([found, np.stack([own, reference, np.array(both)], -1)], -1)
-    best = _chrf(found).argmax(0)[None, :, :, None]
-    return list(np.take_along_axis(found, best, 0)[0])
+            statistics = np.concatenate(
+                [statistics, np.stack([own, reference, np.array(both)], -1)], -1
+            )
+    best = _chrf(statistics).argmax(0)[None, :, :, None]
+    return list(np.take_along_axis(statistics, best, 0)[0])
 
 
 def _chrf(sums: Statistics) -> Statistics:
@@ -497,12 +499,15 @@ def _ter_metric(options: Options) -> Any:
 def _ter_counts(options: Options, references: _Texts, systems: _Texts) -> list[Statistics]:
     """Edits of each segment, and the mean length of its references."""
     score = _ter_metric(options).sentence_score
-    of_segments = [list(it) for it in zip(*references, strict=True)]
-    found = [
-        [score(own, others) for own, others in zip(text, of_segments, strict=True)]
+    by_segment = [list(segment) for segment in zip(*references, strict=True)]
+    scores = [
+        [score(own, others) for own, others in zip(text, by_segment, strict=True)]
         for text in systems
     ]
-    return [np.array([[it.num_edits, it.ref_length] for it in one], np.float64) for one in found]
+    return [
+        np.array([[segment.num_edits, segment.ref_length] for segment in system], np.float64)
+        for system in scores
+    ]
 
 
 def _ter(sums: Statistics) -> Statistics:
@@ -575,16 +580,16 @@ def _meteor_counts(options: Options, references: _Texts, systems: _Texts) -> lis
 
     tokenizer, words = build_bleu(options).tokenizer, _words(options.target_lang)
     tools: Any = {"stemmer": words, "wordnet": words}
-    of_references, of_systems = (
-        [[tokenizer(it.rstrip()).split() for it in text] for text in side]
+    reference_words, system_words = (
+        [[tokenizer(sentence.rstrip()).split() for sentence in text] for text in side]
         for side in (references, systems)
     )
-    of_segments = [*zip(*of_references, strict=True)]
-    found = [
-        [meteor_score(others, own, **tools) for own, others in zip(text, of_segments, strict=True)]
-        for text in of_systems
+    by_segment = [*zip(*reference_words, strict=True)]
+    scores = [
+        [meteor_score(others, own, **tools) for own, others in zip(text, by_segment, strict=True)]
+        for text in system_words
     ]
-    return [np.array([[it, 1] for it in one], np.float64) for one in found]
+    return [np.array([[segment, 1] for segment in system], np.float64) for system in scores]
 
 
 def _meteor(sums: Statistics) -> Statistics:

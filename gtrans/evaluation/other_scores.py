@@ -99,7 +99,7 @@ def value_of(args: argparse.Namespace, flag: str) -> Any:
 def chosen_scores(args: argparse.Namespace) -> dict[str, OtherScore]:
     """The scores whose options are given."""
     return {
-        flag: it for flag, it in SCORES.items() if value_of(args, flag) not in (None, False, [])
+        flag: kind for flag, kind in SCORES.items() if value_of(args, flag) not in (None, False, [])
     }
 
 
@@ -155,10 +155,10 @@ def measure_comet(given: Given) -> Found:
     key, label, more = ("comet", "COMET", "") if compares else (
         "comet_qe", "COMET (no reference)", "|reference:none"
     )  # fmt: skip
-    found = _mean(key, label, "sentence", f"model:{name}{more}", scores, places)
+    measurement = _mean(key, label, "sentence", f"model:{name}{more}", scores, places)
     several = len(given.args.ref)
     note = f"COMET reads the first reference only; the other scores use all {several}"
-    return Found([found], [note] if several > 1 else [])
+    return Found([measurement], [note] if several > 1 else [])
 
 
 # --- files of other programs ----------------------------------------------------------------------
@@ -206,20 +206,22 @@ def measure_segment_scores(given: Given) -> Found:
 
 
 def _of_files(name: str, paths: Sequence[str], given: Given, higher_is_better: bool) -> Measurement:
-    found = _of_systems(name, paths, {it: given.files.get(it, it) for it in given.systems})
+    by_system = _of_systems(
+        name, paths, {system: given.files.get(system, system) for system in given.systems}
+    )
     shape = [sum(flags) for flags in given.counted if any(flags)]
     for unit, flags, places in (
         ("sentence", [*chain.from_iterable(given.counted)], np.repeat(range(len(shape)), shape)),
-        ("document", [any(of) for of in given.counted], np.arange(len(shape))),
+        ("document", [any(flags) for flags in given.counted], np.arange(len(shape))),
     ):
-        if {len(scores) for scores in found.values()} <= {len(flags), sum(flags)}:
+        if {len(scores) for scores in by_system.values()} <= {len(flags), sum(flags)}:
             kept = {
-                system: [*compress(of, flags)] if len(of) == len(flags) else of
-                for system, of in found.items()
+                system: [*compress(values, flags)] if len(values) == len(flags) else values
+                for system, values in by_system.items()
             }
             signature = f"scores:{','.join(Path(path).name for path in paths)}"
             return _mean(name, name, unit, signature, kept, places, higher_is_better)
-    counts = ", ".join(f"{len(scores)} of {system}" for system, scores in found.items())
+    counts = ", ".join(f"{len(scores)} of {system}" for system, scores in by_system.items())
     raise GtransError(
         f"--segment-scores {name}: there are scores {counts}, but {sum(shape)} sentences in "
         f"{len(shape)} documents; all systems need a score for each of either"
@@ -242,9 +244,9 @@ def _of_systems(
             f"--segment-scores {name}: {len(paths)} files for {len(systems)} systems; give one for "
             "each --hyp, in their order, or a JSON object with a list for every system"
         )
-    found = {}
+    numbers = {}
     for system, path, scores in zip(systems, paths, read, strict=True):
-        known = {of: key for of, key in _keys(scores, systems).items() if key}
+        known = {system_name: key for system_name, key in _keys(scores, systems).items() if key}
         alone = len(scores) == 1 and known.keys() <= {system}
         key = next(iter(scores)) if alone else known.get(system)
         if key is None or [*known.values()].count(key) > 1:
@@ -252,8 +254,8 @@ def _of_systems(
                 f"{path} has no scores of '{system}', only of {', '.join(scores)}; name the "
                 "systems as there, --hyp NAME=FILE"
             )
-        found[system] = _numbers(scores[key], f"{path}: {system}" if key else path)
-    return found
+        numbers[system] = _numbers(scores[key], f"{path}: {system}" if key else path)
+    return numbers
 
 
 def _keys(scores: Mapping[str, object], systems: Mapping[str, str]) -> dict[str, str | None]:
@@ -261,14 +263,14 @@ def _keys(scores: Mapping[str, object], systems: Mapping[str, str]) -> dict[str,
 
     Of several files the one counts whose path ends most alike; None: there is none, or several.
     """
-    found: dict[str, str | None] = {}
+    keys: dict[str, str | None] = {}
     for system, file in systems.items():
-        own, *ends = (Path(it).parts[::-1] for it in (file, *scores))
+        own, *ends = (Path(name).parts[::-1] for name in (file, *scores))
         alike = [len([*takewhile(bool, map(eq, own, end))]) for end in ends]
         best = [key for key, n in zip(scores, alike, strict=True) if n == max(alike) > 0]
         best = best or [key for key in scores if Path(key).name == system]
-        found[system] = system if system in scores else best[0] if len(best) == 1 else None
-    return found
+        keys[system] = system if system in scores else best[0] if len(best) == 1 else None
+    return keys
 
 
 def _read(path: str) -> Mapping[str, object]:
@@ -282,7 +284,9 @@ def _read(path: str) -> Mapping[str, object]:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     head = lines[0].split("\t") if lines else []
     if {"system", "score"} <= {*head}:
-        return _by_system([dict(zip(head, it.split("\t"), strict=False)) for it in lines[1:]], path)
+        return _by_system(
+            [dict(zip(head, row.split("\t"), strict=False)) for row in lines[1:]], path
+        )
     if lines and lines[0][0] in "[{":
         if len(lines) > 1 and lines[0][-1] == "}" and lines[1][0] == "{":  # as those of MetricX
             return _by_system([parse_json(line, path) for line in lines], path)
@@ -292,8 +296,8 @@ def _read(path: str) -> Mapping[str, object]:
     for line in lines:
         # "FILE  Segment 0  score: 0.81" of comet-score, which ends with the score of the system;
         # "SYSTEM  0.81" of mt-metrics-eval.
-        if found := _COMET_LINE.fullmatch(line):
-            by_system.setdefault(found["system"] or "", []).append(found["score"])
+        if match := _COMET_LINE.fullmatch(line):
+            by_system.setdefault(match["system"] or "", []).append(match["score"])
         elif len(cells := line.split("\t")) == 2 and not cells[1].startswith("score:"):
             by_system.setdefault(cells[0], []).append(cells[1])
     return by_system or {"": lines}
@@ -306,21 +310,21 @@ def _by_system(rows: Sequence[Any], path: str) -> dict[str, list[Any]]:
         GtransError: they are of several metrics.
     """
     about = [row if isinstance(row, Mapping) else {} for row in rows]
-    if len(metrics := dict.fromkeys(str(it.get("metric", "")) for it in about)) > 1:
+    if len(metrics := dict.fromkeys(str(entry.get("metric", "")) for entry in about)) > 1:
         raise GtransError(
             f"{path} has scores of several metrics ({', '.join(metrics)}); write a file for each, "
             "with --metrics"
         )
-    found: dict[str, list[Any]] = {}
-    for row, it in zip(rows, about, strict=True):
-        found.setdefault(str(it.get("system", "")), []).append(row)
-    return found
+    by_system: dict[str, list[Any]] = {}
+    for row, entry in zip(rows, about, strict=True):
+        by_system.setdefault(str(entry.get("system", "")), []).append(row)
+    return by_system
 
 
 def _numbers(values: object, place: str) -> list[float]:
     if not isinstance(values, list):
         raise GtransError(f"{place} is no list of scores")
-    found = []
+    numbers = []
     for number, value in enumerate(values, start=1):
         if isinstance(value, Mapping):  # of MetricX, of COMET
             value = next((value[key] for key in _KEYS if key in value), value)
@@ -330,8 +334,8 @@ def _numbers(values: object, place: str) -> list[float]:
             score = math.nan
         if not abs(score) <= _LARGEST:  # larger ones could not be added up
             raise GtransError(f"{place}: score {number} is '{value}', which is no score")
-        found.append(score)
-    return found
+        numbers.append(score)
+    return numbers
 
 
 SCORES: dict[str, OtherScore] = {

@@ -141,7 +141,12 @@ class Resegmenter:
         self._total = max(1, sum(self._counts.values()))
         self.weight = cache(self._weight)
         self.habits = Habits(
-            [cased_tokens(one) for documents in references for lines in documents for one in lines]
+            [
+                cased_tokens(text)
+                for documents in references
+                for lines in documents
+                for text in lines
+            ]
         )
 
     def split(self, document: int, lines: Sequence[str]) -> Split:
@@ -170,7 +175,7 @@ class Resegmenter:
 def _as_it_is(lines: Sequence[str], reference: Sequence[str]) -> Split:
     """A document whose lines are the translations of the sentences; empty ones are omitted."""
     pairs = zip(lines, reference, strict=True)
-    omitted = [place for place, (line, one) in enumerate(pairs) if one and not line]
+    omitted = [place for place, (line, reference) in enumerate(pairs) if reference and not line]
     return Split(list(lines), omitted, [], [len(tokens_of(line)) for line in lines], 0)
 
 
@@ -212,8 +217,8 @@ class _Search:
         self._ids: dict[str, int] = {}
         self._stem_ids: dict[str, int] = {}
         self._tokens, self._stems = (
-            np.array([known.setdefault(it, len(known)) for it in found], dtype=np.int64)
-            for known, found in (
+            np.array([known.setdefault(token, len(known)) for token in tokens], dtype=np.int64)
+            for known, tokens in (
                 (self._ids, tokens),
                 (self._stem_ids, [token[:STEM_LETTERS] for token in tokens]),
             )
@@ -232,7 +237,7 @@ class _Search:
         self._adding = _running(ADDED * self._weight)
         self._bands = bands(references[0], tokens)
         self._sentences = [
-            [self._prepare(one) for one in alternatives]
+            [self._prepare(alternative) for alternative in alternatives]
             for alternatives in zip(*references, strict=True)
         ]
 
@@ -285,8 +290,8 @@ class _Search:
         # An addition goes to the last sentence before it that has a translation.
         spans: list[list[int]] = [[start, stop] for start, stop in places]
         present = [number for number, (start, stop) in enumerate(places) if stop > start]
-        for one, other in pairwise(present):
-            spans[one][1] = spans[other][0]
+        for number, following in pairwise(present):
+            spans[number][1] = spans[following][0]
         if present:
             spans[present[0]][0], spans[present[-1]][1] = 0, len(self._tokens)
         elif spans:
@@ -325,13 +330,13 @@ class _Search:
         following = self._sentences[number + 1] if number + 1 < len(self._sentences) else []
         behind = np.isin(self._around[1:][own], [other.edges[0] for other in following])
         certain = behind & (self._around[:-1][own] == sentence.edges[1])
-        found: Gains = np.where(certain, np.maximum(cost, 0), cost)
-        return found
+        ends: Gains = np.where(certain, np.maximum(cost, 0), cost)
+        return ends
 
     def _gains(self, sentence: _Sentence, own: slice) -> Iterator[Gains]:
         """For each token of the reference, its gain with each token of the translation."""
         between = slice(own.start, own.stop - 1)
-        tokens, stems, words = (it[between] for it in (self._tokens, self._stems, self._words))
+        tokens, stems, words = (ids[between] for ids in (self._tokens, self._stems, self._words))
         for begin in range(0, len(sentence.ids), _ROWS_AT_ONCE):
             part = slice(begin, begin + _ROWS_AT_ONCE)
             gains = np.where(sentence.words[part, None] == words, SUBSTITUTION, 0)
@@ -371,7 +376,7 @@ def bands(reference: Sequence[list[str]], tokens: list[str]) -> list[slice]:
         return [slice(0, last + 1)] * len(reference)
     theirs = list(chain.from_iterable(reference))
     here, there = _once(theirs), _once(tokens)
-    pairs = np.array([(place, there[it]) for it, place in here.items() if it in there])
+    pairs = np.array([(place, there[words]) for words, place in here.items() if words in there])
     pairs = pairs.reshape(-1, 2)
     ends = np.cumsum([len(sentence) for sentence in reference])
     firsts, lasts = [], []
@@ -384,23 +389,23 @@ def bands(reference: Sequence[list[str]], tokens: list[str]) -> list[slice]:
     # Neither goes back, and each band meets the next one.
     first = np.minimum.accumulate(firsts[::-1])[::-1]
     stop = np.maximum(np.maximum.accumulate(lasts), [*first[1:], last]) + 1
-    return [slice(int(one), int(other)) for one, other in zip(first, stop, strict=True)]
+    return [slice(int(begin), int(end)) for begin, end in zip(first, stop, strict=True)]
 
 
 def _once(tokens: list[str]) -> dict[tuple[str, ...], int]:
     """The place of every three tokens that stand together once only, in their order."""
-    found = list(zip(tokens, tokens[1:], tokens[2:], strict=False))
-    counts = Counter(found)
-    return {it: place for place, it in enumerate(found) if counts[it] == 1}
+    trigrams = list(zip(tokens, tokens[1:], tokens[2:], strict=False))
+    counts = Counter(trigrams)
+    return {trigram: place for place, trigram in enumerate(trigrams) if counts[trigram] == 1}
 
 
 def _fitted(row: Gains, band: slice, own: slice) -> Gains:
     """A row of one band in the columns of the next one; what it lacks cannot be reached."""
-    found = np.full(own.stop - own.start, _IMPOSSIBLE)
+    fitted = np.full(own.stop - own.start, _IMPOSSIBLE)
     both = slice(max(band.start, own.start), min(band.stop, own.stop))
     kept = row[both.start - band.start : both.stop - band.start]
-    found[both.start - own.start : both.stop - own.start] = kept
-    return found
+    fitted[both.start - own.start : both.stop - own.start] = kept
+    return fitted
 
 
 def _running(values: NDArray[Any]) -> Gains:
@@ -448,16 +453,21 @@ def coverage(
         ids: the reference's documents and segments, if they have ids.
     """
     lengths = [
-        [sum(len(tokens_of(one)) for one in sentence) / len(references) for sentence in sentences]
+        [sum(len(tokens_of(text)) for text in sentence) / len(references) for sentence in sentences]
         for sentences in (
             zip(*documents, strict=True) for documents in zip(*references, strict=True)
         )
     ]
     expected = sum(sum(compress(*pair)) for pair in zip(lengths, counted, strict=True))
-    tokens = sum(sum(compress(one.tokens, two)) for one, two in zip(splits, counted, strict=True))
+    tokens = sum(
+        sum(compress(split.tokens, flags)) for split, flags in zip(splits, counted, strict=True)
+    )
     omitted = [(d, k) for d, split in enumerate(splits) for k in split.omitted if counted[d][k]]
     added = [
-        (d, one) for d, split in enumerate(splits) for one in split.added if counted[d][one.part_of]
+        (d, addition)
+        for d, split in enumerate(splits)
+        for addition in split.added
+        if counted[d][addition.part_of]
     ]
     documents = list(ids.documents.items()) if ids is not None else []
 
@@ -470,11 +480,14 @@ def coverage(
 
     return Coverage(
         omitted=100 * sum(lengths[d][k] for d, k in omitted) / max(1.0, expected),
-        added=100 * sum(one.tokens for _, one in added) / max(1, tokens),
+        added=100 * sum(addition.tokens for _, addition in added) / max(1, tokens),
         omitted_sentences=[
             place(d) | segment(d, k) | {"reference": references[0][d][k]} for d, k in omitted
         ],
-        added_text=[place(d) | {"after_sentence": one.after, "text": one.text} for d, one in added],
+        added_text=[
+            place(d) | {"after_sentence": addition.after, "text": addition.text}
+            for d, addition in added
+        ],
     )
 
 

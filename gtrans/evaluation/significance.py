@@ -87,10 +87,10 @@ def seed() -> int | None:
     Raises:
         GtransError: ``SACREBLEU_SEED`` is neither a number nor ``none``.
     """
-    found = os.environ.get("SACREBLEU_SEED", "12345").lower()
-    if found != "none" and not (found.isdecimal() and found.isascii()):
-        raise GtransError(f"`SACREBLEU_SEED` must be a number or none, but is '{found}'.")
-    return None if found == "none" else int(found)
+    value = os.environ.get("SACREBLEU_SEED", "12345").lower()
+    if value != "none" and not (value.isdecimal() and value.isascii()):
+        raise GtransError(f"`SACREBLEU_SEED` must be a number or none, but is '{value}'.")
+    return None if value == "none" else int(value)
 
 
 def resample(
@@ -129,7 +129,7 @@ def resample(
     drawn: dict[str, Statistics] = {}
     if unit != "none" and units > 1:
         times = _drawn(units, bootstrap_trials)
-        drawn = {name: measurement.compute(times @ it) for name, it in statistics.items()}
+        drawn = {name: measurement.compute(times @ sums) for name, sums in statistics.items()}
         about = {"resampled": resampled, "units": units}
     confidence = {
         name: _confidence(scores) | about | {"seed": str(seed()).lower()}
@@ -141,33 +141,33 @@ def resample(
     for name in others:
         difference = measurement.score(name) - measurement.score(baseline)
         up = 0.0 if measurement.neutral else sign * difference
-        found: Found = about | {"difference": difference, "direction": _direction(up)}
+        comparison: Found = about | {"difference": difference, "direction": _direction(up)}
         if drawn:
             changes = drawn[name] - drawn[baseline]
             pair = statistics[baseline], statistics[name]
             swapped, shares = _swapped(measurement, *pair, randomisation_trials)
             interval = _interval(swapped, shares, difference)
-            found |= {} if interval is None else {"interval": interval}
+            comparison |= {} if interval is None else {"interval": interval}
             if changes.any() and least_p(units, len(others)) <= SIGNIFICANT:
-                found["detectable"] = _detectable(changes, units, len(others))
-            found["paired_randomisation"] = _test(swapped, np.abs(swapped), difference)
+                comparison["detectable"] = _detectable(changes, units, len(others))
+            comparison["paired_randomisation"] = _test(swapped, np.abs(swapped), difference)
             if all_tests:
                 trials = changes - changes.mean(), np.abs(changes) - np.abs(changes).mean()
-                found["paired_bootstrap"] = _test(*trials, difference)
+                comparison["paired_bootstrap"] = _test(*trials, difference)
         if all_tests:
-            found["sign_test"] = sign_test(measurement, baseline, name)
+            comparison["sign_test"] = sign_test(measurement, baseline, name)
         if drawn and margin is not None:
             losses = sign * (measurement.compute(pair[0]) - measurement.compute(pair[1]))
-            found["non_inferiority"] = {
+            comparison["non_inferiority"] = {
                 "margin": margin,
                 "p": _p_above(sign * swapped + margin * shares, sign * difference + margin),
                 "trials": randomisation_trials,
                 "largest_loss": float(losses.max()),
                 "worst_unit": int(losses.argmax()) + 1,
             }
-        comparisons[name] = found
+        comparisons[name] = comparison
     if drawn and len(others) > 1:
-        _adjust([it["paired_randomisation"] for it in comparisons.values()])
+        _adjust([comparison["paired_randomisation"] for comparison in comparisons.values()])
     return Resampling(resampled, 0 if unit == "none" else units, confidence, comparisons)
 
 
@@ -185,9 +185,9 @@ def _direction(difference: float) -> Direction:
     return "better" if difference > 0 else "worse"
 
 
-def _test(trials: Statistics, of_sacrebleu: Statistics, observed: float) -> Found:
+def _test(trials: Statistics, as_sacrebleu: Statistics, observed: float) -> Found:
     """The p-values of trials; ``of_sacrebleu``: those that sacreBLEU counts."""
-    above = np.count_nonzero(of_sacrebleu > abs(observed))
+    above = np.count_nonzero(as_sacrebleu > abs(observed))
     other = float((above + 1) / (len(trials) + 1))
     return {"p": p_value(trials, observed), "p_sacrebleu": other, "trials": len(trials)}
 
@@ -244,7 +244,7 @@ def _drawn(units: int, trials: int) -> Statistics:
 
 
 def _swapped(
-    measurement: Measurement, one: Statistics, other: Statistics, trials: int
+    measurement: Measurement, base: Statistics, other: Statistics, trials: int
 ) -> tuple[Statistics, Statistics]:
     """Approximate randomisation: units swapped between two systems at random.
 
@@ -252,12 +252,12 @@ def _swapped(
         for each trial the difference of the scores of its two sides, and how much of the length of
         the reference the other system has on the first side, less that on the second one: 1 to -1.
     """
-    sizes = one[:, 1]
-    chosen = np.random.default_rng(seed()).integers(2, size=(trials, len(one)), dtype=bool)
-    rows = np.column_stack([other - one, 2 * sizes / max(sizes.sum(), _ROUNDING)])
+    sizes = base[:, 1]
+    chosen = np.random.default_rng(seed()).integers(2, size=(trials, len(base)), dtype=bool)
+    rows = np.column_stack([other - base, 2 * sizes / max(sizes.sum(), _ROUNDING)])
     parts = np.array_split(chosen, 1 + chosen.size // _AT_ONCE)
     change = np.concatenate([part @ rows for part in parts])
-    first, second = other.sum(0) - change[:, :-1], one.sum(0) + change[:, :-1]
+    first, second = other.sum(0) - change[:, :-1], base.sum(0) + change[:, :-1]
     return measurement.compute(first) - measurement.compute(second), 1 - change[:, -1]
 
 

@@ -143,21 +143,21 @@ def _bucket(
     """
     some = bool(inside.any())
     scores = {name: metric.score(name, inside) if some else None for name in metric.statistics}
-    found: Bucket = {"from": first, "to": last, "sentences": int(inside.sum()), metric.key: scores}
+    bucket: Bucket = {"from": first, "to": last, "sentences": int(inside.sum()), metric.key: scores}
     if some and compare is not None and len(scores) > 1:
         # Documents are counted anew: those that are not there have no say.
         _, documents = np.unique(metric.documents[inside], return_inverse=True)
         statistics = {name: values[inside] for name, values in metric.statistics.items()}
         part = replace(metric, statistics=statistics, documents=documents)
-        found["comparison"] = {metric.key: compare(part).comparisons}
-    return found
+        bucket["comparison"] = {metric.key: compare(part).comparisons}
+    return bucket
 
 
 def to_json(report: Report) -> dict[str, Any]:
     """The report as an object; it has the same keys for one system and for several."""
     systems: dict[str, dict[str, Any]] = {name: {} for name in report.systems}
-    for metric, name, found in _entries(report):
-        systems[name][metric.key] = found
+    for metric, name, entry in _entries(report):
+        systems[name][metric.key] = entry
     for name, coverage in report.coverage.items():
         systems[name]["resegmented"] = asdict(coverage)
     about: dict[str, Any] = {"schema": SCHEMA, "version": __version__, "systems": systems}
@@ -170,19 +170,19 @@ def _entries(report: Report) -> Iterator[tuple[Measurement, str, dict[str, Any]]
     for key, metric in report.measurements.items():
         resampled = report.resampled[key]
         for name in report.systems:
-            found: dict[str, Any] = {
+            entry: dict[str, Any] = {
                 "score": metric.score(name),
                 "higher_is_better": metric.higher_is_better,
                 "signature": metric.signature,
             }
             if key in report.resegmented and name in report.coverage:
                 covered = report.coverage[name]
-                found |= {"omitted": covered.omitted, "added": covered.added}
+                entry |= {"omitted": covered.omitted, "added": covered.added}
             if name in resampled.confidence:
-                found["confidence"] = resampled.confidence[name]
+                entry["confidence"] = resampled.confidence[name]
             if name in resampled.comparisons:
-                found["comparison"] = resampled.comparisons[name]
-            yield metric, name, found | dict(report.details.get(key, {}).get(name, {}))
+                entry["comparison"] = resampled.comparisons[name]
+            yield metric, name, entry | dict(report.details.get(key, {}).get(name, {}))
 
 
 # --- columns --------------------------------------------------------------------------------------
@@ -236,10 +236,10 @@ class Column:
 
     def value(self, entry: Mapping[str, Any]) -> Any:
         """The value of an entry; None: it has none."""
-        found: Any = entry
+        value: Any = entry
         for key in self.path.split("."):
-            found = None if found is None else found.get(key)
-        return found
+            value = None if value is None else value.get(key)
+        return value
 
 
 COLUMNS = (
@@ -273,14 +273,17 @@ COLUMNS = (
 def to_csv(report: Report) -> str:
     """A line for each score of each system, with a header; numbers are not rounded."""
     text = io.StringIO()
-    names = ["system", "metric", "name", "unit", *(name for it in COLUMNS for name in it.csv)]
+    names = ["system", "metric", "name", "unit"]
+    names += [heading for column in COLUMNS for heading in column.csv]
     writer = csv.DictWriter(text, names, lineterminator="\n")
     writer.writeheader()
-    for metric, name, found in _entries(report):
+    for metric, name, entry in _entries(report):
         row = {"system": name, "metric": metric.key, "name": metric.label, "unit": metric.unit}
         for column in COLUMNS:
-            if (value := column.value(found)) is not None:
-                row |= {of: value if key is None else value[key] for of, key in column.csv.items()}
+            if (value := column.value(entry)) is not None:
+                row |= {
+                    head: value if key is None else value[key] for head, key in column.csv.items()
+                }
         writer.writerow(row)
     return text.getvalue()
 
@@ -292,8 +295,8 @@ def segments(report: Report) -> Iterator[dict[str, Any]]:
         places = (metric.documents + 1).tolist(), _positions(metric).tolist()
         for name, statistics in metric.statistics.items():
             about = {"system": name, "metric": metric.key, "unit": metric.unit}
-            for of_segment in zip(*places, compute(statistics).tolist(), strict=True):
-                yield about | dict(zip(("document", "segment", "score"), of_segment, strict=True))
+            for segment in zip(*places, compute(statistics).tolist(), strict=True):
+                yield about | dict(zip(("document", "segment", "score"), segment, strict=True))
 
 
 def write_rows(
@@ -307,7 +310,8 @@ def write_rows(
             else:
                 if not number:
                     file.write("\t".join(row) + "\n")
-                cells = (f"{it:.6f}" if isinstance(it, float) else str(it) for it in row.values())
+                values = row.values()
+                cells = (f"{cell:.6f}" if isinstance(cell, float) else str(cell) for cell in values)
                 file.write("\t".join(cells) + "\n")
 
 
@@ -315,10 +319,10 @@ def to_text(report: Report, details: bool = False) -> list[str]:
     """The report as lines: scores, signatures, counts; with ``details``, the buckets."""
     shown = [column for column in COLUMNS if column.head]
     rows = [["", "system", *(column.head for column in shown)]]
-    for metric, name, found in _entries(report):
+    for metric, name, entry in _entries(report):
         cells = [metric.label if name == report.systems[0] else "", name]
         for column in shown:
-            value = column.value(found)
+            value = column.value(entry)
             cells.append("" if value is None else column.show(value, metric.digits))
         if details or not metric.neutral:
             rows.append(cells)
@@ -333,7 +337,7 @@ def to_text(report: Report, details: bool = False) -> list[str]:
         lines += [line for table in report.tables for line in ("", *table)]
     metrics = report.measurements.values()
     if metrics:
-        lines += ["", *aligned([[it.label, it.signature] for it in metrics], range(2))]
+        lines += ["", *aligned([[metric.label, metric.signature] for metric in metrics], range(2))]
     if report.counts:
         lines += ["", ", ".join(f"{count} {name}" for name, count in report.counts.items())]
     lines += _foot(report)
@@ -342,13 +346,14 @@ def to_text(report: Report, details: bool = False) -> list[str]:
 
 def _foot(report: Report) -> list[str]:
     """What was resampled, and the least differences that would have been detected."""
-    found: dict[str, list[str]] = {}
+    kinds: dict[str, list[str]] = {}
     for metric, resampled in _compared(report):
-        parts = found.setdefault(f"{resampled.units} {resampled.unit}s resampled", [])
-        if least := max(it.get("detectable", 0.0) for it in resampled.comparisons.values()):
+        parts = kinds.setdefault(f"{resampled.units} {resampled.unit}s resampled", [])
+        comparisons = resampled.comparisons.values()
+        if least := max(comparison.get("detectable", 0.0) for comparison in comparisons):
             parts.append(f"{metric.label} {in_digits(least, metric.digits)}")
     before = "; least difference detected with 80% power: "
-    return [kind + before * bool(parts) + ", ".join(parts) for kind, parts in found.items()]
+    return [kind + before * bool(parts) + ", ".join(parts) for kind, parts in kinds.items()]
 
 
 def _compared(report: Report) -> Iterator[tuple[Measurement, Resampling]]:
@@ -365,11 +370,12 @@ def _bucket_lines(report: Report, table: str, buckets: Sequence[Bucket]) -> list
     columns = [(key, name) for key in buckets[0] if key not in about for name in report.systems]
     rows = [[heads.get(table, "tokens of the reference"), "sentences"]]
     rows[0] += [f"{key}: {name}" for key, name in columns]
-    for it in buckets:
-        of = f"{it['from']} and more" if it["to"] is None else f"{it['from']} to {it['to']}"
-        scores = [it[key][name] for key, name in columns]
+    for bucket in buckets:
+        first, last = bucket["from"], bucket["to"]
+        span = f"{first} and more" if last is None else f"{first} to {last}"
+        scores = [bucket[key][name] for key, name in columns]
         shown = ["-" if score is None else f"{score:.2f}" for score in scores]
-        rows.append([of, str(it["sentences"]), *shown])
+        rows.append([span, str(bucket["sentences"]), *shown])
     return aligned(rows, [0])
 
 
@@ -381,7 +387,7 @@ def to_latex(report: Report) -> str:
     resegmented systems leave out and add stands in the last columns.
     """
     metrics, several = report.measurements.values(), len(report.systems) > 1
-    lines = [f"% {it.label}: {it.signature}" for it in metrics]
+    lines = [f"% {metric.label}: {metric.signature}" for metric in metrics]
     if several:
         lines.append(
             f"% $\\dagger$, $\\ddagger$: p < 0.05, 0.01 against {report.systems[0]} by paired "
@@ -393,19 +399,22 @@ def to_latex(report: Report) -> str:
             f"{report.systems[0]} by less than {margin:g}"
         )
     heads = [
-        _escaped(it.label) + ("" if it.higher_is_better else r" $\downarrow$") for it in metrics
+        _escaped(metric.label) + ("" if metric.higher_is_better else r" $\downarrow$")
+        for metric in metrics
     ]
     cells: dict[str, list[str]] = {name: [] for name in report.systems}
     shares: dict[str, dict[str, str]] = {}
-    for metric, name, found in _entries(report):
+    for metric, name, entry in _entries(report):
         best = (max if metric.higher_is_better else min)(
-            round(metric.score(it), metric.digits) for it in report.systems
+            round(metric.score(system), metric.digits) for system in report.systems
         )
-        text = in_digits(found["score"], metric.digits)
-        if several and not metric.neutral and round(found["score"], metric.digits) == best:
+        text = in_digits(entry["score"], metric.digits)
+        if several and not metric.neutral and round(entry["score"], metric.digits) == best:
             text = rf"\textbf{{{text}}}"
-        values = [(it, it.value(found)) for it in COLUMNS]
-        mark = "".join(it.mark(value) for it, value in values if it.mark and value is not None)
+        values = [(column, column.value(entry)) for column in COLUMNS]
+        mark = "".join(
+            column.mark(value) for column, value in values if column.mark and value is not None
+        )
         cells[name].append(f"{text}$^{{{mark}}}$" if mark else text)
         for column, value in values:
             if column.latex and value is not None:
@@ -415,7 +424,7 @@ def to_latex(report: Report) -> str:
     lines += [rf"\begin{{tabular}}{{l{'r' * len(heads)}}}", r"\toprule"]
     lines += [" & ".join(["system", *heads]) + r" \\", r"\midrule"]
     for name in report.systems:
-        row = [_escaped(name), *cells[name], *(of.get(name, "") for of in shares.values())]
+        row = [_escaped(name), *cells[name], *(share.get(name, "") for share in shares.values())]
         lines.append(" & ".join(row) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
@@ -431,7 +440,7 @@ def _escaped(text: str) -> str:
 
 def notes(report: Report) -> list[str]:
     """All warnings and explanations."""
-    found = [*report.notes]
+    lines = [*report.notes]
     for name in report.systems[1:]:
         parts = []
         for metric, resampled in _compared(report):
@@ -442,23 +451,23 @@ def notes(report: Report) -> list[str]:
                     least = in_digits(comparison["detectable"], metric.digits)
                 parts.append(f"{metric.label} ({resampled.units} {resampled.unit}s, {least})")
         if parts:
-            found.append(
+            lines.append(
                 f"no significant difference between {name} and {report.systems[0]} in "
                 f"{', '.join(parts)}; in brackets the least difference that is detected with 80% "
                 "power"
             )
     for metric, margin in _margins(report):
-        found.append(
+        lines.append(
             f"p non-inf: a small one is evidence that {metric.label} is worse than "
             f"that of {report.systems[0]} by less than {margin:g}"
         )
         units = report.resampled[metric.key].units
         if units < FEW_FOR_MARGIN:
-            found.append(
+            lines.append(
                 f"p non-inf from {units} units is too small where a few of many documents fail "
                 "badly; read the largest loss beside it"
             )
-    return found + _few_units(report)
+    return lines + _few_units(report)
 
 
 def _few_units(report: Report) -> list[str]:
@@ -467,23 +476,23 @@ def _few_units(report: Report) -> list[str]:
     for key, resampled in report.resampled.items():
         label = report.measurements[key].label
         kinds.setdefault((resampled.unit, resampled.units), []).append(label)
-    found, tests = [], len(report.systems) - 1
+    lines, tests = [], len(report.systems) - 1
     for (unit, units), labels in kinds.items():
         if units == 1:
-            found.append(
+            lines.append(
                 f"a single {unit} cannot be resampled, so there is no interval and no resampling "
                 "test; --resample sentence resamples sentences as if they were independent"
             )
         elif units:
-            of = "" if len(kinds) == 1 else f"{', '.join(labels)}: "
-            found += [f"{of}{note}" for note in about_interval(units, f"{unit}s")]
+            prefix = "" if len(kinds) == 1 else f"{', '.join(labels)}: "
+            lines += [f"{prefix}{note}" for note in about_interval(units, f"{unit}s")]
         if units > 1 and (least := least_p(units, tests)) > SIGNIFICANT:
             holm = f", p Holm {least:.3g}" if tests > 1 else ""
-            found.append(
+            lines.append(
                 f"with {units} {unit}s randomisation cannot reach p < 0.05, however large the "
                 f"difference: its smallest p is {least_p(units, 1):.3g}{holm}"
             )
-    return found
+    return lines
 
 
 def _margins(report: Report) -> Iterator[tuple[Measurement, float]]:

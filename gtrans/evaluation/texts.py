@@ -101,19 +101,22 @@ def read_texts(
         )
 
     def parallel(path: str, role: Role) -> list[Documents]:
-        found = ids if path == main else read_identified(path, role, choice)
-        if (found is None) != (ids is None):
-            one, other = (main, path) if found is None else (path, main)
+        identified = ids if path == main else read_identified(path, role, choice)
+        if (identified is None) != (ids is None):
+            with_ids, other = (main, path) if identified is None else (path, main)
             raise GtransError(
-                f"{one} has document ids, but {other} has none; give both with ids, or both without"
+                f"{with_ids} has document ids, but {other} has none; give both with ids, or "
+                "both without"
             )
-        if found is not None and ids is not None:
-            return [match(found, ids, number) for number in range(len(found.references) or 1)]
+        if identified is not None and ids is not None:
+            return [
+                match(identified, ids, number) for number in range(len(identified.references) or 1)
+            ]
         if path == main:
             return [read_documents(path)]
         return [[document for document, _ in read_parallel(path, main)]]
 
-    read = [one for path in references for one in parallel(path, "reference")]
+    read = [reference for path in references for reference in parallel(path, "reference")]
     sources = parallel(source, "source")[0] if source else None
     sizes = [len(document) for document in (read[0] if read else sources or [])]
     identified = {
@@ -128,24 +131,24 @@ def read_texts(
     }
     free = None
     if alignment == "aligned":
-        paths = [it.path for it in plain.values() if it.has_lines_of_documents(sizes)]
+        paths = [text.path for text in plain.values() if text.has_lines_of_documents(sizes)]
         free = paths[0] if paths else None
         alignment = "aligned" if free is None else "whole"
     translations: dict[str, Documents] = {}
-    for name, found in identified.items():
-        if found is None:
+    for name, translation in identified.items():
+        if translation is None:
             match_plain = _by_sentences if alignment == "aligned" else _by_documents
             translations[name] = match_plain(plain[name], main, sizes, places)
         elif ids is None:
             raise GtransError(
-                f"{found.path} has document ids, but {main} has none; give the reference with the "
-                "same ids, or all files without"
+                f"{translation.path} has document ids, but {main} has none; give the reference "
+                "with the same ids, or all files without"
             )
         elif alignment == "aligned":
-            translations[name] = match(found, ids)
+            translations[name] = match(translation, ids)
         else:
-            documents = by_document(found, ids)
-            translations[name] = [[one.text() for one in segments] for segments in documents]
+            documents = by_document(translation, ids)
+            translations[name] = [[part.text() for part in segments] for segments in documents]
     counted = [[True] * size for size in sizes]
     notes: list[str] = []
     if ids is not None:
@@ -166,7 +169,7 @@ def read_texts(
     if all(map(all, flags)):  # of whole documents, whose sentences may be others
         return texts
     return texts.chosen(
-        lambda documents: [list(compress(*it)) for it in zip(documents, flags, strict=True)]
+        lambda documents: [list(compress(*pair)) for pair in zip(documents, flags, strict=True)]
     )
 
 
@@ -181,9 +184,9 @@ def _resegmented(
     }
     return replace(
         texts,
-        systems={name: [one.sentences for one in found] for name, found in splits.items()},
+        systems={name: [split.sentences for split in cut] for name, cut in splits.items()},
         coverage={
-            name: coverage(found, texts.references, counted, ids) for name, found in splits.items()
+            name: coverage(cut, texts.references, counted, ids) for name, cut in splits.items()
         },
     )
 
@@ -205,13 +208,15 @@ def _counted(ids: Identified, alignment: Alignment) -> tuple[list[list[bool]], l
     counted = []
     reasons, scored = Counter[str](), 0
     for segments in ids.documents.values():
-        missing = [one.left_out for one in segments if _is_missing(one)]
+        missing = [segment.left_out for segment in segments if _is_missing(segment)]
         gone = bool(missing) and alignment != "aligned"
-        flags = [not gone and (not one.left_out or alignment == "whole") for one in segments]
-        for one, flag in zip(segments, flags, strict=True):
-            scored += flag and bool(one.left_out)
+        flags = [
+            not gone and (not segment.left_out or alignment == "whole") for segment in segments
+        ]
+        for segment, flag in zip(segments, flags, strict=True):
+            scored += flag and bool(segment.left_out)
             if not flag:
-                reasons[one.left_out or missing[0]] += 1
+                reasons[segment.left_out or missing[0]] += 1
         counted.append(flags)
     total = sum(map(len, counted))
     if sum(reasons.values()) == total:
@@ -280,14 +285,14 @@ def _plain(path: str, sizes: Sequence[int], places: Sequence[int] | None) -> _Pl
     if not sentences:
         raise GtransError(f"'{path}' holds no sentence; give a file with one sentence per line")
     by_lines = None if flat is None else _divided(flat, sizes)
-    found = _Plain(path, lines, sentences, documents, by_lines)
-    if by_lines is not None and found.has_lines_of_documents(sizes):
+    plain = _Plain(path, lines, sentences, documents, by_lines)
+    if by_lines is not None and plain.has_lines_of_documents(sizes):
         raise GtransError(
             f"{path} has text in its first {len(sizes)} lines alone, as many as there are "
             "documents: if each is a document, remove the empty lines behind them; if each is a "
             "sentence, give the file with document ids"
         )
-    return found
+    return plain
 
 
 def _divided(flat: Sequence[str], sizes: Sequence[int]) -> Documents:
@@ -297,7 +302,7 @@ def _divided(flat: Sequence[str], sizes: Sequence[int]) -> Documents:
 
 
 def _by_sentences(
-    found: _Plain, main: str, sizes: Sequence[int], places: Sequence[int] | None
+    plain: _Plain, main: str, sizes: Sequence[int], places: Sequence[int] | None
 ) -> Documents:
     """Translations as documents with the same sentences as the reference.
 
@@ -315,39 +320,39 @@ def _by_sentences(
         GtransError: no rule fits; the message names both files and the first line where they
             differ.
     """
-    if found.by_lines is not None:
-        return found.by_lines
-    if [len(document) for document in found.documents] == list(sizes):
-        return found.documents
+    if plain.by_lines is not None:
+        return plain.by_lines
+    if [len(document) for document in plain.documents] == list(sizes):
+        return plain.documents
     if places is None:
         raise GtransError(
-            f"{found.path} has {len(found.lines)} lines, but {main} has {sum(sizes)} segments in "
+            f"{plain.path} has {len(plain.lines)} lines, but {main} has {sum(sizes)} segments in "
             f"{len(sizes)} documents; give a line for each of them, or --resegment"
         )
-    if len(found.documents) > 1:
+    if len(plain.documents) > 1:
         try:
-            return [document for document, _ in read_parallel(found.path, main)]
+            return [document for document, _ in read_parallel(plain.path, main)]
         except GtransError as error:
             raise GtransError(
                 f"{error} (unless the files have the same lines); {_WAY_OUT}"
             ) from None
-    numbers, common = [*found.sentences], min(len(found.sentences), len(places))
+    numbers, common = [*plain.sentences], min(len(plain.sentences), len(places))
     if len(numbers) == len(places):
-        return _divided([*found.sentences.values()], sizes)
+        return _divided([*plain.sentences.values()], sizes)
     if len(numbers) > common:
-        where = f"{found.path}:{numbers[common]}"
+        where = f"{plain.path}:{numbers[common]}"
     else:
         document = next(n for n, end in enumerate(accumulate(sizes), start=1) if end > common)
         where = f"{main}:{places[common]} (document {document})"
     raise GtransError(
-        f"{found.path} has {len(numbers)} sentences and no document boundary, but {main} has "
+        f"{plain.path} has {len(numbers)} sentences and no document boundary, but {main} has "
         f"{len(places)} sentences: {where} has no counterpart; a file with empty translations "
         f"needs the reference's boundaries; {_WAY_OUT}"
     )
 
 
 def _by_documents(
-    found: _Plain, main: str, sizes: Sequence[int], places: Sequence[int] | None
+    plain: _Plain, main: str, sizes: Sequence[int], places: Sequence[int] | None
 ) -> Documents:
     """Translations of whole documents, whose sentences need not match the reference.
 
@@ -362,23 +367,23 @@ def _by_documents(
     Raises:
         GtransError: it cannot be told where the documents end.
     """
-    count = len(found.documents)
+    count = len(plain.documents)
     if len(sizes) == 1:
-        return [list(found.sentences.values())]
-    if found.by_lines is not None:
-        filled = [list(filter(None, document)) for document in found.by_lines]
-        if places is None and count == len(sizes) and found.documents != filled:
+        return [list(plain.sentences.values())]
+    if plain.by_lines is not None:
+        filled = [list(filter(None, document)) for document in plain.by_lines]
+        if places is None and count == len(sizes) and plain.documents != filled:
             raise GtransError(
-                f"{found.path} has as many lines as {main} has segments, and as many documents "
+                f"{plain.path} has as many lines as {main} has segments, and as many documents "
                 "by its empty lines, and they are not the same; give it with document ids"
             )
-        return found.by_lines
+        return plain.by_lines
     if count == len(sizes):
-        return found.documents
-    if len(found.lines) == len(sizes):
-        return [[line] for line in found.lines]
+        return plain.documents
+    if len(plain.lines) == len(sizes):
+        return [[line] for line in plain.lines]
     raise GtransError(
-        f"{found.path} has {count} documents in {len(found.lines)} lines, but {main} has "
+        f"{plain.path} has {count} documents in {len(plain.lines)} lines, but {main} has "
         f"{len(sizes)} documents; give the same documents with a boundary between them, one line "
         "for each, or ids"
     )
@@ -387,7 +392,7 @@ def _by_documents(
 # ---- documents with ids --------------------------------------------------------------------------
 
 
-def match(found: Identified, reference: Identified, number: int = 0) -> list[list[str]]:
+def match(translation: Identified, reference: Identified, number: int = 0) -> list[list[str]]:
     """Documents of ``found`` with the segments of ``reference``, in its order.
 
     Segments are matched by their ids if both files have them, otherwise by their order.
@@ -395,37 +400,37 @@ def match(found: Identified, reference: Identified, number: int = 0) -> list[lis
     Raises:
         GtransError: a document or a segment is missing, or is not in ``reference``.
     """
-    documents = by_document(found, reference)
+    documents = by_document(translation, reference)
     matched = []
     for name, segments, expected in zip(
         reference.documents, documents, reference.documents.values(), strict=True
     ):
         if all(map(_is_missing, expected)):
             segments = expected
-        elif all(one.name for one in (*segments, *expected)):
-            known = {one.name: one for one in segments}
+        elif all(segment.name for segment in (*segments, *expected)):
+            known = {segment.name: segment for segment in segments}
             _compare(
                 f"of document '{name}'", "segment",
-                list(known), [one.name for one in expected], found, reference,
+                list(known), [segment.name for segment in expected], translation, reference,
             )  # fmt: skip
-            segments = [known[one.name] for one in expected]
+            segments = [known[segment.name] for segment in expected]
         elif len(segments) != len(expected):
             raise GtransError(
-                f"document '{name}' has {len(segments)} segments in {found.path}, but "
+                f"document '{name}' has {len(segments)} segments in {translation.path}, but "
                 f"{len(expected)} in {reference.path}; --resegment splits a translation into the "
                 "sentences of the reference"
             )
         # Another reference may lack a segment, for which the first one then stands.
         matched.append(
             [
-                (other if _is_missing(one) else one).text(number)
-                for one, other in zip(segments, expected, strict=True)
+                (other if _is_missing(segment) else segment).text(number)
+                for segment, other in zip(segments, expected, strict=True)
             ]
         )
     return matched
 
 
-def by_document(found: Identified, reference: Identified) -> list[list[Segment]]:
+def by_document(translation: Identified, reference: Identified) -> list[list[Segment]]:
     """The segments of every document of ``reference``, however many they are.
 
     Raises:
@@ -437,16 +442,16 @@ def by_document(found: Identified, reference: Identified) -> list[list[Segment]]
         if not all(map(_is_missing, expected))
     }
     known = reference.documents.keys() | reference.others
-    names = [name for name in found.documents if name in kept or name not in known]
-    _compare("", "document", names, list(kept), found, reference)
+    names = [name for name in translation.documents if name in kept or name not in known]
+    _compare("", "document", names, list(kept), translation, reference)
     for name, expected in kept.items():
-        segments = found.documents[name]
-        if len(segments) != len(expected) and _comes_again([one.texts for one in segments]):
+        segments = translation.documents[name]
+        if len(segments) != len(expected) and _comes_again([segment.texts for segment in segments]):
             raise GtransError(
-                f"{found.path} has the same text of document '{name}' several times; give every "
-                "document once, or its segments with ids"
+                f"{translation.path} has the same text of document '{name}' several times; give "
+                "every document once, or its segments with ids"
             )
-    return [found.documents.get(name, []) for name in reference.documents]
+    return [translation.documents.get(name, []) for name in reference.documents]
 
 
 def _comes_again(rows: Sequence[Sequence[str]]) -> bool:
@@ -457,16 +462,16 @@ def _comes_again(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _compare(
-    of: str, kind: str, names: list[str], expected: list[str], found: Identified, ref: Identified
+    place: str, kind: str, names: list[str], expected: list[str], text: Identified, ref: Identified
 ) -> None:
-    for have, want, one, other in (
-        (set(names), expected, found, ref),
-        (set(expected), names, ref, found),
+    for have, want, side, other in (
+        (set(names), expected, text, ref),
+        (set(expected), names, ref, text),
     ):
         missing = [name for name in want if name not in have]
         if missing:
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise GtransError(
-                f"{one.path} lacks the {kind} '{missing[0]}'{more} {of}".rstrip()
+                f"{side.path} lacks the {kind} '{missing[0]}'{more} {place}".rstrip()
                 + f", which {other.path} has; both files need the same {kind}s"
             )

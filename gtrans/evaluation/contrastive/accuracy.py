@@ -61,11 +61,11 @@ class Sample:
     @cached_property
     def clusters(self) -> list[tuple[float, int]]:
         """Sum and number of the values of each document; without a name an item is one."""
-        found: dict[str | int, tuple[float, int]] = {}
+        sums: dict[str | int, tuple[float, int]] = {}
         for place, (value, name) in enumerate(zip(self.values, self.documents, strict=True)):
-            total, count = found.get(name or place, (0.0, 0))
-            found[name or place] = (total + value, count + 1)
-        return list(found.values())
+            total, count = sums.get(name or place, (0.0, 0))
+            sums[name or place] = (total + value, count + 1)
+        return list(sums.values())
 
     @property
     def document_count(self) -> int | None:
@@ -81,8 +81,8 @@ class Sample:
         """
         total, count = sum(value for value, _ in self.clusters), len(self.clusters)
         squares = math.fsum(
-            ((one - total / self.items * size) / (self.items - size)) ** 2
-            for one, size in self.clusters
+            ((value - total / self.items * size) / (self.items - size)) ** 2
+            for value, size in self.clusters
         )
         return math.sqrt(squares * (count - 1) / count)
 
@@ -115,13 +115,13 @@ def tabulate(
             distance = UNKNOWN if item.distance is None else str(item.distance)
             cells.setdefault((item.phenomenon, distance), []).append((item, value))
     phenomena = dict.fromkeys(phenomenon for phenomenon, _ in cells)
-    distances = sorted({of for _, of in cells}, key=lambda of: (of == UNKNOWN, len(of), of))
+    distances = sorted({at for _, at in cells}, key=lambda at: (at == UNKNOWN, len(at), at))
     table = {}
     for name, distance in product((*phenomena, ALL), (*distances, ALL)):
         chosen = [
             pairs
-            for (phenomenon, of), pairs in cells.items()
-            if name in (phenomenon, ALL) and distance in (of, ALL)
+            for (phenomenon, at), pairs in cells.items()
+            if name in (phenomenon, ALL) and distance in (at, ALL)
         ]
         if chosen:
             table[name, distance] = sample(chain.from_iterable(chosen), kind)
@@ -138,16 +138,16 @@ def sample(pairs: Iterable[tuple[Item, float]], kind: type[Kind]) -> Kind:
 
 def by_group(items: Sequence[Item], right: Sequence[bool | None]) -> dict[str, dict[str, Accuracy]]:
     """Accuracy in each group of the authors' tables: name of the grouping, value, result."""
-    found: dict[str, dict[str, list[tuple[Item, float]]]] = {}
+    collected: dict[str, dict[str, list[tuple[Item, float]]]] = {}
     for item, value in zip(items, right, strict=True):
         for name, group in item.groups.items() if value is not None else ():
-            found.setdefault(name, {}).setdefault(group, []).append((item, bool(value)))
+            collected.setdefault(name, {}).setdefault(group, []).append((item, bool(value)))
     return {
         name: {
             group: sample(groups[group], Accuracy)
             for group in sorted(groups, key=lambda group: (group.startswith(">"), group))
         }
-        for name, groups in found.items()
+        for name, groups in collected.items()
     }
 
 
@@ -267,17 +267,17 @@ class Change(Sample):
         if self.document_count:
             middle, radius = self.mean, self.quantile * self.error
         else:
-            one, two = ((n + 1) / (self.items + 2) for n in (self.only_first, self.only_other))
-            middle = two - one
-            radius = NORMAL * math.sqrt((one + two - middle**2) / (self.items + 2))
+            first, other = ((n + 1) / (self.items + 2) for n in (self.only_first, self.only_other))
+            middle = other - first
+            radius = NORMAL * math.sqrt((first + other - middle**2) / (self.items + 2))
         return max(middle - radius, -1.0), min(middle + radius, 1.0)
 
 
 def changes(first: Sequence[bool | None], other: Sequence[bool | None]) -> list[int | None]:
     """The values of a :class:`Change`; None for an item that one system is not judged by."""
     return [
-        None if one is None or two is None else int(two) - int(one)
-        for one, two in zip(first, other, strict=True)
+        None if before is None or after is None else int(after) - int(before)
+        for before, after in zip(first, other, strict=True)
     ]
 
 
@@ -322,11 +322,11 @@ def gained_margins(
         items: the items, with their own contexts.
         true, random: the scores of their candidates in the two readings, the right one first.
     """
-    found = (
-        margin(item, one) - margin(item, other)
-        for item, one, other in zip(items, true, random, strict=True)
+    differences = (
+        margin(item, own) - margin(item, other)
+        for item, own, other in zip(items, true, random, strict=True)
     )
     return [
         None if math.isnan(gain) or not item.context else gain
-        for item, gain in zip(items, found, strict=True)
+        for item, gain in zip(items, differences, strict=True)
     ]

@@ -105,7 +105,7 @@ def read_contrapro(path: str | os.PathLike[str], options: ReadOptions) -> list[I
                 f"{files[1]}:{begin + 1}: the lines of an example must have equal sources, as many "
                 "sentences as these, and none that is empty but in the context."
             )
-        source, target, *contrastive = (tuple(of) for of in zip(*full, strict=True))
+        source, target, *contrastive = (tuple(texts) for texts in zip(*full, strict=True))
         pronoun = pronoun_of(target[-1], [wrong[-1] for wrong in contrastive]) or pronoun
         items.append(
             Item(
@@ -329,8 +329,8 @@ def _document_lines(prefix: str, target: str) -> list[tuple[str, str]]:
     return list(zip(*sides, strict=True))
 
 
-def _alike(one: str, other: str) -> bool:
-    a, b = ("".join(c for c in text.casefold() if c.isalnum()) for text in (one, other))
+def _alike(text: str, other: str) -> bool:
+    a, b = ("".join(c for c in text.casefold() if c.isalnum()) for text in (text, other))
     return a == b or SequenceMatcher(None, a, b).ratio() >= _ALIKE
 
 
@@ -376,8 +376,8 @@ def separated(lines: Sequence[str], file: Path) -> list[Sentences]:
 
 def pronoun_of(right: str, wrong: Sequence[str]) -> str:
     """The pronoun in which a text differs from all of ``wrong``: er, sie, es, or '' if unknown."""
-    found = {PRONOUN_OF.get(word, "") for word in changed_words(right, wrong)}
-    return found.pop() if len(found) == 1 else ""
+    kinds = {PRONOUN_OF.get(word, "") for word in changed_words(right, wrong)}
+    return kinds.pop() if len(kinds) == 1 else ""
 
 
 def _is_example(right: str, wrong: Sequence[str]) -> bool:
@@ -396,6 +396,6 @@ def _differ_in_pronouns(text: str, changed: str) -> bool:
     """Whether two texts have the same words but for pronouns."""
     words, others = words_of(text), words_of(changed)
     return len(words) == len(others) and all(
-        one == other or {one, other} <= PRONOUN_OF.keys()
-        for one, other in zip(words, others, strict=True)
+        word == other or {word, other} <= PRONOUN_OF.keys()
+        for word, other in zip(words, others, strict=True)
     )

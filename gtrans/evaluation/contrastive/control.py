@@ -46,9 +46,9 @@ def shuffled_contexts(items: Sequence[Item], seed: int = 1) -> tuple[list[Item],
         for kind in _kinds(item):
             lengths = groups[kind]
             for length in sorted(lengths, key=lambda n: (abs(n - item.context), n)):
-                found = lengths[length]
-                first = int(begin * len(found))
-                yield from (*found[first:], *found[:first])
+                candidates = lengths[length]
+                first = int(begin * len(candidates))
+                yield from (*candidates[first:], *candidates[:first])
 
     changed, bare, foreign = [], 0, 0
     for item in items:
@@ -72,7 +72,7 @@ def shuffled_contexts(items: Sequence[Item], seed: int = 1) -> tuple[list[Item],
                 item,
                 source=donor.source[: donor.context] + item.source[begin:],
                 target=context + item.target[begin:],
-                contrastive=tuple(context + it[begin:] for it in item.contrastive),
+                contrastive=tuple(context + candidate[begin:] for candidate in item.contrastive),
             )
         )
     notes = {

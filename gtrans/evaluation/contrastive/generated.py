@@ -44,11 +44,11 @@ def told_words(text: str) -> tuple[list[str], list[str]]:
     """
     text = _ELIDED_ES.sub(" es", text)
     words, unsure = [], []
-    for found in _WORD.finditer(text):
-        word = found[0]
+    for match in _WORD.finditer(text):
+        word = match[0]
         if word not in _POLITE:
             words.append(word.lower())
-        elif _OPENING.search(text[: found.start()]):
+        elif _OPENING.search(text[: match.start()]):
             words.append(word.lower())
             unsure.append(word.lower())
         else:
@@ -101,13 +101,13 @@ def outcome(item: Item, translation: str) -> Outcome:
       rival that has it least;
     - ``NEITHER``: otherwise; the translation says it in other words.
     """
-    found, unsure = map(Counter, told_words(translation))
+    counts, unsure = map(Counter, told_words(translation))
     right, rivals = _texts(item)
-    wrong = [word for rival in rivals for word in _more(rival, right) if found[word] > right[word]]
+    wrong = [word for rival in rivals for word in _more(rival, right) if counts[word] > right[word]]
     own = {word for rival in rivals for word in _more(right, rival)}
-    if any(found[word] - unsure[word] > right[word] for word in wrong):
+    if any(counts[word] - unsure[word] > right[word] for word in wrong):
         return Outcome.RIVAL
-    if any(found[word] > min(rival[word] for rival in rivals) for word in own):
+    if any(counts[word] > min(rival[word] for rival in rivals) for word in own):
         return Outcome.RIGHT
     return Outcome.RIVAL if wrong else Outcome.NEITHER
 
@@ -133,7 +133,7 @@ def judged(
 
     ``own``: the items with their own contexts, if those of ``items`` are random.
     """
-    unclear = {place for of in contradictions(own or items).values() for place in of}
+    unclear = {place for places in contradictions(own or items).values() for place in places}
     return [
         None if place in unclear or not has_own_words(item) else outcome(item, text)
         for place, (item, text) in enumerate(zip(items, translations, strict=True))
@@ -146,26 +146,26 @@ def contradictions(items: Sequence[Item]) -> dict[str, list[int]]:
     In the anaphora set of Bawden et al. the pairs of a block share a source, and the right pronoun
     depends on how the sentence before is translated; a perfect translation would get half of them.
     """
-    of_source: dict[tuple[str, ...], list[int]] = {}
+    by_source: dict[tuple[str, ...], list[int]] = {}
     for place, item in enumerate(items):
         if has_own_words(item):
-            of_source.setdefault(item.source, []).append(place)
-    found: dict[str, list[int]] = {}
-    for places in of_source.values():
+            by_source.setdefault(item.source, []).append(place)
+    contradicting: dict[str, list[int]] = {}
+    for places in by_source.values():
         others = {items[place].target[-1] for place in places}
         for place in places:
             if any(outcome(items[place], text) is Outcome.RIVAL for text in others):
-                found.setdefault(items[place].phenomenon, []).append(place)
-    return found
+                contradicting.setdefault(items[place].phenomenon, []).append(place)
+    return contradicting
 
 
 def outcome_counts(
-    items: Sequence[Item], found: Sequence[Outcome | None]
+    items: Sequence[Item], outcomes: Sequence[Outcome | None]
 ) -> dict[str, dict[str, int]]:
     """How often each outcome occurs, by phenomenon; items without one are ``not judged``."""
     counts: dict[str, dict[str, int]] = {}
-    for item, one in zip(items, found, strict=True):
-        of_phenomenon = counts.setdefault(item.phenomenon, {kind.value: 0 for kind in Outcome})
-        key = "not judged" if one is None else one.value
-        of_phenomenon[key] = of_phenomenon.get(key, 0) + 1
+    for item, outcome in zip(items, outcomes, strict=True):
+        phenomenon_counts = counts.setdefault(item.phenomenon, {kind.value: 0 for kind in Outcome})
+        key = "not judged" if outcome is None else outcome.value
+        phenomenon_counts[key] = phenomenon_counts.get(key, 0) + 1
     return counts

@@ -69,7 +69,7 @@ class Item:
     @cached_property
     def texts_digest(self) -> str:
         """Of the last sentences; those before them may be more or fewer, as by ``--context``."""
-        return fingerprint(self.source[-1], *(one[-1] for one in self.candidates))[:16]
+        return fingerprint(self.source[-1], *(candidate[-1] for candidate in self.candidates))[:16]
 
     @property
     def rivals(self) -> list[int]:
@@ -178,7 +178,7 @@ def _item(entry: Any) -> Item:
     if type(distance) is not int or distance < 0:
         raise ValueError(f"'distance' must be a number from 0, but is {json.dumps(distance)}")
     groups, form = entry.get("groups", {}), entry.get("form", FORMS[0])
-    if not isinstance(groups, dict) or not all(isinstance(of, str) for of in groups.values()):
+    if not isinstance(groups, dict) or not all(isinstance(group, str) for group in groups.values()):
         raise ValueError("'groups' must be a JSON object whose values are texts")
     if form not in FORMS:
         raise ValueError(f"'form' must be one of {', '.join(FORMS)}, but is {form!r}")
@@ -189,13 +189,13 @@ def _item(entry: Any) -> Item:
             raise ValueError(f"{name!r} must be a text that is not empty, but is {shown}")
     source, target = (_sentences(entry.get(name), f"'{name}'") for name in ("source", "target"))
     contrastive = tuple(_sentences(candidate, "'contrastive'") for candidate in wrong)
-    for name, sentences in [("target", target), *(("contrastive", it) for it in contrastive)]:
+    for name, sentences in [("target", target), *(("contrastive", rival) for rival in contrastive)]:
         if len(sentences) != len(source):
             raise ValueError(
                 f"'{name}' has {len(sentences)} sentences, but 'source' has {len(source)}"
             )
     # White space makes no difference to a model.
-    right, *others = ([it.split() for it in candidate] for candidate in (target, *contrastive))
+    right, *others = ([line.split() for line in lines] for lines in (target, *contrastive))
     if right in others:
         raise ValueError("a wrong translation in 'contrastive' equals 'target'")
     return Item(

@@ -89,7 +89,7 @@ class Column:
 _COUNTS = (Column("items", "items", "items"), Column("documents", "documents", "document_count"))
 OF_SYSTEMS = (
     Column("accuracy", "accuracy", "mean", _percent),
-    Column("95% interval", "interval", "interval", lambda it: "-".join(map(_percent, it))),
+    Column("95% interval", "interval", "interval", lambda ends: "-".join(map(_percent, ends))),
     *_COUNTS,
     Column("", "chance", "chance"),
 )
@@ -97,9 +97,9 @@ OF_CHANGES = (
     *_COUNTS,
     Column("only first", "only_first", "only_first"),
     Column("only system", "only_other", "only_other"),
-    Column("change", "", "mean", lambda it: in_digits(100 * it, 1, "+")),
+    Column("change", "", "mean", lambda change: in_digits(100 * change, 1, "+")),
     Column(
-        "95% interval", "", "interval", lambda it: change_interval([100 * end for end in it], 1)
+        "95% interval", "", "interval", lambda ends: change_interval([100 * end for end in ends], 1)
     ),
     Column("p", "p", "p_value", _p),
 )
@@ -111,21 +111,23 @@ OF_CHANGES = (
 def to_json(results: Mapping[str, Result]) -> dict[str, Any]:
     """The first system, and all others with their tests against it, by their names."""
     (first, result), *others = results.items()
-    found = {"schema": "gtrans.contrast/1", "version": __version__, "system": first}
-    found |= _of_system(result)
-    return found | {
-        "others": {name: _of_system(it) | _of_change(result.change_of(it)) for name, it in others}
+    entry = {"schema": "gtrans.contrast/1", "version": __version__, "system": first}
+    entry |= _of_system(result)
+    return entry | {
+        "others": {
+            name: _of_system(other) | _of_change(result.change_of(other)) for name, other in others
+        },
     }
 
 
 def _of_change(table: Table[Change]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    entry: dict[str, Any] = {}
     for kind, cells in (("", _by_phenomenon(table)), ("_by_distance", _by_distance(table))):
-        found[f"mcnemar{kind}"] = _json(OF_CHANGES, cells)
-        found[f"difference{kind}"] = {
+        entry[f"mcnemar{kind}"] = _json(OF_CHANGES, cells)
+        entry[f"difference{kind}"] = {
             key: {"value": cell.mean, "interval": cell.interval} for key, cell in cells.items()
         }
-    return found
+    return entry
 
 
 def _of_system(result: Result) -> dict[str, Any]:
@@ -138,35 +140,35 @@ def _of_system(result: Result) -> dict[str, Any]:
     """
     table = tabulate(result.items, result.right, Accuracy)
     groups = by_group(result.items, result.right)
-    found: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "unit": result.unit,
         **_accuracies(table),
         "by_group": {name: _json(OF_SYSTEMS, cells) for name, cells in groups.items()},
-        "items": _each(table, lambda it: it.items),
-        "cue": _each(table, lambda it: it.cue),
+        "items": _each(table, lambda cell: cell.items),
+        "cue": _each(table, lambda cell: cell.cue),
         "outcomes": result.outcomes,
     }
     if result.control is not None:
         control = tabulate(result.items, result.control, Accuracy)
-        found["shuffled_context"] = _accuracies(control)
+        entry["shuffled_context"] = _accuracies(control)
     if result.gains is not None:
         gains = {
-            key: {"value": it.mean, "interval": it.interval, "items": it.items}
-            for key, it in tabulate(result.items, result.gains, Gain).items()
+            key: {"value": gain.mean, "interval": gain.interval, "items": gain.items}
+            for key, gain in tabulate(result.items, result.gains, Gain).items()
         }
-        found["above_shuffled_context"] = {
+        entry["above_shuffled_context"] = {
             "contrastive": _each(gains, dict),
             "by_phenomenon": _by_phenomenon(gains, total=False),
             "by_distance": _by_distance(gains),
             "all": gains.get((ALL, ALL)),
         }
-    return found
+    return entry
 
 
 def _accuracies(table: Table[Accuracy]) -> dict[str, Any]:
     return {
-        "contrastive": _each(table, lambda it: it.mean),
-        "intervals": _each(table, lambda it: it.interval),
+        "contrastive": _each(table, lambda cell: cell.mean),
+        "intervals": _each(table, lambda cell: cell.interval),
         "by_phenomenon": _json(OF_SYSTEMS, _by_phenomenon(table, total=False)),
         "by_distance": _json(OF_SYSTEMS, _by_distance(table)),
         "all": _json(OF_SYSTEMS, table).get((ALL, ALL)),
@@ -177,9 +179,9 @@ def _json(columns: Iterable[Column], cells: Mapping[Any, Any]) -> dict[Any, dict
     """The values of cells that are there."""
     return {
         name: {
-            it.key: value
-            for it in columns
-            if it.key and (value := getattr(cell, it.name)) is not None
+            column.key: value
+            for column in columns
+            if column.key and (value := getattr(cell, column.name)) is not None
         }
         for name, cell in cells.items()
     }
@@ -187,23 +189,23 @@ def _json(columns: Iterable[Column], cells: Mapping[Any, Any]) -> dict[Any, dict
 
 def _each(table: Mapping[tuple[str, str], Any], value: Callable[[Any], Any]) -> dict[str, Any]:
     """A value of each phenomenon and distance."""
-    found: dict[str, dict[str, Any]] = {}
+    nested: dict[str, dict[str, Any]] = {}
     for (name, distance), cell in table.items():
         if ALL not in (name, distance):
-            found.setdefault(name, {})[distance] = value(cell)
-    return found
+            nested.setdefault(name, {})[distance] = value(cell)
+    return nested
 
 
 def _by_phenomenon(table: Mapping[tuple[str, str], Any], total: bool = True) -> dict[str, Any]:
     """The cells of whole phenomena; ``total``: with that of all, where there are several."""
-    found = {name: cell for (name, distance), cell in table.items() if distance == ALL}
-    if not total or len(found) == 2:
-        found.pop(ALL, None)
-    return found
+    cells = {name: cell for (name, distance), cell in table.items() if distance == ALL}
+    if not total or len(cells) == 2:
+        cells.pop(ALL, None)
+    return cells
 
 
 def _by_distance(table: Mapping[tuple[str, str], Any]) -> dict[str, Any]:
-    return {of: cell for (name, of), cell in table.items() if name == ALL and of != ALL}
+    return {at: cell for (name, at), cell in table.items() if name == ALL and at != ALL}
 
 
 # --- text -----------------------------------------------------------------------------------------
@@ -213,8 +215,8 @@ def lines_of(result: Result) -> list[str]:
     """All tables of a system as text, with an empty line between them."""
     groups: list[_Row] = [
         ([name, key], cell, [])
-        for name, of in by_group(result.items, result.right).items()
-        for key, cell in of.items()
+        for name, cells in by_group(result.items, result.right).items()
+        for key, cell in cells.items()
     ]
     counts = [["phenomenon", "in the translation", "items", "share"]]
     for phenomenon, values in result.outcomes.items():
@@ -241,7 +243,7 @@ def _accuracy_lines(result: Result) -> list[str]:
     names = [name for name, distance in table if distance == ALL]
     rows: list[_Row] = []
     for name in names if len(names) > 2 else names[:1]:
-        distances = [of for one, of in table if one == name]
+        distances = [distance for phenomenon, distance in table if phenomenon == name]
         for of in distances if len(distances) > 2 else distances[:1]:
             more = [text((name, of)) for text in behind.values()]
             rows.append(([name, of], table[name, of], more))
@@ -268,7 +270,7 @@ def test_lines(results: Mapping[str, Result]) -> list[str]:
         "only first": f"only {first}",
         "p": f"p ({'documents flipped' if named else 'McNemar'})",
     }
-    columns = [replace(it, head=heads.get(it.head, it.head)) for it in OF_CHANGES]
+    columns = [replace(column, head=heads.get(column.head, column.head)) for column in OF_CHANGES]
     return _lines(["system", "phenomenon"], columns, rows)
 
 
@@ -286,9 +288,9 @@ def _lines(
     if not rows:
         return []
     shown = [
-        it
-        for it in columns
-        if it.head and any(getattr(row[1], it.name) is not None for row in rows)
+        column
+        for column in columns
+        if column.head and any(getattr(row[1], column.name) is not None for row in rows)
     ]
     text = [[*heads, *(column.head for column in shown), *more]]
     for before, cell, behind in rows:

@@ -23,11 +23,11 @@ LOWER = "--lower-is-better"
 AnyPath = str | os.PathLike[str]
 
 
-def line_of(item: Item, **found: Any) -> str:
+def line_of(item: Item, **entry: Any) -> str:
     """The line of an item in a file of results, as JSON."""
     about: dict[str, Any] = {"id": item.id, "texts": item.texts_digest}
     about |= {"phenomenon": item.phenomenon, "distance": item.distance}
-    return json.dumps(about | found, ensure_ascii=False)
+    return json.dumps(about | entry, ensure_ascii=False)
 
 
 def scores_line(item: Item, scores: Sequence[float]) -> str:
@@ -60,7 +60,7 @@ def read_scores(path: AnyPath, items: Sequence[Item], losses: bool) -> list[list
     """
     lines = [(number, line) for number, line in enumerate(iterate_raw_lines(path), 1) if line]
     if _is_json(lines):
-        found = []
+        results = []
         for (place, entry), item in zip(_entries(path, lines, items), items, strict=True):
             scores = entry.get("scores")
             if not isinstance(scores, list) or any(type(s) not in (int, float) for s in scores):
@@ -70,7 +70,7 @@ def read_scores(path: AnyPath, items: Sequence[Item], losses: bool) -> list[list
                     f"{place}: 'scores' has {len(scores)} numbers, but the item has "
                     f"{len(item.candidates)} candidates."
                 )
-            found.append([float(score) for score in scores])
+            results.append([float(score) for score in scores])
     else:
         values = iter([_number(line, f"{path}:{number}") for number, line in lines])
         wanted = sum(len(item.candidates) for item in items)
@@ -80,8 +80,8 @@ def read_scores(path: AnyPath, items: Sequence[Item], losses: bool) -> list[list
                 f"candidates ({len(items)} items); give one score a line for each, in the order "
                 "of the sets."
             )
-        found = [[next(values) for _ in item.candidates] for item in items]
-    above = any(score > 0 for scores in found for score in scores)
+        results = [[next(values) for _ in item.candidates] for item in items]
+    above = any(score > 0 for scores in results for score in scores)
     if above != losses:
         raise GtransError(
             f"`--scores` {path}: has scores above 0, so they are no log-probabilities; if they "
@@ -93,7 +93,7 @@ def read_scores(path: AnyPath, items: Sequence[Item], losses: bool) -> list[list
     sign = -1 if losses else 1
     return [
         item.right_first([sign * score for score in scores])
-        for item, scores in zip(items, found, strict=True)
+        for item, scores in zip(items, results, strict=True)
     ]
 
 
@@ -105,12 +105,12 @@ def read_translations(path: AnyPath, items: Sequence[Item]) -> list[str]:
     """
     lines = list(enumerate(iterate_raw_lines(path), 1))
     if _is_json(lines):
-        found = []
-        for place, entry in _entries(path, [it for it in lines if it[1]], items):
+        translations = []
+        for place, entry in _entries(path, [line for line in lines if line[1]], items):
             if not isinstance(entry.get("translation"), str):
                 raise GtransError(f"{place}: 'translation' must be a text.")
-            found.append(entry["translation"].strip())
-        return found
+            translations.append(entry["translation"].strip())
+        return translations
     if len(lines) != len(items):
         raise GtransError(
             f"`--translations` {path}: has {len(lines)} lines, but the sets have {len(items)} "
