@@ -188,7 +188,7 @@ class Run:
         closed: ``(width, beam)`` whether the newest token has ended a sentence.
         history: ``(width, beam, length)`` all tokens so far, if no n-gram may be repeated.
         opens: ``(width, beam)`` whether the newest token has opened a sentence.
-        read: ``(width, 1)`` tokens of the prefix; None: there is none.
+        prefix_lengths: ``(width, 1)`` tokens of the prefix; None: there is none.
         scores: ``(width, beam)`` sums of log-probabilities.
     """
 
@@ -198,7 +198,7 @@ class Run:
         options: SearchOptions,
         source_lengths: Sequence[Sequence[int]],
         device: torch.device,
-        read: Tensor | None = None,
+        prefix_lengths: Tensor | None = None,
     ) -> None:
         documents, beam = len(source_lengths), options.beam
         self.vocabulary = vocabulary
@@ -214,8 +214,8 @@ class Run:
         self.numbers = list(range(documents))
         self.forbidden = torch.tensor(vocabulary.forbidden, dtype=torch.long, device=device)
         # Behind a prefix, a sentence is opened and no document.
-        first = vocabulary.first if read is None else vocabulary.opening
-        self.read = None if read is None else read[:, None]
+        first = vocabulary.first if prefix_lengths is None else vocabulary.opening
+        self.prefix_lengths = None if prefix_lengths is None else prefix_lengths[:, None]
         self.tokens = torch.full((documents, beam), first, device=device)
         self.sentence = torch.zeros_like(self.tokens)
         self.written = torch.zeros_like(self.tokens)
@@ -224,7 +224,7 @@ class Run:
         # At first all hypotheses are the same, so only one of them is alive.
         self.scores = torch.full((documents, beam), float("-inf"), device=device)
         self.scores[:, 0] = 0.0
-        self.opens = torch.full_like(self.closed, read is not None)
+        self.opens = torch.full_like(self.closed, prefix_lengths is not None)
         self.step = 0
         self.trace = SearchTrace(documents, beam, device)
         self.finished: list[list[DocumentHypothesis]] = [[] for _ in range(documents)]
@@ -264,13 +264,13 @@ class Run:
         parents = (first_hypotheses + self.origin).flatten()
         alive = self.scores.gt(float("-inf")).any(1)
         # All that the host must know of a step in which no document ends, in one transfer.
-        going_on, any_ends = torch.stack([alive, ending.any(1)]).tolist()
+        active, any_ends = torch.stack([alive, ending.any(1)]).tolist()
         if any(any_ends):
             table = torch.stack([ending, *(item[:, :beam] for item in (origin, best, before))], 2)
             for document, candidates in enumerate(table.tolist()):
                 if any_ends[document] and self._finish(document, candidates):
-                    going_on[document] = False
-        return parents, [document for document in range(self.width) if going_on[document]]
+                    active[document] = False
+        return parents, [document for document in range(self.width) if active[document]]
 
     def _totals(self, log_probs: Tensor) -> Tensor:
         """Scores of all continuations, ``-inf`` for tokens that cannot follow.
@@ -326,8 +326,8 @@ class Run:
         # Tokens of the decoder's input if this step ends the sentence and all others are as
         # short as possible. The decoder reads the last end of a sentence only if marks follow.
         used = self.step + 1 + int(self.marked) + following * (max(least, 1) + marks)
-        if self.read is not None:
-            used = used + self.read
+        if self.prefix_lengths is not None:
+            used = used + self.prefix_lengths
         return ((used >= limit) & (self.written >= least)).flatten()
 
     def _in_last_sentence(self) -> Tensor:
@@ -407,8 +407,8 @@ class Run:
         """Drop all documents but ``remaining``; ``documents`` are the same as a tensor."""
         self.numbers = [self.numbers[document] for document in remaining]
         self.trace.keep(documents)
-        if self.read is not None:
-            self.read = self.read[documents]
+        if self.prefix_lengths is not None:
+            self.prefix_lengths = self.prefix_lengths[documents]
         for name in (
             "counts", "limits", "tokens", "sentence", "written", "closed", "history", "scores",
             "opens",
@@ -432,11 +432,12 @@ class _FreeRun(Run):
         options: SearchOptions,
         source_lengths: Sequence[Sequence[int]],
         device: torch.device,
-        read: Tensor | None = None,
+        prefix_lengths: Tensor | None = None,
     ) -> None:
         if vocabulary.document_mark is None:
             raise ValueError("a free search needs a symbol that ends documents")
-        super().__init__(vocabulary, options, [[sum(n)] for n in source_lengths], device, read)
+        totals = [[sum(lengths)] for lengths in source_lengths]
+        super().__init__(vocabulary, options, totals, device, prefix_lengths)
         self.end = vocabulary.document_mark
         # (documents, 1): most tokens, ends of sentences included
         longest = [sum(options.limit(words) + 1 for words in lengths) for lengths in source_lengths]

@@ -154,8 +154,8 @@ def _has_bf16_products() -> bool:
     """Whether this processor multiplies in bfloat16, or may do so for all that torch can tell."""
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return True
-    asked = getattr(torch.cpu, "_is_avx512_bf16_supported", None)  # not in every version
-    return asked is None or bool(asked())
+    supports = getattr(torch.cpu, "_is_avx512_bf16_supported", None)  # not in every version
+    return supports is None or bool(supports())
 
 
 def refuse_folders(paths: Iterable[str]) -> None:

@@ -419,8 +419,8 @@ def json_lines(
         for name, source, alternatives in zip(ids, texts, sentences, strict=True):
             nbest = [{"hypothesis": text, "score": round(score, 6)} for text, score in alternatives]
             row = {"doc_id": document, "seg_id": name, "source": source, **nbest[0]}
-            several = {"nbest": nbest} if len(nbest) > 1 else {}
-            lines.append(json.dumps(row | several, ensure_ascii=False))
+            extra = {"nbest": nbest} if len(nbest) > 1 else {}
+            lines.append(json.dumps(row | extra, ensure_ascii=False))
     return lines
 
 

@@ -104,8 +104,8 @@ def with_points(content: Content, addresses: bool = True) -> Iterator[str | Mark
             offset += len(piece)
             continue
         while item:
-            cut = (begin if offset < begin else end) - offset
-            part, item = item[:cut], item[cut:]
+            length = (begin if offset < begin else end) - offset
+            part, item = item[:length], item[length:]
             offset += len(part)
             if offset <= begin:
                 for inner in with_addresses(part) if addresses else [part]:
@@ -402,7 +402,7 @@ class _Translation:
     def _add(self, span: tuple[int, int], sentence: str) -> None:
         """Add the translation of a sentence; ``span``: where that stands in the line."""
         source, target, begins = self.line.units, self.units, len(self.units.words)
-        first, last = (bisect_left(source.begins, place) for place in span)
+        first, last = (bisect_left(source.begins, offset) for offset in span)
         target.add(sentence, len(self.text))
         self.text += sentence
         here, there = source.words[first:last], target.words[begins:]
@@ -468,16 +468,16 @@ class _Translation:
             if all(units[number] in self._edges and not fixed[number] for number in pair):
                 for number in pair:
                     places[number] = self._begin(self._edges[units[number]])
-        begins, least, most = {end: begin for begin, end in ends.items()}, 0, len(self.text)
+        begins, lowest, highest = {end: begin for begin, end in ends.items()}, 0, len(self.text)
         for number, place in enumerate(places):
             if number in begins and place <= (begin := places[begins[number]]):
                 place = self._begin(bisect_right(self.units.begins, begin))
-            places[number] = least = max(least, place)
+            places[number] = lowest = max(lowest, place)
         for number in reversed(range(len(places))):
-            most = min(most, places[number])
-            if number in ends and most >= (last := places[ends[number]]):
-                most = self._begin(max(bisect_left(self.units.begins, last) - 1, 0))
-            places[number] = most
+            highest = min(highest, places[number])
+            if number in ends and highest >= (last := places[ends[number]]):
+                highest = self._begin(max(bisect_left(self.units.begins, last) - 1, 0))
+            places[number] = highest
         return places
 
     def _owners(self, pairs: Mapping[int, int]) -> dict[int, tuple[int, int, int]]:
@@ -499,15 +499,15 @@ class _Translation:
         # A point may hold to the word behind it.
         if kind == "point" and placed.before and not placed.after:
             late |= _is_letter(self.line.text[placed.offset :].lstrip()[:1])
-        there, last = self._share(unit, late), len(target.words)
+        near, last = self._share(unit, late), len(target.words)
         if kind == "open" and unit < len(source.words) and not source.is_symbol(unit):
-            while there < last - 1 and target.is_symbol(there):
-                there += 1
+            while near < last - 1 and target.is_symbol(near):
+                near += 1
         if kind == "close" and unit > 0 and not source.is_symbol(unit - 1):
-            while there > 1 and target.is_symbol(there - 1):
-                there -= 1
+            while near > 1 and target.is_symbol(near - 1):
+                near -= 1
         # What did not begin the text does not begin it: there a comment would be a block.
-        return max(there, 1) if kind == "point" and unit and last else there
+        return max(near, 1) if kind == "point" and unit and last else near
 
     def _share(self, unit: int, late: bool) -> int:
         """The unit of the translation for one of the line; ``late``: behind what was inserted."""
@@ -561,11 +561,11 @@ class _Translation:
         if first or not (any(left) or _is_letter(word) or self.units.is_symbol(unit - 1)):
             left = _with_gap("" if first else gap, left, marks)
         # That of "{0}s" is no word to hold to; but it may be there again.
-        holds = _is_letter(following[:1]) and not _ENDING.match(following)
-        holds |= self.same.get(number) == unit
+        attached = _is_letter(following[:1]) and not _ENDING.match(following)
+        attached |= self.same.get(number) == unit
         if last or (not gap and self.units.is_symbol(unit)):
             right = [""] * len(right)
-        elif not (any(right) or holds or self.units.is_symbol(unit)):
+        elif not (any(right) or attached or self.units.is_symbol(unit)):
             right = _with_gap(gap, right, marks[end:])
         return [*left, *spaces[begin:end], *right]
 

@@ -260,8 +260,8 @@ def _written(items: Sequence[str | Mark], place: Place) -> str:
         elif match:
             text = f"\\{text}"
         parts.append(text)
-    whole = "".join(parts)
-    return whole.replace("|", "\\|") if place.in_table else whole
+    markdown = "".join(parts)
+    return markdown.replace("|", "\\|") if place.in_table else markdown
 
 
 # ---- files -------------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ class Steps:
     plain: bool | None = None
 
     def record(self) -> dict[str, Any]:
-        """The entry of ``prepare.json``, without what is None."""
+        """The entry of ``prepare.json``: all steps that are not None."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
@@ -187,7 +187,7 @@ class MosesPipeline(TextPipeline):
         return " ".join([LOWER_MARK, *pieces] if lower else pieces)
 
     def count_words(self, lines: Sequence[str]) -> Counter[str]:
-        """How often each word occurs from which the merges are learnt: after truecasing."""
+        """Counts of the truecased words, from which the merges are learnt."""
         counts = Counter[str]()
         for line in lines:
             words = line.split(" ")
@@ -291,7 +291,7 @@ def _plain(text: str) -> str:
 
 
 def rules_of(lang: str) -> str:
-    """The language whose rules a language code has: ``zh_CN -> zh``."""
+    """The language whose Moses rules a code uses: ``zh_CN -> zh``."""
     return language_code(lang) or re.split("[_-]", lang)[0].lower()
 
 
@@ -328,7 +328,7 @@ def _capitalised(word: str) -> str:
 
 
 def _spaces(tokens: list[str], text: str) -> list[bool] | None:
-    """Whether ``text`` has a space between each two tokens; None if the tokens are not its."""
+    """Whether each two tokens have a space between them; None: ``text`` has other tokens."""
     spaces: list[bool] = []
     position = 0
     for token in tokens:
@@ -362,7 +362,7 @@ def train_best_case(lines: Iterable[str], path: Path, workers: int = 1) -> None:
 
 
 def _spellings(lines: list[str]) -> Counter[tuple[str, str]]:
-    """How often each word in lower case is written in which way."""
+    """Counts of the spellings of each lower-cased word."""
     learn = MosesTruecaser().learn_truecase_weights
     counts = Counter[tuple[str, str]]()
     for lower, spelling, count in chain.from_iterable(learn(line.split(" ")) for line in lines):

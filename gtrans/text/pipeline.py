@@ -122,7 +122,7 @@ def unescape(words: str) -> str:
 
 
 def input_warnings(name: str, sentences: Iterable[str], unknown: int, tokens: int) -> list[str]:
-    """What to say of a text that no model can translate as it is.
+    """Warnings about a text that no model can translate as it is.
 
     Args:
         name: what the text is called.
@@ -139,13 +139,13 @@ def input_warnings(name: str, sentences: Iterable[str], unknown: int, tokens: in
 
 
 def not_plain(name: str, sentences: Iterable[str]) -> list[str]:
-    """What to say of a text that is tokenised, escaped or in subwords; at most a line."""
-    found = [0, 0]
+    """A warning if a text is tokenised, escaped or in subwords; empty if it is plain."""
+    counts = [0, 0]
     count = 0
     for count, sentence in enumerate(sentences, start=1):  # noqa: B007
         for number, (pattern, _, _) in enumerate(_NOT_PLAIN):
-            found[number] += pattern.search(sentence) is not None
-    for number, (_, most, what) in zip(found, _NOT_PLAIN, strict=True):
+            counts[number] += pattern.search(sentence) is not None
+    for number, (_, most, what) in zip(counts, _NOT_PLAIN, strict=True):
         if number > most * count:
             return [
                 f"{name}: it is tokenised or escaped already ({number:,} of {count:,} sentences "

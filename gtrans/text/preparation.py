@@ -111,7 +111,7 @@ class StepRecord:
     def step(
         self, name: str, depends_on: Any, outputs: Sequence[str], work: Callable[[Any], None]
     ) -> str:
-        """Run a step, unless its files exist and are made from the same.
+        """Run a step, unless its files exist and nothing that they depend on has changed.
 
         Args:
             name: name of the step.
@@ -288,20 +288,20 @@ class _Preparation:
             header["bert"] = {"name": name, "tokenizer": pieces.fingerprint}
         finished = dict(state.get("finished", {}))
         record = StepRecord(self.out, header, finished)
-        # The folder does not pass for one that was made with these options.
+        # Until the last step, the folder does not count as made with these options.
         changed = any(state.get(name) != value for name, value in header.items())
         record.forget(*(list(finished) if self.options.force else [LAST_STEP] * changed))
         (self.out / "text").mkdir(exist_ok=True)
         return record
 
     def _earlier(self) -> dict[str, Any]:
-        """The state of the folder; empty if it is.
+        """The state of the folder; empty for an empty folder.
 
         Raises:
             GtransError: this run may not go on there.
         """
         folder = f"`--out` '{self.out}'"
-        # What a run leaves that was killed at its beginning has a hidden name.
+        # A run that was killed at its beginning leaves only hidden files.
         if all(path.name.startswith(".") for path in self.out.iterdir()):
             return {}
         if not (self.out / STATE_FILE).exists():
@@ -397,7 +397,7 @@ class _Preparation:
         functions: Sequence[Callable[[str], str]],
         rows: Iterable[tuple[str, ...]],
     ) -> None:
-        """Write files together, each with its function of its column of all rows."""
+        """Write files together: each gets the results of its function for its column."""
         chunks = map_chunks(partial(_apply, functions), rows, self.workers)
         with ExitStack() as stack:
             paths = stack.enter_context(replacing(*(self.out / name for name in names)))
@@ -449,7 +449,7 @@ class _Preparation:
 
 
 def _apply(functions: Sequence[Callable[[str], str]], rows: list[Sequence[str]]) -> list[list[str]]:
-    """The functions of each column; empty lines stay empty."""
+    """Apply each function to its column; empty lines stay empty."""
     return [
         [function(line) if line else "" for function, line in zip(functions, row, strict=True)]
         for row in rows
@@ -552,7 +552,7 @@ def table(counts: Iterable[SideCounts]) -> list[tuple[str, ...]]:
 
 
 def warnings(counts: Iterable[SideCounts]) -> list[str]:
-    """One for each split that is mostly unknown, or a single document of several sentences."""
+    """A warning for each split that is mostly unknown, or one document of several sentences."""
     messages: list[str] = []
     for side in counts:
         messages += input_warnings(f"{side.split}.{side.lang}", (), side.unknown, side.pieces)

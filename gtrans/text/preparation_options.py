@@ -142,13 +142,13 @@ class PreparationOptions:
 
     @property
     def subword_model(self) -> tuple[type[SubwordPipeline], Path] | None:
-        """The subword model of others that is given, and its kind."""
+        """The published subword model that is given, and its kind."""
         paths = {"sentencepiece": self.sentencepiece, "byte-bpe": self.byte_bpe}
         return next(((SUBWORD_MODELS[name], path) for name, path in paths.items() if path), None)
 
     @property
     def steps(self) -> Steps:
-        """The steps before the subwords; those of others take plain text."""
+        """The steps before the subwords; published subword models take plain text."""
         if self.subword_model is not None or self.binarised is not None:
             return NO_STEPS
         return Steps(self.normalise, not self.no_tokenise, not self.no_truecase, self.segmenter)

@@ -130,7 +130,7 @@ def plain_name(name: object) -> str:
 
 
 def check_recorded(
-    data_dir: Path, names: Iterable[str], whole: bool, known: Mapping[str, str] | None = None
+    data_dir: Path, names: Iterable[str], whole: bool, computed: Mapping[str, str] | None = None
 ) -> None:
     """Compare files of a data folder with what ``gtrans prepare`` wrote.
 
@@ -140,7 +140,7 @@ def check_recorded(
         data_dir: the folder.
         names: names of files in it.
         whole: compare the contents; False: only the sizes, which costs nothing.
-        known: digests that have been computed already, by file name.
+        computed: digests that have been computed already, by file name.
 
     Raises:
         GtransError: a file has changed.
@@ -156,7 +156,7 @@ def check_recorded(
             continue
         same = path.stat().st_size == sizes[name]
         if same and whole and name in digests:
-            same = ((known or {}).get(name) or digest(path)) == digests[name]
+            same = ((computed or {}).get(name) or digest(path)) == digests[name]
         if not same:
             raise GtransError(
                 f"{path}: it is not the file that `gtrans prepare` wrote; prepare the corpus "
@@ -280,7 +280,7 @@ class Preparation:
 
     @property
     def parts(self) -> dict[str, str]:
-        """Digests of everything that turns text into tokens, by what it is."""
+        """Digests of everything that turns text into tokens, by name."""
         languages = f"{self.state['source_lang']}-{self.state['target_lang']}"
         steps = [self.state.get(name) for name in ("steps", "pieces")]
         digests = {name: digest_of_bytes(contents) for name, contents in self.files.items()}

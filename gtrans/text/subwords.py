@@ -164,7 +164,7 @@ class SentencePiecePipeline(SubwordPipeline):
         names = self.files if len(self.files) == 2 else self.files[side::2]
         model, pieces = (folder / name for name in names)
         self._processor = load_sentencepiece(model)
-        self._known = frozenset(read_pieces(pieces))
+        self._vocabulary = frozenset(read_pieces(pieces))
         self._split: dict[str, list[str]] = {}
 
     @staticmethod
@@ -191,13 +191,13 @@ class SentencePiecePipeline(SubwordPipeline):
         """
         pieces: list[str] = self._processor.encode(tokens, out_type=str)
         parts = [part for piece in pieces for part in self._parts(piece)]
-        known = [part if part in self._known else escape(part) for part in parts]
-        return " ".join(known) or PLACEHOLDER
+        escaped = [part if part in self._vocabulary else escape(part) for part in parts]
+        return " ".join(escaped) or PLACEHOLDER
 
     def _parts(self, piece: str) -> list[str]:
         """The piece, or the known pieces with the best total score into which it is split."""
         number = self._processor.piece_to_id(piece)
-        if piece in self._known or len(piece) == 1 or self._processor.is_unknown(number):
+        if piece in self._vocabulary or len(piece) == 1 or self._processor.is_unknown(number):
             return [piece]
         if piece not in self._split:
             # best[n]: score and parts of the first n characters
@@ -206,7 +206,7 @@ class SentencePiecePipeline(SubwordPipeline):
                 candidates = [
                     (score + self._score(part), [*parts, part])
                     for begin, (score, parts) in enumerate(best)
-                    if (part := piece[begin:end]) in self._known or end - begin == 1
+                    if (part := piece[begin:end]) in self._vocabulary or end - begin == 1
                 ]
                 best.append(max(candidates, key=lambda candidate: candidate[0]))
             self._split[piece] = best[-1][1]
@@ -214,8 +214,8 @@ class SentencePiecePipeline(SubwordPipeline):
 
     def _score(self, part: str) -> float:
         number = self._processor.piece_to_id(part)
-        known = part in self._known and not self._processor.is_unknown(number)
-        return float(self._processor.get_score(number)) if known else _UNKNOWN_SCORE
+        is_known = part in self._vocabulary and not self._processor.is_unknown(number)
+        return float(self._processor.get_score(number)) if is_known else _UNKNOWN_SCORE
 
     def unsegment(self, tokens: str) -> str:
         """Text of pieces; a symbol that is only in the dictionary stays as it is."""
@@ -305,8 +305,8 @@ class ByteBpePipeline(SubwordPipeline):
                 )
         pieces = sorted(symbols, key=numbers.__getitem__)
         pieces = pieces if dictionary is None else read_pieces(dictionary)
-        alphabet, known = _tokenizers().pre_tokenizers.ByteLevel.alphabet(), set(pieces)
-        missing = sum(symbols.get(byte) not in known for byte in alphabet)
+        alphabet, present = _tokenizers().pre_tokenizers.ByteLevel.alphabet(), set(pieces)
+        missing = sum(symbols.get(byte) not in present for byte in alphabet)
         if missing:
             raise GtransError(
                 f"{dictionary or vocabulary}: {missing} of the 256 bytes are missing; it does not "
@@ -325,9 +325,9 @@ class ByteBpePipeline(SubwordPipeline):
     def unsegment(self, tokens: str) -> str:
         """Text of pieces; a symbol that is only in the dictionary stays as it is."""
         parts = []
-        for known, group in groupby(tokens.split(), self._written.__contains__):
-            if known:
-                parts.append(str(self._decoder.decode([self._written[one] for one in group])))
+        for is_symbol, group in groupby(tokens.split(), self._written.__contains__):
+            if is_symbol:
+                parts.append(str(self._decoder.decode([self._written[symbol] for symbol in group])))
             else:
                 parts.extend(group)
         return " ".join(parts)

@@ -19,7 +19,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _CHUNK = 500  # items handed to a worker at once
-_CHUNKS_AHEAD = 4  # chunks for each worker that are in work, or wait to be written
+_CHUNKS_AHEAD = 4  # chunks for each worker that run, or wait to be written
 
 
 def all_cores() -> int:
@@ -31,7 +31,7 @@ def all_cores() -> int:
 def map_chunks(
     function: Callable[[list[Item]], Result], items: Iterable[Item], workers: int
 ) -> Iterator[Result]:
-    """``function`` of every few hundred items, in order, by at most ``workers`` processes.
+    """Results of ``function`` for chunks of items, in order, from at most ``workers`` processes.
 
     The items are read only a few chunks for each process ahead of the results that were taken, so
     memory does not grow with their number. There are no more processes than chunks, and a text of
@@ -67,7 +67,7 @@ def map_chunks(
 def _start_worker(function: Callable[[list[Any]], Any]) -> None:
     global _worker
     _worker = function
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process tells of an interrupt
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process reports an interrupt
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

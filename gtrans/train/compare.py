@@ -165,7 +165,7 @@ def made_from(
     files = []
     for path in data:
         contents = digest(path)
-        check_recorded(path.parent, [path.name], whole=True, known={path.name: contents})
+        check_recorded(path.parent, [path.name], whole=True, computed={path.name: contents})
         files.append([path.name, contents])
     begun = ((known or {}).get("start") or {}).items()
     gone = {flag: file for flag, file in begun if not os.path.exists(file["path"])}

@@ -320,8 +320,8 @@ def read_identified(path: str, role: Role, choice: Choice = ANY) -> Identified |
         names = {segment.name for segment in segments}
         for segment in document.segments:
             if segment.name and segment.name in names:
-                which = f"the segment '{segment.name}' of document '{document.name}'"
-                raise reader.wrong(segment.line, f"{which} comes twice; give every segment once")
+                label = f"the segment '{segment.name}' of document '{document.name}'"
+                raise reader.wrong(segment.line, f"{label} comes twice; give every segment once")
             names.add(segment.name)
         segments += document.segments
     identified.references = reader.references

@@ -226,7 +226,7 @@ _TAG_LINE = re.compile(
 )
 _PAGE = re.compile(rf"<\?xml|<!doctype|<(?:html|head|body|tmx|xliff){ATTRIBUTES}\s*>(?:$|<)", re.I)
 _JSON = re.compile(r'(?:\{|\[\{?)\n["{\[}\]]|\[\{"|\["[^\n]*"\](?:\n|$)')
-# How lines begin, the least share of such lines, what the file is, and the way out.
+# How lines begin, the least share of such lines, what the file is, and what to do.
 _LINES = (
     (r"(?:\d+:)?\d\d:\d\d[,.]\d{3} --> ", 0.0, "subtitles", CONVERT),
     (
@@ -243,11 +243,11 @@ _NAMES = {
     "a file of settings": (".ini .properties .strings .toml .yaml .yml", CONVERT),
     "reStructuredText or LaTeX": (".rst .tex", CONVERT),
 }
-"""Formats whose lines look like text: the ends of their names, and the way out."""
+"""Formats whose lines look like text: the ends of their names, and what to do."""
 
 
 def _other_format(head: Head) -> tuple[str, str] | None:
-    """What a file is instead of a text, and the way out; None: it is a text."""
+    """The format of a file that is no plain text, and what to do; None: it is plain text."""
     for pattern, share, what, way_out in _LINES:
         if head.share(pattern) > share:
             return what, way_out
@@ -289,7 +289,7 @@ def notice_running_text(path: str | os.PathLike[str], lines: Sequence[str]) -> N
 
 
 class Plain(Reader):
-    """Plain text: a sentence per line, and boundaries between documents; what no other takes."""
+    """Plain text: a sentence per line, and boundaries between documents; the default format."""
 
     title = "plain text"
     has_ids = False

@@ -151,12 +151,12 @@ class Rows(Reader):
             )
 
     def _find_column(self, number: int, row: Mapping[str, Any]) -> str:
-        asked = self.choice.columns.get(self.role)
-        if asked and _name(asked) not in row:
+        name = self.choice.columns.get(self.role)
+        if name and _name(name) not in row:
             raise self.wrong(
-                number, f"there is no column '{asked}' (`--columns`), only {', '.join(row)}"
+                number, f"there is no column '{name}' (`--columns`), only {', '.join(row)}"
             )
-        return _name(asked) if asked else next((key for key in _TEXTS[self.role] if key in row), "")
+        return _name(name) if name else next((key for key in _TEXTS[self.role] if key in row), "")
 
     def _document(self, number: int, row: Mapping[str, Any]) -> str:
         """The id of the document of a row."""

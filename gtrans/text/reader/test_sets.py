@@ -50,7 +50,7 @@ class _Versions:
 
 
 def _documents_in(path: str, text: str, with_sides: bool) -> list[_Versions]:
-    """The documents of what calls itself XML or SGML and is neither.
+    """The documents of a test set, which calls itself XML or SGML and is neither.
 
     Published test sets have unescaped ``&``, missing end tags, and tags in either case, on which
     XML parsers fail or lose text. Only the tags of the format are tags, any other ``<`` is text;
@@ -67,18 +67,18 @@ def _documents_in(path: str, text: str, with_sides: bool) -> list[_Versions]:
     outer = version = _Version(None, "")
     document: _Versions | None = None
     line, position = 1, 0
-    begun = ""  # id of the sentence that is open
+    seg_id = ""  # id of the sentence that is open
     tags = re.finditer(rf"<(/?)({names})\b([^<>]*)>", text, re.IGNORECASE)
     for tag in chain(tags, [None]):
         between = text[position : len(text) if tag is None else tag.start()]
-        if begun and document is not None:
+        if seg_id and document is not None:
             sentences = document.sentences[version]
-            if begun in sentences:
+            if seg_id in sentences:
                 raise GtransError(
-                    f"{path}:{line}: the id {begun} occurs twice in the document '{document.name}'"
+                    f"{path}:{line}: the id {seg_id} occurs twice in the document '{document.name}'"
                 )
-            sentences[begun] = sentence_of(_plain(_PARTS.sub("", between)), path, line), line
-        begun = ""
+            sentences[seg_id] = sentence_of(_plain(_PARTS.sub("", between)), path, line), line
+        seg_id = ""
         if tag is None:
             break
         line, position = line + (between + tag[0]).count("\n"), tag.end()
@@ -109,7 +109,7 @@ def _documents_in(path: str, text: str, with_sides: bool) -> list[_Versions]:
                 version = _Version(_SIDES[name], "" if name == "src" else version_name)
             sentences = document.sentences.setdefault(version, {})
             if name == "seg":
-                begun = attributes.get("id", "").strip() or str(len(sentences) + 1)
+                seg_id = attributes.get("id", "").strip() or str(len(sentences) + 1)
     if re.search(rf"<(?:{names})\b[^<>]*\Z", text, re.IGNORECASE):
         raise GtransError(f"{path}:{line}: a tag before this line has no end")
     return list(documents.values())
@@ -181,7 +181,7 @@ class TestSet(Reader):
     def _segments(self, document: _Versions, wanted: Sequence[_Version]) -> Iterator[Segment]:
         versions = [document.sentences.get(version, {}) for version in wanted]
         is_reference = self.role == "reference"
-        # What has no reference is left out, and named.
+        # A sentence without a reference is left out, with the reason.
         source = document.sentences.get(_Version("source", ""), {}) if is_reference else {}
         for name in dict.fromkeys(chain(source, *versions)):
             sentences = [version[name] for version in versions if name in version]
