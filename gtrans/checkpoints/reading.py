@@ -219,7 +219,7 @@ def check_tensors(tensors: Mapping[Any, Any], path: str | Path) -> None:
     """Raises GtransError for a parameter without a name, or one that is no array of numbers."""
     for name, tensor in tensors.items():
         plain = isinstance(tensor, Tensor) and tensor.layout is torch.strided
-        # One that claims more than is stored of it would take hours to look at.
+        # A tensor that claims to be larger than its storage would take hours to check.
         plain = plain and tensor.nbytes <= tensor.untyped_storage().nbytes()
         if not isinstance(name, str) or not plain or tensor.is_meta:
             raise GtransError(
@@ -270,7 +270,7 @@ def check_shapes(state: Mapping[str, Tensor], own: Mapping[str, Tensor], path: s
 
 @contextmanager
 def reading(path: str | Path, what: str) -> Iterator[None]:
-    """While ``what`` of a checkpoint is read, tell values of wrong types or sizes in one line.
+    """Report values of wrong types or sizes in one line, while ``what`` is read.
 
     Raises:
         GtransError: with the exception that the values have raised; it begins with ``path``.
@@ -288,7 +288,7 @@ def reading(path: str | Path, what: str) -> Iterator[None]:
 
 
 def reason_of(error: BaseException) -> str:
-    """An exception of a library in a part of a line."""
+    """An exception of a library, short enough for a part of a line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     kind = type(error).__name__
     return f"{kind}: {lines[0].rstrip('.')[:300]}" if lines else kind

@@ -32,7 +32,7 @@ Facts = dict[str, Any]
 _CHECKPOINTS = "checkpoint*.pt"
 _DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
 _SIZE_OF_BPE = {"symbols": "BPE subwords", "merges": "BPE merges"}
-# Of the groups of options, what a reader wants to know of a training.
+# By group, the options of a training that a reader wants to know.
 _SETTINGS = {
     "criterion": "_name label_smoothing",
     "optimizer": "_name adam_betas weight_decay",
@@ -74,7 +74,7 @@ def facts_of(path: Path) -> Facts:
 
 
 def lines_of(facts: Facts) -> list[str]:
-    """What is known, as text under headings; of a digest the first 12 digits."""
+    """The facts as text under headings, digests by their first 12 digits."""
     known = {name: facts[name] for name in facts if name not in ("path", "kind", "notes")}
     return [
         f"{facts['path']}: {facts['kind']}",

@@ -468,12 +468,12 @@ class _FreeRun(Run):
 
 
 def forbid_repetitions(log_probs: Tensor, history: Tensor, written: Tensor, size: int) -> None:
-    """Give ``-inf`` to every piece that would end a second n-gram of ``size`` in its sentence.
+    """Give ``-inf`` to subwords that would end a second n-gram of ``size`` in their sentence.
 
     Args:
         log_probs: ``(hypotheses, vocabulary)``; changed in place.
         history: ``(hypotheses, length)`` all tokens so far.
-        written: ``(hypotheses,)`` how many of the last tokens are pieces of the sentence that is
+        written: ``(hypotheses,)`` how many of the last tokens are subwords of the sentence that is
             being written; those before are marks and other sentences.
         size: of the n-grams.
     """
@@ -486,7 +486,7 @@ def forbid_repetitions(log_probs: Tensor, history: Tensor, written: Tensor, size
     newest = history[:, length - size + 1 :]
     repeated = ngrams[:, :, :-1].eq(newest[:, None]).all(2)
     repeated &= history.new_ones(places).cumsum(0).sub(1) >= begin[:, None]
-    # Added, not put at the places found: the host need not know where they are.
+    # Added everywhere, so that the host need not know where the repetitions are.
     added = torch.where(repeated, float("-inf"), 0.0).to(log_probs)
     log_probs.scatter_add_(1, ngrams[:, :, -1], added)
 

@@ -32,7 +32,7 @@ class Parts:
 
     Attributes:
         known: those that are finished, by row of the document in the batch and number of the part.
-        add: is told of others: row, number, hypotheses.
+        add: is called with the others: row, number, hypotheses.
     """
 
     known: Mapping[tuple[int, ...], PartsOfDocument]
@@ -67,7 +67,7 @@ class _Document:
         return len(self.parts) == len(self.spans)
 
     def add(self, hypotheses: list[DocumentHypothesis]) -> None:
-        """The next part is translated."""
+        """Store the hypotheses of the next part."""
         self.parts.append(hypotheses)
         like = self.sentences[0]
         self.best += [like.new_tensor(sentence.tokens) for sentence in hypotheses[0].sentences]

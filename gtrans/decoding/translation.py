@@ -363,7 +363,7 @@ class Job:
 
 
 def _run(jobs: Sequence[Job], failed: Callable[[Job, Exception], None]) -> Iterator[Job]:
-    """Translate and write; yields every job that is written, and tells of the others."""
+    """Translate and write; yields every job that is written, and calls ``failed`` for others."""
     if not jobs:
         return
     translator, options = jobs[0].translator, jobs[0].options
@@ -530,7 +530,7 @@ def _finish(job: Job, make: Callable[[], object]) -> None:
 
 
 def with_direction(choice: Choice, translator: Translator) -> Choice:
-    """What to read: of rows of several directions those of the model, if none is chosen."""
+    """What to read: if no direction is chosen, the rows of the model's own."""
     cfg = translator.task.cfg
     return replace(choice, direction=choice.direction or f"{cfg.source_lang}-{cfg.target_lang}")
 
@@ -541,7 +541,7 @@ def _is_line(text: Any) -> TypeGuard[str]:
 
 
 def choose_candidates(options: DecodingOptions, candidates: str, output: str) -> None:
-    """Write of each sentence the candidate that the model prefers in its document.
+    """Write the candidate of each sentence that the model prefers in its document.
 
     Args:
         options: models and search.
@@ -617,7 +617,7 @@ def translate_files(
     """Translate and write files of documents.
 
     The model is loaded once. All files are read before the first is translated, so that a mistake
-    is told at once. Each is written as soon as it is finished, with a record beside it, so an
+    is reported at once. Each is written as soon as it is finished, with a record beside it, so an
     interrupted command goes on at the first unfinished file. A file that cannot be read does not
     stop the others, and neither does an output that another process is writing, or that somebody
     else wrote or changed, which stays.
@@ -645,7 +645,7 @@ def translate_files(
     failures: list[str] = []
 
     def failed(path: Path | str, error: Exception) -> None:
-        """Tell of a user's mistake, or of anything that the contents of a file lead to."""
+        """Report a user's mistake, or whatever error the contents of a file cause."""
         message = str(error)
         if not isinstance(error, GtransError):
             message = f"'{path}': it cannot be translated ({type(error).__name__}: {error})"

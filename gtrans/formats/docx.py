@@ -142,7 +142,7 @@ class Docx(DocumentFile):
 
 
 def _repeated(root: Any) -> dict[Any, list[tuple[Any, Any]]]:
-    """What repeats a text box for older programs: its texts, each with the one that it repeats."""
+    """The texts of text boxes that are repeated for older programs, each with its original."""
     repeated: dict[Any, list[tuple[Any, Any]]] = {}
     for element in root.iter(f"{_COMPATIBLE}AlternateContent"):
         new, old = (element.find(f"{_COMPATIBLE}{name}") for name in ("Choice", "Fallback"))
@@ -191,7 +191,7 @@ def _elements(parent: Any) -> Iterator[Any]:
 
 
 def _look(element: Any) -> tuple[Any, bytes] | None:
-    """What a text has in common with those of its format; None: it is no text, or code."""
+    """What texts of one format have in common; None: it is no text, or code."""
     from lxml import etree
 
     run = element.getparent()

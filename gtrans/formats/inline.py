@@ -52,7 +52,7 @@ Content = Sequence[str | Mark]
 
 
 class Verbatim(tuple[str | Mark, ...]):
-    """What a point consists of that was text: a placeholder, an address, a sub- or superscript."""
+    """The content of a point that was text: a placeholder, an address, a sub- or superscript."""
 
 
 Splitter = Callable[[str], list[str]]
@@ -162,7 +162,7 @@ _LONG = 500  # words and symbols of a sentence
 
 
 def _is_letter(character: str) -> bool:
-    """Whether a character is one of a word that white space ends."""
+    """Whether a character belongs to words that white space separates."""
     return _LETTER.fullmatch(character) is not None
 
 
@@ -481,7 +481,7 @@ class _Translation:
         return places
 
     def _owners(self, pairs: Mapping[int, int]) -> dict[int, tuple[int, int, int]]:
-        """Of words with marked text inside, how much is marked by which pair: by the longest."""
+        """For each word with marked text inside: how much its longest pair marks, and that pair."""
         owners: dict[int, tuple[int, int, int]] = {}
         source, marks = self.line.units, self.line.marks
         for begin, end in pairs.items():

@@ -311,7 +311,7 @@ class Markdown(DocumentFile):
                 continue
             in_table = tokens[number - 1].type in ("th_open", "td_open")
             lines = token.content.rstrip("\n").split("\n")
-            spans = []  # of each line in that of the file; a begin of -1: it is not there as it is
+            spans = []  # of each line in the file; a begin of -1: the file writes it otherwise
             for line, raw in zip(lines, self.lines[first:], strict=False):
                 text = line if is_html else line.strip()
                 if in_table:
@@ -357,14 +357,14 @@ class Markdown(DocumentFile):
         changed = [place for place in self.places if place.text is not None]
         offending = self._offending(changed)
         kept = [place for place in changed if place not in offending]
-        if offending and self._differs(kept):  # they change it together only
+        if offending and self._differs(kept):  # only all of them together change it
             offending, kept = changed, []
         self.notes += [Note(self.place(place.line), KEPT, _TO_KEEP) for place in offending]
         self.note_moved(block for place in kept for block in place.blocks)
         return self._composed(kept).replace("\n", self.newline).encode()
 
     def _offending(self, places: list[Place]) -> list[Place]:
-        """Those of the places of which the translation changes the tree of the file."""
+        """The places whose translation changes the tree of the file."""
         if not places or not self._differs(places):
             return []
         half = len(places) // 2
