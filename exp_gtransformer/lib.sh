@@ -59,6 +59,7 @@ parse() {
       *)
         key=${1#--}
         [[ $1 == --?* && -n ${OPTION[$key]+known} ]] || die "unknown argument '$1'; --help lists what there is."
+        if [[ ${OPTION[$key]} == @(no|yes) ]]; then set -- "$1" yes "${@:2}"; fi # a switch
         (($# > 1)) || die "\`$1\` needs a value."
         OPTION[$key]=$2 GIVEN[$key]=yes && shift 2
         ;;

@@ -2,7 +2,7 @@
 # Prepare a corpus for mBART: its own SentencePiece model and vocabulary, no Moses steps, into OUT/data.
 #   --mbart DIR   folder with mBART's model.pt, sentence.bpe.model and dict.txt: mbart.cc25 of fairseq, or
 #                 a checkpoint that gtrans convert made of Hugging Face's files, without dict.txt
-#   --trim yes    cut the vocabulary to the corpus first, into OUT/mbart, for small GPUs; another model,
+#   --trim        cut the vocabulary to the corpus first, into OUT/mbart, for small GPUs; another model,
 #                 since label smoothing spreads over fewer subwords
 [[ -n ${HERE:-} ]] || source "$(dirname "${BASH_SOURCE[0]}")/lib.sh" # run-mbart.sh sources this file
 OPTION[mbart]="" OPTION[trim]=no

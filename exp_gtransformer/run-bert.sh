@@ -4,14 +4,14 @@
 #   --bert NAME_OR_DIR    a local folder or a name on the hub (default: bert-base-uncased)
 #   --make-bert LxW       make a BERT of L layers of width W from the training text, in OUT/bert;
 #   --bert-updates N      trained for N updates (default: 20000)
-#   --systems NAMES       of context,whitened,encoder,decoder,fused,fused-scratch,aware,aware-bert (default:
+#   --system NAMES        of context,whitened,encoder,decoder,fused,fused-scratch,aware,aware-bert (default:
 #                         context): BERT as context on both sides; its output whitened, which is this
 #                         project's; on one side; BERT-fused from the sentence model or from random
 #                         parameters; the document-aware Transformer on words or on BERT
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-OPTION[systems]=context OPTION[bert]=bert-base-uncased OPTION[make-bert]="" OPTION[bert-updates]=20000
+OPTION[system]=context OPTION[bert]=bert-base-uncased OPTION[make-bert]="" OPTION[bert-updates]=20000
 parse "$@"
-listed systems context whitened encoder decoder fused fused-scratch aware aware-bert
+listed system context whitened encoder decoder fused fused-scratch aware aware-bert
 [[ -n ${GIVEN[bert]:-} || $SOURCE != zh ]] || OPTION[bert]=bert-base-chinese
 [[ " $SOURCE $TARGET " != *" zh "* ]] || PREPARE+=(--segmenter jieba)
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # HAN (Miculicich et al., EMNLP 2018): a sentence model, from it attention to the three sentences before in
 # the encoder or the decoder, and from the encoder's model in both.
-#   --systems NAMES   of encoder,decoder,joint (default: joint, which trains the encoder's model first)
+#   --system NAMES    of encoder,decoder,joint (default: joint, which trains the encoder's model first)
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-OPTION[systems]=joint
+OPTION[system]=joint
 parse "$@"
-listed systems encoder decoder joint
-[[ ,${OPTION[systems]}, != *,joint,* || ,${OPTION[systems]}, == *,encoder,* ]] || LISTED=(encoder "${LISTED[@]}")
+listed system encoder decoder joint
+[[ ,${OPTION[system]}, != *,joint,* || ,${OPTION[system]}, == *,encoder,* ]] || LISTED=(encoder "${LISTED[@]}")
 
 prepare
 sentence han_sentence

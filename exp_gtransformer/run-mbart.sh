@@ -2,12 +2,12 @@
 # G-Transformer fine-tuned from mBART25, and mBART itself fine-tuned on sentences and on documents (Bao et
 # al., ACL 2021, table 2 and App. C.1).
 #   --mbart DIR       folder with mBART's model.pt, sentence.bpe.model and dict.txt (mbart.cc25)
-#   --trim yes        cut its vocabulary to the corpus, for small GPUs
-#   --systems NAMES   of sentence,document,gtransformer (default: all)
+#   --trim            cut its vocabulary to the corpus, for small GPUs
+#   --system NAMES    of sentence,document,gtransformer (default: all)
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-OPTION[systems]=sentence,document,gtransformer
+OPTION[system]=sentence,document,gtransformer
 source "$HERE/prepare-mbart.sh"
-listed systems sentence document gtransformer
+listed system sentence document gtransformer
 
 start=(--init-from "$MBART/model.pt")
 # The published file does not say which symbols it has; a trimmed or converted one does.

@@ -5,7 +5,7 @@ the test documents, s-BLEU and d-BLEU of both, and accuracy on contrastive sets.
 command that a user would type; it is printed before it runs. OUT/results.json has the numbers.
 
     python scripts/demo.py --out demo
-    python scripts/demo.py --out demo-2 --seed 2 --systems gtransformer memory_transformer
+    python scripts/demo.py --out demo-2 --seed 2 --system gtransformer memory_transformer
     python scripts/demo.py --collect demo demo-2 demo-3     # write results/demo.csv
 """
 
@@ -150,7 +150,7 @@ def main() -> None:
     add("--seed", type=int, default=1, help="seed of training (%(default)s)")
     add("--docs", type=int, default=4000, metavar="N", help="documents of the corpus (%(default)s)")
     add(
-        "--systems", nargs="+", choices=list(SYSTEMS), default=["gtransformer"], metavar="NAME",
+        "--system", nargs="+", choices=list(SYSTEMS), default=["gtransformer"], metavar="NAME",
         help=f"document models to train: {', '.join(SYSTEMS)} (gtransformer)",
     )  # fmt: skip
     add("--collect", nargs="+", type=Path, metavar="FOLDER", help="write results/demo.csv of runs")
@@ -158,7 +158,7 @@ def main() -> None:
     if args.collect:
         collect(args.collect)
         return
-    results = run(args.out.resolve(), args.seed, args.docs, args.systems)
+    results = run(args.out.resolve(), args.seed, args.docs, args.system)
     print("\n" + "\n".join(table(results)))
     print(f"\n{results['cpu_seconds']} CPU seconds; all numbers: {args.out / 'results.json'}")
 

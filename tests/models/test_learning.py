@@ -37,7 +37,7 @@ def test_group_attention_alone_cannot(task: str) -> None:
 def test_the_demo_shows_what_it_promises(tmp_path: Path, repo: Path) -> None:
     """`make demo`, memory added: chance without context, nearly everything right with it."""
     command = [sys.executable, str(repo / "scripts" / "demo.py"), "--out", str(tmp_path / "demo")]
-    command += ["--systems", "gtransformer", "memory_transformer"]
+    command += ["--system", "gtransformer", "memory_transformer"]
     subprocess.run(command, check=True, cwd=repo)
     results = json.loads((tmp_path / "demo" / "results.json").read_text())
     accuracy, scores = results["contrastive"], results["scores"]

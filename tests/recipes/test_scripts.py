@@ -26,8 +26,8 @@ TRAININGS = [
     ("run-randinit --system bert", "gtransformer-bert=gtransformer_bert"),
     ("run-mbart --mbart m", "mbart-sentence=mbart_sentence mbart-document=mbart_document "
      "mbart-gtransformer=gtransformer_mbart"),
-    ("run-mbart --mbart m --trim yes --systems sentence", "mbart-sentence=mbart_sentence"),
-    ("run-flat --systems flat,nosegment,concat,zhang,bert", "flat=flat_transformer "
+    ("run-mbart --mbart m --trim --system sentence", "mbart-sentence=mbart_sentence"),
+    ("run-flat --system flat,nosegment,concat,zhang,bert", "flat=flat_transformer "
      "nosegment=flat_nosegment concat=flat_concat sentence=flat_sentence zhang=flat_zhang "
      "bert=flat_transformer_bert"),
     ("run-memory --seed 3", "memory-sentence-3=memory_sentence_europarl7 "
@@ -37,7 +37,7 @@ TRAININGS = [
      "memory-1=memory_transformer_nc2016"),
     ("run-memory --runs 1 --batches printed --name v --seed 2",
      "memory-sentence-1=memory_sentence v-2=memory_printed"),
-    ("run-bert --systems context,fused-scratch,aware", "sentence=bert_context_sentence "
+    ("run-bert --system context,fused-scratch,aware", "sentence=bert_context_sentence "
      "context=bert_context_transformer fused-scratch=bert_fused_scratch aware=document_aware"),
     ("run-han", "sentence=han_sentence han-encoder=han_encoder han-joint=han_transformer"),
     ("run-compare --system han", "sentence=compare han-encoder=compare han=compare"),
@@ -109,7 +109,7 @@ def test_a_dry_run_names_steps_and_configurations(call: str, models: str, script
         ("run-finetune --out out --source-lang de", "`--source-lang` and `--target-lang` are bot"),
         ("run-finetune --out out --nodes 2", "`--nodes 2` needs `--launcher torchrun` or `srun`."),
         ("run-finetune --out o --data t --corpus nc2016 --start lossles --dry-run", "`--start` is"),
-        ("run-flat --out o --data t --corpus nc2016 --systems flt --dry-run", "`--systems` must b"),
+        ("run-flat --out o --data t --corpus nc2016 --system flt --dry-run", "`--system` must b"),
         ("run-mbart --out o --data t --corpus nc2016 --dry-run", "`--mbart` is missing: the fold"),
         ("run-bert --out o --data t --corpus nc2016 --make-bert 3 --dry-run", "`--make-bert` mus"),
         ("run-fusion --out o --data t --corpus wmt --dry-run", "`--corpus` must be one of iwslt14"),
@@ -194,8 +194,8 @@ def long(*names: str) -> list[object]:
     [
         "run-finetune",
         *long("run-randinit", "run-memory --runs 1", "run-fusion --corpus iwslt14", "run-han",
-              "run-flat --systems flat,zhang", "run-compare --system lossless",
-              "run-bert --make-bert 1x16 --bert-updates 2 --systems context,aware"),
+              "run-flat --system flat,zhang", "run-compare --system lossless",
+              "run-bert --make-bert 1x16 --bert-updates 2 --system context,aware"),
     ],
 )  # fmt: skip
 def test_from_own_text_to_scores_and_again(call, repo, tiny, tmp_path) -> None:
