@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # BERT-context Transformer (Guo Zhiyu's thesis, 2021) and what it is compared with. Chinese is segmented by
-# jieba and read by bert-base-chinese.
+# jieba and encoded by bert-base-chinese.
 #   --bert NAME_OR_DIR    a local folder or a name on the hub (default: bert-base-uncased)
 #   --make-bert LxW       make a BERT of L layers of width W from the training text, in OUT/bert;
 #   --bert-updates N      trained for N updates (default: 20000)

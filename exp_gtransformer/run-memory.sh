@@ -3,7 +3,7 @@
 # and the same again with the next seed; scores.memory.txt has the means. Corpora other than nc2016 and
 # europarl7 have the settings of TED (iwslt17).
 #   --runs N         runs whose scores are averaged (default: 2)
-#   --batches NAME   what an update reads: authors (default): 8 whole documents; printed: one, as the paper
+#   --batches NAME   what an update has: authors (default): 8 whole documents; printed: one, as the paper
 #                    has it; filled: 5 to 10 sentences of as many documents as fill --max-tokens
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 OPTION[runs]=2 OPTION[batches]=authors

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# BLEU of what Moses makes of two texts, as in the paper of GTRANS: tokens of our own preparation have marks of
+# BLEU of what Moses makes of two texts, as in the paper of GTRANS: tokens of our own preparation have tokens of
 # case and joints, which would count as words.
 #
 # usage: tokenised-bleu.sh HYPOTHESIS REFERENCE LANG JSON [SED]

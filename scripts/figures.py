@@ -495,7 +495,7 @@ def strip(
 
 def context() -> Figure:
     """Log-probability gained from the true and from a shuffled context."""
-    ending = "(nats per sentence)"
+    ending = "(nats, mean over sentences)"
     shown = (
         ("shuffled context", f"log-probability, shuffled above none {ending}", ORANGE),
         ("true context", f"log-probability, true above no context {ending}", BLUE),

@@ -32,20 +32,15 @@ CONTINUED = "sentence, continued"
 BATCHES = "sentence, document batches"
 # Labels of the JSON files, the longest first, and the names of the pages.
 NAMES = {
-    "sentence, trained on in documents": BATCHES,
-    "sentence, trained on with more pairs": "sentence, continued, more pairs",
-    "sentence, trained on": CONTINUED,
-    "G-Transformer, lossless start, with more pairs": "G-Transformer (gate bias 10), more pairs",
-    "G-Transformer, lossless start": "G-Transformer (gate bias 10)",
-    "G-Transformer, gates a little open": "G-Transformer (gate bias 3)",
+    "G-Transformer, gate bias 10, more pairs": "G-Transformer (gate bias 10), more pairs",
+    "G-Transformer, gate bias 10": "G-Transformer (gate bias 10)",
+    "G-Transformer, gate bias 3": "G-Transformer (gate bias 3)",
     "G-Transformer with memory": "G-Transformer + memory",
     "G-Transformer with fusion": "G-Transformer + fusion",
     "G-Transformer random": "G-Transformer (random start)",
     "G-Transformer": "G-Transformer (paper's start)",
-    "document Transformer, forced": "document Transformer, sentence-constrained",
-    "document Transformer, free": "document Transformer, unconstrained",
-    "gates closed": "G-Transformer (gate bias 10)",
-    "gates a little open, copied": "G-Transformer (gate bias 3)",
+    "gate bias 10": "G-Transformer (gate bias 10)",
+    "gate bias 3, copied": "G-Transformer (gate bias 3)",
 }
 CONTEXTS = {
     ", single sentences": "none",
@@ -55,21 +50,21 @@ CONTEXTS = {
 }
 # What a model has whatever it reads: written once, with its own context.
 OF_THE_MODEL = {
-    "validation loss", "perplexity on dev", "parameters in millions",
+    "validation loss", "validation perplexity", "parameters in millions",
     "true above shuffled context in nats", "use of a shuffled context in nats",
     "context use in nats", "log-probability above the baseline in nats",
 }  # fmt: skip
-NON_INFERIORITY = "p of not 0.2 chrF2 worse"
+NON_INFERIORITY = "p of non-inferiority (margin 0.2 chrF2)"
 METRICS = {
     NON_INFERIORITY: "non-inferiority (margin 0.2 chrF2)",
-    "perplexity on dev": "validation perplexity",
     "METEOR of 2007": "METEOR (2007)",
-    "context use in nats": "log-probability, true above no context (nats per sentence)",
+    "context use in nats": "log-probability, true above no context (nats, mean over sentences)",
     "true above shuffled context in nats":
-        "log-probability, true above shuffled (nats per sentence)",
-    "use of a shuffled context in nats": "log-probability, shuffled above none (nats per sentence)",
+        "log-probability, true above shuffled (nats, mean over sentences)",
+    "use of a shuffled context in nats":
+        "log-probability, shuffled above none (nats, mean over sentences)",
     "log-probability above the baseline in nats":
-        "log-probability above baseline (nats per sentence)",
+        "log-probability above baseline (nats, mean over sentences)",
     "ContraPro margin by context at distance 0 in nats": "ContraPro margin, same sentence (nats)",
     "ContraPro margin by context at distance 1 in nats": "ContraPro margin, sentence before (nats)",
     "ContraPro margin by context at unknown distance in nats":

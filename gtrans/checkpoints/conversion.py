@@ -220,11 +220,11 @@ def _described(model: GTransformerConfig, source: int, target: int) -> list[str]
         f"heads {model.encoder_attention_heads} + {model.decoder_attention_heads}, "
         + " + ".join(dict.fromkeys(norms)),
         attention,
-        f"symbols {source} + {target}, languages {model.langs}, {tables}",
+        f"vocabulary {source} + {target}, languages {model.langs}, {tables}",
     ]
     if model.learned_positions:
         norm = ", layer norm on embeddings" if model.layernorm_embedding else ""
-        marks = f"sentence marks {model.sentence_marks}"
+        marks = f"special tokens {model.sentence_marks}"
         lines.append(f"{model.max_positions} learned positions{norm}, {marks}")
     return lines
 
@@ -242,7 +242,7 @@ def _check_vocabulary(foreign: ForeignCheckpoint, task: DocumentTranslationTask)
         if rows != len(dictionary):
             symbols = ", ".join([*map(language_symbol, foreign.langs), MASK])
             raise GtransError(
-                f"{path}: {name} has {rows} symbols, but {task.cfg.data}/dict.{lang}.txt with "
+                f"{path}: {name} has {rows} rows, but {task.cfg.data}/dict.{lang}.txt with "
                 f"{symbols} has {len(dictionary)}; `--data` must hold the dictionaries that the "
                 "model was trained with."
             )

@@ -67,7 +67,7 @@ def export_stock(path: Path, out: Path) -> list[str]:
     read.check_fit()
     identity, marks = read.identity, marks_of(read)
     if identity is None or not all(identity.languages):
-        raise GtransError(f"{path}: it does not carry its dictionaries; train it anew.")
+        raise GtransError(f"{path}: it does not store its dictionaries; train it anew.")
     tensors = _exchanged(dict(read.tensors), marks)
     source, target = identity.languages
     args = _options(read.options("model"), tensors, marks, source, target)
@@ -90,7 +90,7 @@ def export_stock(path: Path, out: Path) -> list[str]:
     write_checkpoint(checkpoint, out / CHECKPOINT_FILE)
     return [
         f"transformer, {args.encoder_layers} + {args.decoder_layers} layers, {source}-{target}",
-        f"sentence marks {marks}: {_FIRST_WORDS[marks]}",
+        f"special tokens {marks}: {_FIRST_WORDS[marks]}",
     ]
 
 
@@ -117,8 +117,8 @@ def marks_of(checkpoint: Checkpoint) -> str:
         (model.get("sinusoid", "fairseq") != "fairseq", "the positions of OPUS-MT"),
         (unit == "document" and model.get("doc_mode") != "full", "group attention"),
         (unit == "document" and model.get("positions") == "sentence", "positions of sentences"),
-        (unit == "document" and marks != "document", f"several sentences with the marks '{marks}'"),
-        (unit == "sentence" and marks not in ("both", "end"), f"the marks '{marks}'"),
+        (unit == "document" and marks != "document", f"documents with '{marks}' special tokens"),
+        (unit == "sentence" and marks not in ("both", "end"), f"'{marks}' special tokens"),
     ):
         if wrong:
             raise GtransError(

@@ -164,8 +164,8 @@ def _as_marian(found: ForeignCheckpoint, folder: Path, config: Mapping[str, Any]
     ]
     if separate and any(side.languages for side in sides):
         raise GtransError(
-            f"{folder}: it has symbols of languages and a vocabulary for each side, which gtrans "
-            "does not read; take a model with one vocabulary, or for one language."
+            f"{folder}: it has language tokens and a vocabulary for each side, which gtrans does "
+            "not support; take a model with one vocabulary, or for one language."
         )
     _arrange(found, sides)
     found.langs = list(sides[0].languages)
@@ -185,8 +185,8 @@ def _marian_side(vocabulary: Mapping[str, Any], rows: int, start: int) -> _Side:
     # A word for each row without a symbol: it takes part in the softmax.
     if words["<s>"] != start:
         raise GtransError(
-            f"its symbol '<s>' has the row {words['<s>']}, but texts begin with the row {start} "
-            "(`decoder_start_token_id`), which gtrans does not read."
+            f"its token '<s>' has the row {words['<s>']}, but texts begin with the row {start} "
+            "(`decoder_start_token_id`), which gtrans does not support."
         )
     named = set(numbers.values())
     words |= {f"madeupword{row}": row for row in range(rows) if row not in named}
@@ -258,7 +258,7 @@ def _arrange(found: ForeignCheckpoint, sides: Sequence[_Side]) -> None:
         index = torch.tensor([table.size(0) if row is None else row for row in rows])
         if max(filter(None, rows)) >= table.size(0):
             raise GtransError(
-                f"{found.path}: {name} has {table.size(0)} rows, which do not fit the symbols of "
+                f"{found.path}: {name} has {table.size(0)} rows, which do not fit "
                 "its vocabulary; take all files from one model."
             )
         if table.data_ptr() not in made:

@@ -85,8 +85,8 @@ class ModelIdentity:
                 table = checkpoint["model"].get(f"{side}.embed_tokens.weight")
                 if table is not None and table.size(0) != len(vocabulary.symbols):
                     raise GtransError(
-                        f"{path}: its identity is damaged ({len(vocabulary.symbols)} symbols for "
-                        f"{table.size(0)} embeddings of the {side})."
+                        f"{path}: its fingerprint is damaged ({len(vocabulary.symbols)} entries "
+                        f"for {table.size(0)} embeddings of the {side})."
                     )
         return identity
 
@@ -118,7 +118,7 @@ class ModelIdentity:
             unit = {str(name): value for name, value in dict(state["unit"]).items()}
             return cls(languages, source, target, preparation, unit, str(state["version"]))
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            raise GtransError(f"{path}: its identity is damaged ({error}).") from None
+            raise GtransError(f"{path}: its fingerprint is damaged ({error}).") from None
 
     @property
     def dictionaries(self) -> str:
@@ -159,7 +159,7 @@ class ModelIdentity:
         for vocabulary in (self.source, self.target):
             if len(set(vocabulary.words)) < len(vocabulary.words):
                 raise GtransError(
-                    "a symbol is twice in the vocabulary that the checkpoint carries; give the "
+                    "an entry is twice in the vocabulary that the checkpoint stores; give the "
                     "data folder it was trained with (`--data`)."
                 )
         folder = tempfile.TemporaryDirectory(prefix="gtrans-")
@@ -178,8 +178,8 @@ def published(checkpoint: Mapping[str, Any]) -> dict[str, str]:
 
 
 def say_unknown(what: str | Path) -> None:
-    """Say that a checkpoint carries no identity, as early ones and those of fairseq do not."""
-    say(f"{what}: identity unknown: it does not say what it was made from")
+    """Say that a checkpoint has no fingerprint, as early ones and those of fairseq do not."""
+    say(f"{what}: no fingerprint: it does not say what it was made from")
 
 
 def same_identity(paths: Sequence[str | Path], found: Sequence[ModelIdentity | None]) -> None:
@@ -214,7 +214,7 @@ def same_data(first: str, others: Sequence[str], languages: Sequence[str]) -> No
             found = prepared.differences(other)
             differences += [name for name in found if name not in differences]
             berts = [(one.state.get("bert") or {}).get("tokenizer") for one in (prepared, other)]
-            differences += ["word pieces of BERT"] if berts[0] != berts[1] else []
+            differences += ["subwords of BERT"] if berts[0] != berts[1] else []
         if differences:
             raise GtransError(
                 f"{folder}: it does not fit {first}, it has other {', '.join(differences)}; "

@@ -90,7 +90,7 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
         words = len(dictionaries[side])
         if table.size(0) != words + len(langs) + 1:
             raise GtransError(
-                f"{checkpoint}: {name} has {table.size(0)} symbols, but '{data}' has {words} "
+                f"{checkpoint}: {name} has {table.size(0)} rows, but '{data}' has {words} "
                 f"subwords, {len(langs)} languages and the mask; prepare the corpus with the "
                 "model's own dictionary."
             )

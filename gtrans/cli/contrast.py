@@ -138,7 +138,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(parser.add_argument_group("control"), _CONTROL)
     add_context(parser)
     add_scoring(parser)
-    add_instances(parser.add_argument_group("instances"), "no limit")
+    add_instances(parser.add_argument_group("chunks"), "no limit")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -309,6 +309,7 @@ def _of_model(args: argparse.Namespace, variants: Sequence[Sequence[Item]]) -> R
     from gtrans.decoding.force_decode import score_items, translate_items, with_places
     from gtrans.decoding.loading import load_models, set_instances
     from gtrans.decoding.options import SearchOptions, split_paths
+    from gtrans.decoding.translator import Translator
     from gtrans.text.prepared_folder import load_pipeline
 
     models, task = load_models(
@@ -322,13 +323,14 @@ def _of_model(args: argparse.Namespace, variants: Sequence[Sequence[Item]]) -> R
     encoders = task.source_encoder(), target
     whole = args.max_doc_tokens is None and not args.overlap
     search = SearchOptions(beam=args.beam)
+    translator = Translator(models, task, target.decode, search, args.max_tokens)
     results: list[Result] = []
     scored: list[Sequence[Sequence[float]]] = []
     for name, variant in zip(("true context", "shuffled context"), variants, strict=False):
         plain = [item.as_text((source.detokenise, target.detokenise)) for item in variant]
         placed = with_places(task, encoders[0], variant, plain, whole and not args.generate)
         if args.generate:
-            translations = translate_items(models, task, target, plain, search, args.max_tokens)
+            translations = translate_items(translator, plain)
             results.append(_of_translations(placed, translations, variants[0]))
         else:
             scores = score_items(

@@ -92,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_choice(files, ("source", "reference"))
     add_options(parser, _CONTEXT)
     add_scoring(parser)
-    add_instances(parser.add_argument_group("instances"), "the checkpoint's")
+    add_instances(parser.add_argument_group("chunks"), "the checkpoint's")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> None:
             shown = f"--{flag.replace('_', '-')} {getattr(args, flag)}"
             raise GtransError(
                 f"`{shown}` cuts documents, but with `--context {args.context}` every sentence is "
-                "read with the sentences before it; leave one of them out."
+                "scored with the sentences before it; leave one of them out."
             )
     if args.without_data is not None and args.without is None:
         raise GtransError("`--without-data` is the folder of `--without`, which is missing.")
@@ -146,7 +146,7 @@ def run(args: argparse.Namespace) -> None:
     rows = [{name: getattr(sentence, name) for name in COLUMNS} for sentence in sentences]
     interval = _interval(result, "95% interval ", f", {result.resampled} resampled")
     lines = [
-        f"CXMI {result.value:.4f} nats per sentence{interval}, "
+        f"CXMI {result.value:.4f} nats, mean over sentences{interval}; "
         f"{result.per_token:.5f} per token; {result.sentences} sentences, {result.documents} "
         "documents"
     ]
@@ -160,7 +160,7 @@ def run(args: argparse.Namespace) -> None:
             for row, sentence in zip(rows, in_shuffled, strict=True)
         ]
         lines.append(
-            f"shuffled context: {shuffled.value:.4f} nats per sentence{_interval(shuffled)}; the "
+            f"shuffled context: {shuffled.value:.4f} nats{_interval(shuffled)}; the "
             f"true one has {true.value:.4f} more{_interval(true)}"
         )
     if args.output:

@@ -20,8 +20,8 @@ split into the sentences of the reference.
 
 All files may also be tables or JSON lines with document ids, in any order of documents.
 
-d-BLEU is computed over whole documents, and over instances: consecutive sentences of a
-document up to --max-doc-tokens, as a document model reads them. See docs/evaluation.md.
+d-BLEU is computed over whole documents, and over chunks: consecutive sentences of a document up to
+--max-doc-tokens, which a document model sees at once. See docs/evaluation.md.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ OPTIONS: dict[str, OptionTable] = {
             "need none",
             {"nargs": "+", "default": [], "metavar": "FILE"},
         ),
-        "--src": ("the source; instances are measured by both sides then", {"metavar": "FILE"}),
+        "--src": ("the source; chunks are then measured by both sides", {"metavar": "FILE"}),
         "--documents-only": (
             "score whole documents only; their lines may differ from the reference's",
             {"action": "store_true"},
@@ -166,9 +166,9 @@ OPTIONS: dict[str, OptionTable] = {
             {"type": Path, "metavar": "FILE"},
         ),
     },
-    "instances": {
+    "chunks": {
         "--max-doc-tokens": (
-            "longest instance in tokens; a sentence counts two more for its special tokens "
+            "longest chunk in tokens; a sentence counts two more for its special tokens "
             "(default: %(default)s)",
             {"type": int, "default": 512, "metavar": "N"},
         ),

@@ -94,7 +94,7 @@ class ExampleBuilder:
             example["instances"] = torch.tensor(instances)
         if self.word_pieces is not None:
             if word_pieces is None:
-                raise ValueError("this row needs the word pieces of its sentences")
+                raise ValueError("this row needs the subwords of its sentences")
             texts = self._replaced(word_pieces, current, self.word_pieces.context)
             sentence = texts.pop(current)
             example["word_pieces"] = context_row(texts, sentence, self.word_pieces.longest)

@@ -193,12 +193,12 @@ class Frame:
 
     @property
     def _source_language(self) -> int:
-        assert self.source_language is not None, "these marks need language symbols"
+        assert self.source_language is not None, "these special tokens name languages"
         return self.source_language
 
     @property
     def _target_language(self) -> int:
-        assert self.target_language is not None, "these marks need language symbols"
+        assert self.target_language is not None, "these special tokens name languages"
         return self.target_language
 
 

@@ -62,7 +62,7 @@ class StreamOptions:
         if self.max_window != 0 and self.max_window < 2:
             raise GtransError(
                 "`--max-window` must be at least 2, or 0 for whole documents, but is "
-                f"{self.max_window}; in a window of one step no update of the memory is read."
+                f"{self.max_window}; in a window of one step no update of the memory is used."
             )
         if self.min_window < 1 or (self.max_window and self.min_window > self.max_window):
             raise GtransError(

@@ -85,18 +85,18 @@ class UnitConfig:
         None,
         "what the model sees at once: sentence: one sentence; window: a sentence and its "
         "neighbours; document: consecutive sentences of one document; stream: whole documents, "
-        "sentence after sentence or instance after instance (default: by --arch; "
+        "sentence after sentence or chunk after chunk (default: by --arch; "
         "in decoding the checkpoint's)",
     )
     max_doc_tokens: int = option(
         512,
-        "most tokens of a document unit or an instance, special tokens included; sentences are "
-        "never cut",
+        "most tokens of a chunk, the consecutive sentences of a document that a model sees at "
+        "once, special tokens included; sentences are never cut",
     )
     stream_of: Optional[ChoiceEnum(list(STEPS))] = option(  # type: ignore[valid-type]
         None,
         "with --unit stream: what a model sees, and updates its memory with, at once: sentences, "
-        "or instances of --max-doc-tokens (default: by --arch)",
+        "or instances, which are chunks of --max-doc-tokens (default: by --arch)",
     )
     context_before: Optional[int] = option(
         None, "sentences before the current one in a window (default: by --arch)"

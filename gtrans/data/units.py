@@ -195,7 +195,7 @@ class WindowUnit(Unit):
             )
         if self.context_sides == "history" and self.after:
             raise GtransError(
-                "`--context-sides history` reads the sentences before the current one; "
+                "`--context-sides history` takes the sentences before the current one; "
                 f"`--context-after` must be 0, but is {self.after}."
             )
 
@@ -614,8 +614,8 @@ def document_units(
     lines = np.array(spans, np.int64).reshape(-1, 4, 2)
     if selection.instances > len(lines):
         raise GtransError(
-            f"`--sample-instances` {selection.instances}: {name} has only {len(lines)} instances; "
-            "give a smaller number, or leave it out to read all of them."
+            f"`--sample-instances` {selection.instances}: {name} has only {len(lines)} units; "
+            "give a smaller number, or leave it out to train on all of them."
         )
     if selection.instances:
         # RandomState gives the same numbers in every version of numpy.

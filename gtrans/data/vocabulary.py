@@ -57,10 +57,10 @@ class Vocabulary:
         """How two vocabularies differ, in a few words."""
         here, there = self.symbols, other.symbols
         if len(here) != len(there):
-            return f"{len(here)} symbols, not {len(there)}"
+            return f"{len(here)} entries, not {len(there)}"
         places = (place for place in range(len(here)) if here[place] != there[place])
         first = next(places)
-        return f"symbol {first} is '{here[first]}', not '{there[first]}'"
+        return f"entry {first} is '{here[first]}', not '{there[first]}'"
 
 
 def language_symbol(lang: str) -> str:
@@ -91,7 +91,7 @@ def symbol_of(lang: object, langs: object) -> str:
     if len(matches) != 1:
         raise GtransError(
             f"`--langs` {','.join(known) or 'is empty and'} has "
-            f"{'several symbols' if matches else 'no symbol'} for the language '{lang}', which "
+            f"{'several tokens' if matches else 'no token'} for the language '{lang}', which "
             "`--sentence-marks` needs; name all languages of the pretrained model, in its order."
         )
     return language_symbol(matches[0])

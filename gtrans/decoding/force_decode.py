@@ -25,7 +25,7 @@ from tqdm import tqdm
 from gtrans.data.examples import Example, ExampleBuilder, source_of
 from gtrans.data.units import InstanceStreamUnit, UnitSpan
 from gtrans.decoding.loading import not_finite
-from gtrans.decoding.options import DecodingOptions, SearchOptions
+from gtrans.decoding.options import DecodingOptions
 from gtrans.decoding.translator import Translator
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import Item
@@ -152,8 +152,8 @@ class Rows:
         unit = examples.unit
         if isinstance(unit, InstanceStreamUnit) and unit.overlap:
             raise GtransError(
-                f"`--overlap {unit.overlap}`: with a memory between instances, given translations "
-                "are scored without it; leave it out (translations may have both)."
+                f"`--overlap {unit.overlap}`: with a memory between chunks, given translations are "
+                "scored without it; leave it out (translations may have both)."
             )
         self.examples = replace(examples, unit=unit.unlimited()) if whole else examples
         self._frame = examples.frame
@@ -232,7 +232,7 @@ class Rows:
         ids: Tensor = dictionary.encode_line(sentence, add_if_not_exist=False).long()
         if bool((ids[:-1].eq(self._frame.bos) | ids[:-1].eq(self._frame.eos)).any()):
             raise GtransError(
-                f"the sentence '{sentence}' holds a literal sentence mark; escape it (the "
+                f"the sentence '{sentence}' holds a literal special token; escape it (the "
                 "pipeline of `gtrans prepare` does)."
             )
         return ids
@@ -636,29 +636,19 @@ def with_places(
             last = unit.parts([len(encode(sentence).split()) for sentence in text.source])[-1]
             cue = len(text.source) - 1 - item.distance
             besides = "in its context" if unit.has_current else "in its overlap"
-            place = "in the instance" if cue in last.current else besides
-            place = place if cue in last.source else "before the instance"
+            place = "in the chunk" if cue in last.current else besides
+            place = place if cue in last.source else "before the chunk"
         groups = {"cue": place, "cue at distance": f"{item.distance} {place}"} if place else {}
         grouped.append(replace(item, groups={**item.groups, **groups}))
     return grouped
 
 
-def translate_items(
-    models: list[Any],
-    task: Any,
-    target: TextPipeline,
-    items: Sequence[Item],
-    search: SearchOptions,
-    max_tokens: int,
-) -> list[str]:
+def translate_items(translator: Translator, items: Sequence[Item]) -> list[str]:
     """The translation of the last sentence of each item, which is translated as a document.
 
     Args:
-        models: one model, or an ensemble.
-        task: their task.
-        target: the pipeline that turns tokens into text.
+        translator: the models; it warns of a text once.
         items: any number of items, in plain text (:meth:`Item.as_text`).
-        search, max_tokens: as of ``gtrans translate``.
 
     Raises:
         GtransError: an item has an empty sentence in its source.
@@ -666,7 +656,6 @@ def translate_items(
     for item in items:
         if not all(sentence.strip() for sentence in item.source):
             raise GtransError(f"`--generate`: item {item.id} has an empty sentence in its source.")
-    translator = Translator(models, task, target.decode, search, max_tokens)
     return [sentences[-1] for sentences in translator.translate([item.source for item in items])]
 
 

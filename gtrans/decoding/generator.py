@@ -126,14 +126,13 @@ class DocumentGenerator:
             raise GtransError(
                 "`--free` is for the document Transformer (--unit document --doc-mode full) with "
                 "`--sentence-marks document` or `mbart-document`, which has learnt where documents "
-                f"end; this model reads the unit {unit.name} with the special tokens "
+                f"end; this model sees the unit {unit.name} with the special tokens "
                 f"'{frame.marks}': leave `--free` out."
             )
         if options.free and unit.tokens_at_once is not None:
             raise GtransError(
                 "`--free` is for documents that are translated at once, but this model translates "
-                "them instance by instance (`--overlap`, or a memory between instances); leave it "
-                "out."
+                "them chunk by chunk (`--overlap`, or a memory between chunks); leave it out."
             )
         self.search = DocumentSearch(vocabulary, options)
         if unit.sentence_by_sentence or unit.tokens_at_once is not None:
@@ -200,7 +199,8 @@ class DocumentGenerator:
         if unit.sentence_by_sentence and unit.has_current:
             raise GtransError(
                 "`--context-sides history`: fairseq-generate does not translate in document "
-                "order, but this model reads its own earlier translations; use `gtrans translate`."
+                "order, but this model attends to its own earlier translations; use `gtrans "
+                "translate`."
             )
         source = source_of(net_input)
         translations = self.sentences(source)

@@ -147,7 +147,7 @@ def set_instances(task: Any, max_doc_tokens: int | None, overlap: int) -> None:
             task.cfg.max_doc_tokens = max_doc_tokens
             unit = task.examples.unit
             if "max_doc_tokens" not in unit.as_dict():
-                say(f"`--max-doc-tokens` has no effect: the model reads the unit {unit.name}")
+                say(f"`--max-doc-tokens` has no effect: the model sees the unit {unit.name}")
 
 
 def _has_bf16_products() -> bool:
@@ -179,12 +179,12 @@ def carried_data(state: Mapping[str, Any], path: str) -> dict[str, str]:
     identity = ModelIdentity.of_checkpoint(state, path)
     if identity is None:
         raise GtransError(
-            f"{path}: identity unknown: it does not carry its vocabulary and preparation; give the "
+            f"{path}: no fingerprint: it does not store its vocabulary and preparation; give the "
             "folder it was trained with (`--data`)."
         )
     if identity.preparation is None:
         raise GtransError(
-            f"{path}: it carries no preparation, because `gtrans prepare` did not make its data "
+            f"{path}: it stores no preparation, because `gtrans prepare` did not make its data "
             "folder; make one of that folder with `gtrans prepare --binarised`, and give it "
             "(`--data`)."
         )

@@ -94,9 +94,9 @@ class SearchOptions(_Options):
 
     beam: int = _option(5, 1, 1000, "beam size")
     max_len_a: float = _option(
-        2.0, 0, _LARGEST, "A: a source sentence of n tokens gets at most A n + B tokens"
+        2.0, 0, _LARGEST, "a sentence of n source tokens gets at most X n + --max-len-b tokens"
     )
-    max_len_b: float = _option(50.0, 0, _LARGEST, "B in the line above")
+    max_len_b: float = _option(50.0, 0, _LARGEST, "added to that limit")
     min_len: int = _option(1, 0, _LARGEST, "least number of tokens in a translated sentence")
     lenpen: float = _option(
         1.0, -20, 20, "length penalty: scores are divided by length ** LENPEN, so that values "
@@ -108,9 +108,9 @@ class SearchOptions(_Options):
         "document counts for itself, as with a sentence model; 0: no limit",
     )  # fmt: skip
     free: bool = _option(
-        False, 0, 1, "document Transformer only: unconstrained decoding: the model decides "
-        "how many sentences it writes and where a document ends, as in the papers' baselines; the "
-        "output has one line for each document, and only scores over documents are possible",
+        False, 0, 1, "unconstrained decoding of a document Transformer: the model decides how "
+        "many sentences it writes, as in the papers' baselines. The output has one line for each "
+        "document, and only scores over documents are possible",
     )  # fmt: skip
     unnormalized: bool = _option(False, 0, 1)
     temperature: float = _option(1.0, 1e-6, _LARGEST)

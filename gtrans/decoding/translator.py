@@ -443,7 +443,7 @@ class Work:
             self._store(number, stored, True)
         if kept.known:
             parts = len(kept.known) - len(batches)
-            others = f", and {parts} instances of others" if parts else ""
+            others = f", and {parts} chunks of others" if parts else ""
             say(f"going on from '{kept.path}': {len(batches)} batches are finished{others}")
 
     def missing(self) -> Iterator[tuple[int, list[Example]]]:

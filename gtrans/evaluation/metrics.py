@@ -666,7 +666,7 @@ _CHRF = Metric("chrF2", "sentence", _chrf_counts, _chrf, _chrf_signature)
 METRICS: dict[str, Metric] = {
     "s_bleu": _BLEU,
     "d_bleu": replace(_BLEU, label="d-BLEU", unit="document"),
-    "d_bleu_instance": replace(_BLEU, label="d-BLEU (instances)", unit="instance"),
+    "d_bleu_instance": replace(_BLEU, label="d-BLEU (chunks)", unit="instance"),
     "chrf": _CHRF,
     "chrf_pp": replace(
         _CHRF, label="chrF2++", count=partial(_chrf_counts, words=2),

@@ -339,7 +339,8 @@ def to_text(report: Report, details: bool = False) -> list[str]:
     if metrics:
         lines += ["", *aligned([[metric.label, metric.signature] for metric in metrics], range(2))]
     if report.counts:
-        lines += ["", ", ".join(f"{count} {name}" for name, count in report.counts.items())]
+        counts = (f"{count} {name}" for name, count in report.counts.items())
+        lines += ["", ", ".join(counts).replace("instances", "chunks")]
     lines += _foot(report)
     return lines + [f"note: {note}" for note in notes(report)]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 COMMANDS = {
     "make-corpus": "write the synthetic English-German document corpus and its contrastive sets",
     "get-corpus": "make a corpus of the papers ready, from its published files",
-    "corpus-report": "count a corpus: documents, instances, types, unknown words, overlap",
+    "corpus-report": "count a corpus: documents, chunks, types, unknown words, overlap",
     "analyse": "measure attention, gates, gradients, memory and cost of models; draw figures",
     "deciding-words": "name the words of the context that decided words of the reference",
     "reproduce": "make the tables and figures of the papers, or list what each needs",

@@ -1,6 +1,6 @@
 """Measure how a model uses context: entropy of attention, openness of gates, gradients.
 
-The model reads the split --split with its references, in the unit that it was trained with.
+The model is run on the split --split and its references, in the unit that it was trained with.
 The output has, for every layer,
 
   attention  the entropy of the attention weights, of the mean of all heads, in bits, and the

@@ -1,8 +1,8 @@
-"""Count a corpus: documents, sentences, instances, tokens, types.
+"""Count a corpus: documents, sentences, chunks, tokens, types.
 
 PATH is a folder with text, such as train.en and train.de (one sentence per line, an empty line
-between documents), or a folder of `gtrans prepare`. Tokens are words between white space, in a
-prepared folder subword pieces.
+between documents), or a folder of `gtrans prepare`. Tokens are words between white space, or the
+subwords of a prepared folder.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=512,
         metavar="N",
-        help="longest instance, with two marks for each sentence (default: %(default)s)",
+        help="longest chunk, with two special tokens for each sentence (default: %(default)s)",
     )
     add("--json", action="store_true", help="write JSON to standard output")
 
@@ -86,7 +86,7 @@ def report(path: Path, languages: Sequence[str], max_doc_tokens: int) -> dict[st
     Args:
         path: a folder with ``SPLIT.LANG``, or one of ``gtrans prepare``.
         languages: source and target; empty: those of the folder.
-        max_doc_tokens: longest instance.
+        max_doc_tokens: longest chunk.
 
     Raises:
         GtransError: there is no corpus in the folder, or its sides do not belong together.
@@ -117,7 +117,7 @@ def report(path: Path, languages: Sequence[str], max_doc_tokens: int) -> dict[st
     return {
         "path": str(path),
         "languages": pair,
-        "tokens are": "pieces" if is_prepared else "words",
+        "tokens are": "subwords" if is_prepared else "words",
         "max_doc_tokens": max_doc_tokens,
         "splits": {name: count(files[name], pair, max_doc_tokens) for name in order},
     }
@@ -163,14 +163,14 @@ def _languages(path: Path) -> list[str]:
 
 
 def count(files: Sequence[Path], languages: Sequence[str], max_doc_tokens: int) -> dict[str, Any]:
-    """Count a split of plain text or pieces; means are those that the papers' tables have.
+    """Count a split of plain text or subwords; means are those that the papers' tables have.
 
-    Tokens of an instance are those of its source, with two marks for each sentence.
+    Tokens of a chunk are those of its source, with two special tokens for each sentence.
 
     Raises:
         GtransError: the two files do not belong together, or cannot be read.
     """
-    documents = sentences = instances = instance_tokens = 0
+    documents = sentences = chunks = chunk_tokens = 0
     tokens: dict[str, Counter[str]] = {lang: Counter() for lang in languages}
     pairs = Sides(files[0], files[1]).read()
     for has_text, lines in groupby(pairs, key=lambda pair: pair is not None):
@@ -184,14 +184,14 @@ def count(files: Sequence[Path], languages: Sequence[str], max_doc_tokens: int) 
                 sizes.append(len(words))
         documents += 1
         sentences += len(lengths[0])
-        instances += len(split_instances(*lengths, max_doc_tokens))
-        instance_tokens += sum(lengths[0]) + MARKS_PER_SENTENCE * len(lengths[0])
+        chunks += len(split_instances(*lengths, max_doc_tokens))
+        chunk_tokens += sum(lengths[0]) + MARKS_PER_SENTENCE * len(lengths[0])
     return {
         "documents": documents,
         "sentences": sentences,
-        "instances": instances,
+        "chunks": chunks,
         "sentences of a document": round(sentences / documents, 2),
-        "sentences of an instance": round(sentences / instances, 2),
-        "tokens of an instance": round(instance_tokens / instances, 2),
+        "sentences of a chunk": round(sentences / chunks, 2),
+        "tokens of a chunk": round(chunk_tokens / chunks, 2),
         **{lang: {"tokens": of.total(), "types": len(of)} for lang, of in tokens.items()},
     }

@@ -86,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: %(default)s)",
     )
     add_scoring(parser)
-    add_instances(parser.add_argument_group("instances"), "the checkpoint's")
+    add_instances(parser.add_argument_group("chunks"), "the checkpoint's")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -131,7 +131,7 @@ def add_gradients(
         if [len(states) for states in embedded[side]] != [layout.tokens]:
             raise GtransError(
                 "gradients by distance need a model that embeds context and sentence together; "
-                f"{type(model).__name__} reads its context in another way."
+                f"{type(model).__name__} encodes its context apart."
             )
     real = target.ne(model.decoder.dictionary.pad())
     # Sentences that are read, not written, have no loss.

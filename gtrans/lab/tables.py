@@ -173,7 +173,7 @@ def refuse_copies(rows: Sequence[Mapping[str, Any]]) -> None:
         if 10 * len({*lines}) > len(lines):
             raise GtransError(
                 f"{run['translation']} ({row['label']}) is the same as {file} ({label}), so one of "
-                "them was not run, or its model reads no context; remove it and run it again."
+                "them was not run, or its model sees no context; remove it and run it again."
             )
 
 

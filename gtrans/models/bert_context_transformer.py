@@ -188,7 +188,7 @@ def plan_contexts(spec: PlanSpec, net_input: Mapping[str, Any]) -> Plan:
 
 @register_system("bert_context_transformer", BertContextConfig, PRESETS)
 class BertContextTransformer(DocumentModel):
-    """BERT-context Transformer: a frozen BERT, or a trained encoder, reads the context."""
+    """BERT-context Transformer: a frozen BERT, or a trained encoder, encodes the context."""
 
     plan_source = staticmethod(plan_contexts)
     units = ("window", "sentence")

@@ -35,7 +35,7 @@ PRESETS = {
 
 @register_system("concat_transformer", ConcatTransformerConfig, PRESETS)
 class ConcatTransformer(DocumentModel):
-    """Concatenation: a window of sentences is read as one text."""
+    """Concatenation: a window of sentences is translated as one text."""
 
     units = ("window", "sentence")
     context_sides = ("both", "source")

@@ -52,6 +52,6 @@ class GTransformerBert(BertSourceTransformer, GTransformer):
         through_document = cfg.unit == "document" and cfg.positions == "document"
         if through_document and (cfg.max_doc_tokens or 0) > longest:
             raise GtransError(
-                f"`--max-doc-tokens` must be at most {longest}, what this BERT reads, but is "
+                f"`--max-doc-tokens` must be at most {longest}, which this BERT can encode, but is "
                 f"{cfg.max_doc_tokens}."
             )

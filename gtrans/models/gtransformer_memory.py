@@ -50,7 +50,7 @@ PRESETS = {
 
 @register_system("gtransformer_memory", GTransformerMemoryConfig, PRESETS)
 class GTransformerMemory(RecurrentMemories, GTransformer):
-    """G-Transformer with recurrent memory: carried from instance to instance of a document."""
+    """G-Transformer with recurrent memory: carried from chunk to chunk of a document."""
 
     units = ("stream", "document", "sentence")
     stream_of = "instances"

@@ -45,7 +45,7 @@ class MemoryConfig:
     )
     memory_bptt: int = option(
         1,
-        "how many sentences (in streams of instances: instances) back a sentence's gradient "
+        "how many sentences (in streams of instances: chunks) back a sentence's gradient "
         "reaches (-1: to the beginning of the window, which is faster)",
     )
     memory_output: ChoiceEnum(list(OUTPUTS)) = option(  # type: ignore[valid-type]

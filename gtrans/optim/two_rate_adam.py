@@ -79,7 +79,7 @@ class TwoRateAdam(FusedAdam):
         if all(group["lr_scale"] == 0 for group in groups):
             raise GtransError(
                 "`--lr-scale-pretrained 0` leaves nothing to train, because all parameters of "
-                "this model were loaded; give a scale above 0."
+                "this model are pretrained; give a number above 0."
             )
         super().__init__(cfg, groups)
         self.set_lr(self.optimizer_config["lr"])

@@ -440,7 +440,7 @@ class DocumentTranslationTask(FairseqTask):
         if self._two_rates and "lr_scale" not in optimizer.optimizer.param_groups[0]:
             raise GtransError(
                 "`--lr-scale-pretrained` needs the optimizer two_rate_adam (on the command line, "
-                "adam becomes two_rate_adam); choose it, or set the scale to 1."
+                "adam becomes two_rate_adam); choose it, or give 1."
             )
         parts: list[Sample] = sample.get("parts") or [sample]
         steps: list[Step] = []

@@ -47,7 +47,7 @@ def check_first(task: Any, root: Any) -> None:
         (
             task.get("overlap"),
             f"`--overlap {task.get('overlap')}` is for decoding; in training leave it out "
-            "(`--recut` lets a model meet every sentence at every place of an instance).",
+            "(`--recut` lets a model meet every sentence at every place of a chunk).",
         ),
         (
             common.amp and (common.fp16 or common.bf16),

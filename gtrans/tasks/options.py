@@ -28,7 +28,7 @@ from gtrans.text.prepared_folder import check_data_folder, check_recorded
 # Headings of the help.
 _DATA = "data folders"
 _STREAMS = "windows of streams"
-_INSTANCES = "instances"
+_CHUNKS = "chunks"
 _BERT = "output of a frozen BERT"
 _DROPOUT = "word dropout"
 _RUN = "run folder"
@@ -104,25 +104,24 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
     )
     min_window: Optional[int] = option(
         None,
-        "with --unit stream: fewest sentences (or instances) of a document in an update "
-        "(default: 5 sentences, 2 instances)",
+        "with --unit stream: fewest sentences (or chunks) of a document in an update "
+        "(default: 5 sentences, 2 chunks)",
         _STREAMS,
     )
     max_window: Optional[int] = option(
         None,
-        "with --unit stream: most sentences (or instances) of a document in an update; "
-        "their number is drawn for every update; 0: whole documents (default: 10 sentences, 4 "
-        "instances)",
+        "with --unit stream: most sentences (or chunks) of a document in an update; their "
+        "number is drawn for every update; 0: whole documents (default: 10 sentences, 4 chunks)",
         _STREAMS,
     )
     overlap: int = option(
         0,
-        "in decoding: an instance begins with the last N sentences of the instance before and "
-        "their translations",
-        _INSTANCES,
+        "in decoding: a chunk begins with the last N sentences of the chunk before and their "
+        "translations",
+        _CHUNKS,
     )
     recut: bool = option(
-        False, "cut documents into other instances in every epoch of training", _INSTANCES
+        False, "cut documents into other chunks in every epoch of training", _CHUNKS
     )
     bert_cache: Optional[str] = option(
         None,
@@ -288,7 +287,7 @@ def training_words(
     except GtransError:
         raise GtransError(
             "`--context-kind random` draws words of the training text, which a checkpoint does not "
-            f"carry; give a data folder that has the split '{cfg.train_subset}' (`--data`), or "
+            f"store; give a data folder that has the split '{cfg.train_subset}' (`--data`), or "
             "another `--context-kind`."
         ) from None
     path = str(Path(folder) / f"{cfg.train_subset}.{pair}.{source}{kind}")
@@ -332,7 +331,7 @@ def task_unit(cfg: Any) -> Unit:
     unit = unit_of(None if cfg.unit is None else str(cfg.unit), cfg)
     if cfg.overlap and unit.tokens_at_once is None:
         raise GtransError(
-            f"`--overlap {cfg.overlap}` is for models that read documents, but this one reads the "
+            f"`--overlap {cfg.overlap}` is for models that see documents, but this one sees the "
             f"unit {unit.name}; leave it out."
         )
     return unit
@@ -380,7 +379,7 @@ def adopt_unit(cfg: Any, model: type[DocumentModel], options: Mapping[str, Any])
     if cfg.stream_of is not None and str(cfg.stream_of) != steps:
         raise GtransError(
             f"`--stream-of {cfg.stream_of}`: "
-            + (f"this model reads streams of {steps}" if steps else "this is no stream")
+            + (f"this model takes streams of {steps}" if steps else "this is no stream")
             + "; leave it out."
         )
     cfg.stream_of = steps

@@ -135,7 +135,7 @@ def mixed(
         there_are = " and ".join(str(len(part.units)) for part in parts)
         raise GtransError(
             f"`--mix {':'.join(f'{weight:g}' for weight in weights)}`: of {there_are} units an "
-            "epoch would read none; give larger weights."
+            "epoch would have none; give larger weights."
         )
     return Units.joined(drawn)
 
@@ -174,7 +174,7 @@ class SplitReader:
         weights = mix_weights(cfg) if training and cfg.mix is not None else []
         if weights and unit.trained_in_runs:
             raise GtransError(
-                f"`--mix {cfg.mix}` is not for the unit {unit.name}, which reads whole documents "
+                f"`--mix {cfg.mix}` is not for the unit {unit.name}, which takes whole documents "
                 "one after the other; leave it out, so that folders take turns."
             )
         if training:
@@ -245,7 +245,7 @@ def _check_recut(unit: Unit, cfg: Any) -> None:
         )
     if cfg.recut and cfg.sample_instances and not unit.has_instances:
         raise GtransError(
-            "`--recut` makes other instances in every epoch, so `--sample-instances` cannot "
+            "`--recut` makes other chunks in every epoch, so `--sample-instances` cannot "
             "choose among them; leave one of them out."
         )
 

@@ -68,7 +68,7 @@ class PreparationOptions:
         *("corpus", "DIR"),
         "instead of text: the dictionaries and splits that fairseq-preprocess has written to DIR, "
         "in the subwords of --bpe-codes, --sentencepiece or --byte-bpe; an empty line of the text "
-        "marks a document. Plain text, in every other command, is then text as it was before these "
+        "ends a document. Plain text, in every other command, is then text as it was before these "
         "subwords",
     )
     out: Path = _flag("corpus", "DIR", "data folder to write", required=True)
@@ -88,7 +88,7 @@ class PreparationOptions:
     normalise: bool = _flag(
         *("text", ""),
         "replace quotation marks and dashes as Moses' punctuation normalisation does; the model "
-        "then cannot write them, which costs a German output 4 to 6 BLEU",
+        "then cannot write those that it replaces",
     )
     no_tokenise: bool = _flag("text", "", "skip tokenisation: the text is tokenised already")
     segmenter: str | None = _flag(

@@ -68,7 +68,7 @@ def learn_codes(words: Counter[str], merges: int | None, symbols: int | None, pa
     if not learnt:
         raise GtransError(
             "`--train` is too small for BPE: no two characters stand next to each other twice, or "
-            "there are as many characters as `--bpe-symbols`; give more text or symbols"
+            "there are as many characters as `--bpe-symbols`; give more text or a larger number"
         )
     if learnt < (merges or 0):
         say(f"bpe: {learnt} merges instead of {merges}, no other pair occurs twice")
@@ -301,7 +301,7 @@ class ByteBpePipeline(SubwordPipeline):
             if dictionary is None:
                 raise GtransError(
                     f"`--byte-bpe` '{model}' needs `--dictionary`, the dict.txt of the model: "
-                    f"{vocabulary.name} does not say which row of the embeddings a piece has."
+                    f"{vocabulary.name} does not say which row of the embeddings a subword has."
                 )
         pieces = sorted(symbols, key=numbers.__getitem__)
         pieces = pieces if dictionary is None else read_pieces(dictionary)

@@ -326,5 +326,5 @@ def _check_same_model(identity: ModelIdentity, flag: str, path: str) -> None:
     elif differences := recorded.differences(identity):
         raise GtransError(
             f"{flag} {path}: it was not made with the data folder of this run, it has other "
-            f"{'; '.join(differences)}; --init-from maps embeddings to other symbols."
+            f"{'; '.join(differences)}; --init-from maps embeddings to another vocabulary."
         )

@@ -88,7 +88,7 @@ def test_both_sizes_of_a_vocabulary_that_does_not_fit(
     torch.save(state, source)
     status = convert(corpus, source, target)
     message = (
-        f"encoder.embed_tokens.weight has 60 symbols, but {corpus}/dict.en.txt with [en], [de], "
+        f"encoder.embed_tokens.weight has 60 rows, but {corpus}/dict.en.txt with [en], [de], "
         "[fr], <mask> has 61"
     )
     assert_refused(capsys, status, message, target)

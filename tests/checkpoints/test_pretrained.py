@@ -86,7 +86,7 @@ def test_converted_models_compute_and_find_the_same(
     target = tmp_path / "converted.pt"
     assert convert(program, source, target, data) == 0, capsys.readouterr().err
     printed = capsys.readouterr().out
-    assert f"{POSITIONS} learned positions, layer norm on embeddings, sentence marks {kind}" in (
+    assert f"{POSITIONS} learned positions, layer norm on embeddings, special tokens {kind}" in (
         printed
     )
     assert ("pre-norm" if kind.startswith("mbart") else "post-norm") in printed

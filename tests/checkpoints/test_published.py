@@ -200,7 +200,7 @@ def test_languages_that_are_not_known(models: Any, tmp_path: Path, capsys: Any) 
     folder, out = models["opus-tags"].folder, tmp_path / "out.pt"
     for options, message in (
         ((), "`--source-lang` and `--target-lang` are missing: the languages to translate from"),
-        (("--source-lang", "en", "--target-lang", "ru"), "has no symbol for the language 'ru'"),
+        (("--source-lang", "en", "--target-lang", "ru"), "has no token for the language 'ru'"),
     ):
         assert convert(folder, out, *options) == 1
         error = capsys.readouterr().err

@@ -77,15 +77,15 @@ DAMAGES: dict[str, tuple[Damage, str, tuple[str, ...]]] = {
     "no model": (entry("model", [1, 2]), "holds no model", ("translate", "convert")),
     "cfg a list": (entry("cfg", ["model"]), "its options are damaged", tuple(COMMANDS)),
     "identity a list": (
-        entry("task_state.identity", [1]), "its identity is damaged", ("translate", "average")
+        entry("task_state.identity", [1]), "its fingerprint is damaged", ("translate", "average")
     ),
     "languages that leave a folder": (
-        entry("task_state.identity.languages", ["../../x", "de"]), "its identity is damaged",
+        entry("task_state.identity.languages", ["../../x", "de"]), "its fingerprint is damaged",
         ("translate", "show"),
     ),
     "files that leave a folder": (
         entry("task_state.identity.preparation.files", {"../x": torch.zeros(1)}),
-        "its identity is damaged", ("translate",),
+        "its fingerprint is damaged", ("translate",),
     ),
     "an unknown model": (entry("cfg.model._name", "mars"), "knows no model", BUILD_A_MODEL),
     "an unknown unit": (entry("cfg.task.unit", "paragraph"), "paragraph", ("translate",)),

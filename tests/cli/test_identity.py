@@ -78,7 +78,7 @@ def test_a_checkpoint_translates_without_its_data_folder(tiny: TinyWorld, tmp_pa
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        (reorder, "source vocabulary (symbol 4 is"),
+        (reorder, "source vocabulary (entry 4 is"),
         (other_merges, "preparation (codes.bpe)"),
         pytest.param(other_truecaser, "preparation (truecase.en)", marks=pytest.mark.long),
     ],
@@ -138,12 +138,12 @@ def test_an_early_checkpoint_says_that_its_identity_is_unknown(
     old = without_identity(tiny.checkpoints["document"], tmp_path / "old.pt")
     command = ["translate", "--path", old, "--input", tiny.text / "test.en", *FAST, "--output"]
     line = refusal([*command, tmp_path / "none"], capsys)
-    assert f"{old}: identity unknown" in line and "(`--data`)" in line
+    assert f"{old}: no fingerprint" in line and "(`--data`)" in line
     text = translated(tiny, old, tmp_path / "old.de", "--data", tiny.data)
-    assert "identity unknown" in capsys.readouterr().err
+    assert "no fingerprint" in capsys.readouterr().err
     assert text == translated(tiny, tiny.checkpoints["document"], tmp_path / "new.de")
     done = generate(tiny, tiny.data, old)
-    assert done.status == 0 and "identity unknown" in done.stderr
+    assert done.status == 0 and "no fingerprint" in done.stderr
 
 
 def test_models_of_other_preparations_do_not_decode_together(
@@ -221,7 +221,7 @@ def test_parameters_are_not_taken_row_by_row_from_another_vocabulary(
     done = start_from(tiny, folder, tiny.checkpoints["document"], tmp_path / "saved", flag)
     line = done.stderr.strip().split("\n")[-1]
     assert done.status != 0 and f"GtransError: {flag}" in line
-    assert "it has other source vocabulary (symbol 4 is" in line and "--init-from maps" in line
+    assert "it has other source vocabulary (entry 4 is" in line and "--init-from maps" in line
     assert not list((tmp_path / "saved").glob("*.pt"))
 
 
@@ -236,7 +236,7 @@ def test_an_average_is_of_one_model_and_stays_one(
     assert f"{sentence} and {document} do not belong together: --unit sentence, not" in line
     assert not target.exists()
     assert main(["average", "--output", str(target), str(document), str(other)]) == 0
-    assert "identity unknown" not in capsys.readouterr().err
+    assert "no fingerprint" not in capsys.readouterr().err
     translated(tiny, target, tmp_path / "mean.de")
     state = read_checkpoint(document)
     words = ModelIdentity.of_checkpoint(state, document)

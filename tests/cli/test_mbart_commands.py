@@ -225,13 +225,13 @@ def test_what_cannot_be_trimmed(world: World, tmp_path: Path, capsys: Any) -> No
     (bytes_of / "prepare.json").write_text(json.dumps({**state, "pieces": "byte-bpe"}))
     for arguments, message in (
         (("--data", str(bytes_of), str(tmp_path / "other.pt")), "byte-level BPE cannot be trimmed"),
-        (("--data", str(world.data), str(tmp_path / "other.pt")), "has 9 symbols, but"),
+        (("--data", str(world.data), str(tmp_path / "other.pt")), "has 9 rows, but"),
         (("--data", str(world.text), str(tmp_path / "other.pt")), "make it with 'gtrans prepare'"),
         (("--data", str(world.data), "--splits", "dev", "--", str(world.published / "model.pt")),
          "dev.en-de.en.idx: there is no such binarised file (`--splits`)."),
     ):  # fmt: skip
         assert main(["trim-vocab", "--out", str(out), *arguments]) == 1
-        assert message in capsys.readouterr().err.splitlines()[-1]  # before: "identity unknown"
+        assert message in capsys.readouterr().err.splitlines()[-1]
         assert not out.exists()
 
 

@@ -72,7 +72,7 @@ def test_an_interrupted_translation_is_that_of_an_undisturbed_command(
     with pytest.raises(Interrupted):
         translated_parts(argv, monkeypatch, most=total - 1)
     assert 1 <= translated_parts(argv, monkeypatch) < total / 2
-    assert f"and {total - 1} instances of others" in capsys.readouterr().err
+    assert f"and {total - 1} chunks of others" in capsys.readouterr().err
     assert output.read_bytes() == whole.read_bytes()
     lines = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
     assert all(line["score"] < 0 and len(line["nbest"]) == 2 for line in lines)
@@ -99,9 +99,9 @@ def test_items_are_scored_with_the_memory_and_counted_by_place(trained, tiny, tm
     whole, together = found("--max-doc-tokens", "200")
     cut, apart = found("--max-doc-tokens", "12")
     assert whole != pytest.approx(cut, abs=1e-4)
-    assert list(together["cue"]) == ["in the instance"]
-    assert list(apart["cue"]) == ["before the instance"]
-    assert list(apart["cue at distance"]) == ["2 before the instance"]
+    assert list(together["cue"]) == ["in the chunk"]
+    assert list(apart["cue"]) == ["before the chunk"]
+    assert list(apart["cue at distance"]) == ["2 before the chunk"]
 
 
 def test_mistakes_are_told_in_one_line(trained, tiny, stock, tmp_path, capsys):
@@ -111,7 +111,7 @@ def test_mistakes_are_told_in_one_line(trained, tiny, stock, tmp_path, capsys):
     assert "`--overlap 1`: with a memory" in error([str(word) for word in cxmi], capsys)
     for options, message in (
         ((*SYSTEM, "--max-window", "1"), "`--max-window` must be at least 2"),
-        ((*SYSTEM, "--stream-of", "sentences"), "`--stream-of sentences`: this model reads"),
+        ((*SYSTEM, "--stream-of", "sentences"), "`--stream-of sentences`: this model takes"),
         ((*SYSTEM, "--unit", "document", "--stream-of", "instances"), "this is no stream"),
         (("--arch", "memory_transformer_tiny", "--stream-of", "instances"), "streams of sentences"),
         (("--arch", "memory_transformer_tiny", "--recut"), "`--recut` is for the unit document"),

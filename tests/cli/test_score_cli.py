@@ -84,7 +84,7 @@ def test_text_report(hyp: str, ref: str, capsys: Capture) -> None:
         value = expected["d_bleu" if key == "d_bleu_instance" else key]
         assert re.match(rf"{re.escape(METRICS[key].label)} +{value:.2f} ", row)
     assert any(line.endswith("|unit:instance(512,words)|lengths:ref") for line in lines)
-    assert "5 sentences, 2 documents, 2 instances" in lines
+    assert "5 sentences, 2 documents, 2 chunks" in lines
 
 
 def test_text_report_of_several_systems(hyp: str, ref: str, capsys: Capture) -> None:

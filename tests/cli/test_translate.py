@@ -270,7 +270,7 @@ def test_checkpoints_that_do_not_fit(
             file.write("more 1\n")
     binarised_again(other_words)
     line = refusal(tiny.checkpoints["document"], other_words)
-    assert f"was not made with '{other_words}'" in line and "symbols, not" in line
+    assert f"was not made with '{other_words}'" in line and "entries, not" in line
     both = f"{tiny.checkpoints['document']}:{tiny.checkpoints['sentence']}"
     assert "trained with --unit sentence, not document as the other models" in refusal(both)
     for group, changes, message in (

@@ -102,7 +102,7 @@ def test_a_limit_of_instances_is_said_to_have_no_effect_on_windows(
     for limit in ((), ("--max-doc-tokens", "64")):
         out = tmp_path / str(len(limit))
         translation(tiny, trained.checkpoints["flat"], out, *limit)
-        said[limit] = "no effect: the model reads the unit window" in capsys.readouterr().err
+        said[limit] = "no effect: the model sees the unit window" in capsys.readouterr().err
     assert list(said.values()) == [False, True]
     assert (tmp_path / "0").read_bytes() == (tmp_path / "2").read_bytes()
 

@@ -39,7 +39,7 @@ def test_refused_or_right(arch: str) -> None:
     task = TranslationTask(TranslationConfig(), symbols, symbols)
     torch.manual_seed(1)
     if arch not in WORK:
-        with pytest.raises(GtransError, match=rf"^`--arch {arch}` reads more .*--task document_"):
+        with pytest.raises(GtransError, match=rf"^`--arch {arch}` needs more .*--task document_"):
             model_type.build_model(cfg, task)
         return
     model = model_type.build_model(cfg, task).eval()

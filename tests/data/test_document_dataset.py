@@ -276,7 +276,7 @@ def test_units_are_drawn_from_the_documents_that_are_left():
     [
         ({"min_tokens": 31}, "`--min-doc-tokens` 31: no document of x is so long, the longest has"
                              " 30 tokens"),
-        ({"instances": 6}, "`--sample-instances` 6: x has only 5 instances;"),
+        ({"instances": 6}, "`--sample-instances` 6: x has only 5 units;"),
     ],
 )  # fmt: skip
 def test_what_there_is_not_is_refused(wrong, message):

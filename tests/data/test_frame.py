@@ -105,9 +105,9 @@ def test_language_symbols_are_looked_up() -> None:
     found = Frame.of(cfg, symbols, symbols)
     assert symbols[found.closing] == "[en_XX]" and symbols[found.opening] == "[de_DE]"
     cfg.source_lang = "is"
-    with pytest.raises(GtransError, match="has no symbol for the language 'is'"):
+    with pytest.raises(GtransError, match="has no token for the language 'is'"):
         Frame.of(cfg, symbols, symbols)
-    with pytest.raises(GtransError, match="several symbols for the language 'zh'"):
+    with pytest.raises(GtransError, match="several tokens for the language 'zh'"):
         symbol_of("zh", "zh_CN,zh_TW")
     assert symbol_of("zh_TW", "zh_CN,zh_TW") == "[zh_TW]"
     assert symbol_of("de", "eng_Latn,deu_Latn") == "[deu_Latn]"

@@ -123,7 +123,7 @@ def test_batches_keep_to_the_limit_and_equal_units_are_scored_once():
 @pytest.mark.parametrize("mark", ["<s>", "</s>"])
 def test_a_literal_mark_is_refused(mark: str):
     task = task_for("document")
-    with pytest.raises(GtransError, match=f"'a {mark} b' holds a literal sentence mark"):
+    with pytest.raises(GtransError, match=f"'a {mark} b' holds a literal special token"):
         score_documents([untrained(task)], task, [(["a"], [f"a {mark} b"])])
 
 

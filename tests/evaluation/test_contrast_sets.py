@@ -247,7 +247,7 @@ def test_a_bad_example_is_named(changes: dict[str, Any], message: str, tmp_path:
     path, options = pronoun_set(tmp_path, **changes)
     with pytest.raises(GtransError) as error:
         read_items(path, "contrapro", options)
-    assert str(error.value).startswith(f"{path}: instance 1: ")
+    assert str(error.value).startswith(f"{path}: item 1: ")
     assert message in str(error.value)
 
 

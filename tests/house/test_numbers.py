@@ -22,7 +22,7 @@ from results import BATCHES, Row
 BIAS_3 = "G-Transformer (gate bias 3)"
 D, CHAT, TV = "Debian", "chats+Bible", "TV subtitles"
 FAR, CHANGE = "1300+1200", "change of d-BLEU"
-TRUE_ABOVE = "log-probability, true above shuffled (nats per sentence)"
+TRUE_ABOVE = "log-probability, true above shuffled (nats, mean over sentences)"
 MARGIN = "ContraPro margin, sentence before (nats)"
 # A number of the page, the column, and its place: corpus, updates, system, metric, seed, context.
 CLAIMS: list[tuple[str, str, tuple[str, ...]]] = [

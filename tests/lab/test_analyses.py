@@ -267,7 +267,7 @@ def test_windows(model: Any, options: Any) -> None:
 def test_a_context_that_is_not_embedded_with_the_sentence() -> None:
     options = BertContextConfig(context_input="words", context_layers=1, **SIZES)
     model = built(BertContextTransformer, options, "window")
-    with pytest.raises(GtransError, match="BertContextTransformer reads its context in another"):
+    with pytest.raises(GtransError, match="BertContextTransformer encodes its context apart"):
         reach_of(model, current=torch.tensor([2]))
 
 

@@ -133,7 +133,7 @@ def test_mistakes_are_one_line(
     assert re.search("short has 2 documents .* has 4 examples", error)
     (tmp_path / "bad.json").write_text('[\n{"rule": "A"}]')
     error = refusal("--ctxpro", str(tmp_path / "bad.json"), "--hyp", str(tmp_path / "first"))
-    assert "bad.json: instance 1" in error
+    assert "bad.json: item 1" in error
     assert "'expected'" in error
     (tmp_path / "none.json").write_text("[]")
     assert "no examples" in refusal(

@@ -309,7 +309,7 @@ def written(folder: Path, name: str, text: str) -> Path:
         ("A\u2028B\rC\n", "a\n", "none", [("A B C", "a")]),
         ("<d>\nA\n<d>\nB\n", "<d>\nA\nB\nC\n", "<d>", "{en}:3 is a line <d> but {de}:3 is not"),
         ("A\nB\n", "A\n", "none", "{de} ends after line 1, but {en} goes on"),
-        ("<d>\n", "a\n", "none", "{en}:1: the sentence '<d>' would be read"),
+        ("<d>\n", "a\n", "none", "{en}:1: the sentence '<d>' looks like"),
     ],
 )  # fmt: skip
 def test_lines(en: str, de: str, boundary: Any, expected: Any, tmp_path: Path) -> None:
@@ -440,19 +440,19 @@ def test_counts(corpus: Path, call: Call, tiny: TinyWorld) -> None:
     found = json.loads(call(*words, "--json"))
     assert found["tokens are"] == "words" and list(found["splits"]) == list(SPLITS)
     assert found["splits"]["train"] == {
-        "documents": 2, "sentences": 3, "instances": 3, "sentences of a document": 1.5,
-        "sentences of an instance": 1.0, "tokens of an instance": 5.67,
+        "documents": 2, "sentences": 3, "chunks": 3, "sentences of a document": 1.5,
+        "sentences of a chunk": 1.0, "tokens of a chunk": 5.67,
         "en": {"tokens": 11, "types": 6}, "de": {"tokens": 10, "types": 8},
     }  # fmt: skip
     rows = [" ".join(line.split()) for line in call(*words).splitlines()]
-    assert "en: types 6 6 1" in rows and "tokens of an instance 5.67 5.0 3.0" in rows
+    assert "en: types 6 6 1" in rows and "tokens of a chunk 5.67 5.0 3.0" in rows
     # Texts of another pair, as `gtrans get-corpus` writes those of several, are not of this one.
     names = ("train.zh-en.zh", "train.zh-en.en", "train.de-en.en", "train.de-en.de")
     files(corpus, dict.fromkeys(names, "x\n"))
     assert set(json.loads(call(*words, "--json"))["splits"]) == {*SPLITS, "train.de-en"}
-    # A prepared folder is counted in pieces.
+    # A prepared folder is counted in subwords.
     found = json.loads(call("corpus-report", tiny.data, "--json"))
-    assert (found["languages"], found["tokens are"]) == (["en", "de"], "pieces")
+    assert (found["languages"], found["tokens are"]) == (["en", "de"], "subwords")
     fr = ("--source-lang", "fr", "--target-lang", "ru")
     assert "it was prepared from" in call("corpus-report", tiny.data, *fr, fails=True)
 

@@ -122,9 +122,9 @@ CONTRAST = {
          {"value": 0.5, "interval": [0.4, 0.6]}),
         ("information gain in bits", {"facts": {"models": [{"gain": 2.0}]}}, {"value": 2.0}),
         ("d-BLEU", scores(20.0), None),
-        ("p of not 0.2 chrF2 worse", scores(20.0, 0.5, non_inferiority={"p": 0.01}),
+        ("p of non-inferiority (margin 0.2 chrF2)", scores(20.0, 0.5, non_inferiority={"p": 0.01}),
          {"value": 0.01}),
-        ("p of not 0.2 chrF2 worse", scores(20.0), None),
+        ("p of non-inferiority (margin 0.2 chrF2)", scores(20.0), None),
     ],
 )  # fmt: skip
 def test_a_number_is_found_in_what_a_command_prints(

@@ -49,9 +49,9 @@ def test_what_stands_before_an_instance(
 
     alone, remembered = cells(document, SHORT), cells(memory, SHORT)
     for distance in DISTANCES:
-        place = f"{distance} before the instance"
+        place = f"{distance} before the chunk"
         assert 0.4 <= alone["cue at distance"][place]["accuracy"] <= 0.6, place
         assert remembered["cue at distance"][place]["accuracy"] >= 0.9, place
-    inside = cells(document, LONG)["cue"]["in the instance"]["accuracy"]
+    inside = cells(document, LONG)["cue"]["in the chunk"]["accuracy"]
     overlapping = cells(document, LONG, max(DISTANCES))["cue"]["in its overlap"]["accuracy"]
     assert inside >= 0.9 and overlapping >= inside - 0.01

@@ -61,4 +61,4 @@ def test_decoding_compares_the_vocabulary(
             tmp_path / "run" / "checkpoint_last.pt", "--beam", "1", "--max-len-b", "3", "--cpu",
         )  # fmt: skip
         assert done.status == status, done.stderr
-    assert "another source vocabulary (symbol 4 is" in done.stderr.strip().split("\n")[-1]
+    assert "another source vocabulary (entry 4 is" in done.stderr.strip().split("\n")[-1]

@@ -59,7 +59,7 @@ def add_instances(group: argparse._ArgumentGroup, default: str) -> None:
         "--max-doc-tokens",
         type=int,
         metavar="N",
-        help="longest instance in tokens; a sentence counts two more for its special tokens. The "
+        help="longest chunk in tokens; a sentence counts two more for its special tokens. The "
         "source alone is measured; training, fairseq-generate and gtrans score take the longer "
         f"side (default: {default})",
     )
@@ -68,8 +68,8 @@ def add_instances(group: argparse._ArgumentGroup, default: str) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="an instance of a longer document begins with the last N sentences of the instance "
-        "before and their translations, so that its own sentences have a context, too (default: "
+        help="a chunk of a longer document begins with the last N sentences of the chunk before "
+        "and their translations, so that its own sentences have a context, too (default: "
         "%(default)s)",
     )
 

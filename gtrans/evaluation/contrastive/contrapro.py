@@ -188,7 +188,7 @@ class Entry:
     """One entry of a JSON array or object.
 
     Attributes:
-        place: file and name, with which error messages begin: ``set.json: instance 3``.
+        place: file and name, with which error messages begin: ``set.json: item 3``.
         name: its key, or its number in an array, counted from 1.
         value: the decoded JSON.
     """
@@ -245,7 +245,7 @@ def read_entries(path: str | os.PathLike[str]) -> Iterator[Entry]:
     if not isinstance(content, dict):
         raise GtransError(f"{path}: must hold a JSON array or object.")
     for name, value in content.items():
-        yield Entry(f"{path}: instance {name}", name, value)
+        yield Entry(f"{path}: item {name}", name, value)
 
 
 def read_pronoun_json(

@@ -1,11 +1,11 @@
 """Measure what decoding costs by the length of a text: time and memory.
 
-Texts of random tokens, in sentences (chunks) of equal length, are translated by each model in the
-unit that it was trained with; every translation is as long as its source. A sentence model and a
-recurrent memory take chunk after chunk, a document model the whole text.
+Each model translates texts of random tokens, in sentences of equal length, in the unit that it was
+trained with; every translation is as long as its source. A sentence model and a recurrent memory
+take sentence after sentence, a document model the whole text.
 
-Each model and length has a fresh process. Memory is its largest resident size, on a GPU what it has
-taken there. Time is CPU time of one thread, on a GPU that of the clock.
+Each model and length has a fresh process. Memory is its largest resident size, or on a GPU the
+largest memory taken there. Time is CPU time of one thread, or on a GPU elapsed time.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     files.add_argument(
         "--data",
         metavar="DIR",
-        help="data folder that they were trained with (default: what each checkpoint carries)",
+        help="data folder that they were trained with (default: what each checkpoint stores)",
     )
     text = parser.add_argument_group("texts")
     text.add_argument(

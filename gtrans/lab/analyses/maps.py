@@ -1,9 +1,9 @@
 """Draw the attention maps of a document: which words attend to which.
 
-The model reads one unit of the split --split with its reference. A map is drawn for every kind of
-attention in every layer: self and cross, within a sentence (group) and over the whole document
-(global), to a context, and of a recurrent memory what is written to it (a map for each sentence)
-and what is read from it. Rows are what attends, in the decoder by the word that is predicted.
+The model is run on one unit of the split --split and its reference. A map is drawn for every kind
+of attention in every layer: self and cross, within a sentence (group) and over the whole document
+(global), to a context, and for a recurrent memory its updates (a map for each sentence) and the
+attention to it. Rows are the words that attend, in the decoder named by the word that is predicted.
 
 --out DIR gets a picture for every map (SVG), and their numbers (maps.json).
 """
@@ -57,8 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="number of the unit in the split: a document, a piece of a long one, or the window of "
-        "a sentence, as the model reads it (default: %(default)s)",
+        help="number of the unit in the split: a document, a chunk of a long one, or the window of "
+        "a sentence (default: %(default)s)",
     )
     what.add_argument(
         "--sentences", metavar="A-B", help="only what the sentences A to B of the unit attend to"

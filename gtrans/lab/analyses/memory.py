@@ -1,7 +1,7 @@
 """Measure the information gain of a trained memory over a random one, by the memory's size.
 
-The model reads the split --split with its references. Its memory decides by attention which words
-write to it (Update Attention) and which of its vectors a word reads (Output Attention). The gain
+The model is run on the split --split and its references. Attention decides which words change the
+memory (update attention) and which of its vectors a word sees (output attention). The gain
 is the entropy of these weights with a memory as it begins training, minus that with the trained
 memory, in bits: how much more the trained memory selects. Models of different sizes are points of
 one line; models of one size are its seeds. The divergence of the two is drawn beside it.

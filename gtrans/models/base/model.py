@@ -142,7 +142,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
             # fairseq's read sentences, and their search calls the encoder with nothing but tokens.
             if cls.units[0] in ("window", "stream") or cls.bert_use(options) is not None:
                 raise GtransError(
-                    f"`--arch {options._name}` reads more than fairseq's own tasks give it; choose "
+                    f"`--arch {options._name}` needs more than fairseq's own tasks give it; choose "
                     "`--task document_translation`."
                 )
             _check_stock_vocabulary(task)

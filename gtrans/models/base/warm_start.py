@@ -318,9 +318,7 @@ def _vocabularies(
     vocabularies: Vocabularies = {}
     if identity is not None:
         if init_dict:
-            raise GtransError(
-                f"`--init-dict`: {path} carries its vocabulary; leave the option out."
-            )
+            raise GtransError(f"`--init-dict`: {path} stores its vocabulary; leave the option out.")
         for side, vocabulary in (("encoder", identity.source), ("decoder", identity.target)):
             vocabularies[side] = vocabulary.symbols, len(vocabulary.symbols)
     elif init_dict:
@@ -341,7 +339,7 @@ def _symbols_of(vocabularies: Vocabularies, side: str, rows: int, path: str) -> 
     """
     if side not in vocabularies:
         raise GtransError(
-            f"--init-from {path}: identity unknown: it does not say which symbols its {rows} "
+            f"--init-from {path}: no fingerprint: it does not say which vocabulary its {rows} "
             "embeddings belong to; name its dictionary with `--init-dict DICT` (dict.LANG.txt of "
             "the folder it was trained with, or the dict.txt of a published model)."
         )
@@ -349,7 +347,7 @@ def _symbols_of(vocabularies: Vocabularies, side: str, rows: int, path: str) -> 
     if not least <= rows <= len(symbols):
         raise GtransError(
             f"--init-from {path}: it has {rows} embeddings, but its dictionary has {least} "
-            "symbols; name the dictionary it was trained with (`--init-dict`)."
+            "entries; name the dictionary it was trained with (`--init-dict`)."
         )
     return symbols[:rows]
 

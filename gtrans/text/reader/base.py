@@ -48,7 +48,7 @@ def sentence_of(text: str, path: str | Path, line: int) -> str:
     check_length(path, line, sentence)
     if sentence and is_boundary(sentence):
         raise GtransError(
-            f"{path}:{line}: the sentence '{sentence}' would be read as a boundary between "
+            f"{path}:{line}: the sentence '{sentence}' looks like a boundary between "
             "documents; take it out"
         )
     return sentence
