@@ -110,7 +110,7 @@ def test_mistakes_are_told_in_one_line(
     """Other units, a free search, training and validation."""
     argv = ("--input", tiny.text / "test.en", "--output", tmp_path / "out", *FAST)
     sentence = command(tiny, *argv, "--overlap", "1", model="sentence")
-    assert "`--overlap 1` is for models that read documents" in error(sentence, capsys)
+    assert "`--overlap 1` is for models that see documents" in error(sentence, capsys)
     negative = command(tiny, *argv, "--overlap", "-1")
     assert "`--overlap` must be at least 0, but is -1" in error(negative, capsys)
     training = (

@@ -186,7 +186,7 @@ def test_refused() -> None:
     """Units without instances, a free search, a negative number."""
     task = task_for("sentence")
     task.cfg.overlap = 1
-    with pytest.raises(GtransError, match="`--overlap 1` is for models that read documents"):
+    with pytest.raises(GtransError, match="`--overlap 1` is for models that see documents"):
         _ = task.examples
     with pytest.raises(GtransError, match="`--free` is for documents that are translated at once"):
         generator_of(1, 16, "document", free=True)

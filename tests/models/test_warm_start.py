@@ -194,7 +194,7 @@ def test_a_stock_transformer_starts_a_document_model(tmp_path: Path) -> None:
     stock = _stock(symbols)
     path = tmp_path / "stock.pt"
     torch.save({"model": stock.state_dict(), "cfg": {"task": {}}}, path)
-    with pytest.raises(GtransError, match="identity unknown: .* name its dictionary"):
+    with pytest.raises(GtransError, match="no fingerprint: .* name its dictionary"):
         start(str(path), **LOSSLESS)
     symbols.save(str(tmp_path / "dict.txt"))
     model, report = start(str(path), dictionaries=str(tmp_path / "dict.txt"), **LOSSLESS)

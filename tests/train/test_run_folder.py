@@ -300,5 +300,5 @@ def test_an_older_run_goes_on(folder, tiny, stock):
     del state["extra_state"]["run_state"]
     write_checkpoint(state, path)
     assert "--seed 1 -> 2;" in refusal(train(stock, tiny.data, folder, "--seed", "2", updates=3))
-    assert f"{path}: identity unknown" in log_of(train(stock, tiny.data, folder, updates=3))
-    assert "identity unknown" not in log_of(train(stock, tiny.data, folder, updates=4))
+    assert f"{path}: no fingerprint" in log_of(train(stock, tiny.data, folder, updates=3))
+    assert "no fingerprint" not in log_of(train(stock, tiny.data, folder, updates=4))
