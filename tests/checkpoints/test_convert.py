@@ -280,7 +280,7 @@ def test_a_document_model_starts_from_it(corpus: Path, tmp_path: Path) -> None:
     assert convert(corpus, tmp_path / "in.pt", tmp_path / "out.pt") == 0
     source, target = dictionaries(corpus)
     named = os.pathsep.join(str(corpus / f"dict.{lang}.txt") for lang in ("en", "de"))
-    # The authors' own file will do, too, but it does not say which symbols it has.
+    # The authors' own file will do, too, but it does not say which vocabulary it has.
     for path, init_dict in ((tmp_path / "out.pt", None), (tmp_path / "in.pt", named)):
         torch.manual_seed(2)
         cfg = OmegaConf.structured(GTransformerConfig(**SMALL))

@@ -72,7 +72,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 def train(stock: StockCommands, data: Path, folder: Path, start: Path, *options: str) -> Any:
-    # The published file does not say which symbols it has; one that was trimmed does.
+    # The published file does not say which vocabulary it has; one that was trimmed does.
     published = start.parent.name == "mbart.cc25"
     named = ["--init-dict", str(start.with_name("dict.txt"))] if published else []
     return stock.succeed(

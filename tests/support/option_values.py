@@ -35,7 +35,7 @@ def dimensions(model: type[DocumentModel]) -> dict[str, tuple[Any, ...]]:
     found: dict[str, tuple[Any, ...]] = {"sentence_marks": MARKS}
     for field in dataclasses.fields(model.options):
         if field.name == "stream_of":
-            # A model reads streams of one kind, and whatever else is no stream.
+            # A model takes streams of one kind, and whatever else is no stream.
             if model.units[0] == "stream":
                 found[field.name] = (model.stream_of,)
             continue
