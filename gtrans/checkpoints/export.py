@@ -33,7 +33,7 @@ CHECKPOINT_FILE = "model.pt"
 _SINUSOIDAL = 4096  # tokens: positions without a limit get one in an engine's table
 _SIDES = ("encoder", "decoder")
 _SHARED = (
-    *(f"{side}_{x}" for side in _SIDES for x in ("layers", "ffn_embed_dim", "attention_heads")),
+    *(f"{side}_{end}" for side in _SIDES for end in ("layers", "ffn_embed_dim", "attention_heads")),
     *(f"{side}_normalize_before" for side in _SIDES),
     *("encoder_embed_dim", "no_decoder_final_norm", "activation_fn", "layernorm_embedding"),
     *("no_scale_embedding", "dropout"),
@@ -62,15 +62,15 @@ def export_stock(path: Path, out: Path) -> list[str]:
     """
     check_output_folder("OUT", out, [path.parent])
     import_plugin()
-    read = Checkpoint.read(path)
-    check_described(read.state, path)
-    read.check_fit()
-    identity, marks = read.identity, marks_of(read)
+    checkpoint = Checkpoint.read(path)
+    check_described(checkpoint.state, path)
+    checkpoint.check_fit()
+    identity, marks = checkpoint.identity, marks_of(checkpoint)
     if identity is None or not all(identity.languages):
         raise GtransError(f"{path}: it does not store its dictionaries; train it anew.")
-    tensors = _exchanged(dict(read.tensors), marks)
+    tensors = _exchanged(dict(checkpoint.tensors), marks)
     source, target = identity.languages
-    args = _options(read.options("model"), tensors, marks, source, target)
+    args = _options(checkpoint.options("model"), tensors, marks, source, target)
     cfg = TranslationConfig(source_lang=source, target_lang=target)
     task = TranslationTask(cfg, identity.source.dictionary(), identity.target.dictionary())
     model = TransformerModel.build_model(args, task)
@@ -86,8 +86,8 @@ def export_stock(path: Path, out: Path) -> list[str]:
         with atomic_writer(out / f"dict.{lang}.txt") as file:
             file.writelines(vocabulary.dictionary_lines())
             file.writelines(f"{symbol} 1\n" for symbol in vocabulary.added)
-    checkpoint = {"args": args, "cfg": None, "model": model.state_dict()}
-    write_checkpoint(checkpoint, out / CHECKPOINT_FILE)
+    state = {"args": args, "cfg": None, "model": model.state_dict()}
+    write_checkpoint(state, out / CHECKPOINT_FILE)
     return [
         f"transformer, {args.encoder_layers} + {args.decoder_layers} layers, {source}-{target}",
         f"special tokens {marks}: {_FIRST_WORDS[marks]}",
@@ -111,7 +111,7 @@ def marks_of(checkpoint: Checkpoint) -> str:
             "can be exported."
         )
     unit, marks = str(model.get("unit")), str(model.get("sentence_marks") or "both")
-    for wrong, what in (
+    for wrong, part in (
         (model.get("encoder_group_size") or model.get("decoder_group_size"), "fused layers"),
         (unit not in ("sentence", "document"), f"the unit {unit}"),
         (model.get("sinusoid", "fairseq") != "fairseq", "the positions of OPUS-MT"),
@@ -122,7 +122,7 @@ def marks_of(checkpoint: Checkpoint) -> str:
     ):
         if wrong:
             raise GtransError(
-                f"{path}: fairseq's Transformer has no place for {what} of this model; export a "
+                f"{path}: fairseq's Transformer has no place for {part} of this model; export a "
                 "sentence model, or a document Transformer (--doc-mode full)."
             )
     return marks

@@ -66,8 +66,8 @@ class ModelIdentity:
             "format": _FORMAT,
             "version": self.version,
             "languages": list(self.languages),
-            "source": _of_vocabulary(self.source),
-            "target": None if joint else _of_vocabulary(self.target),
+            "source": _vocabulary_state(self.source),
+            "target": None if joint else _vocabulary_state(self.target),
             "preparation": prepared,
             "unit": dict(self.unit),
         }
@@ -137,18 +137,18 @@ class ModelIdentity:
 
         A preparation that one of them does not know is not compared.
         """
-        found = []
+        differences = []
         if all((*self.languages, *other.languages)) and self.languages != other.languages:
             here, there = map("-".join, (self.languages, other.languages))
-            found.append(f"languages {here}, not {there}")
+            differences.append(f"languages {here}, not {there}")
         for side in ("source", "target"):
-            own, others = getattr(self, side), getattr(other, side)
-            if own != others:
-                found.append(f"{side} vocabulary ({own.difference(others)})")
+            own, theirs = getattr(self, side), getattr(other, side)
+            if own != theirs:
+                differences.append(f"{side} vocabulary ({own.difference(theirs)})")
         if self.preparation is not None and other.preparation is not None:
             names = self.preparation.differences(other.preparation)
-            found += [f"preparation ({', '.join(names)})"] if names else []
-        return found
+            differences += [f"preparation ({', '.join(names)})"] if names else []
+        return differences
 
     def data_folder(self) -> tempfile.TemporaryDirectory[str]:
         """A temporary folder with what a data folder holds besides the corpus.
@@ -177,21 +177,22 @@ def published(checkpoint: Mapping[str, Any]) -> dict[str, str]:
     return dict((checkpoint.get("task_state") or {}).get(PUBLISHED) or {})
 
 
-def say_unknown(what: str | Path) -> None:
+def say_unknown(checkpoint: str | Path) -> None:
     """Say that a checkpoint has no fingerprint, as early ones and those of fairseq do not."""
-    say(f"{what}: no fingerprint: it does not say what it was made from")
+    say(f"{checkpoint}: no fingerprint: it does not say what it was made from")
 
 
-def same_identity(paths: Sequence[str | Path], found: Sequence[ModelIdentity | None]) -> None:
+def same_identity(paths: Sequence[str | Path], identities: Sequence[ModelIdentity | None]) -> None:
     """Compare checkpoints that are to be used as one; those of unknown identity are left out.
 
     Raises:
         GtransError: two differ in vocabulary, preparation, unit or marks.
     """
-    known = [(path, one) for path, one in zip(paths, found, strict=True) if one is not None]
-    for path, one in known[1:]:
+    pairs = zip(paths, identities, strict=True)
+    known = [(path, identity) for path, identity in pairs if identity is not None]
+    for path, identity in known[1:]:
         first_path, first = known[0]
-        differences = one.differences(first) + unit_differences(one.unit, first.unit)
+        differences = identity.differences(first) + unit_differences(identity.unit, first.unit)
         if differences:
             raise GtransError(
                 f"{path} and {first_path} do not belong together: {'; '.join(differences)}; take "
@@ -211,9 +212,9 @@ def same_data(first: str, others: Sequence[str], languages: Sequence[str]) -> No
         differences = [name for name in names if _contents(first, name) != _contents(folder, name)]
         other = Preparation.read(Path(folder))
         if prepared is not None and other is not None:
-            found = prepared.differences(other)
-            differences += [name for name in found if name not in differences]
-            berts = [(one.state.get("bert") or {}).get("tokenizer") for one in (prepared, other)]
+            changed = prepared.differences(other)
+            differences += [name for name in changed if name not in differences]
+            berts = [(each.state.get("bert") or {}).get("tokenizer") for each in (prepared, other)]
             differences += ["subwords of BERT"] if berts[0] != berts[1] else []
         if differences:
             raise GtransError(
@@ -236,7 +237,7 @@ def unit_differences(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[
     ]
 
 
-def _of_vocabulary(vocabulary: Vocabulary) -> dict[str, Any]:
+def _vocabulary_state(vocabulary: Vocabulary) -> dict[str, Any]:
     # Line breaks cannot be in a symbol. A tensor is read only when it is needed.
     words = "\n".join(vocabulary.words).encode()
     return {"words": _as_tensors({"words": words})["words"], "added": list(vocabulary.added)}

@@ -74,7 +74,7 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
     dictionaries = [read_dictionary(str(data), lang) for lang in languages]
     loaded = Checkpoint.read(checkpoint)
     loaded.check_fit()
-    whole = _identity(loaded, data, languages, dictionaries)
+    identity = _identity(loaded, data, languages, dictionaries)
     langs = split_languages(loaded.options("task").get("langs"))
     used = [
         _used(data, languages, lang, splits, dictionary)
@@ -87,14 +87,14 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
     shared: dict[int, Tensor] = {}
     for name in {*TABLES, BIAS} & tensors.keys():
         side, table = int(name != ENCODER_TABLE), tensors[name]
-        words = len(dictionaries[side])
-        if table.size(0) != words + len(langs) + 1:
+        size = len(dictionaries[side])
+        if table.size(0) != size + len(langs) + 1:
             raise GtransError(
-                f"{checkpoint}: {name} has {table.size(0)} rows, but '{data}' has {words} "
+                f"{checkpoint}: {name} has {table.size(0)} rows, but '{data}' has {size} "
                 f"subwords, {len(langs)} languages and the mask; prepare the corpus with the "
                 "model's own dictionary."
             )
-        index = torch.tensor([*kept[side], *range(words, table.size(0))])
+        index = torch.tensor([*kept[side], *range(size, table.size(0))])
         # Shared tables stay shared.
         tensors[name] = shared.setdefault(table.data_ptr(), table[index])
     added = (*map(language_symbol, langs), MASK)
@@ -103,10 +103,10 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
         for dictionary, numbers in zip(dictionaries, kept, strict=True)
     ]
     trimmed = replace(
-        whole,
+        identity,
         source=sides[0],
         target=sides[1],
-        preparation=_prepared(whole.preparation, sides),
+        preparation=_prepared(identity.preparation, sides),
     )
     out.mkdir(parents=True, exist_ok=True)
     loaded.forget_training()
@@ -133,13 +133,13 @@ def _identity(
     Raises:
         GtransError: the checkpoint was made with another vocabulary or preparation.
     """
-    source, target = (Vocabulary.of(one, len(one)) for one in dictionaries)
-    here = ModelIdentity(languages, source, target, Preparation.read(data), {})
+    source, target = (Vocabulary.of(dictionary, len(dictionary)) for dictionary in dictionaries)
+    expected = ModelIdentity(languages, source, target, Preparation.read(data), {})
     recorded = loaded.identity
     if recorded is None:
-        return here
+        return expected
     bare = [Vocabulary(side.words) for side in (recorded.source, recorded.target)]
-    differences = replace(recorded, source=bare[0], target=bare[1]).differences(here)
+    differences = replace(recorded, source=bare[0], target=bare[1]).differences(expected)
     if differences:
         raise GtransError(
             f"{loaded.path}: it was not made with '{data}', it has other {'; '.join(differences)}; "
@@ -189,6 +189,6 @@ def _kept(dictionary: Dictionary, used: set[int]) -> list[int]:
     """The ids to keep, ascending: special symbols, used subwords, and their characters."""
     specials = set(range(dictionary.nspecial))
     characters = {SPACE}.union(*(dictionary.symbols[number] for number in used - specials))
-    single = {form for one in characters for form in (one, one + BPE_SEPARATOR)}
-    known = {dictionary.indices[form] for form in single & dictionary.indices.keys()}
-    return sorted(specials | used | known)
+    single = {form for char in characters for form in (char, char + BPE_SEPARATOR)}
+    single_ids = {dictionary.indices[form] for form in single & dictionary.indices.keys()}
+    return sorted(specials | used | single_ids)

@@ -517,7 +517,7 @@ def alone(
 def in_shuffled_context(
     models: Sequence[Any], task: Any, text: Text, max_tokens: int
 ) -> list[list[Tensor]]:
-    """As :func:`token_scores`, in documents as long whose sentences are drawn from all of the text.
+    """As :func:`token_scores`, in documents as long, with sentences from anywhere in the text.
 
     Returns:
         The scores in the order of ``text``.
@@ -532,7 +532,7 @@ def in_shuffled_context(
 def _rearranged(
     text: Text, order: Iterable[int], lengths: Sequence[int], context: int | None
 ) -> Text:
-    """Documents of these lengths of the sentences of a text in another order."""
+    """The sentences of a text in another order, in documents of these lengths."""
     source, target = (
         Side(side.pipeline, in_documents(map(flat(side.documents).__getitem__, order), lengths))
         for side in (text.source, text.target)
@@ -666,7 +666,7 @@ def choose(
     documents: Sequence[tuple[Sequence[str], Sequence[Sequence[str]]]],
     options: DecodingOptions,
 ) -> list[list[tuple[str, float]]]:
-    """Of each sentence's candidates the one that its document's best translation consists of.
+    """The candidate of each sentence that is in the best translation of its document.
 
     A document is translated sentence by sentence, with ``search.beam`` translations of those
     before. All candidates of a sentence are scored at once, each behind all of these.
@@ -691,7 +691,7 @@ def choose(
         beam: list[tuple[float, list[int], list[Tensor]]] = [(0.0, [], [])]
         for position, choices in enumerate(pieces):
             end = next(span.source.stop for span in spans if position in span.current)
-            # Sentences behind are read on the source side; of the target any will do.
+            # The source side also reads sentences behind; any candidates will do as their target.
             behind = [texts[0] for texts in pieces[position + 1 : end]]
             pairs = [(hypothesis, number) for hypothesis in beam for number in range(len(choices))]
             written = [

@@ -249,7 +249,7 @@ def import_plugin() -> None:
 
 
 def check_overrides(path: str, overrides: Mapping[str, Any]) -> None:
-    """Refuse what a user changes of a checkpoint's options if it would change nothing.
+    """Refuse overrides of a checkpoint's options that would change nothing.
 
     Raises:
         GtransError: a name is none of its options, or says what the model is, as ``arch`` does; or

@@ -213,10 +213,10 @@ class Translator:
         encoded: Sequence[Sequence[Sentence]],
         places: Sequence[str],
     ) -> None:
-        """Say what models can hardly translate.
+        """Warn about text that models can hardly translate.
 
-        That is, once for a name and of the first texts only, a text of unknown words or one that is
-        tokenised already, and sentences longer than any that the models have seen in training.
+        Once for a name, and for the first texts only: unknown words, or text that is tokenised
+        already. Always: sentences longer than any that the models have seen in training.
 
         Args:
             name: what the text is called.
@@ -396,7 +396,7 @@ class Progress:
         self._bar.close()
 
     def add(self, sentences: int, known: bool = False) -> None:
-        """Some more are translated; ``known``: by an earlier run."""
+        """Count translated sentences; ``known``: an earlier run has translated them."""
         self._sentences += sentences
         self._known += sentences if known else 0
         self._bar.update(sentences)
@@ -434,7 +434,7 @@ class Work:
         self._free = translator.free
         self._kept = kept
         self._progress = progress
-        # Of each batch that is not translated the sentences that progress was told of.
+        # For each batch that is not translated: its sentences that progress has counted.
         self._reported = dict.fromkeys(range(len(self._batches)), 0)
         self._translated: list[Translations] = [[] for _ in self._rows]
         batches = {place[0]: value for place, value in kept.known.items() if len(place) == 1}
@@ -456,7 +456,7 @@ class Work:
             yield number, [self._rows[index] for index in batch]
 
     def add(self, number: int, translations: list[Translations]) -> None:
-        """A batch is translated; one without rows changes nothing."""
+        """Store the translations of a batch; one without rows changes nothing."""
         if not translations:
             return
         self._kept.add(translations, number)
@@ -488,7 +488,7 @@ class Work:
         }
 
     def add_part(self, number: int, document: int, part: int, hypotheses: PartsOfDocument) -> None:
-        """A part of a document of a batch is translated."""
+        """Keep the translations of a part of a document of a batch."""
         self._kept.add(hypotheses, number, document, part)
         self._progress.add(len(hypotheses[0]))
         self._reported[number] += len(hypotheses[0])
@@ -608,7 +608,7 @@ def _on_gpu(device: int, options: DecodingOptions, checkpoints: Sequence[str]) -
 
 
 def _serve(connection: Connection, begin: Callable[[], Translator]) -> None:
-    """Decode what comes, until the other process ends."""
+    """Decode the batches that come, until the other process ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends this one
     parent = mp.parent_process()
     assert parent is not None
