@@ -370,8 +370,8 @@ class Run:
         # With marks the last token is the end of the document, not of a sentence.
         ends = [n for n, (token, _) in enumerate(written) if token == self.vocabulary.eos]
         return [
-            SentenceHypothesis(*map(list, zip(*written[before + 1 : end + 1], strict=True)))
-            for before, end in pairwise([-1, *(ends[:-1] if self.marked else ends)])
+            SentenceHypothesis(*map(list, zip(*written[last + 1 : end + 1], strict=True)))
+            for last, end in pairwise([-1, *(ends[:-1] if self.marked else ends)])
         ]
 
     def _advance(
@@ -510,13 +510,13 @@ def largest(numbers: Tensor, count: int) -> tuple[Tensor, Tensor]:
     blocks = columns // _BLOCK
     if blocks <= 2 * count:
         return numbers.topk(count, 1)
-    rest = blocks * _BLOCK
-    candidates = numbers[:, :rest].view(rows, blocks, _BLOCK).amax(2).topk(count, 1).indices
+    covered = blocks * _BLOCK
+    candidates = numbers[:, :covered].view(rows, blocks, _BLOCK).amax(2).topk(count, 1).indices
     inside = torch.arange(_BLOCK, device=numbers.device)
     index = (candidates[:, :, None] * _BLOCK + inside).flatten(1)
-    if rest < columns:
-        after = torch.arange(rest, columns, device=numbers.device)
-        index = torch.cat([index, after.expand(rows, -1)], 1)
+    if covered < columns:
+        uncovered = torch.arange(covered, columns, device=numbers.device)
+        index = torch.cat([index, uncovered.expand(rows, -1)], 1)
     best, position = numbers.gather(1, index).topk(count, 1)
     return best, index.gather(1, position)
 
