@@ -67,7 +67,7 @@ def read_contracat(path: AnyPath, options: ReadOptions) -> list[Item]:
 
 def _template(folder: Path, context: int) -> Iterator[Item]:
     parts = folder.absolute().parts
-    steps = [place for place, part in enumerate(parts) if _STEP.fullmatch(part)]
+    steps = [number for number, part in enumerate(parts) if _STEP.fullmatch(part)]
     name = "/".join(parts[steps[-1] :]) if steps else folder.name
     files = [resolve(str(folder / side), "txt") for side in ("en", "de", "genders")]
     *texts, genders = two_sides(*files)
@@ -78,31 +78,31 @@ def _template(folder: Path, context: int) -> Iterator[Item]:
             f"has {len(genders) % _SIZE}."
         )
     for begin in range(0, len(genders), _SIZE):
-        place, end = f"{files[1]}:{begin + 1}", begin + _SIZE
+        where, end = f"{files[1]}:{begin + 1}", begin + _SIZE
         if len({*zip(sources[begin:end], genders[begin:end], strict=True)}) > 1:
             raise GtransError(
-                f"{place}: the lines of an example must have equal source and gender."
+                f"{where}: the lines of an example must have equal source and gender."
             )
         source, candidates, gender = sources[begin], targets[begin:end], genders[begin]
         if any(len(target) != len(source) for target in candidates):
-            raise GtransError(f"{place}: must have the same number of <SEP> as its source.")
+            raise GtransError(f"{where}: must have the same number of <SEP> as its source.")
         if not all(all(sentences) for sentences in (source, *candidates)):
-            raise GtransError(f"{place}: a sentence of the example is empty.")
+            raise GtransError(f"{where}: a sentence of the example is empty.")
         pronouns = _pronouns_of([target[-1] for target in candidates])
         if sorted(pronouns) != sorted(GENDERS):
-            raise GtransError(f"{place}: the lines of an example must differ in er, sie and es.")
+            raise GtransError(f"{where}: the lines of an example must differ in er, sie and es.")
         if gender not in GENDERS.values():
-            raise GtransError(f"{place}: {GENDERS_FILE} has '{gender}', not m, f or n.")
+            raise GtransError(f"{where}: {GENDERS_FILE} has '{gender}', not m, f or n.")
         right = [GENDERS[pronoun] for pronoun in pronouns].index(gender)
-        shown = [target[-(context + 1) :] for target in candidates]
+        kept = [target[-(context + 1) :] for target in candidates]
         yield Item(
             id=f"{name}-{begin // _SIZE + 1}",
             phenomenon=name,
             distance=1,
             cue="target",
             source=source[-(context + 1) :],
-            target=shown[right],
-            contrastive=(*shown[:right], *shown[right + 1 :]),
+            target=kept[right],
+            contrastive=(*kept[:right], *kept[right + 1 :]),
             right_index=right,
             groups={"step": name.split("/")[0], "gender": gender},
         )
@@ -111,10 +111,10 @@ def _template(folder: Path, context: int) -> Iterator[Item]:
 def _pronouns_of(texts: Sequence[str]) -> list[str]:
     """The pronoun that each text has where they all differ: er, sie, es, or '' if unknown."""
     words = [words_of(text) for text in texts]
-    places = [column for column in zip(*words, strict=False) if len(set(column)) > 1]
-    if len(places) != 1 or len({len(of) for of in words}) > 1:
+    differing = [column for column in zip(*words, strict=False) if len(set(column)) > 1]
+    if len(differing) != 1 or len({len(sentence) for sentence in words}) > 1:
         return [""] * len(texts)
-    return [PRONOUN_OF.get(word, "") for word in places[0]]
+    return [PRONOUN_OF.get(word, "") for word in differing[0]]
 
 
 # --- Voita et al. --------------------------------------------------------------------------------
@@ -232,17 +232,17 @@ def _block(entry: Entry) -> list[Item]:
         if not isinstance(pair, dict):
             raise entry.error("'trg' of an example must be a JSON object.")
         right = "correct" if "correct" in pair else "semi-correct"
-        found = _sentences(entry, "src", source)
+        sentences = _sentences(entry, "src", source)
         target, wrong = (_sentences(entry, key, pair.get(key)) for key in (right, "incorrect"))
-        if not len(found) == len(target) == len(wrong):
+        if not len(sentences) == len(target) == len(wrong):
             raise entry.error(
                 "'src', 'correct' and 'incorrect' must have the same number of sentences."
             )
-        of_pair = phenomenon if right == "correct" else f"{phenomenon}, {right}"
+        label = phenomenon if right == "correct" else f"{phenomenon}, {right}"
         forms = {"form": _form(pair.get("type"), target, wrong)} if name == _ANAPHORA else {}
         items.append(
             Item(
-                f"{entry.name}.{number}", of_pair, 1, cue, found, target, (wrong,),
+                f"{entry.name}.{number}", label, 1, cue, sentences, target, (wrong,),
                 groups={"set": name, **forms}, block=f"{name} {entry.name}",
             )
         )  # fmt: skip
@@ -335,20 +335,20 @@ def read_large_pronoun(path: AnyPath, options: ReadOptions) -> list[Item]:
     return items
 
 
-def _contexts(prefix: str, lines: int, wanted: int) -> list[list[tuple[str, str]]]:
-    """Source and target of up to ``wanted`` sentences before each line of the set.
+def _contexts(prefix: str, lines: int, context: int) -> list[list[tuple[str, str]]]:
+    """Source and target of up to ``context`` sentences before each line of the set.
 
     ``NAME.cN.context`` has empty lines where the document has fewer than N sentences before;
-    ``NAME.cM.context`` with the largest M < N has those that are there.
+    ``NAME.cM.context`` with the largest M < N has the existing ones.
 
     Raises:
-        GtransError: a file cannot be read, or has another number of lines, or fewer are there
-            than are wanted.
+        GtransError: a file cannot be read, or has another number of lines, or fewer sentences than
+            ``context``.
     """
-    found: list[list[tuple[str, str]]] = [[] for _ in range(lines)]
-    for size in range(wanted, 0, -1):
+    contexts: list[list[tuple[str, str]]] = [[] for _ in range(lines)]
+    for size in range(context, 0, -1):
         name = f"{prefix}.c{size}.context"
-        if size < wanted and not any(Path(f"{name}.src{it}").exists() for it in ("", ".gz")):
+        if size < context and not any(Path(f"{name}.src{end}").exists() for end in ("", ".gz")):
             continue
         files = [resolve(name, side) for side in _SIDES]
         sides = two_sides(*files)
@@ -361,12 +361,12 @@ def _contexts(prefix: str, lines: int, wanted: int) -> list[list[tuple[str, str]
         for number in range(lines):
             end = (number + 1) * width
             pairs = zip(*(side[end - size : end] for side in sides), strict=True)
-            found[number] = found[number] or [(one, two) for one, two in pairs if one and two]
-    return found
+            contexts[number] = contexts[number] or [pair for pair in pairs if all(pair)]
+    return contexts
 
 
 def _pronouns(right: str, wrong: str) -> str:
-    for one, other in zip(words_of(right), words_of(wrong), strict=False):
-        if one != other and one in _PRONOUNS:
-            return f"{_PRONOUNS[one]}:{one}"
+    for word, other in zip(words_of(right), words_of(wrong), strict=False):
+        if word != other and word in _PRONOUNS:
+            return f"{_PRONOUNS[word]}:{word}"
     return "other"

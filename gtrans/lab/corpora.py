@@ -229,8 +229,8 @@ class Text:
     def files(self) -> list[str]:
         """All files."""
         pairs = {pair: pair.split("-") for pair in self.pairs} or {"": [self.source, self.target]}
-        every = product(range(3), pairs)
-        return [self.file(part, lang, pair) for part, pair in every for lang in pairs[pair]]
+        keys = product(range(3), pairs)
+        return [self.file(part, lang, pair) for part, pair in keys for lang in pairs[pair]]
 
     @property
     def directions(self) -> list[str]:

@@ -39,7 +39,7 @@ class Pair(NamedTuple):
 
     Attributes:
         source, target: one of them may be empty.
-        places: where the two stand; a single place, if one file has both.
+        places: files and lines of the two; a single one, if a file has both.
     """
 
     source: str
@@ -56,18 +56,18 @@ Pairs = Iterator[Pair | None]
 # Two files whose lines belong together, and one file of two columns.
 #
 # The sets of Maruf et al. (2019) have a line ``<d>`` before each document, News Commentary from v14
-# on has an empty line between articles. Europarl, Common Crawl and OPUS-100 tell of no documents.
+# on has an empty line between articles. Europarl, Common Crawl and OPUS-100 mark no documents.
 
 Boundary = Literal["empty", "<d>", "either", "none"]
-"""What lies between two documents: an empty line, a line ``<d>``, any boundary, or nothing."""
+"""The boundary between two documents: an empty line, a line ``<d>``, either of them, or none."""
 BOUNDARIES = get_args(Boundary)
 
 
 def read_lines(source: Path, target: Path, boundary: Boundary) -> Pairs:
     """The pairs of two files with the same number of lines.
 
-    A boundary must stand in both files. Where it is no empty line, two empty lines are a pair
-    without text.
+    A boundary must be in both files. If it is no empty line, two empty lines are a pair without
+    text.
 
     Raises:
         GtransError: one file has a boundary where the other has none, or ends before it; or a file
@@ -118,11 +118,11 @@ def read_groups(source: Path, target: Path) -> Pairs:
     """The pairs of two files of groups; every group is a document.
 
     Raises:
-        GtransError: a group has more sentences on one side, or as :func:`read_lines`.
+        GtransError: a group has more sentences on one side, or see :func:`read_lines`.
     """
     for number, pair in enumerate(read_lines(source, target, "none"), start=1):
         assert pair is not None, "there is no boundary"
-        left, right = ([it.strip() for it in _EOS.split(side)] for side in pair[:2])
+        left, right = ([text.strip() for text in _EOS.split(side)] for side in pair[:2])
         if len(left) != len(right):
             raise GtransError(
                 f"{source}:{number} has {len(left)} sentences between {SEPARATOR}, but "
@@ -137,15 +137,15 @@ def read_groups(source: Path, target: Path) -> Pairs:
 #
 # Training text of IWSLT, ``train.tags.SRC-TGT.LANG``: transcripts of TED talks.
 #
-# Lines with tags say what a talk is (``<url>``, ``<talkid>``, ``<title>``, ..; in 2017 also
-# ``<doc>``, ``<reviewer>``, ``<translator>``); every other line is a sentence, as it is: it is no
-# XML, so nothing is unescaped. A talk begins where lines with tags follow a sentence.
+# Lines with tags describe a talk (``<url>``, ``<talkid>``, ``<title>``, ..; in 2017 also ``<doc>``,
+# ``<reviewer>``, ``<translator>``); every other line is a sentence. It is no XML, so nothing is
+# unescaped. A talk begins where lines with tags follow a sentence.
 
 _TAG = re.compile(
     r"</?(url|speaker|talkid|title|description|keywords|reviewer|translator|doc|transcript)\b[^<>]*>",
     re.IGNORECASE,
 )
-# What a talk says of itself in words, in both languages.
+# Tags with text in both languages.
 _HEADINGS = ("title", "description")
 
 
@@ -187,8 +187,8 @@ def read_talks(source: Path, target: Path, headings: bool) -> Pairs:
                 f"sentences in {here} but {len(right.sentences)} in {there}; the two files do not "
                 "belong together"
             )
-        for one, other in zip(left.sentences, right.sentences, strict=True):
-            yield Pair(one[0], other[0], ((source, one[1]), (target, other[1])))
+        for (text, line), (translation, other) in zip(left.sentences, right.sentences, strict=True):
+            yield Pair(text, translation, ((source, line), (target, other)))
         yield None
 
 
@@ -217,9 +217,9 @@ def _talks(path: Path, headings: bool) -> Iterator[Talk]:
 #
 # Test sets of IWSLT (XML), WMT and NIST (SGM): ``<doc>`` with ``<seg id="1">`` inside.
 #
-# Source and reference are two files, or one. Sentences are matched by document and by ``id``, in
-# the order of the source, because ids need not be in order; a sentence that only one side has is a
-# pair that is empty on the other.
+# Source and reference are two files, or one. Sentences are matched by document and ``id``, in the
+# order of the source, because ids need not be in order; a sentence without a counterpart becomes a
+# pair with an empty side.
 
 
 def read_set(source: Path, target: Path) -> Pairs:
@@ -231,11 +231,11 @@ def read_set(source: Path, target: Path) -> Pairs:
     left, right = _open_set(source, "source"), _open_set(target, "reference")
     versions = _open_set(target, "reference").versions()
     # IWSLT's references of tst2016 and tst2017 are the source side of the other direction.
-    if {it.role for document in versions for it in document.sentences} == {"source"}:
+    if {sentence.role for document in versions for sentence in document.sentences} == {"source"}:
         right = _open_set(target, "source")
     else:
         for _ in right:
-            pass  # the names of its references are known at its end
+            pass  # it knows the names of its references at the end
         right = _open_set(target, "reference", Choice(references=(right.references[0],)))
     for pairs in matched(left, right, strict=False):
         for here, there in pairs:
@@ -244,10 +244,10 @@ def read_set(source: Path, target: Path) -> Pairs:
 
 
 def _open_set(path: Path, role: Role, choice: Choice = ANY) -> TestSet:
-    found = open_text(path, role, choice)
-    if not isinstance(found, TestSet):
+    text = open_text(path, role, choice)
+    if not isinstance(text, TestSet):
         raise GtransError(f"{path}: no <doc> with a <seg>; it is no test set in XML or SGM")
-    return found
+    return text
 
 
 # --- News Commentary ------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ def read_articles(source: Path, target: Path) -> Pairs:
     """The pairs of two folders with a file for each article, in the order of their names.
 
     Raises:
-        GtransError: an article is missing on one side, or as :func:`read_lines`.
+        GtransError: an article is missing on one side, or see :func:`read_lines`.
     """
     names = [sorted(path.name for path in side.iterdir()) for side in (source, target)]
     for name in sorted({*names[0]} ^ {*names[1]}):
@@ -276,15 +276,15 @@ def read_articles(source: Path, target: Path) -> Pairs:
 
 @dataclass(frozen=True)
 class Part:
-    """The files of a part of a split, and what reads them.
+    """The files of a part of a split, and their reader.
 
     Attributes:
         reader: one of ``lines``, ``talks``, ``sets``, ``articles``, ``groups``.
-        source: alternatives for the file of the source language, or of both.
-        target: alternatives for that of the target language; empty: there is one file.
-        part: for the braces ``{part}`` of the alternatives.
-        boundary: of ``lines``: what lies between two documents.
-        headings: of ``talks``: whether titles and descriptions are sentences.
+        source: alternative names for the file of the source language, or of both.
+        target: alternative names for the file of the target language; empty: there is one file.
+        part: replaces ``{part}`` in the names.
+        boundary: for ``lines``: the boundary between two documents.
+        headings: for ``talks``: whether titles and descriptions are sentences.
     """
 
     reader: str
@@ -295,7 +295,7 @@ class Part:
     headings: bool = False
 
     def patterns(self, split: str, source: str, target: str, year: str) -> list[tuple[str, ...]]:
-        """The alternatives of each file of a split and language pair.
+        """The alternative names of each file of a split and language pair.
 
         Most publishers call the validation text ``dev``; this project, ``valid``.
         """
@@ -310,9 +310,9 @@ class Part:
         return [
             tuple(
                 dict.fromkeys(
-                    name.format(**names, lang=lang, split=called)
+                    name.format(**names, lang=lang, split=label)
                     for name in alternatives
-                    for called in published
+                    for label in published
                 )
             )
             for alternatives, lang in sides
@@ -324,7 +324,7 @@ def read_part(part: Part, source: Path, target: Path) -> Pairs:
     """The pairs of a part of a split, from its files.
 
     Raises:
-        GtransError: as its reader.
+        GtransError: see its reader.
     """
     readers: dict[str, Callable[..., Pairs]] = {
         "lines": partial(read_lines, boundary=part.boundary),

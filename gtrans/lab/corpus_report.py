@@ -59,24 +59,24 @@ def run(args: argparse.Namespace) -> None:
         raise GtransError("`--source-lang` and `--target-lang` belong together; give both or none")
     if args.max_doc_tokens < 1:
         raise GtransError(f"`--max-doc-tokens` must be at least 1, but is {args.max_doc_tokens}")
-    found = report(args.path, languages if all(languages) else [], args.max_doc_tokens)
+    data = report(args.path, languages if all(languages) else [], args.max_doc_tokens)
     if args.json:
-        print(json_text(found))
+        print(json_text(data))
     else:
-        print_lines(*_lines(found))
+        print_lines(*_lines(data))
 
 
-def _lines(found: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{found['path']}: {'-'.join(found['languages'])}, tokens are {found['tokens are']}"
+def _lines(data: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{data['path']}: {'-'.join(data['languages'])}, tokens are {data['tokens are']}"
     yield ""
-    counts = list(found["splits"].values())
-    rows = [["", *found["splits"]]]
-    for name, first in counts[0].items():
+    splits = list(data["splits"].values())
+    rows = [["", *data["splits"]]]
+    for name, first in splits[0].items():
         if isinstance(first, dict):
-            for what in first:
-                rows.append([f"{name}: {what}", *(f"{one[name][what]:,}" for one in counts)])
+            for key in first:
+                rows.append([f"{name}: {key}", *(f"{split[name][key]:,}" for split in splits)])
         else:
-            rows.append([name, *(f"{one[name]:,}" for one in counts)])
+            rows.append([name, *(f"{split[name]:,}" for split in splits)])
     yield from aligned(rows, {0})
 
 
@@ -102,7 +102,7 @@ def report(path: Path, languages: Sequence[str], max_doc_tokens: int) -> dict[st
                 f"{path}: it was prepared from {pair[0]} to {pair[1]}; leave `--source-lang` and "
                 "`--target-lang` out"
             )
-        names = {m[1] for found in path.glob("text/*") if (m := _PIECES.fullmatch(found.name))}
+        names = {m[1] for file in path.glob("text/*") if (m := _PIECES.fullmatch(file.name))}
         files = {name: [path / "text" / f"{name}.bpe.{lang}" for lang in pair] for name in names}
     else:
         pair = [*languages] if languages else _languages(path)
@@ -142,7 +142,7 @@ def _splits_of(path: Path, pair: Sequence[str]) -> set[str]:
 
 
 def _languages(path: Path) -> list[str]:
-    """Source and target: as recorded with the text, or those of its files, English first.
+    """Source and target language: as recorded with the text, or those of its files, English first.
 
     Raises:
         GtransError: there are not two.
@@ -153,13 +153,13 @@ def _languages(path: Path) -> list[str]:
         if len(pairs) == 1 and str(pairs[0]).count("-") == 1:
             return str(pairs[0]).split("-")
     names = [_TEXT.fullmatch(file.name.removesuffix(".gz")) for file in path.iterdir()]
-    found = {m[2] for m in names if m and _SPLIT.fullmatch(m[1])}
-    if len(found) != 2:
+    langs = {m[2] for m in names if m and _SPLIT.fullmatch(m[1])}
+    if len(langs) != 2:
         raise GtransError(
-            f"{path}: it has texts of {', '.join(sorted(found)) or 'no language'}; name two with "
+            f"{path}: it has texts of {', '.join(sorted(langs)) or 'no language'}; name two with "
             "`--source-lang`, `--target-lang`"
         )
-    return sorted(found, key=lambda lang: (lang != "en", lang))
+    return sorted(langs, key=lambda lang: (lang != "en", lang))
 
 
 def count(files: Sequence[Path], languages: Sequence[str], max_doc_tokens: int) -> dict[str, Any]:
@@ -193,5 +193,5 @@ def count(files: Sequence[Path], languages: Sequence[str], max_doc_tokens: int) 
         "sentences of a document": round(sentences / documents, 2),
         "sentences of a chunk": round(sentences / chunks, 2),
         "tokens of a chunk": round(chunk_tokens / chunks, 2),
-        **{lang: {"tokens": of.total(), "types": len(of)} for lang, of in tokens.items()},
+        **{lang: {"tokens": words.total(), "types": len(words)} for lang, words in tokens.items()},
     }

@@ -15,6 +15,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
 from gtrans.cli.shared.model_options import (
@@ -53,7 +54,7 @@ SIDES = ("source", "target")
 
 Scores = Sequence[Sequence["Tensor"]]
 """``(tokens, 3)`` by document and sentence: log-probabilities of a token and its rival, its id."""
-_Try = tuple[int, tuple["Change", ...]]  # the number of a word that is asked for, and changes
+_Try = tuple[int, tuple["Change", ...]]  # the number of a word whose deciders are sought, changes
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -121,19 +122,19 @@ def run(args: argparse.Namespace) -> None:
     words = gains(models, task, text, args.threshold, args.max_tokens)
     if args.output:
         with atomic_writer(args.output) as file:
-            file.writelines(json.dumps(it.entry(), ensure_ascii=False) + "\n" for it in words)
+            file.writelines(json.dumps(word.entry(), ensure_ascii=False) + "\n" for word in words)
     if args.json:
         print(json_text(_in_short(words, args.threshold)))
     else:
         print_lines(*_lines(words, args.threshold))
 
 
-# --- words and what decided them ------------------------------------------------------------------
+# --- words and their deciders ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Change:
-    """A word of the context, and what is put in its place.
+    """A word of the context, and its replacement.
 
     Attributes:
         side, sentence, word: its place, numbers from 1.
@@ -156,11 +157,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Decision:
-    """What decided a word of the translation.
+    """The words of the context that decided a word of the translation.
 
     Attributes:
-        changes: the words of the context with their replacements; empty if there is no context
-            that could be replaced.
+        changes: these words with their replacements; empty if no context could be replaced.
         loss: log-probability that the word loses if they are replaced, in nats.
         flips: whether the decision falls: the word's token was the most probable one at the
             decisive place, and is no longer.
@@ -172,9 +172,9 @@ class Decision:
 
     @property
     def strength(self) -> tuple[bool, int, float]:
-        """Decisions that fall are stronger, then those by fewer words, then larger losses.
+        """Sort key: decisions that fall are stronger, then fewer words, then larger losses.
 
-        Among slight losses the gradient knows better: the first one is tried first.
+        Slight losses count as equal, so that the first one wins, which has the largest gradient.
         """
         return self.flips, -len(self.changes), self.loss if self.loss >= SLIGHT else 0.0
 
@@ -186,9 +186,9 @@ class Word:
     Attributes:
         document, sentence, word: numbers from 1, each within the one before.
         text: as the user wrote it; :data:`END` for the end mark of the sentence.
-        tokens: how many pieces it has.
+        tokens: its number of subwords.
         with_context, without_context: its log-probability, in nats.
-        decision: what decided it; None if it gains less than the threshold.
+        decision: the words that decided it; None if it gains less than the threshold.
     """
 
     document: int
@@ -206,32 +206,32 @@ class Word:
         return self.with_context - self.without_context
 
     def entry(self) -> dict[str, Any]:
-        """Its values for a file; those of a word that was not looked at are None."""
+        """Its values for a file; None stands for those of a missing decision."""
         values = asdict(self)
-        of = values.pop("decision") or {"loss": None, "flips": None, "changes": None}
-        decided = {"loss": of["loss"], "flips": of["flips"], "decided_by": of["changes"]}
-        return {**values, "cxmi": self.cxmi, **decided}
+        decision = values.pop("decision") or dict.fromkeys(("loss", "flips", "changes"))
+        decision["decided_by"] = decision.pop("changes")
+        return {**values, "cxmi": self.cxmi, **decision}
 
 
 def gains(
     models: Sequence[Any], task: Any, text: Text, threshold: float, max_tokens: int
 ) -> list[Word]:
-    """Every word of the references, and what decided those that gain.
+    """Every word of the references; those that gain have their deciding words.
 
     Args:
         models: one model, or an ensemble.
         task: their task.
-        text: what they read.
-        threshold: least gain of a word whose context is looked at, in nats.
+        text: source and references.
+        threshold: least gain of a word whose deciders are sought, in nats.
         max_tokens: largest batch in tokens.
     """
     from gtrans.decoding.force_decode import alone, token_scores
 
-    found = token_scores(models, task, text, max_tokens, rivals=True)
+    full = token_scores(models, task, text, max_tokens, rivals=True)
     bare = alone(models, task, text, max_tokens, rivals=True)
-    words = list(_words(text, found, bare))
+    words = list(_words(text, full, bare))
     asked = {
-        number: _asked(word, text, found, bare)
+        number: _asked(word, text, full, bare)
         for number, word in enumerate(words)
         if word.cxmi >= threshold and word.text != END
     }
@@ -243,25 +243,25 @@ def gains(
     return words
 
 
-def _words(text: Text, found: Scores, bare: Scores) -> Iterator[Word]:
+def _words(text: Text, full: Scores, bare: Scores) -> Iterator[Word]:
     """The words of all sentences with their end marks, from scores with and without context."""
-    for document, of_document in enumerate(words_of_side(text.target)):
-        for sentence, words in enumerate(of_document):
-            scores = [it[document][sentence][:, 0] for it in (found, bare)]
-            last = len(scores[0]) - 1
+    for document, sentences in enumerate(words_of_side(text.target)):
+        for sentence, words in enumerate(sentences):
+            values = [scores[document][sentence][:, 0] for scores in (full, bare)]
+            last = len(values[0]) - 1
             texts, places = [*words.texts, END], [*words.pieces, range(last, last + 1)]
             for number, (written, at) in enumerate(zip(texts, places, strict=True), start=1):
-                given, alone = (float(it[at.start : at.stop].sum()) for it in scores)
-                yield Word(document + 1, sentence + 1, number, written, len(at), given, alone)
+                whole, alone = (float(value[at.start : at.stop].sum()) for value in values)
+                yield Word(document + 1, sentence + 1, number, written, len(at), whole, alone)
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A word of the translation whose deciders are wanted.
+    """A word of the translation whose deciders are sought.
 
     Attributes:
         document, sentence: numbers from 0.
-        pieces: of the word in its sentence.
+        pieces: numbers of its subwords in the sentence.
         decisive: number of the token of the sentence that gained most.
         rival: id of the token that is most probable there without context, besides its own.
         value: its log-probability with its context.
@@ -277,11 +277,11 @@ class Asked:
     is_best: bool
 
 
-def _asked(word: Word, text: Text, found: Scores, bare: Scores) -> Asked:
-    """The question what decided a word."""
+def _asked(word: Word, text: Text, full: Scores, bare: Scores) -> Asked:
+    """The data for the search for the deciders of a word."""
     document, sentence = word.document - 1, word.sentence - 1
     pieces = words_of_side(text.target)[document][sentence].pieces[word.word - 1]
-    scores, without = found[document][sentence], bare[document][sentence]
+    scores, without = full[document][sentence], bare[document][sentence]
     gained = scores[:, 0] - without[:, 0]
     decisive = max(pieces, key=lambda piece: float(gained[piece]))
     own, best, _ = scores[decisive].tolist()
@@ -303,41 +303,42 @@ class _Deciders:
         self._placed: dict[tuple[int, int], tuple[Reading, Row, UnitSpan]] = {}
         for reading in text.readings:
             first = reading.first - reading.begin
-            of = self._rows.rows_of(*text.encoded(reading), first, text.plain(reading))
-            for row, span, _ in of:
+            rows = self._rows.rows_of(*text.encoded(reading), first, text.plain(reading))
+            for row, span, _ in rows:
                 for sentence in span.current:
                     self._placed[reading.document, sentence + reading.begin] = reading, row, span
 
     def decisions(self, asked: Sequence[Asked]) -> list[Decision]:
-        """What decided each word: words of its context are replaced until its decision falls.
+        """The deciders of each word: words of its context are replaced until its decision falls.
 
-        First the suspect with the highest bound; with it others of the translation that may say
-        the same, such as two mentions; then other suspects and other replacements of each; at last
-        those with the largest losses together.
+        First the suspect with the highest bound; then together with others of the translation that
+        may mean the same, such as two mentions; then other suspects and other replacements; at last
+        the changes with the largest losses together.
         """
-        suspects = [self._suspects(one) for one in asked]
+        suspects = [self._suspects(word) for word in asked]
         tried: list[list[Decision]] = [[] for _ in asked]
 
         def attempt(tries: Iterable[_Try]) -> None:
-            left = [(n, one) for n, one in tries if one and not any(d.flips for d in tried[n])]
+            flips = [any(decision.flips for decision in decisions) for decisions in tried]
+            left = [(n, changes) for n, changes in tries if changes and not flips[n]]
             for n, decision in zip([n for n, _ in left], self._tried(asked, left), strict=True):
                 tried[n].append(decision)
 
         def single(first: int, last: int | None, number: int) -> Iterator[_Try]:
-            for n, of_word in enumerate(suspects):
-                for by in of_word[first:last]:
-                    yield n, tuple(by[number : number + 1])
+            for n, words in enumerate(suspects):
+                for changes in words[first:last]:
+                    yield n, tuple(changes[number : number + 1])
 
         attempt(single(0, 1, 0))
-        attempt((n, _alike(of_word)) for n, of_word in enumerate(suspects))
+        attempt((n, _alike(words)) for n, words in enumerate(suspects))
         for number in range(1, REPLACEMENTS + 1):
             attempt([*single(0, 1, number), *single(1, None, number - 1)])
-        attempt((n, one) for n, of_word in enumerate(tried) for one in _joined(of_word))
+        attempt((n, changes) for n, decisions in enumerate(tried) for changes in _joined(decisions))
         none = Decision((), 0.0, False)
-        return [max(of, key=lambda it: it.strength, default=none) for of in tried]
+        return [max(decisions, key=attrgetter("strength"), default=none) for decisions in tried]
 
     def _tried(self, asked: Sequence[Asked], tries: Sequence[_Try]) -> list[Decision]:
-        """What becomes of each word when the model reads its document with other words."""
+        """The loss of each word when the model reads its document with other words."""
         from gtrans.decoding.force_decode import score_tokens
 
         documents, plain, first = [], [], []
@@ -349,9 +350,9 @@ class _Deciders:
             for change in changes:
                 lines[change.side, change.sentence - 1][change.word - 1] = change.replaced_by
             for (side, sentence), others in lines.items():
-                of_side = self._text.sides[side]
-                changed = words_of_side(of_side)[asked[n].document][sentence].with_other(others)
-                encoded[side][sentence - reading.begin] = of_side.pipeline.encode(changed)
+                side_text = self._text.sides[side]
+                changed = words_of_side(side_text)[asked[n].document][sentence].with_other(others)
+                encoded[side][sentence - reading.begin] = side_text.pipeline.encode(changed)
                 if side == "source":
                     texts[sentence - reading.begin] = changed
             documents.append((encoded["source"], encoded["target"]))
@@ -362,57 +363,58 @@ class _Deciders:
             whole=not self._text.cuts_units, max_tokens=self._max_tokens, rivals=True,
             rows=self._rows,
         )  # fmt: skip
-        found = []
+        decisions = []
         for (n, changes), (scores, *_) in zip(tries, scored, strict=True):
-            one = asked[n]
-            own, best, _ = scores[one.decisive].tolist()
-            value = float(scores[one.pieces.start : one.pieces.stop, 0].sum())
-            found.append(Decision(changes, one.value - value, one.is_best and best > own))
-        return found
+            word = asked[n]
+            own, best, _ = scores[word.decisive].tolist()
+            value = float(scores[word.pieces.start : word.pieces.stop, 0].sum())
+            decisions.append(Decision(changes, word.value - value, word.is_best and best > own))
+        return decisions
 
-    def _suspects(self, one: Asked) -> list[list[Change]]:
-        """The words of its context with the highest bounds, each with its replacements.
+    def _suspects(self, asked: Asked) -> list[list[Change]]:
+        """The context words with the highest bounds, each with its replacements.
 
-        If the model does not embed them together with the sentence, all words of its context.
+        All words of the context if the model does not embed them together with the sentence.
         """
-        reading, _, span = self._placed[one.document, one.sentence]
-        found = []
-        bounds = self._bounds(one)
+        reading, _, span = self._placed[asked.document, asked.sentence]
+        candidates = []
+        bounds = self._bounds(asked)
         for side, sentences in zip(SIDES, (span.source, span.target), strict=True):
             for number in (sentence + reading.begin for sentence in sentences):
-                words = words_of_side(self._text.sides[side])[one.document][number]
-                if number == one.sentence or (number > one.sentence and side == "target"):
+                words = words_of_side(self._text.sides[side])[asked.document][number]
+                if number == asked.sentence or (number > asked.sentence and side == "target"):
                     continue
                 for word, text in enumerate(words.texts):
                     bound = bounds.get((side, number, word)) if bounds else None
-                    found.append((side, number, word, text, bound))
-        found.sort(key=lambda it: -(it[-1] or 0.0))
+                    candidates.append((side, number, word, text, bound))
+        candidates.sort(key=lambda candidate: -(candidate[-1] or 0.0))
         suspects: list[list[Change]] = []
-        for side, number, word, text, bound in found:
-            by = self._substitutes[side].of(text, self._rival(one) if side == "target" else "")
-            if by and (bounds is None or len(suspects) < SUSPECTS):
-                place = side, number + 1, word + 1, text, bound
-                suspects.append([Change(*place, it) for it in by])
+        rivals = {"source": "", "target": self._rival(asked)}
+        for side, number, word, text, bound in candidates:
+            others = self._substitutes[side].of(text, rivals[side])
+            if others and (bounds is None or len(suspects) < SUSPECTS):
+                fields = side, number + 1, word + 1, text, bound
+                suspects.append([Change(*fields, other) for other in others])
         return suspects
 
-    def _rival(self, one: Asked) -> str:
-        """The first pieces of the word that the model would say without context."""
-        symbols = self._text.target.encoded[one.document][one.sentence].split()
-        rival = self._task.target_dictionary[one.rival]
-        return " ".join([*symbols[one.pieces.start : one.decisive], rival])
+    def _rival(self, asked: Asked) -> str:
+        """The first subwords of the word that the model would write without context."""
+        subwords = self._text.target.encoded[asked.document][asked.sentence].split()
+        rival = self._task.target_dictionary[asked.rival]
+        return " ".join([*subwords[asked.pieces.start : asked.decisive], rival])
 
-    def _bounds(self, one: Asked) -> dict[tuple[str, int, int], float] | None:
-        """How much each word of the row can have to do with the choice of a word.
+    def _bounds(self, asked: Asked) -> dict[tuple[str, int, int], float] | None:
+        """Bounds on the influence of each word of the row, by side, sentence and word.
 
         ``|g| |e - m|``: g is the gradient of the difference of the log-probabilities of the word
-        and its rival at the embedded word e, m the mean of all embedded words; by side, sentence
-        and word. None: the model does not embed context and sentence together.
+        and its rival at the embedded word e, m the mean of all embedded words. None: the model does
+        not embed context and sentence together.
         """
         import torch
 
         from gtrans.lab.gradients import embedded_words
 
-        reading, row, span = self._placed[one.document, one.sentence]
+        reading, row, span = self._placed[asked.document, asked.sentence]
         examples = self._rows.examples
         sample = examples.collate([row.example])
         device = next(self._models[0].parameters()).device
@@ -427,50 +429,53 @@ class _Deciders:
             with torch.enable_grad(), embedded_words(model) as embedded:
                 scores = model(**net_input)[0].float().log_softmax(-1)
             leaves = [embedded[side] for side in SIDES]
-            if [list(map(len, of)) for of in leaves] != [[it.tokens] for it in layouts]:
+            if [list(map(len, part)) for part in leaves] != [[layout.tokens] for layout in layouts]:
                 return None
             real = target.ne(examples.frame.pad)
             sentences = layouts[1].choose(layouts[1].sentence, real)
-            at = sentences.eq(one.sentence - reading.begin - span.target.start).nonzero()[:, 0]
-            words = at[one.pieces.start : one.pieces.stop]
+            at = sentences.eq(asked.sentence - reading.begin - span.target.start).nonzero()[:, 0]
+            inside = at[asked.pieces.start : asked.pieces.stop]
             scores, own = scores[real], target[real]
-            value = scores[words, own[words]].sum() - scores[at[one.decisive], one.rival]
-            states = [of[0] for of in leaves]
+            value = scores[inside, own[inside]].sum() - scores[at[asked.decisive], asked.rival]
+            states = [part[0] for part in leaves]
             gradients = torch.autograd.grad(value, states)
             marks = torch.tensor(examples.frame.symbols, device=device)
             for n, side in enumerate(SIDES):
                 is_word = ~torch.isin(layouts[n].pack(tokens[n]), marks)
                 state, gradient = states[n][is_word].detach(), gradients[n][is_word]
                 state = state - state.mean(0)
-                done = 0
-                for number in (it + reading.begin for it in (span.source, span.target)[n]):
-                    of = words_of_side(self._text.sides[side])[one.document][number]
-                    for word, pieces in enumerate(of.pieces):
-                        begin, end = done + pieces.start, done + pieces.stop
+                offset = 0
+                for sentence in (span.source, span.target)[n]:
+                    number = sentence + reading.begin
+                    words = words_of_side(self._text.sides[side])[asked.document][number]
+                    for word, pieces in enumerate(words.pieces):
+                        begin, end = offset + pieces.start, offset + pieces.stop
                         norm = gradient[begin:end].sum(0).norm() * state[begin:end].mean(0).norm()
                         bounds[side, number, word] += float(norm)
-                    done += len(self._text.sides[side].encoded[one.document][number].split())
+                    offset += len(self._text.sides[side].encoded[asked.document][number].split())
         return bounds
 
 
 def _alike(suspects: Sequence[Sequence[Change]]) -> tuple[Change, ...]:
-    """The first suspect together with those of the translation that may say the same."""
+    """The first suspect together with those of the translation that may mean the same."""
     first = suspects[0][0] if suspects else None
     if first is None or first.bound is None or first.side != "target":
         return ()
     least = ALIKE * first.bound
-    alike = [of[0] for of in suspects if of[0].side == "target" and (of[0].bound or 0) >= least]
+    changes = (suspect[0] for suspect in suspects if suspect[0].side == "target")
+    alike = [change for change in changes if (change.bound or 0) >= least]
     return tuple(alike) if len(alike) > 1 else ()
 
 
 def _joined(tried: Sequence[Decision]) -> list[tuple[Change, ...]]:
     """The strongest changes of two words together, of three, ..., up to :data:`TOGETHER`."""
     best: dict[tuple[str, int, int], Decision] = {}
-    for one in sorted((it for it in tried if len(it.changes) == 1), key=lambda it: it.strength):
-        change = one.changes[0]
-        best[change.side, change.sentence, change.word] = one
-    order = sorted(best.values(), key=lambda it: it.strength, reverse=True)[:TOGETHER]
-    changes = [one.changes[0] for one in order]
+    singles = (decision for decision in tried if len(decision.changes) == 1)
+    for decision in sorted(singles, key=attrgetter("strength")):
+        change = decision.changes[0]
+        best[change.side, change.sentence, change.word] = decision
+    order = sorted(best.values(), key=attrgetter("strength"), reverse=True)[:TOGETHER]
+    changes = [decision.changes[0] for decision in order]
     return [tuple(changes[:count]) for count in range(2, len(changes) + 1)]
 
 
@@ -478,11 +483,11 @@ class Substitutes:
     """The words of a text by the words next to them.
 
     Two words are alike if they have the same words before and after them: the measure is the
-    cosine of their vectors, which have the logarithm of a neighbour's count, weighted by how rare
-    it is to have that neighbour.
+    cosine of their vectors, which have the logarithm of each neighbour's count, weighted by the
+    rarity of the neighbour.
 
     Args:
-        side: of the text.
+        side: the side of the text.
     """
 
     def __init__(self, side: Side) -> None:
@@ -490,44 +495,44 @@ class Substitutes:
         self._beginning: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for document, encoded in zip(words_of_side(side), side.encoded, strict=True):
             for words, line in zip(document, encoded, strict=True):
-                symbols, texts = line.split(), words.texts
+                subwords, texts = line.split(), words.texts
                 framed = ["", *texts, ""]
                 for number, (word, pieces) in enumerate(zip(texts, words.pieces, strict=True)):
                     if not _is_word(word):
                         continue
                     counts[word].update([(False, framed[number]), (True, framed[number + 2])])
                     for end in range(pieces.start, pieces.stop):
-                        self._beginning[" ".join(symbols[pieces.start : end + 1])][word] += 1
-        having = Counter(neighbour for of_word in counts.values() for neighbour in of_word)
+                        self._beginning[" ".join(subwords[pieces.start : end + 1])][word] += 1
+        totals = Counter(neighbour for neighbours in counts.values() for neighbour in neighbours)
         self._vectors: dict[str, dict[tuple[bool, str], float]] = {}
         self._with: defaultdict[tuple[bool, str], list[tuple[str, float]]] = defaultdict(list)
-        for word, of_word in counts.items():
+        for word, neighbours in counts.items():
             vector = {
-                neighbour: (1 + math.log(count)) * math.log(1 + len(counts) / having[neighbour])
-                for neighbour, count in of_word.items()
+                neighbour: (1 + math.log(count)) * math.log(1 + len(counts) / totals[neighbour])
+                for neighbour, count in neighbours.items()
             }
             length = math.hypot(*vector.values())
-            self._vectors[word] = {one: value / length for one, value in vector.items()}
+            self._vectors[word] = {key: value / length for key, value in vector.items()}
             for neighbour, value in self._vectors[word].items():
                 self._with[neighbour].append((word, value))
 
     def of(self, word: str, rival: str = "") -> list[str]:
-        """Words to put in the place of one, at most :data:`REPLACEMENTS`, the best first.
+        """Replacements of a word, at most :data:`REPLACEMENTS`, the best first.
 
-        Those that are most like it, but first the word of the text that begins with the pieces
-        ``rival``. Other forms of case of the word itself are left out; a punctuation mark has none.
+        First the word of the text that begins with the subwords ``rival``, then the most similar
+        ones. Case variants of the word itself are left out; a punctuation mark has no replacement.
         """
         if not _is_word(word):
             return []
         same, upper = word.lower(), word[0].isupper()
-        rivals = {it: n for it, n in self._beginning[rival].items() if it.lower() != same}
-        first = sorted(rivals, key=lambda it: (it[0].isupper() == upper, rivals[it]))[-1:]
-        alike: defaultdict[str, float] = defaultdict(float)
+        rivals = {other: n for other, n in self._beginning[rival].items() if other.lower() != same}
+        first = sorted(rivals, key=lambda other: (other[0].isupper() == upper, rivals[other]))[-1:]
+        scores: defaultdict[str, float] = defaultdict(float)
         for neighbour, value in self._vectors.get(word, {}).items():
             for other, weight in self._with[neighbour]:
-                alike[other] += value * weight
-        others = [other for other in alike if other.lower() != same]
-        others.sort(key=lambda other: (-alike[other], other))
+                scores[other] += value * weight
+        others = [other for other in scores if other.lower() != same]
+        others.sort(key=lambda other: (-scores[other], other))
         return list(dict.fromkeys([*first, *others]))[:REPLACEMENTS]
 
 
@@ -535,17 +540,17 @@ def _is_word(word: str) -> bool:
     return any(map(str.isalnum, word))
 
 
-# --- what is written ------------------------------------------------------------------------------
+# --- output ---------------------------------------------------------------------------------------
 
 
 def _in_short(words: Sequence[Word], threshold: float) -> dict[str, Any]:
-    """How many words gain, how many decisions fall without what decided them, the best forms."""
+    """The numbers of words that gain and of decisions that fall, and the best forms."""
     decisions = [word.decision for word in words if word.decision is not None]
-    values: defaultdict[str, list[float]] = defaultdict(list)
+    cxmi: defaultdict[str, list[float]] = defaultdict(list)
     for word in words:
-        values[word.text].append(word.cxmi)
-    sums = sorted(((-math.fsum(of), it) for it, of in values.items()), key=lambda pair: pair[0])
-    forms = [{"text": it, "count": len(values[it]), "cxmi": -nats} for nats, it in sums[:SHOWN]]
+        cxmi[word.text].append(word.cxmi)
+    sums = sorted(((-math.fsum(nats), text) for text, nats in cxmi.items()), key=itemgetter(0))
+    forms = [{"text": text, "count": len(cxmi[text]), "cxmi": -nats} for nats, text in sums[:SHOWN]]
     return {
         "words": len(words),
         "threshold": threshold,
@@ -558,13 +563,13 @@ def _in_short(words: Sequence[Word], threshold: float) -> dict[str, Any]:
 def _lines(words: Sequence[Word], threshold: float) -> Iterator[str]:
     """The words that gain most, with what decided them."""
     short = _in_short(words, threshold)
-    forms = [f"{it['text']} {it['cxmi']:+.1f} ({it['count']} times)" for it in short["forms"]]
+    top = [f"{form['text']} {form['cxmi']:+.1f} ({form['count']} times)" for form in short["forms"]]
     yield (
         f"{short['gain']} of {short['words']} words gain {threshold:g} nats or more; "
         f"{short['flip']} of these decisions fall when the words named are replaced"
     )
-    yield f"in all, most is gained by {', '.join(forms)}"
-    decided = sorted((it for it in words if it.decision), key=lambda it: -it.cxmi)
+    yield f"in all, most is gained by {', '.join(top)}"
+    decided = sorted((word for word in words if word.decision), key=lambda word: -word.cxmi)
     for word in decided[:SHOWN]:
         assert word.decision is not None
         by = "; ".join(map(str, word.decision.changes)) or "nothing found"

@@ -1,4 +1,4 @@
-"""The catalogue of the papers' tables and figures, and what each needs at a scale.
+"""The catalogue of the papers' tables and figures, and the needs of each at a scale.
 
 ``exp_gtransformer/experiments`` has a file for each paper, and the models, scales and columns that
 they name. The Snakefile asks a :class:`Plan`.
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha256
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from shlex import split
 from typing import Any
@@ -35,23 +35,23 @@ _LONGEST_NAME = 80
 
 @dataclass(frozen=True)
 class Row:
-    """How a row of a table, or a point of a figure, is had here.
+    """How a row of a table, or a point of a figure, is made here.
 
     Attributes:
         label: its name in the paper.
-        model: of ``models.yaml``; empty: there is no way, or ``ensemble``.
+        model: a model of ``models.yaml``; empty: it cannot be made, or has an ``ensemble``.
         train: flags of ``gtrans train`` besides those of the model.
-        at: these flags at a scale if they are others; None: it is left out there.
+        at: other such flags at a scale; None: the row is left out there.
         translate: flags of ``gtrans translate`` besides those of the model.
         control: the test sentences ``alone``, or ``shuffled`` over all documents.
         ensemble: labels of the rows whose models translate together.
         against: label of the row that it is tested against.
-        seed_plus: what is added to the seed.
-        seeds: at a scale, those that it is run with; else all.
-        corpora: those that its flags are for; on others it is left out; empty: all.
-        x: its places on the horizontal axes of a figure, by their titles.
-        series: the curve that it belongs to.
-        note: what is missing for it, or why there is no way.
+        seed_plus: is added to the seed.
+        seeds: its seeds at a scale; else all.
+        corpora: the only corpora on which it is made; empty: all.
+        x: its values on the horizontal axes of a figure, by their titles.
+        series: its curve.
+        note: what is missing for it, or why it cannot be made.
     """
 
     label: str
@@ -75,23 +75,23 @@ class Table:
     """A table or figure.
 
     Attributes:
-        name: such as ``gtransformer-T2``.
+        name: its name, such as ``gtransformer-T2``.
         paper: name, short, title, authors, year and venue of its paper.
-        title: what is in it, in a few words.
-        section: where the paper speaks of it.
-        shows: what its reader learns.
+        title: its contents, in a few words.
+        section: section of the paper.
+        shows: what it shows.
         corpora: names of the paper's corpora.
         scales: how it is shown at each scale; an empty text: not at all.
-        rows: how its rows are had here, by label; none for counts of a corpus.
-        columns: of the table here, by the titles of ``columns.yaml``.
+        rows: its rows by label; none for counts of a corpus.
+        columns: its columns here, by the titles of ``columns.yaml``.
         at: at a scale, other corpora than the paper's.
         printed: what the paper prints: ``columns``, ``rows`` by label, ``quoted`` labels, ``note``.
-        figure: drawn from the table: ``x``, titles of axes, and ``y``, columns.
-        commands: by name, further commands: ``run``, and if needed ``rows`` and ``scales`` that
-            they are for, and whether of the ``first_seed`` only.
-        contradictions: of the paper with itself.
-        not_free: why not all that it needs can be had freely.
-        note: what else there is to know.
+        figure: the axes of a figure: ``x``, titles, and ``y``, columns.
+        commands: further commands by name: ``run``, and if needed their ``rows`` and ``scales``,
+            and whether for the ``first_seed`` only.
+        contradictions: contradictions within the paper.
+        not_free: which of its needs are not free.
+        note: a note for the reader.
     """
 
     name: str
@@ -119,15 +119,15 @@ class Table:
         return str(self.paper["short"]) + (kind + number[1:] if kind else "")
 
     def with_rows(self, labels: Iterable[str]) -> Table:
-        """The table with these rows, and those that they are tested against or made of."""
-        wanted: set[str] = set()
-        left = [label for label in labels if label in self.rows]
-        while left:
-            label = left.pop()
-            if label not in wanted:
-                wanted.add(label)
-                left += [it for it in (self.rows[label].against, *self.rows[label].ensemble) if it]
-        return replace(self, rows={it: row for it, row in self.rows.items() if it in wanted})
+        """The table with these rows, their baselines and the members of ensembles."""
+        kept: set[str] = set()
+        pending = [label for label in labels if label in self.rows]
+        while pending:
+            label = pending.pop()
+            if label not in kept:
+                kept.add(label)
+                pending += filter(None, (self.rows[label].against, *self.rows[label].ensemble))
+        return replace(self, rows={label: row for label, row in self.rows.items() if label in kept})
 
 
 @cache
@@ -139,33 +139,33 @@ def read(name: str) -> Any:
 @cache
 def read_catalogue() -> Mapping[str, Table]:
     """All tables and figures by name, in the order of the papers."""
-    found = {}
+    tables = {}
     for paper in PAPERS:
         content = read(paper)
         for key, entry in content["tables"].items():
             rows = {label: Row(label, **row) for label, row in entry.get("rows", {}).items()}
             name = f"{paper}-{key}"
-            found[name] = Table(name, content["paper"], **{**entry, "rows": rows})
-    return found
+            tables[name] = Table(name, content["paper"], **{**entry, "rows": rows})
+    return tables
 
 
 def find(names: Iterable[str]) -> dict[str, Table]:
-    """The tables of some names, in either case; the name of a paper is all of it.
+    """The tables with these names, in either case; a paper's name stands for all its tables.
 
     Raises:
-        GtransError: there is none of a name.
+        GtransError: there is no table of a name.
     """
-    every = {it.lower(): table for it, table in read_catalogue().items()}
-    of_paper = {it: [name for name in every if name.startswith(f"{it}-")] for it in PAPERS}
-    found: dict[str, Table] = {}
+    by_name = {name.lower(): table for name, table in read_catalogue().items()}
+    by_paper = {paper: [key for key in by_name if key.startswith(f"{paper}-")] for paper in PAPERS}
+    tables: dict[str, Table] = {}
     for name in map(str.lower, names):
-        if name not in every and name not in of_paper:
+        if name not in by_name and name not in by_paper:
             raise GtransError(
-                f"there is no table or figure '{name}'{did_you_mean(name, [*of_paper, *every])} "
+                f"there is no table or figure '{name}'{did_you_mean(name, [*by_paper, *by_name])} "
                 "`gtrans reproduce --list` names all of them."
             )
-        found |= {every[it].name: every[it] for it in of_paper.get(name, [name])}
-    return found
+        tables |= {by_name[key].name: by_name[key] for key in by_paper.get(name, [name])}
+    return tables
 
 
 # --- scales -----------------------------------------------------------------------------
@@ -173,14 +173,14 @@ def find(names: Iterable[str]) -> dict[str, Table]:
 
 @dataclass(frozen=True)
 class Scale:
-    """How large everything is: ``of``, an entry of ``scales.yaml``, with some settings changed.
+    """The sizes of everything: ``of``, an entry of ``scales.yaml``, with some settings changed.
 
     Attributes:
-        name: of it.
-        label: that, and what a user has changed; the name of its folder.
+        name: name of the scale.
+        label: the name with the changes of the user; the name of its folder.
         changes: the settings that a user has changed, as ``NAME=N``, sorted.
         amp: whether all translation models are trained in mixed precision.
-        settings: numbers that stand in braces in flags.
+        settings: values for the braces in flags.
     """
 
     name: str
@@ -192,19 +192,19 @@ class Scale:
 
 
 def read_scale(name: str, changes: Iterable[str] = (), amp: bool = False) -> Scale:
-    """A scale; a change ``updates=N`` is one of all settings whose names end in it.
+    """A scale; a change ``updates=N`` changes all settings whose names end in it.
 
     Raises:
         GtransError: there is no such setting, or its value is no whole number.
     """
     entry = read("scales")[name]
     settings = {key: str(value) for key, value in entry["settings"].items()}
-    # What names one setting is the last word.
-    for change in (every := sorted(changes, key=lambda it: not it.startswith("updates="))):
+    # Changes of a single setting come last, so that they override `updates=`.
+    for change in (order := sorted(changes, key=lambda change: not change.startswith("updates="))):
         key, _, value = change.partition("=")
         # At scale paper most models have the updates of their papers.
         ending = "-updates" if key == "updates" and name != "paper" else f"/{key}"
-        names = [it for it in settings if it == key or it.endswith(ending)]
+        names = [setting for setting in settings if setting == key or setting.endswith(ending)]
         if not names:
             raise GtransError(
                 f"`--set {change}`: scale {name} has no setting '{key}' (it has "
@@ -213,16 +213,17 @@ def read_scale(name: str, changes: Iterable[str] = (), amp: bool = False) -> Sca
         if not re.fullmatch("[1-9][0-9]{0,8}", value):
             raise GtransError(f"`--set {change}`: give a whole number of at least 1.")
         settings.update(dict.fromkeys(names, value))
-    label = ".".join([name, *["amp"] * amp, *(it.replace("=", "-") for it in sorted(every))])
-    return Scale(name, label, sorted(every), amp, settings, entry)
+    parts = (change.replace("=", "-") for change in sorted(order))
+    label = ".".join([name, *["amp"] * amp, *parts])
+    return Scale(name, label, sorted(order), amp, settings, entry)
 
 
 def words_of(flags: Any) -> list[str]:
     """Single words of flags, which may be lists of lists."""
-    return split(flags) if isinstance(flags, str) else [it for of in flags for it in words_of(of)]
+    return split(flags) if isinstance(flags, str) else list(chain(*map(words_of, flags)))
 
 
-# --- what a table needs -----------------------------------------------------------------
+# --- the needs of a table ---------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -246,12 +247,11 @@ class Run:
     seed: int
     model: str
     name: str
-
     control: str = ""
 
     @property
     def folder(self) -> str:
-        """Where all models of the seed stand, and what is measured of them."""
+        """The folder of all models of the seed and their measurements."""
         return f"runs/{self.corpus}/seed-{self.seed}"
 
 
@@ -266,14 +266,14 @@ class PlannedRow:
 
 
 class Plan:
-    """What is to be made, as the Snakefile asks for it.
+    """The rows, runs and files that the Snakefile makes.
 
     Args:
         request: ``scale``, ``set``, ``amp``, ``data``, ``corpora``, ``tables``, ``rows`` and
             ``seeds``, as a user gives them.
 
     Raises:
-        GtransError: nothing of it can be had, or a corpus is not there.
+        GtransError: nothing of it can be made, or a corpus is missing.
     """
 
     def __init__(self, request: Mapping[str, Any]) -> None:
@@ -285,40 +285,40 @@ class Plan:
         self.device = split(self.scale.of.get("device", ""))
         self.values = {**self.scale.settings, "data": str(self.data)}
         self.models: dict[str, Model] = {}
-        # By name, models and flags of translations.
+        # Models and flags of translations, by name.
         self.translations: dict[str, tuple[list[str], str]] = {}
-        every = find(request["tables"])
-        refused = {name: why for name, it in every.items() if (why := self._refusal(it))}
-        # Of a whole paper, what can be had is made.
-        if len(refused) == len(every):
+        tables = find(request["tables"])
+        refused = {name: why for name, table in tables.items() if (why := self._refusal(table))}
+        # Tables of a paper that cannot be made are left out.
+        if len(refused) == len(tables):
             raise GtransError("; ".join(refused.values()))
         self.left_out = list(refused.values())
-        self.whole = {name: it for name, it in every.items() if name not in refused}
+        self.whole = {name: table for name, table in tables.items() if name not in refused}
         self.tables = self.whole
         if labels := request.get("rows"):
-            some = {name: it.with_rows(labels) for name, it in self.whole.items()}
-            self.tables = {name: it for name, it in some.items() if it.rows}
-        rows = [it for table in self.whole.values() for it in self.rows(table)]
+            chosen = {name: table.with_rows(labels) for name, table in self.whole.items()}
+            self.tables = {name: table for name, table in chosen.items() if table.rows}
+        rows = [row for table in self.whole.values() for row in self.rows(table)]
         for label in labels or ():
-            found = [it for it in rows if it.row.label == label]
-            if not any(it.runs for it in found):
-                known = ", ".join(dict.fromkeys(repr(it.row.label) for it in rows))
-                why = found[0].why_not if found else f"there is no such row, only {known}"
+            planned = [row for row in rows if row.row.label == label]
+            if not any(row.runs for row in planned):
+                names = ", ".join(dict.fromkeys(repr(row.row.label) for row in rows))
+                why = planned[0].why_not if planned else f"there is no such row, only {names}"
                 raise GtransError(f"`--rows`: '{label}': {why}.")
 
     def with_all_seeds(self) -> Plan:
-        """The same of all rows, with all seeds that there are in the current folder."""
-        there = {int(it.name.removeprefix("seed-")) for it in Path("runs").glob("*/seed-*")}
-        return Plan({**self._request, "rows": [], "seeds": sorted({*self.seeds, *there})})
+        """The plan of all rows, with all seeds in the current folder."""
+        present = {int(path.name.removeprefix("seed-")) for path in Path("runs").glob("*/seed-*")}
+        return Plan({**self._request, "rows": [], "seeds": sorted({*self.seeds, *present})})
 
     def _refusal(self, table: Table) -> str:
-        """Why a table cannot be had at this scale; empty: it can."""
+        """Why a table cannot be made at this scale; empty: it can."""
         name = self.scale.name
         if not table.scales[name]:
             return f"{table.name} is not shown at scale {name}: {table.note.partition('. ')[0]}"
         corpora = self.named or table.corpora
-        there = self.data is not None and all((self.data / it).is_dir() for it in corpora)
-        if table.not_free and name == "paper" and not there:
+        present = self.data is not None and all((self.data / corpus).is_dir() for corpus in corpora)
+        if table.not_free and name == "paper" and not present:
             return f"{table.name} cannot be had freely: {table.not_free}"
         return ""
 
@@ -328,48 +328,48 @@ class Plan:
         Raises:
             GtransError: the user has to name one.
         """
-        found = self.named or table.at.get(self.scale.name)
-        if found is None and self.scale.name == "small":
+        corpora = self.named or table.at.get(self.scale.name)
+        if corpora is None and self.scale.name == "small":
             raise GtransError(
                 "`--corpus` is missing: the name of a corpus in `--data` for scale small "
                 f"({table.name}: {table.scales['small']})."
             )
-        return found or (["synthetic"] if self.scale.name == "tiny" else table.corpora)
+        return corpora or (["synthetic"] if self.scale.name == "tiny" else table.corpora)
 
     @cache  # noqa: B019 # a process has one plan
     def corpus(self, name: str) -> Text:
         """A corpus that is made or given.
 
         Raises:
-            GtransError: it is not there, or its languages are not clear.
+            GtransError: it is missing, or its languages are not clear.
         """
-        made, of = Path("corpora", name), self.scale.of
-        if name in of.get("synthetic", {}):
-            return Text(name, made, "valid", *of["pair"])
+        made, entry = Path("corpora", name), self.scale.of
+        if name in entry.get("synthetic", {}):
+            return Text(name, made, "valid", *entry["pair"])
         if self.data is None:
             raise GtransError(f"`--data` is missing: the folder that holds {name}/.")
         folder = self.data / name
         if not folder.is_dir():
             folder = self.data / name_of(name)
-        if not folder.is_dir() and name in of.get("assembled", ()):
-            return Text(name, made, "valid", *of["pair"])
-        text = find_text(folder, *of.get("languages", {}).get(name, of["pair"]))
+        if not folder.is_dir() and name in entry.get("assembled", ()):
+            return Text(name, made, "valid", *entry["pair"])
+        text = find_text(folder, *entry.get("languages", {}).get(name, entry["pair"]))
         return replace(text, name=name)
 
     # -- models
 
     def _model(self, name: str, train: str = "", seed_plus: int = 0) -> str:
-        """The name of a model with the flags of a row; it is noted, and what it starts from."""
+        """The name of a model with the flags of a row; adds it and its start to the plan."""
         name = self.scale.of.get("models", {}).get(name, name)
-        of = read("models")[name]
+        entry = read("models")[name]
         full = slug(name, train) + (f".seed-plus-{seed_plus}" if seed_plus else "")
-        self.models[full] = Model(name, of, train, seed_plus)
-        if "start" in of:
-            self._model(of["start"])
+        self.models[full] = Model(name, entry, train, seed_plus)
+        if "start" in entry:
+            self._model(entry["start"])
         return full
 
     def finished(self, model: str, folder: str, file: str = "trained") -> str:
-        """The file that says that a model is there; ``file``: another one of its training."""
+        """The file that marks a finished model; ``file``: another file of its training."""
         averaged = "average" in self.models[model].of and self.scale.name == "paper"
         return f"{folder}/{model}/{'average.pt' if averaged else file}"
 
@@ -389,21 +389,21 @@ class Plan:
         table = self.whole[name]
         if not table.rows:  # counts of corpora, which have the paper's labels
             labels = dict(zip(table.corpora, table.printed.get("rows", ()), strict=False))
-            return [PlannedRow(Row(labels.get(it, it)), it, [Run(it, 0, "", "")], "")
-                    for it in self.corpora(table)]  # fmt: skip
-        found = []
+            return [PlannedRow(Row(labels.get(name, name)), name, [Run(name, 0, "", "")], "")
+                    for name in self.corpora(table)]  # fmt: skip
+        rows = []
         for corpus, row in product(self.corpora(table), table.rows.values()):
             why_not = self._left_out(row, corpus)
             runs = [] if why_not else self._runs(table, row, corpus)
             if not why_not and not runs:
                 why_not = f"only with the seeds {row.seeds[self.scale.name]} at this scale"
-            found.append(PlannedRow(row, corpus, runs, why_not))
-        return found
+            rows.append(PlannedRow(row, corpus, runs, why_not))
+        return rows
 
     def rows(self, table: Table) -> list[PlannedRow]:
         """The rows of a table, or of a part of it, on every corpus."""
         rows = self._rows(table.name)
-        return [it for it in rows if it.row.label in table.rows or not table.rows]
+        return [row for row in rows if row.row.label in table.rows or not table.rows]
 
     def _left_out(self, row: Row, corpus: str) -> str:
         note = f" ({row.note})" if row.note else ""
@@ -416,17 +416,17 @@ class Plan:
     def _runs(self, table: Table, row: Row, corpus: str) -> list[Run]:
         self.corpus(corpus)
         models = [
-            self._model(it.model, it.at.get(self.scale.name, it.train) or "", it.seed_plus)
-            for it in [table.rows[label] for label in row.ensemble] or [row]
+            self._model(part.model, part.at.get(self.scale.name, part.train) or "", part.seed_plus)
+            for part in [table.rows[label] for label in row.ensemble] or [row]
         ]
         name = slug("+".join(models), row.translate)
         self.translations[name] = models, row.translate
         if row.control:
             name = f"{name}.{row.control}"
             self.translations[name] = models, row.translate
-        possible = row.seeds.get(self.scale.name, self.seeds)
+        seeds = row.seeds.get(self.scale.name, self.seeds)
         return [
-            Run(corpus, it, models[0], name, row.control) for it in self.seeds if it in possible
+            Run(corpus, seed, models[0], name, row.control) for seed in self.seeds if seed in seeds
         ]
 
     def translation(self, run: Run) -> str:
@@ -434,39 +434,40 @@ class Plan:
         return f"{run.folder}/test.{run.name}.{self.corpus(run.corpus).target}"
 
     def other(self, table: Table, row: PlannedRow, run: Run) -> Run | None:
-        """The run that one is tested against: of the same corpus and seed."""
-        rows = [it for it in self.rows(table) if it.row.label == row.row.against]
-        found = [it for of in rows if of.corpus == row.corpus for it in of.runs]
-        return next((it for it in found if it.seed == run.seed), None)
+        """The run that a run is tested against, with the same corpus and seed."""
+        rows = (other for other in self.rows(table) if other.row.label == row.row.against)
+        runs = chain.from_iterable(other.runs for other in rows if other.corpus == row.corpus)
+        return next((other for other in runs if other.seed == run.seed), None)
 
     # -- measures
 
     def columns(self, table: Table) -> dict[str, dict[str, Any]]:
-        """The columns of a table by title, one of each direction where it is for all."""
-        every = [it for name in self.corpora(table) for it in self.corpus(name).directions]
-        found: dict[str, dict[str, Any]] = {}
+        """The columns of a table by title; a column for directions becomes one for each."""
+        texts = map(self.corpus, self.corpora(table))
+        directions = [direction for text in texts for direction in text.directions]
+        columns: dict[str, dict[str, Any]] = {}
         for title in table.columns:
-            of = read("columns")["columns"][title]
-            for it in every if "{direction}" in title else [""]:
-                at = [word.replace("{direction}", it) for word in of["at"]]
-                found[title.replace("{direction}", it)] = {**of, "at": at}
-        return found
+            column = read("columns")["columns"][title]
+            for direction in directions if "{direction}" in title else [""]:
+                at = [word.replace("{direction}", direction) for word in column["at"]]
+                columns[title.replace("{direction}", direction)] = {**column, "at": at}
+        return columns
 
     def files(self, measure: str, run: Run, other: Run | None) -> list[str]:
-        """The files that a measure is read from: of the run, and of it and the other one."""
+        """The files of a measure: those of the run, and of its comparison with the other one."""
         if run.corpus not in read("columns")["corpora"].get(measure, [run.corpus]):
             return []
-        # A control concerns translations: what is of the model stands in the model's own row.
+        # A control concerns translations; measures of the model are in the model's own row.
         if run.control and measure not in OF_TRANSLATIONS:
             return []
         folder = f"{run.folder}/measures/{measure}"
         if measure == "counts":
             return [f"data/{run.corpus}/plain.counts.json"]
         if measure in ("training", "size"):
-            return [f"{run.folder}/{it}/trained" for it in self.translations[run.name][0]]
+            return [f"{run.folder}/{model}/trained" for model in self.translations[run.name][0]]
         if measure == "directions":
             runs, directions = filter(None, (run, other)), self.corpus(run.corpus).directions
-            return [f"{folder}/{of.model}/{it}.json" for of in runs for it in directions]
+            return [f"{folder}/{run.model}/{pair}.json" for run in runs for pair in directions]
         if measure == "speed":
             return [f"{folder}/{run.name}.{ending}" for ending in ("tsv", "txt")]
         if measure in ("score", "parts"):
@@ -477,42 +478,42 @@ class Plan:
         return [f"{folder}/{run.model}.json", *(both if measure in TESTED_SETS else [])]
 
     def analyses(self, table: Table) -> dict[str, tuple[str, list[tuple[PlannedRow, Run]]]]:
-        """By name, the further commands of a table at this scale, and what they read."""
-        found, corpora = {}, self.corpora(table)
-        for corpus, (key, of) in product(corpora, table.commands.items()):
-            labels, last = of.get("rows", table.rows), 1 if of.get("first_seed") else None
-            rows = [it for it in self.rows(table) if it.corpus == corpus and it.row.label in labels]
-            runs = [(row, run) for row in rows for run in row.runs[:last]]
-            if runs and self.scale.name in of.get("scales", SCALES):
+        """The further commands of a table at this scale and the runs that they read, by name."""
+        analyses, corpora = {}, self.corpora(table)
+        for corpus, (key, command) in product(corpora, table.commands.items()):
+            labels, last = command.get("rows", table.rows), 1 if command.get("first_seed") else None
+            rows = [row for row in self.rows(table) if row.row.label in labels]
+            runs = [(row, run) for row in rows if row.corpus == corpus for run in row.runs[:last]]
+            if runs and self.scale.name in command.get("scales", SCALES):
                 end = f".{corpus}" if len(corpora) > 1 else ""
-                found[f"{table.name}.{key}{end}"] = of["run"], runs
-        return found
+                analyses[f"{table.name}.{key}{end}"] = command["run"], runs
+        return analyses
 
     def inputs(self, table: Table) -> list[str]:
-        """All files that the results of a table are written from."""
-        found = []
+        """All files from which the results of a table are written."""
+        files = []
         measures = ["training"] if table.rows else []
-        measures += [it["measure"] for it in self.columns(table).values()]
+        measures += [column["measure"] for column in self.columns(table).values()]
         for row, measure in product(self.rows(table), dict.fromkeys(measures)):
             for run in row.runs:
-                found += self.files(measure, run, self.other(table, row, run))
-        found += [f"analyses/{it}.done" for it in self.analyses(table)]
-        return list(dict.fromkeys(found))
+                files += self.files(measure, run, self.other(table, row, run))
+        files += [f"analyses/{name}.done" for name in self.analyses(table)]
+        return list(dict.fromkeys(files))
 
     @property
     def words(self) -> list[str]:
-        """The words behind the name of a table that make it, without folders, seeds and rows."""
+        """The options that make a table, without folders, seeds and rows."""
         words = ["--scale", self.scale.name, *["--amp"] * self.scale.amp]
         words += ["--corpus", *self.named] if self.named else []
-        return [*words, *(word for it in self.scale.changes for word in ("--set", it))]
+        return [*words, *(word for change in self.scale.changes for word in ("--set", change))]
 
 
 def slug(name: str, flags: str) -> str:
-    """A name for what is called ``name`` without these flags; long ones end in a digest."""
+    """A name with flags; long ones end in a digest."""
     if not flags:
         return name
     words = re.sub(r" (?!--)", "-", " ".join(split(flags))).split(" ")
-    full = ".".join([name, *(it.removeprefix("--") for it in words)])
+    full = ".".join([name, *(word.removeprefix("--") for word in words)])
     full = re.sub(r"[^A-Za-z0-9.+_-]+", "_", full).rstrip("_")
     cut = full[:_LONGEST_NAME]
     return full if cut == full else f"{cut}.{sha256(full.encode()).hexdigest()[:8]}"

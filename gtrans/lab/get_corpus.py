@@ -107,18 +107,18 @@ def run(args: argparse.Namespace) -> None:
     corpus = _as_asked(args, corpus)
     check_output_folder("--out", args.out, [args.source])
     folder = args.out / args.name
-    made = write_corpus(corpus, pairs, args.source, folder)
-    print_lines(*_summary(made), f"written to {folder} ({RECORD} has the counts)")
+    counts = write_corpus(corpus, pairs, args.source, folder)
+    print_lines(*_summary(counts), f"written to {folder} ({RECORD} has the counts)")
 
 
 def _as_asked(args: argparse.Namespace, corpus: Corpus) -> Corpus:
-    """The corpus with the splits, boundaries and cleaning that a user asks for."""
+    """The corpus with the splits, boundaries and cleaning of the options."""
     if args.boundary is not None and corpus.name != "own":
         raise GtransError(f"`--boundary` is for own; the files of {corpus.name} say it themselves")
-    wanted = None if args.splits is None else args.splits.split(",")
+    chosen = None if args.splits is None else args.splits.split(",")
     forms = []
     for form in corpus.forms:
-        for name in wanted or ():
+        for name in chosen or ():
             if name not in form.splits:
                 raise GtransError(
                     f"`--splits` '{name}': {corpus.name} in the form {form.name} has "
@@ -127,27 +127,27 @@ def _as_asked(args: argparse.Namespace, corpus: Corpus) -> Corpus:
         splits = {
             name: tuple(replace(part, boundary=args.boundary or part.boundary) for part in parts)
             for name, parts in form.splits.items()
-            if wanted is None or name in wanted
+            if chosen is None or name in chosen
         }
         forms.append(replace(form, splits=splits))
     cleaning = replace(corpus.cleaning, empty=args.empty or corpus.cleaning.empty)
-    hold_out = corpus.hold_out if wanted is None or TRAIN in wanted else 0
+    hold_out = corpus.hold_out if chosen is None or TRAIN in chosen else 0
     return replace(corpus, forms=tuple(forms), cleaning=cleaning, hold_out=hold_out)
 
 
 def _pairs(args: argparse.Namespace, corpus: Corpus) -> list[tuple[str, str]]:
     """The language pairs to write."""
-    given = [args.source_lang, args.target_lang]
-    if any(given):
+    langs = [args.source_lang, args.target_lang]
+    if any(langs):
         if corpus.others or not (corpus.year or corpus.name == "own"):
             raise GtransError(
                 f"the languages of {corpus.name} are fixed; leave out `--source-lang`"
             )
-        if not all(given) or given[0] == given[1]:
+        if not all(langs) or langs[0] == langs[1]:
             raise GtransError("give two different languages, `--source-lang` and `--target-lang`")
-        for flag, lang in zip(("--source-lang", "--target-lang"), given, strict=True):
+        for flag, lang in zip(("--source-lang", "--target-lang"), langs, strict=True):
             known_language(f"`{flag}`", lang)
-        return [(given[0], given[1])]
+        return [(langs[0], langs[1])]
     pairs = corpus.pairs()
     if not all(pairs[0]):
         raise GtransError(f"{corpus.name} needs `--source-lang` and `--target-lang`")
@@ -159,12 +159,12 @@ def _pairs(args: argparse.Namespace, corpus: Corpus) -> list[tuple[str, str]]:
 
 @dataclass
 class Counts:
-    """What became of the pairs of a split.
+    """The numbers of kept and dropped pairs of a split.
 
     Attributes:
-        documents, pairs: that are kept.
-        dropped: pairs by reason.
-        dropped_documents: documents of which no pair is left.
+        documents, pairs: kept documents and pairs.
+        dropped: dropped pairs by reason.
+        dropped_documents: documents that lost all pairs.
     """
 
     documents: int = 0
@@ -178,7 +178,7 @@ class Counts:
 
 
 Files = Mapping[Sequence[str], Path]
-"""The files that are read, by the alternatives of their names."""
+"""The files to read, by their alternative names."""
 
 
 def write_corpus(
@@ -186,26 +186,26 @@ def write_corpus(
 ) -> dict[str, Counts]:
     """Read a corpus from the folder ``source`` with its files, and write it to ``folder``.
 
-    Returns what was written, by split, and by pair if there are several.
+    Returns the counts by split, and by pair if there are several.
 
     Raises:
-        GtransError: a file is missing or is not as its form has it, or nothing can be written.
+        GtransError: a file is missing or does not have its format, or nothing can be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with locked(folder):
             finder = Finder(source)
-            form, found = _chosen(corpus, pairs, finder)
+            form, inputs = _chosen(corpus, pairs, finder)
             names = ["-".join(pair) for pair in pairs]
             with suppress(FileNotFoundError):
-                there = read_object(folder / RECORD, "; remove it").get("pairs")
-                if there not in (None, names):
+                recorded = read_object(folder / RECORD, "; remove it").get("pairs")
+                if recorded not in (None, names):
                     raise GtransError(
-                        f"{folder} has the pair {', '.join(there)}; give another `--out`"
+                        f"{folder} has the pair {', '.join(recorded)}; give another `--out`"
                     )
             made: dict[str, Counts] = {}
             for languages in pairs:
-                made |= _write_pair(corpus, form, found, languages, folder)
+                made |= _write_pair(corpus, form, inputs, languages, folder)
             splits = {
                 name: asdict(counts)
                 | {"form": form.name, "cleaning": asdict(_cleaning(corpus, name.split(".")[0]))}
@@ -215,7 +215,7 @@ def write_corpus(
                 "corpus": corpus.name,
                 "pairs": names,
                 "splits": splits,
-                "read": {it[0]: _digest(found[it]) for it in _groups(corpus, form, pairs)},
+                "read": {key[0]: _digest(inputs[key]) for key in _groups(corpus, form, pairs)},
                 "written by": f"gtrans {__version__}",
             }
             with atomic_writer(folder / RECORD) as file:
@@ -232,7 +232,7 @@ def write_corpus(
 
 
 def _groups(corpus: Corpus, form: Form, pairs: Sequence[tuple[str, str]]) -> list[tuple[str, ...]]:
-    """The alternatives of all files that are needed."""
+    """The alternative names of all files that are needed."""
     return [
         group
         for languages in pairs
@@ -243,7 +243,7 @@ def _groups(corpus: Corpus, form: Form, pairs: Sequence[tuple[str, str]]) -> lis
 
 
 def _chosen(corpus: Corpus, pairs: Sequence[tuple[str, str]], finder: Finder) -> tuple[Form, Files]:
-    """The form that is read, and its files.
+    """The first complete form of a corpus, and its files.
 
     Raises:
         GtransError: no form is complete.
@@ -251,15 +251,15 @@ def _chosen(corpus: Corpus, pairs: Sequence[tuple[str, str]], finder: Finder) ->
     most, complaint = -1, ""
     for form in corpus.forms:
         groups = _groups(corpus, form, pairs)
-        found = finder.find(groups)
-        missing = [group for group in groups if group not in found]
+        inputs = finder.find(groups)
+        missing = [group for group in groups if group not in inputs]
         if not missing:
-            return form, found
-        if len(found) > most:
-            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            most = len(found)
+            return form, inputs
+        if len(inputs) > most:
+            rest = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            most = len(inputs)
             complaint = (
-                f"`--from` has no file {' or '.join(missing[0])}{more}, which {corpus.name} in the "
+                f"`--from` has no file {' or '.join(missing[0])}{rest}, which {corpus.name} in the "
                 f"form {form.name} needs; unpack archives first (`--splits` leaves splits out, "
                 "`--list NAME` says what is needed)"
             )
@@ -267,12 +267,12 @@ def _chosen(corpus: Corpus, pairs: Sequence[tuple[str, str]], finder: Finder) ->
 
 
 def _cleaning(corpus: Corpus, split: str) -> Cleaning:
-    """Limits concern training text alone: tests stay what they are."""
+    """The cleaning of a split; limits apply to training text alone."""
     return corpus.cleaning if split == TRAIN else Cleaning(empty=corpus.cleaning.empty)
 
 
 def _write_pair(
-    corpus: Corpus, form: Form, found: Files, languages: tuple[str, str], folder: Path
+    corpus: Corpus, form: Form, inputs: Files, languages: tuple[str, str], folder: Path
 ) -> dict[str, Counts]:
     """All splits of a language pair, together or not at all."""
     several = f".{'-'.join(languages)}" if corpus.others else ""
@@ -280,15 +280,15 @@ def _write_pair(
     if corpus.hold_out:
         names.insert(1, VALID)
     paths = [folder / f"{name}{several}.{lang}" for name in names for lang in languages]
-    with replacing(*paths, inputs=found.values()) as temporary, ExitStack() as stack:
+    with replacing(*paths, inputs=inputs.values()) as temporary, ExitStack() as stack:
         files = [stack.enter_context(open(path, "w", encoding="utf-8")) for path in temporary]
         splits = {name: Split(files[2 * n : 2 * n + 2]) for n, name in enumerate(names)}
         for name, parts in form.splits.items():
             say(f"{name}{several}: {form.title}")
-            read = _read(corpus, parts, found, name, languages)
-            cleaning, what = _cleaning(corpus, name), f"{corpus.name} {name}{several}"
+            pairs = _read(corpus, parts, inputs, name, languages)
+            cleaning, label = _cleaning(corpus, name), f"{corpus.name} {name}{several}"
             number = 0
-            for pair in clean(read, cleaning, languages, what, splits[name].counts):
+            for pair in clean(pairs, cleaning, languages, label, splits[name].counts):
                 number += pair is not None
                 held = corpus.hold_out and name == TRAIN and number % corpus.hold_out == 0
                 if pair is None and corpus.hold_out:
@@ -298,7 +298,7 @@ def _write_pair(
 
 
 def _read(
-    corpus: Corpus, parts: Sequence[Part], found: Files, split: str, languages: tuple[str, str]
+    corpus: Corpus, parts: Sequence[Part], inputs: Files, split: str, languages: tuple[str, str]
 ) -> Pairs:
     """The pairs of all parts of a split, one after the other.
 
@@ -306,7 +306,7 @@ def _read(
         GtransError: one of several parts has none.
     """
     for part in parts:
-        paths = [found[group] for group in part.patterns(split, *languages, corpus.year)]
+        paths = [inputs[group] for group in part.patterns(split, *languages, corpus.year)]
         empty = True
         for pair in read_part(part, paths[0], paths[-1]):
             empty = empty and not (pair and any(pair[:2]))
@@ -324,7 +324,7 @@ class Split:
         self._files, self._inside = files, False
 
     def write(self, pair: Pair | None) -> None:
-        """Write a pair; None: what comes next is of another document."""
+        """Write a pair; None: the next pair belongs to another document."""
         if pair is not None:
             begins = "" if self._inside else "\n" * bool(self.counts.documents)
             for file, text in zip(self._files, pair[:2], strict=True):
@@ -335,22 +335,22 @@ class Split:
 
 
 def clean(
-    pairs: Pairs, cleaning: Cleaning, languages: tuple[str, str], what: str, counts: Counts
+    pairs: Pairs, cleaning: Cleaning, languages: tuple[str, str], label: str, counts: Counts
 ) -> Pairs:
-    """The pairs that are kept, with all boundaries between documents; what is dropped is counted.
+    """The pairs that are kept, with all boundaries between documents; dropped ones are counted.
 
     Args:
-        pairs: of a split.
-        cleaning: what is asked of them.
-        languages: of the two sides.
-        what: the split, for error messages.
-        counts: of what is dropped.
+        pairs: the pairs of a split.
+        cleaning: which pairs are kept.
+        languages: the languages of the two sides.
+        label: name of the split, for error messages.
+        counts: counts dropped pairs and documents.
 
     Raises:
-        GtransError: a pair is empty on a side, and such pairs are refused; or no pair is left.
+        GtransError: a pair is empty on a side, and such pairs are errors; or no pair is left.
     """
     length = word_counter(cleaning.unit)
-    number = kept = lost = every = 0
+    number = kept = lost = total = 0
     for pair in chain(pairs, [None]):
         if pair is None:
             counts.dropped_documents += lost > 0 and not kept
@@ -363,10 +363,10 @@ def clean(
             reason = "empty on one side" if pair.source or pair.target else "empty on both sides"
             if cleaning.empty == "refuse":
                 text = pair.source or pair.target
-                shown = f" ('{text[:60]}')" if text else ""
+                quoted = f" ('{text[:60]}')" if text else ""
                 places = " and ".join(f"{path}:{line}" for path, line in pair.places)
                 raise GtransError(
-                    f"{places}: a pair of {what}{shown} is {reason}; `--empty drop` leaves such "
+                    f"{places}: a pair of {label}{quoted} is {reason}; `--empty drop` leaves such "
                     "pairs out and counts them"
                 )
         elif cleaning.max_words or cleaning.max_ratio:
@@ -380,20 +380,20 @@ def clean(
             lost += 1
         else:
             kept += 1
-            every += 1
+            total += 1
             yield pair
-    if not every:
-        raise GtransError(f"{what}: no sentence pair is left of {number}")
+    if not total:
+        raise GtransError(f"{label}: no sentence pair is left of {number}")
 
 
 def _digest(path: Path) -> str:
-    """Of a file, or of all files of a folder."""
+    """The digest of a file, or of all files of a folder."""
     if path.is_file():
         return digest(path)
     return fingerprint({file.name: digest(file) for file in sorted(path.iterdir())})
 
 
-# ---- what is printed -----------------------------------------------------------------------------
+# ---- printing ------------------------------------------------------------------------------------
 
 
 def _summary(made: Mapping[str, Counts]) -> Iterator[str]:
@@ -409,9 +409,9 @@ def _overview(corpora: list[Corpus]) -> Iterator[str]:
     rows = [["name", "also", "papers", "size", "licence", "home"]]
     for corpus in corpora:
         homes = corpus.forms[0].homes
-        home = ("by hand" if any(it.by_hand for it in homes) else "public") if homes else "none"
+        kind = ("by hand" if any(home.by_hand for home in homes) else "public") if homes else "none"
         names = corpus.name, " ".join(corpus.also), " ".join(corpus.papers)
-        rows.append([*names, corpus.size, corpus.licence, home])
+        rows.append([*names, corpus.size, corpus.licence, kind])
     yield from aligned(rows, set(range(len(rows[0]))))
     yield "public: an address that anybody can download from."
 
@@ -422,16 +422,16 @@ def _described(corpus: Corpus) -> Iterator[str]:
     yield from _text(f"languages: {languages or 'any'}")
     yield from _text(f"size: {corpus.size}; licence: {corpus.licence}")
     if corpus.says:
-        said = ", ".join(f"{split} {size}" for split, size in corpus.says.items())
-        yield from _text(f"the papers say: {said}")
+        sizes = ", ".join(f"{split} {size}" for split, size in corpus.says.items())
+        yield from _text(f"the papers say: {sizes}")
     rules = ", ".join(f"{name} {value}" for name, value in asdict(corpus.cleaning).items())
     yield from _text(f"cleaning: {rules}")
     for form in corpus.forms:
         yield f"  form {form.name}: {form.title}"
         for home in form.homes:
-            how = "by hand" if home.by_hand else "public"
-            known = f", MD5 {home.md5}" if home.md5 else ""
-            yield f"    {home.url} ({how}{known}) -> {home.file}"
+            kind = "by hand" if home.by_hand else "public"
+            checksum = f", MD5 {home.md5}" if home.md5 else ""
+            yield f"    {home.url} ({kind}{checksum}) -> {home.file}"
         source, target = next(iter(corpus.pairs()))
         for split, parts in form.splits.items():
             names = [
@@ -447,8 +447,8 @@ def _described(corpus: Corpus) -> Iterator[str]:
 
 
 def _text(text: str, indent: int = 2) -> list[str]:
-    first, more = " " * indent, " " * (indent + 2)
+    first, rest = " " * indent, " " * (indent + 2)
     return wrap(
-        text, _WIDTH, initial_indent=first, subsequent_indent=more, break_on_hyphens=False,
+        text, _WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False,
         break_long_words=False,
     )  # fmt: skip

@@ -66,11 +66,11 @@ class Reach:
 
 @dataclass(frozen=True)
 class Distances:
-    """Which words are looked at.
+    """The words whose gradients are measured.
 
     Attributes:
         farthest: words at larger distances are left out.
-        bin: so many distances are taken together: 10: 0 to 9, 10 to 19, -10 to -1.
+        bin: number of distances in a bin: 10: 0 to 9, 10 to 19, -10 to -1.
         unique: a word that occurs several times in a bin counts once, where it is nearest.
     """
 
@@ -82,9 +82,9 @@ class Distances:
         """The numbers of the chosen words, and the smallest distances of their bins, both ``(n,)``.
 
         Args:
-            distance: of each word, ``(words,)``.
-            words: their ids, ``(words,)``.
-            nearest: the least distance.
+            distance: distance of each word, ``(words,)``.
+            words: ids of the words, ``(words,)``.
+            nearest: the smallest distance.
         """
         inside = ((distance >= nearest) & (distance <= self.farthest)).nonzero().squeeze(1)
         bins = torch.div(distance[inside], self.bin, rounding_mode="floor") * self.bin
@@ -113,7 +113,7 @@ def add_gradients(
         model: a model of this project, in evaluation mode.
         net_input: the input of the model, a batch of one row.
         target: target ids, ``(1, length)``.
-        distances: which words are looked at.
+        distances: the words to measure.
 
     Raises:
         GtransError: the model does not embed all words of a row at once.
@@ -134,7 +134,7 @@ def add_gradients(
                 f"{type(model).__name__} encodes its context apart."
             )
     real = target.ne(model.decoder.dictionary.pad())
-    # Sentences that are read, not written, have no loss.
+    # The decoder reads some sentences without predicting them; these have no loss.
     sentence = layouts["target"].choose(layouts["target"].sentence, real)
     losses = nn.functional.cross_entropy(logits[real].float(), target[real], reduction="none")
     states = [embedded[side][0] for side in SIDES]
@@ -160,12 +160,12 @@ def add_gradients(
 @contextmanager
 def embedded_words(model: Any) -> Iterator[dict[str, list[Tensor]]]:
     """Collect the embedded words of both sides as leaves of autograd."""
-    found: dict[str, list[Tensor]] = {side: [] for side in SIDES}
+    embedded: dict[str, list[Tensor]] = {side: [] for side in SIDES}
 
     def keep(side: str) -> Any:
         def hook(_: nn.Module, __: Any, output: Tensor) -> Tensor:
             leaf = output.detach().requires_grad_()
-            found[side].append(leaf)
+            embedded[side].append(leaf)
             return leaf
 
         return hook
@@ -175,7 +175,7 @@ def embedded_words(model: Any) -> Iterator[dict[str, list[Tensor]]]:
         assert isinstance(part.embed, Embedder)
         handles.append(part.embed.register_forward_hook(keep(side)))
     try:
-        yield found
+        yield embedded
     finally:
         for handle in handles:
             handle.remove()
@@ -195,7 +195,7 @@ class LayerGradient:
     Attributes:
         side: ``encoder`` or ``decoder``.
         layer: from 1, the lowest.
-        norm: of the gradient of the loss per token at all parameters of the layer, in nats.
+        norm: norm of the gradient of the loss per token (nats) at all parameters of the layer.
     """
 
     side: str
@@ -207,7 +207,7 @@ def criterion_of(path: str | Path, task: Any) -> Any:
     """The criterion with which a checkpoint was trained.
 
     Raises:
-        GtransError: the checkpoint does not say.
+        GtransError: the checkpoint does not store it.
     """
     options = (read_checkpoint(path, in_memory=False).get("cfg") or {}).get("criterion")
     if not isinstance(options, dict) or "_name" not in options:
@@ -225,7 +225,7 @@ def layer_gradients(
 ) -> list[LayerGradient]:
     """Differentiate the mean loss of some units with respect to the parameters of every layer.
 
-    This is the gradient of an update whose batch are all these units, without dropout.
+    This is the gradient of an update with all these units as its batch, without dropout.
 
     Args:
         model: a model of this project, in evaluation mode.
@@ -236,10 +236,10 @@ def layer_gradients(
     size = 0.0
     with torch.enable_grad():
         for sample in samples:
-            loss, of_sample, _ = criterion(model, sample)
+            loss, sample_size, _ = criterion(model, sample)
             loss.backward()
-            size += float(of_sample)
-    found = []
+            size += float(sample_size)
+    gradients = []
     for side in _LAYER_SIDES:
         for number, layer in enumerate(getattr(model, side).layers, 1):
             squares = (
@@ -247,6 +247,6 @@ def layer_gradients(
                 for parameter in layer.parameters()
                 if parameter.grad is not None
             )
-            found.append(LayerGradient(side, number, sum(squares) ** 0.5 / max(size, 1.0)))
+            gradients.append(LayerGradient(side, number, sum(squares) ** 0.5 / max(size, 1.0)))
     model.zero_grad(set_to_none=True)
-    return found
+    return gradients

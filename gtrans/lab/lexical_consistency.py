@@ -4,9 +4,9 @@ The score is the lexical translation consistency ratio of Lyu et al. (2021): of 
 sentences of a document that share a source term, the share in which the term has the same
 translation. The definitions are as follows; no model and no word list is needed:
 
-* A *term* is a source word of at least four letters (of two in Chinese, whose words the caller
-  finds) that occurs in two or more sentences of the document. It occurs in at most 3% of the
-  sentences of the corpus (or in at most 10), since more frequent words are probably function words.
+* A *term* is a source word of at least four letters (two in Chinese, whose words the caller finds)
+  that occurs in two or more sentences of the document. It occurs in at most 3% of the sentences of
+  the corpus (or in at most 10), since more frequent words are probably function words.
 * The *translation* of a term in a sentence is the target word with the highest Dice
   coefficient. A word that has a higher coefficient with another source word of the sentence is
   not accepted. Coefficients are counted over the sentence pairs of source and translation and
@@ -20,8 +20,8 @@ sentence repeated. So the score counts the consistent pairs whose shared transla
 the reference of both sentences; the share of all consistent pairs is beside it in JSON. More is not
 always better: the value of the reference shows how consistent a human translator is.
 
-Intervals and tests resample whole documents, of those that have a pair of any system. Terms and
-their translations are found once, in the corpus as it is.
+Intervals and tests resample whole documents that have a pair of any system. Terms and their
+translations are found once, in the whole corpus.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ MAX_SENTENCES = 10
 
 Words = list[str]
 _EDGES = re.compile(r"^[\W_]+|[\W_]+$")
-"""What stands around the letters and digits of a word."""
+"""Characters around the letters and digits of a word."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class Consistency:
 
     Attributes:
         consistent: for each document, pairs of sentences with the same translation of a term.
-        shared: of these, those whose translation is in the reference of both sentences.
-        pairs: for each document, pairs of which at least one has a translation of the term.
+        shared: those of them whose translation is in the reference of both sentences.
+        pairs: for each document, pairs with a translation of the term in at least one sentence.
         terms: terms of documents with at least one such pair.
     """
 
@@ -94,7 +94,7 @@ class Consistency:
 def measure(given: Given) -> Found:
     """The lexical consistency of all systems, with a note about that of the reference.
 
-    There is no score where words cannot be told, or a system has no repeated term; a note says so.
+    There is no score if words cannot be found, or a system has no repeated term; a note says so.
     """
     assert given.sources is not None and given.references is not None
     options = given.options
@@ -122,12 +122,13 @@ def measure(given: Given) -> Found:
         for name, documents in given.systems.items()
     }
     if (score := judge.judge(words).score) is None or any(
-        it.score is None for it in systems.values()
+        result.score is None for result in systems.values()
     ):
         return Found([], ["no lexical consistency: no term is repeated in a document"])
     signed = signature(tokenizer.signature(), options.target_lang, "jieba" if segment else "")
-    counts = {name: np.array([it.shared, it.pairs], float).T for name, it in systems.items()}
-    with_pairs = np.any([it[:, 1] > 0 for it in counts.values()], axis=0)
+    sums = {name: (result.shared, result.pairs) for name, result in systems.items()}
+    counts = {name: np.array(pair, float).T for name, pair in sums.items()}
+    with_pairs = np.any([array[:, 1] > 0 for array in counts.values()], axis=0)
     measurement = Measurement(
         key=KEY,
         label="lexical consistency",
@@ -135,12 +136,12 @@ def measure(given: Given) -> Found:
         higher_is_better=True,
         neutral=True,
         signature=signed,
-        statistics={name: it[with_pairs] for name, it in counts.items()},
+        statistics={name: array[with_pairs] for name, array in counts.items()},
         documents=np.arange(np.count_nonzero(with_pairs)),
         # 0 where a system has no pair in any of the documents that are drawn
         compute=lambda sums: 100 * sums[..., 0] / np.maximum(sums[..., 1], 1),
     )
-    details = {name: {**it.counts, "of_reference": score} for name, it in systems.items()}
+    details = {name: {**result.counts, "of_reference": score} for name, result in systems.items()}
     notes = [f"lexical consistency of the reference: {score:.2f}"]
     if len(given.args.ref) > 1:
         notes.append("lexical consistency reads the first reference only")
@@ -163,7 +164,7 @@ def signature(tokenizer: str, target_lang: str, segmenter: str = "") -> str:
     """The signature of a score: everything that it depends on.
 
     Args:
-        tokenizer: of the translations.
+        tokenizer: tokeniser of the translations.
         target_lang: chooses the stemmer.
         segmenter: finds the words of a Chinese source.
     """
@@ -200,7 +201,7 @@ class ConsistencyJudge:
         segment = segment or str.split
         stem = stem_function(target_lang)[1] or str
         self._tokenize = tokenize
-        # Empty for what has no letter; most words are in all translations.
+        # Empty for words without letters; cached, because most words are in all translations.
         self._stem = cache(lambda word: stem(word) if any(map(str.isalpha, word)) else "")
         self._document = [n for n, document in enumerate(sources) for _ in document]
         self._shape = [len(document) for document in sources]
@@ -223,28 +224,25 @@ class ConsistencyJudge:
         """Consistency of a translation, or of the reference."""
         target = self._target_words(translations)
         words = list(map(frozenset, target))
-        places: defaultdict[tuple[int, str], list[tuple[int, str]]] = defaultdict(list)
+        translated: defaultdict[tuple[int, str], list[tuple[int, str]]] = defaultdict(list)
         for sentence, term, word in self._translations(target):
-            places[self._document[sentence], term].append((sentence, word))
+            translated[self._document[sentence], term].append((sentence, word))
         consistent, shared, pairs = ([0] * len(self._shape) for _ in range(3))
         terms = 0
-        for (document, _), of_term in places.items():
-            found = [pair for pair in combinations(of_term, 2) if pair[0][1] or pair[1][1]]
-            terms += bool(found)
-            pairs[document] += len(found)
-            for (one, of_one), (other, of_other) in found:
-                same = {of_one} & words[other] | {of_other} & words[one]
+        for (document, _), entries in translated.items():
+            counted = [pair for pair in combinations(entries, 2) if pair[0][1] or pair[1][1]]
+            terms += bool(counted)
+            pairs[document] += len(counted)
+            for (first, first_word), (second, second_word) in counted:
+                same = {first_word} & words[second] | {second_word} & words[first]
                 consistent[document] += bool(same)
-                shared[document] += bool(same & self._expected[one] & self._expected[other])
+                shared[document] += bool(same & self._expected[first] & self._expected[second])
         return Consistency(tuple(consistent), tuple(shared), tuple(pairs), terms)
 
     def _translations(self, target: Sequence[Words]) -> Iterator[tuple[int, str, str]]:
         """Sentence, term and its translation there, empty for none.
 
-        The word of the sentence with the highest Dice coefficient is taken, unless it has a higher
-        one with another word of the source; of words with the same coefficient the one with the
-        closest relative position. Coefficients are counted over the sentence pairs of source and
-        ``target`` and those of source and reference together.
+        Among words with equal coefficients the one at the closest relative position is taken.
         """
         both: Counter[tuple[str, str]] = Counter()
         alone: Counter[str] = Counter()
@@ -253,19 +251,20 @@ class ConsistencyJudge:
                 alone.update(different)
                 both.update(product(set(source), different))
 
-        def dice(of_source: str, of_target: str) -> float:
-            every = 2 * self._frequency[of_source] + alone[of_target]
-            return 2 * both[of_source, of_target] / every
+        def dice(source_word: str, target_word: str) -> float:
+            total = 2 * self._frequency[source_word] + alone[target_word]
+            return 2 * both[source_word, target_word] / total
 
         for number, (source, words) in enumerate(zip(self._source, target, strict=True)):
-            for term in dict.fromkeys(it for it in source if it in self._terms):
+            for term in dict.fromkeys(word for word in source if word in self._terms):
                 values = {word: dice(term, word) for word in words}
                 highest = max(values.values(), default=0.0)
-                place = source.index(term) / len(source)
-                likely = (n for n, word in enumerate(words) if values[word] == highest)
-                nearest = min(likely, key=lambda n: (abs(place - n / len(words)), n), default=None)
+                position = source.index(term) / len(source)
+                best = (n for n, word in enumerate(words) if values[word] == highest)
+                nearest = min(best, key=lambda n: (abs(position - n / len(words)), n), default=None)
                 word = "" if nearest is None else words[nearest]
-                yield number, term, "" if any(dice(it, word) > highest for it in source) else word
+                taken = any(dice(other, word) > highest for other in source)
+                yield number, term, "" if taken else word
 
     def _target_words(self, documents: Documents) -> list[Words]:
         """The stems of the words of every sentence."""

@@ -30,7 +30,7 @@ from gtrans.messages import say
 
 @dataclass
 class Analysis:
-    """What was measured of one checkpoint.
+    """The measurements of one checkpoint.
 
     Attributes:
         label: the model.
@@ -39,7 +39,7 @@ class Analysis:
         updates: number of updates of its training.
         system: the class of the model.
         unit: the unit that it reads.
-        units: how many of them were read.
+        units: number of units that it has read.
         seen: attention and gates.
         reach: gradients by distance, if they were measured.
         layers: gradients by layer, if they were measured.
@@ -71,14 +71,14 @@ def analyse_runs(
 ) -> list[Analysis]:
     """Let the model of every checkpoint of some runs read a prepared split with its references.
 
-    Of several checkpoints, each is named on standard error before it is read.
+    Each of several checkpoints is named on standard error before it is read.
 
     Args:
-        runs: of one or several models.
+        runs: runs of one or several models.
         data: the data folder.
-        split: of ``data``, with a target side.
-        units: the most units to read, evenly spread over the split.
-        distances: which words are looked at for gradients by distance; None: no such gradients.
+        split: a split of ``data`` with a target side.
+        units: largest number of units to read, evenly spread over the split.
+        distances: the words for gradients by distance; None: no such gradients.
         by_layer: measure gradients by layer.
         max_tokens: largest batch in tokens, padding included.
         cpu: run on the CPU.
@@ -86,11 +86,11 @@ def analyse_runs(
 
     Raises:
         GtransError: a checkpoint or the split is missing or damaged, or a model does not support
-            gradients; or checkpoints of one label are of different models, so that a mean of them
-            says nothing.
+            gradients; or checkpoints of one label belong to different models, so that their mean
+            has no meaning.
     """
     steps = [(number, run.label, step) for number, run in enumerate(runs) for step in run.steps]
-    found: list[Analysis] = []
+    analyses: list[Analysis] = []
     for count, (number, label, step) in enumerate(steps, start=1):
         path = str(step.path)
         if len(steps) > 1:
@@ -99,7 +99,7 @@ def analyse_runs(
         (model,), task = load_models([path], data, {"memory_bptt": -1}, cpu=cpu, fp16=fp16)
         device = next(model.parameters()).device
         reach = layers = None
-        if distances is not None:  # first, because some models are refused here
+        if distances is not None:  # first, because it rejects some models
             reach = Reach()
             for sample in read_units(task, split, units, 1, device):
                 add_gradients(reach, model, sample["net_input"], sample["target"], distances)
@@ -112,19 +112,19 @@ def analyse_runs(
                 rows += len(sample["id"])
                 if bool(model(**sample["net_input"])[0].isnan().any()):
                     raise not_finite([model])
-        one = Analysis(
+        new = Analysis(
             label, number, path, updates_of(Path(path)), type(model).__name__, str(task.cfg.unit),
             rows, seen, reach, layers,
         )  # fmt: skip
-        other = next((it for it in found if it.label == label), one)
-        if (one.system, one.unit) != (other.system, other.unit):
+        other = next((earlier for earlier in analyses if earlier.label == label), new)
+        if (new.system, new.unit) != (other.system, other.unit):
             raise GtransError(
-                f"{one.path} ({one.system}, unit {one.unit}) and {other.path} ({other.system}, "
+                f"{new.path} ({new.system}, unit {new.unit}) and {other.path} ({other.system}, "
                 f"unit {other.unit}) are both called {label}, as seeds of one model; give each a "
                 "label of its own, LABEL=PATH."
             )
-        found.append(one)
-    return found
+        analyses.append(new)
+    return analyses
 
 
 def read_units(
@@ -176,7 +176,7 @@ def _dataset(task: Any, split: str) -> Any:
     return dataset
 
 
-def as_json(found: Analysis) -> dict[str, Any]:
+def as_json(analysis: Analysis) -> dict[str, Any]:
     """The analysis as an object for JSON; entropies are means over queries, in bits."""
     attention = [
         {
@@ -185,27 +185,27 @@ def as_json(found: Analysis) -> dict[str, Any]:
             "entropy": spread.entropy / spread.queries,
             "most": spread.max_entropy / spread.queries,
         }
-        for location, spread in in_order(found.seen.attention)
+        for location, spread in in_order(analysis.seen.attention)
     ]
     gates = [
         {"side": gate.side, "kind": gate.kind, "layer": gate.layer, "open": opening.mean}
-        for gate, opening in in_order(found.seen.gates)
+        for gate, opening in in_order(analysis.seen.gates)
     ]
-    reach = found.reach
+    reach, layers = analysis.reach, analysis.layers
     gradients = None if reach is None else [
         {"side": side, "distance": distance, "words": words, "norm": reach.mean(side, distance)}
         for (side, distance), words in sorted(reach.words.items())
     ]  # fmt: skip
     return {
-        "label": found.label,
-        "path": found.path,
-        "updates": found.updates,
-        "unit": found.unit,
-        "units": found.units,
+        "label": analysis.label,
+        "path": analysis.path,
+        "updates": analysis.updates,
+        "unit": analysis.unit,
+        "units": analysis.units,
         "attention": attention,
         "gates": gates,
         "gradients": gradients,
-        "layer_gradients": None if found.layers is None else [asdict(it) for it in found.layers],
+        "layer_gradients": None if layers is None else list(map(asdict, layers)),
     }
 
 
@@ -213,14 +213,13 @@ def as_json(found: Analysis) -> dict[str, Any]:
 #
 # The figure of several models: entropy, gates and gradients.
 
-# A measured value: the title of its panel; the name of its line, besides the model; its place
-# unless values are drawn over updates; the sum of what was measured, and of how many things.
-# A point of a line is the mean of some of them.
+# A measurement: the title of its panel; the name of its line, besides the model; its x unless the
+# axis has updates; the sum of its values, and their number. A point is the mean of several of them.
 _Value = tuple[str, str, int, float, float]
 _Lines = dict[tuple[str, str], tuple[Point, ...]]
 
 
-def overview(found: Sequence[Analysis], title: str = "", bin_size: int = 1) -> Figure:
+def overview(analyses: Sequence[Analysis], title: str = "", bin_size: int = 1) -> Figure:
     """Panels for every kind of attention, the gates, and gradients by distance and by layer.
 
     Values are drawn by layer; if a run has several checkpoints, over its updates, and then as the
@@ -228,68 +227,68 @@ def overview(found: Sequence[Analysis], title: str = "", bin_size: int = 1) -> F
     Gradients by distance are those of the last checkpoint of a run.
 
     Args:
-        found: the analyses of all checkpoints; those of a run by updates.
-        title: of the figure.
-        bin_size: distances that are taken together.
+        analyses: the analyses of all checkpoints; those of a run by updates.
+        title: title of the figure.
+        bin_size: number of distances in a bin.
     """
-    training = len({one.run for one in found}) < len(found)
-    last = list({one.run: one for one in found}.values())
-    x_label = "updates" if training else "layer"
+    last = list({analysis.run: analysis for analysis in analyses}.values())
+    training = len(last) < len(analyses)
+    axis = "updates" if training else "layer"
     far = "sentences back" + (f" (n: n to n + {bin_size - 1})" if bin_size > 1 else "")
     panels = []
-    limits = _lines(found, partial(_entropy, most=True), training)
-    for name, lines in _lines(found, _entropy, training).items():
+    limits = _lines(analyses, partial(_entropy, most=True), training)
+    for name, lines in _lines(analyses, _entropy, training).items():
         # Models that attend equally widely share a limit.
         different: dict[tuple[Point, ...], Series] = {}
-        for one in _series(found, limits[name], "at most"):
-            different.setdefault(one.points, one)
-        series = (*_series(found, lines), *different.values())
-        panels.append(Panel(name, x_label, "entropy (bits)", series))
-    for name, lines in _lines(found, _open, training).items():
-        panels.append(Panel(name, x_label, "share of the wider attention", _series(found, lines)))
+        for limit in _series(analyses, limits[name], "at most"):
+            different.setdefault(limit.points, limit)
+        series = (*_series(analyses, lines), *different.values())
+        panels.append(Panel(name, axis, "entropy (bits)", series))
+    for name, lines in _lines(analyses, _open, training).items():
+        panels.append(Panel(name, axis, "share of the wider attention", _series(analyses, lines)))
     for name, lines in _lines(last, _reach, False).items():
         panels.append(Panel(name, far, "mean norm at a word", _series(last, lines), True))
-    for name, lines in _lines(found, partial(_norms, training), training).items():
-        series = _series(found, lines, shaded=training)
-        panels.append(Panel(name, x_label, "norm, loss per token", series, True))
-    return Figure(title, tuple(panels), {"checkpoints": [as_json(one) for one in found]})
+    for name, lines in _lines(analyses, partial(_norms, training), training).items():
+        series = _series(analyses, lines, shaded=training)
+        panels.append(Panel(name, axis, "norm, loss per token", series, True))
+    return Figure(title, tuple(panels), {"checkpoints": list(map(as_json, analyses))})
 
 
-def _entropy(one: Analysis, most: bool = False) -> Iterator[_Value]:
-    for place, seen in in_order(one.seen.attention):
+def _entropy(analysis: Analysis, most: bool = False) -> Iterator[_Value]:
+    for place, seen in in_order(analysis.seen.attention):
         total = seen.max_entropy if most else seen.entropy
         panel = f"{place.side.replace('_', ' ')}: {place.kind} attention"
         yield panel, place.range, place.layer, total, seen.queries
 
 
-def _open(one: Analysis) -> Iterator[_Value]:
-    for place, gate in in_order(one.seen.gates):
+def _open(analysis: Analysis) -> Iterator[_Value]:
+    for place, gate in in_order(analysis.seen.gates):
         yield "gates", f"{place.side} {place.kind}", place.layer, gate.total, gate.values
 
 
-def _reach(one: Analysis) -> Iterator[_Value]:
-    for (side, distance), words in sorted(one.reach.words.items()) if one.reach else ():
+def _reach(analysis: Analysis) -> Iterator[_Value]:
+    for (side, distance), words in sorted(analysis.reach.words.items()) if analysis.reach else ():
         # A logarithmic axis has no place for zeros, as of group attention.
-        if total := one.reach.norms[side, distance] if one.reach else 0:
+        if total := analysis.reach.norms[side, distance] if analysis.reach else 0:
             yield f"gradients at {side} words", "", distance, total, words
 
 
-def _norms(training: bool, one: Analysis) -> Iterator[_Value]:
-    for layer in one.layers or ():
+def _norms(training: bool, analysis: Analysis) -> Iterator[_Value]:
+    for layer in analysis.layers or ():
         line = f"layer {layer.layer}" if training else ""
         yield f"gradients of {layer.side} layers", line, layer.layer, layer.norm, 1
 
 
 def _lines(
-    found: Sequence[Analysis], measured: Callable[[Analysis], Iterable[_Value]], training: bool
+    analyses: Sequence[Analysis], values: Callable[[Analysis], Iterable[_Value]], training: bool
 ) -> dict[str, _Lines]:
-    """The points of every model and line of every panel, over updates or by place."""
+    """The points of every model and line of every panel, over updates or layers (distances)."""
     sums: dict[str, dict[tuple[str, str], dict[int, dict[float, list[float]]]]] = {}
-    for one in found:
-        for panel, line, x, total, number in measured(one):
-            runs = sums.setdefault(panel, {}).setdefault((one.label, line), {})
-            run = runs.setdefault(one.run, defaultdict(lambda: [0.0, 0.0]))
-            pair = run[one.updates if training else x]
+    for analysis in analyses:
+        for panel, line, x, total, number in values(analysis):
+            runs = sums.setdefault(panel, {}).setdefault((analysis.label, line), {})
+            run = runs.setdefault(analysis.run, defaultdict(lambda: [0.0, 0.0]))
+            pair = run[analysis.updates if training else x]
             pair[0] += total
             pair[1] += number
     return {
@@ -304,14 +303,14 @@ def _lines(
 
 
 def _series(
-    found: Sequence[Analysis], lines: _Lines, limit: str = "", shaded: bool = False
+    analyses: Sequence[Analysis], lines: _Lines, limit: str = "", shaded: bool = False
 ) -> tuple[Series, ...]:
     """The lines of a panel: a colour for each model, or for each line of the only model.
 
-    Further lines of one of several models are dashed. ``limit``: what begins the names of limits.
-    ``shaded`` lines are in an order, which is their colour; those of further models are dashed.
+    Further lines of one of several models are dashed. ``limit``: begins the names of limits.
+    The order of ``shaded`` lines is their colour; those of further models are dashed.
     """
-    labels = list(dict.fromkeys(one.label for one in found))
+    labels = list(dict.fromkeys(analysis.label for analysis in analyses))
     others = list(dict.fromkeys(line for _, line in lines))
     several, series = len(labels) > 1, []
     for (label, line), points in lines.items():

@@ -46,18 +46,18 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """The points of one thing, which have one colour.
+    """Points that share a colour and a name.
 
     Attributes:
         label: its name in the legend.
-        points: by ``x``, if these are numbers.
+        points: its points, sorted by ``x`` if these are numbers.
         colour: number of its colour; series with the same number belong together.
         kind: ``line``: points joined by lines; ``limit``: a dashed line that other points cannot
             pass; ``bars``.
-        dashed: another line of the same colour.
-        mark: number of the mark of its points; None: that of the colour.
-        shade: the colour instead, from 0 (dark) to 1 (light): for series that have an order, such
-            as layers; None: the colour of ``colour``.
+        dashed: whether its line is dashed, to tell it from others of its colour.
+        shade: a colour from 0 (dark) to 1 (light) for ordered series, such as layers; None: the
+            colour of ``colour``.
+        mark: number of the mark of its points; None: the number of the colour.
     """
 
     label: str
@@ -74,9 +74,9 @@ class Panel:
     """A pair of axes.
 
     Attributes:
-        title: what it shows.
+        title: its heading.
         x_label, y_label: names of the axes, with units.
-        series: what is drawn.
+        series: the series to draw.
         logarithmic: whether the values have a logarithmic axis.
     """
 
@@ -92,9 +92,9 @@ class Figure:
     """Panels side by side.
 
     Attributes:
-        title: of the whole; empty: none.
+        title: the title above all panels; empty: none.
         panels: from left to right, row by row.
-        facts: from what the numbers come, for JSON.
+        facts: the provenance of the numbers, for JSON.
     """
 
     title: str
@@ -107,14 +107,14 @@ def mean_of_runs(runs: Iterable[Sequence[tuple[X, float]]]) -> tuple[Point, ...]
 
     Runs need not have the same ``x``; :attr:`Point.runs` says how many have one.
     """
-    found: dict[X, list[float]] = defaultdict(list)
+    values: dict[X, list[float]] = defaultdict(list)
     for run in runs:
         for x, y in run:
-            found[x].append(y)
-    places = list(found)
-    if all(not isinstance(x, str) for x in places):
-        places.sort(key=lambda x: float(x))
-    return tuple(_mean(x, found[x]) for x in places)
+            values[x].append(y)
+    xs = list(values)
+    if all(not isinstance(x, str) for x in xs):
+        xs.sort(key=lambda x: float(x))
+    return tuple(_mean(x, values[x]) for x in xs)
 
 
 def shades(count: int) -> list[float]:
@@ -130,13 +130,13 @@ def _mean(x: X, values: Sequence[float]) -> Point:
 
 def to_json(figure: Figure) -> dict[str, Any]:
     """The figure as an object; a value that is not finite is null."""
-    found = asdict(figure)
-    for panel in found["panels"]:
+    data = asdict(figure)
+    for panel in data["panels"]:
         for series in panel["series"]:
             for point in series["points"]:
                 if not math.isfinite(point["y"]):
                     point["y"] = None
-    return found
+    return data
 
 
 def to_csv(figure: Figure) -> str:
@@ -215,19 +215,19 @@ def repeatable() -> AbstractContextManager[None]:
 
 
 def plain(text: str) -> str:
-    """``text`` for matplotlib, which takes what stands between dollars for mathematics."""
+    """``text`` for matplotlib, which reads text between dollars as mathematics."""
     return text.replace("$", r"\$")
 
 
 def write_together(contents: Mapping[Path, str | Callable[[], Any]]) -> None:
-    """Write files of which either all are there, or none.
+    """Write all files, or none.
 
     Args:
-        contents: of every file its text, or what draws a figure of matplotlib, whose format is
-            the suffix of the file.
+        contents: for every file its text, or a function that draws a figure of matplotlib; the
+            suffix of the file is the format.
 
     Raises:
-        GtransError: one cannot be written.
+        GtransError: a file cannot be written.
     """
     with replacing(*contents) as temporary, repeatable():
         for written, (path, content) in zip(temporary, contents.items(), strict=True):
@@ -235,9 +235,9 @@ def write_together(contents: Mapping[Path, str | Callable[[], Any]]) -> None:
                 written.write_text(content, encoding="utf-8")
                 continue
             # In memory first, because its library does not say why a file could not be written.
-            drawn, kind = io.BytesIO(), path.suffix
-            content().savefig(drawn, dpi=150, format=kind[1:], metadata=_DATE.get(kind))
-            written.write_bytes(drawn.getvalue())
+            buffer, kind = io.BytesIO(), path.suffix
+            content().savefig(buffer, dpi=150, format=kind[1:], metadata=_DATE.get(kind))
+            written.write_bytes(buffer.getvalue())
 
 
 def write_figure(figure: Figure, paths: Iterable[str]) -> None:
@@ -261,8 +261,8 @@ def draw(figure: Figure) -> Any:
     columns = min(count, _COLUMNS)
     rows = math.ceil(count / columns)
     width, height = _PANEL_INCHES
-    below = max((len(it.series) for it in figure.panels if len(it.series) > _FEW_SERIES), default=0)
-    height += min(below, _MANY_SERIES + 1) * _LEGEND_LINE_INCHES
+    most = max((len(panel.series) for panel in figure.panels), default=0)
+    height += min(most, _MANY_SERIES + 1) * _LEGEND_LINE_INCHES * (most > _FEW_SERIES)
     drawn = figure_class()(figsize=(width * columns, height * rows), layout="constrained")
     axes = drawn.subplots(rows, columns, squeeze=False).flatten()
     for axis, panel in zip(axes, figure.panels, strict=False):
@@ -294,9 +294,9 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
         step = max(math.ceil(len(handles) / _MANY_SERIES), 1)
         shown = sorted({*range(0, len(handles), step), len(handles) - 1})
         below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16)}
-        place = below if len(panel.series) > _FEW_SERIES else {}
+        position = below if len(panel.series) > _FEW_SERIES else {}
         entries = [handles[i] for i in shown], [labels[i] for i in shown]
-        axes.legend(*entries, fontsize="small", **place)
+        axes.legend(*entries, fontsize="small", **position)
 
 
 def _colour(series: Series) -> Any:
@@ -329,11 +329,11 @@ def _draw_line(axes: Any, series: Series) -> None:
 def _draw_bars(axes: Any, bars: Sequence[Series]) -> None:
     """The bars of all series of a panel, those of a category side by side over its name."""
     names = dict.fromkeys(str(point.x) for series in bars for point in series.points)
-    places = {name: place for place, name in enumerate(names)}
+    positions = {name: n for n, name in enumerate(names)}
     width = 0.8 / max(len(bars), 1)
     for number, series in enumerate(bars):
         beside = (number - (len(bars) - 1) / 2) * width
-        centres = [places[str(point.x)] + beside for point in series.points]
+        centres = [positions[str(point.x)] + beside for point in series.points]
         # A score may lie outside the interval of its resampled scores, which reaches one way then.
         below = [0 if p.low is None else max(0, p.y - p.low) for p in series.points]
         above = [0 if p.high is None else max(0, p.high - p.y) for p in series.points]
@@ -341,13 +341,13 @@ def _draw_bars(axes: Any, bars: Sequence[Series]) -> None:
         errors = (below, above) if any((*below, *above)) else None
         colour, label = _colour(series), plain(series.label)
         axes.bar(centres, heights, width, color=colour, label=label, yerr=errors, capsize=2)
-    if places:
-        axes.set_xticks(range(len(places)), list(map(plain, places)))
+    if positions:
+        axes.set_xticks(range(len(positions)), list(map(plain, positions)))
 
 
 # -------------------------------------------------------------------------------------------------
 #
-# What all parts of ``gtrans analyse`` write: a figure, its numbers, a table.
+# The output of all parts of ``gtrans analyse``: a figure, its numbers, a table.
 
 
 def add_figure(parser: argparse.ArgumentParser) -> None:
@@ -375,7 +375,7 @@ def title_of(labels: Sequence[str]) -> str:
 
 
 def write(args: argparse.Namespace, figure: Figure) -> None:
-    """Draw what ``--plot`` asks for, and print the numbers."""
+    """Draw the files of ``--plot``, and print the numbers."""
 
     write_figure(figure, args.plot)
     if args.json:
@@ -389,11 +389,11 @@ def tables(figure: Figure) -> list[str]:
     lines: list[str] = []
     for panel in figure.panels:
         by_x = [{point.x: point for point in series.points} for series in panel.series]
-        places = list(dict.fromkeys(x for points in by_x for x in points))
-        if not any(isinstance(x, str) for x in places):
-            places.sort(key=lambda x: float(x))
+        xs = list(dict.fromkeys(x for points in by_x for x in points))
+        if not any(isinstance(x, str) for x in xs):
+            xs.sort(key=lambda x: float(x))
         rows = [(panel.x_label, *(series.label or panel.y_label for series in panel.series))]
-        for x in places:
+        for x in xs:
             name = x if isinstance(x, str) else f"{x:,.6g}" if x % 1 else f"{int(x):,}"
             cells = []
             for points in by_x:

@@ -117,11 +117,11 @@ def run(args: argparse.Namespace) -> None:
         return
     if args.names:
         raise GtransError(f"`--list` and the name {args.names[0]}; give it behind `--list`.")
-    chosen = find(args.list or PAPERS).values()
+    tables = find(args.list or PAPERS).values()
     if args.json:
-        print(json_text([asdict(it) for it in chosen]))
+        print(json_text([asdict(table) for table in tables]))
     else:
-        print_lines(*(line for it in chosen for line in (_whole if args.list else _line)(it)))
+        print_lines(*(line for table in tables for line in (_whole if args.list else _line)(table)))
 
 
 def _make(args: argparse.Namespace) -> None:
@@ -134,7 +134,7 @@ def _make(args: argparse.Namespace) -> None:
     if args.cores < 1:
         raise GtransError(f"`--cores` must be at least 1, but is {args.cores}.")
     seeds = args.seeds.split(",") if args.seeds else []
-    if not all(re.fullmatch("[1-9][0-9]{0,8}", it) for it in seeds) or len({*seeds}) < len(seeds):
+    if not all(map(re.compile("[1-9][0-9]{0,8}").fullmatch, seeds)) or len({*seeds}) < len(seeds):
         raise GtransError(
             f"`--seeds` must be different whole numbers, such as 1,2,3, but is '{args.seeds}'."
         )
@@ -144,19 +144,19 @@ def _make(args: argparse.Namespace) -> None:
         "amp": args.amp, "data": args.data and str(args.data.resolve()),
     }  # fmt: skip
     plan = Plan(request)
-    print_lines(*(f"left out: {it}" for it in plan.left_out))
+    print_lines(*(f"left out: {reason}" for reason in plan.left_out))
     require(["snakemake"], "`gtrans reproduce`")
     folder = args.out.resolve() / plan.scale.label
     quiet = ["--quiet", "host", "reason", *["rules"] * args.dry_run]
     options = [*(["--printshellcmds"] if args.verbose else quiet), "--cores", str(args.cores)]
     if args.dry_run:
         with TemporaryDirectory() as empty:
-            where = folder if folder.is_dir() else Path(empty)
+            workdir = folder if folder.is_dir() else Path(empty)
             options += ["--dry-run", *args.passed_on]
-            status, said = _snakemake(request, Path(empty), where, options, quiet=True)
+            status, output = _snakemake(request, Path(empty), workdir, options, quiet=True)
         # Snakemake prints the table of jobs before and after it.
-        last = said.rfind("Job stats:") if said.count("Job stats:") > 1 else len(said)
-        print_lines(*said[:last].strip().splitlines())
+        last = output.rfind("Job stats:") if output.count("Job stats:") > 1 else len(output)
+        print_lines(*output[:last].strip().splitlines())
         if status:
             raise GtransError("nothing could be planned; what went wrong stands above.")
         return
@@ -176,19 +176,19 @@ def _make(args: argparse.Namespace) -> None:
 def _snakemake(
     request: Any, files: Path, folder: Path, options: Sequence[str], quiet: bool = False
 ) -> tuple[int, str]:
-    """Run the Snakefile in a folder; ``files``: for the request.
+    """Run the Snakefile in a folder; ``files``: the folder for the request.
 
-    Returns the exit status, and if it is to be ``quiet`` what it has printed.
+    Returns the exit status, and with ``quiet`` the output of Snakemake.
 
-    A signal to this process is passed on to all that Snakemake has started, so that trainings end
-    with a checkpoint.
+    A signal to this process is passed on to all processes of Snakemake, so that trainings end with
+    a checkpoint.
     """
     with atomic_writer(files / "request.json") as file:
         file.write(json.dumps(request))
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(shipped(_SNAKEFILE))]
     command += ["--directory", str(folder), "--configfile", str(files / "request.json"), "--nolock"]
-    # Not when this program is another one: a finished training stays finished. What has only a new
-    # date is the same file, however large it is.
+    # A new version of this program does not repeat finished trainings. A file of any size that has
+    # only a new date counts as unchanged.
     command += ["--rerun-incomplete", "--rerun-triggers", "mtime", "input", "params"]
     command += ["--max-checksum-file-size", "1TB", "--resources", "gpu=1", *options]
     here = str(Path(sys.executable).parent)
@@ -199,8 +199,8 @@ def _snakemake(
     )  # fmt: skip
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: os.killpg(process.pid, signal.SIGTERM))
-    said, _ = process.communicate()
-    return process.returncode, said or ""
+    output, _ = process.communicate()
+    return process.returncode, output or ""
 
 
 def _line(table: Table) -> list[str]:
@@ -219,17 +219,17 @@ def _whole(table: Table) -> Iterator[str]:
         ("", [f"{table.paper['title']}, section {table.section}", table.shows]),
         ("corpora", [", ".join(table.corpora)]),
         ("not free", [table.not_free]),
-        ("at each scale", [f"{it}: {how or 'not shown'}" for it, how in table.scales.items()]),
+        ("at each scale", [f"{name}: {how or 'not shown'}" for name, how in table.scales.items()]),
         ("the paper prints", [*numbers, printed.get("note", "")]),
         ("the paper contradicts itself", table.contradictions),
         ("here", [_way(row) for row in table.rows.values()]),
         ("note", [table.note]),
     ):
         yield from [f"  {title}:"] if title and any(entries) else []
-        for it in filter(None, entries):
-            first, more = ("    - ", " " * 6) if title else (" " * 4, " " * 4)
+        for entry in filter(None, entries):
+            first, rest = ("    - ", " " * 6) if title else (" " * 4, " " * 4)
             yield from wrap(
-                it, _WIDTH, initial_indent=first, subsequent_indent=more, break_on_hyphens=False
+                entry, _WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
             )
     yield ""
 

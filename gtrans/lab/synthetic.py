@@ -288,12 +288,12 @@ class Template:
 
 
 def _templates(lines: str) -> tuple[Template, ...]:
-    """Lines ``English | German``; those behind a star act."""
-    found = []
+    """Templates from lines ``English | German``; a star marks those with ``acts``."""
+    templates = []
     for line in lines.strip().split("\n"):
         source, target = line.strip().removeprefix("* ").split(" | ")
-        found.append(Template(source, target, line.strip().startswith("* ")))
-    return tuple(found)
+        templates.append(Template(source, target, line.strip().startswith("* ")))
+    return tuple(templates)
 
 
 _PERSON_ACTS = _templates("""
@@ -421,7 +421,7 @@ class Document:
         """Copy the document with ``new`` wherever ``old`` stood."""
         sentences = []
         for sentence in self.sentences:
-            words = {name: new if it == old else it for name, it in sentence.words.items()}
+            words = {name: new if word == old else word for name, word in sentence.words.items()}
             sentences.append(Sentence(sentence.template, words))
         return Document(tuple(sentences), self.links)
 
@@ -487,15 +487,15 @@ def _plan(rng: random.Random, length: int, ending: tuple[str, int] | None) -> _P
         plan.add(Link(phenomenon, length - 1 - distance, length - 1))
         if phenomenon == "formality":
             no_pronoun_from = length - 1 - distance
-    wanted = [
+    planned = [
         (rng.choice(DISTANCES), name)
         for name in PHENOMENA
         for _ in range(rng.choice(_WANTED[name]))
     ]
-    rng.shuffle(wanted)
+    rng.shuffle(planned)
     # Long links first, because they would not fit after the short ones.
-    wanted.sort(key=lambda pair: -pair[0])
-    for distance, name in wanted:
+    planned.sort(key=lambda pair: -pair[0])
+    for distance, name in planned:
         fitting = [
             link
             for use in range(no_pronoun_from if name == "pronoun" else length)
@@ -516,9 +516,9 @@ class _Words:
         self._rng = rng
         self._left: dict[str, list[Entry]] = {}
 
-    def fill(self, template: Template, given: Mapping[str, Entry]) -> dict[str, Entry]:
-        """Words for all fields of ``template``, including those in ``given``."""
-        words = {name: word for name, word in given.items() if name in template.fields}
+    def fill(self, template: Template, fixed: Mapping[str, Entry]) -> dict[str, Entry]:
+        """Words for all fields of ``template``, including those in ``fixed``."""
+        words = {name: word for name, word in fixed.items() if name in template.fields}
         for name in template.fields:
             words[name] = words.get(name) or self._draw(name, words)
         return words
@@ -560,13 +560,13 @@ def generate_document(
                 role is Role.NEUTRAL and "thing" in template.fields and plan.open("pronoun", index)
             )
         ]
-        given = shared.get(role, {})
+        fixed = shared.get(role, {})
         if role in (Role.IT, Role.DID):
             name = "thing" if role is Role.IT else "verb"
-            given = {name: sentences[cue_of[index]].words[name]}
+            fixed = {name: sentences[cue_of[index]].words[name]}
         while True:
             template = rng.choice(templates)
-            sentence = Sentence(template, words.fill(template, given))
+            sentence = Sentence(template, words.fill(template, fixed))
             # A few templates, such as "where is it?", leave nothing to draw.
             if all(sentence.source != earlier.source for earlier in sentences):
                 break

@@ -108,11 +108,11 @@ def _starts(sentence: str, texts: Sequence[str]) -> list[int]:
         aligned = []
         for _, i, j, k, m in SequenceMatcher(None, written, expected, autojunk=False).get_opcodes():
             aligned += [k + (offset * (m - k)) // max(j - i, 1) for offset in range(j - i)]
-    starts, done = [], 0
+    starts, offset = [], 0
     for text in bare:
-        index = aligned[done] if done < len(aligned) else len(positions)
+        index = aligned[offset] if offset < len(aligned) else len(positions)
         starts.append(positions[min(index, len(positions) - 1)] if positions else 0)
-        done += len(text)
+        offset += len(text)
     return starts
 
 

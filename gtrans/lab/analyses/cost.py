@@ -106,24 +106,23 @@ def run(args: argparse.Namespace) -> None:
     for tokens in lengths:
         if tokens > CHUNK and tokens % CHUNK:
             raise GtransError(f"`--lengths` must be multiples of {CHUNK}, but one is {tokens}.")
-    found = costs(models, args.data, lengths, args.cpu, args.fp16)
-    write(args, cost_figure(found, title_of(list(models))))
+    measured = costs(models, args.data, lengths, args.cpu, args.fp16)
+    write(args, cost_figure(measured, title_of(list(models))))
 
 
 # -------------------------------------------------------------------------------------------------
 #
-# What decoding costs by the length of a text: time and memory (Feng et al. 2022, figure 8).
+# The cost of decoding by the length of a text: time and memory (Feng et al. 2022, figure 8).
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What translating a text costs a process of its own.
+    """The cost of translating a text in a process of its own.
 
     Attributes:
-        tokens: of each text, words without marks.
+        tokens: tokens of the text, without special tokens.
         seconds: CPU seconds of the process; on a GPU those of the clock.
-        peak: largest memory of the process in megabytes: what it has resident, or has taken of
-            the GPU.
+        peak: largest memory of the process in megabytes: resident, or on the GPU.
     """
 
     tokens: int
@@ -136,7 +135,7 @@ def costs(
 ) -> dict[str, list[Cost]]:
     """The cost of every length, by the label of the model.
 
-    Each is measured in a fresh process, whose memory has held nothing else.
+    Each is measured in a fresh process, so that its memory holds nothing else.
 
     Args:
         models: a checkpoint of each model, by its label.
@@ -148,19 +147,19 @@ def costs(
         GtransError: a checkpoint is missing or damaged, or its positions do not reach as far as a
             text.
     """
-    found: dict[str, list[Cost]] = {}
+    measured: dict[str, list[Cost]] = {}
     spawn = multiprocessing.get_context("spawn")
     for (label, path), tokens in product(models.items(), lengths):
         with ProcessPoolExecutor(1, spawn, initializer=_begin_process) as pool:
             try:
-                of_text = pool.submit(_measure, path, data, tokens, cpu, fp16).result()
+                cost = pool.submit(_measure, path, data, tokens, cpu, fp16).result()
             except BrokenProcessPool:
                 raise GtransError(
                     f"{path}: the process that translated {tokens} tokens was ended from outside, "
                     "perhaps for want of memory; give shorter --lengths."
                 ) from None
-        found.setdefault(label, []).append(of_text)
-    return found
+        measured.setdefault(label, []).append(cost)
+    return measured
 
 
 def _measure(path: str, data: str | None, tokens: int, cpu: bool, fp16: bool) -> Cost:
@@ -171,7 +170,7 @@ def _measure(path: str, data: str | None, tokens: int, cpu: bool, fp16: bool) ->
     search = SearchOptions(beam=BEAM, max_len_a=1, max_len_b=0, min_len=chunk)
     translator = Translator(models, task, str, search)
     on_gpu, begin = device.type == "cuda", 0.0
-    # First a single chunk: libraries load parts of themselves by it.
+    # First a single chunk, with which libraries load parts of themselves.
     for size in (chunk, tokens):
         rows = _rows(translator, size, chunk)
         begin = time.perf_counter() if on_gpu else time.process_time()
@@ -190,23 +189,23 @@ def _rows(translator: Translator, tokens: int, chunk: int) -> list[Example]:
     dictionary, draw = task.source_dictionary, torch.Generator().manual_seed(1)
     sizes = [chunk] * (tokens // chunk)
     end = torch.tensor([dictionary.eos()])
-    drawn = [
+    chunks = [
         torch.randint(dictionary.nspecial, len(dictionary), (size,), generator=draw)
         for size in sizes
     ]
-    words = [" ".join(dictionary[token] for token in one.tolist()) for one in drawn]
+    words = [" ".join(dictionary[token] for token in ids.tolist()) for ids in chunks]
     pieces = task.word_pieces(words) or []
     return [
         translator.examples.example(
             span,
-            [torch.cat([drawn[number], end]) for number in span.source],
+            [torch.cat([chunks[number], end]) for number in span.source],
             word_pieces=[pieces[number] for number in span.source] if pieces else [],
         )
         for span in unit.cut_to_translate(sizes)
     ]
 
 
-def cost_figure(found: Mapping[str, Sequence[Cost]], title: str = "") -> Figure:
+def cost_figure(measured: Mapping[str, Sequence[Cost]], title: str = "") -> Figure:
     """Time and memory by the number of tokens, a line for each model."""
     panels = []
     for heading, y_label, value in (
@@ -215,20 +214,20 @@ def cost_figure(found: Mapping[str, Sequence[Cost]], title: str = "") -> Figure:
         ("largest memory of the process", "megabytes", attrgetter("peak")),
     ):
         series = tuple(
-            Series(label, tuple(Point(one.tokens, value(one)) for one in of_model), number)
-            for number, (label, of_model) in enumerate(found.items())
+            Series(label, tuple(Point(cost.tokens, value(cost)) for cost in own), number)
+            for number, (label, own) in enumerate(measured.items())
         )
         panels.append(Panel(heading, "tokens of a text", y_label, series))
     facts = {
         "text": {"chunk": CHUNK, "beam": BEAM},
-        "models": {label: [asdict(one) for one in costs_of] for label, costs_of in found.items()},
+        "models": {label: [asdict(cost) for cost in own] for label, own in measured.items()},
     }
     return Figure(title, tuple(panels), facts)
 
 
-def per_token(one: Cost) -> float:
+def per_token(cost: Cost) -> float:
     """Milliseconds for each token of the translations."""
-    return 1000 * one.seconds / one.tokens
+    return 1000 * cost.seconds / cost.tokens
 
 
 def _begin_process() -> None:

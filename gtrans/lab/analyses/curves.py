@@ -3,9 +3,9 @@
 A run is a folder with the log train.log, which the run scripts keep, or a log itself. Runs with one
 label are seeds of one model: their mean is drawn, with the smallest and the largest value.
 
---values names what the log has: loss, nll_loss, ppl, gnorm, lr, wps of training, weight_group_*
-of a model with several decoder groups; behind the name of a validation split and a colon what was
-measured on it: valid:loss, valid:s_bleu.
+--values names values of the log: loss, nll_loss, ppl, gnorm, lr, wps of training, weight_group_*
+of a model with several decoder groups; values of a validation split stand behind its name and a
+colon: valid:loss, valid:s_bleu.
 """
 
 from __future__ import annotations
@@ -64,15 +64,15 @@ def run(args: argparse.Namespace) -> None:
         GtransError: a log is missing or has no such value, or the plot cannot be written.
     """
 
-    given = labelled_paths(args.path)
-    models = {label: [read_history(path) for path in paths] for label, paths in given.items()}
+    labelled = labelled_paths(args.path)
+    models = {label: [read_history(path) for path in paths] for label, paths in labelled.items()}
     check_figure(args, [run.path for runs in models.values() for run in runs])
     write(args, curves(models, args.values, title_of(list(models))))
 
 
 # -------------------------------------------------------------------------------------------------
 #
-# Learning curves: what the logs of training runs say, several models in one figure.
+# Learning curves from the logs of training runs, several models in one figure.
 
 DEFAULT_VALUES = ("loss", "valid:loss")
 _TRAIN = "train"
@@ -112,25 +112,25 @@ def curves(
 def _panel(models: Mapping[str, Sequence[History]], value: str) -> Panel:
     split, _, pattern = value.rpartition(":")
     split = split or _TRAIN
-    known = dict.fromkeys(
+    logged = dict.fromkeys(
         name for runs in models.values() for run in runs for name in run.names(split)
     )
-    names = [name for name in known if fnmatchcase(name, pattern)]
+    names = [name for name in logged if fnmatchcase(name, pattern)]
     if not names:
-        has = ", ".join(known) or "nothing"
-        raise GtransError(f"`--values` {value}: no log has it; of {split} they have {has}.")
+        listed = ", ".join(logged) or "nothing"
+        raise GtransError(f"`--values` {value}: no log has it; of {split} they have {listed}.")
     series: list[Series] = []
     for label, runs in models.items():
         for name, shade in zip(names, shades(len(names)), strict=True):
-            called = label if len(names) == 1 else name if len(models) == 1 else f"{label}, {name}"
+            line = label if len(names) == 1 else name if len(models) == 1 else f"{label}, {name}"
             model = list(models).index(label)
             points = mean_of_runs(run.series(split, name) for run in runs)
             if len(names) == 1:
-                series.append(Series(called, points, model))
+                series.append(Series(line, points, model))
             else:
-                series.append(Series(called, points, dashed=model > 0, shade=shade, mark=model))
-    shown = _LABELS.get(pattern, pattern)
+                series.append(Series(line, points, dashed=model > 0, shade=shade, mark=model))
+    y_label = _LABELS.get(pattern, pattern)
     where = "training" if split == _TRAIN else split
     return Panel(
-        f"{where}: {pattern}", "updates", shown, tuple(one for one in series if one.points)
+        f"{where}: {pattern}", "updates", y_label, tuple(line for line in series if line.points)
     )

@@ -50,10 +50,10 @@ def run(args: argparse.Namespace) -> None:
         GtransError: a checkpoint is missing, damaged or of a model that fuses nothing, or the
             plot cannot be written.
     """
-    given = labelled_paths(args.path)
-    runs = runs_of(given)
+    labelled = labelled_paths(args.path)
+    runs = runs_of(labelled)
     check_figure(args, [step.path for run in runs for step in run.steps])
-    write(args, fusion_figure(runs, title_of(list(given))))
+    write(args, fusion_figure(runs, title_of(list(labelled))))
 
 
 # -------------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ def fusion_weights(path: Path) -> FusionWeights:
 
 
 def _gates(model: Mapping[str, Tensor], side: str) -> tuple[float, ...]:
-    # Those of DLCL are a matrix, and no gates.
+    # The weights of DLCL are a matrix, and no gates.
     raw = model.get(f"{side}{_WEIGHTS}")
     return () if raw is None or raw.dim() != 1 else tuple(torch.sigmoid(raw.float()).tolist())
 
@@ -125,35 +125,34 @@ def fusion_figure(runs: Sequence[Run], title: str = "") -> Figure:
     """
     labels = list(dict.fromkeys(run.label for run in runs))
     training = any(len(run.steps) > 1 for run in runs)
-    read = [[(step.updates, fusion_weights(step.path)) for step in run.steps] for run in runs]
+    histories = [[(step.updates, fusion_weights(step.path)) for step in run.steps] for run in runs]
     panels = []
     for name, heading, part, y_label in _PANELS:
         series: list[Series] = []
         for label in labels:
-            of_label = [
+            own = [
                 [(updates, getattr(weights, name)) for updates, weights in steps]
-                for run, steps in zip(runs, read, strict=True)
+                for run, steps in zip(runs, histories, strict=True)
                 if run.label == label
             ]
-            count = max(len(values) for steps in of_label for _, values in steps)
+            count = max(len(values) for steps in own for _, values in steps)
             if training:
                 for number, shade in enumerate(shades(count)):
                     points = mean_of_runs(
-                        [(updates, values[number]) for updates, values in steps]
-                        for steps in of_label
+                        [(updates, values[number]) for updates, values in steps] for steps in own
                     )
-                    called = f"{part} {number + 1}"
-                    called = called if len(labels) == 1 else f"{label}, {called}"
+                    line = f"{part} {number + 1}"
+                    line = line if len(labels) == 1 else f"{label}, {line}"
                     model = labels.index(label)
-                    series.append(Series(called, points, dashed=model > 0, shade=shade, mark=model))
+                    series.append(Series(line, points, dashed=model > 0, shade=shade, mark=model))
             elif count:
                 points = mean_of_runs(
-                    list(enumerate(values, 1)) for steps in of_label for _, values in steps
+                    list(enumerate(values, 1)) for steps in own for _, values in steps
                 )
                 series.append(Series(label, points, labels.index(label)))
         if series:
             x_label = "updates" if training else part
             panels.append(Panel(heading, x_label, y_label, tuple(series)))
-    paths = {label: [str(s.path) for r in runs if r.label == label for s in r.steps]
+    paths = {label: [str(step.path) for run in runs if run.label == label for step in run.steps]
              for label in labels}  # fmt: skip
     return Figure(title, tuple(panels), {"checkpoints": paths})

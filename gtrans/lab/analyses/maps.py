@@ -51,8 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     files.add_argument(
         "--out", required=True, metavar="DIR", help="folder for the pictures; made if missing"
     )
-    what = parser.add_argument_group("what is drawn")
-    what.add_argument(
+    group = parser.add_argument_group("what is drawn")
+    group.add_argument(
         "--unit",
         type=int,
         default=1,
@@ -60,10 +60,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="number of the unit in the split: a document, a chunk of a long one, or the window of "
         "a sentence (default: %(default)s)",
     )
-    what.add_argument(
+    group.add_argument(
         "--sentences", metavar="A-B", help="only what the sentences A to B of the unit attend to"
     )
-    what.add_argument(
+    group.add_argument(
         "--kinds", nargs="+", choices=KINDS, help="only these kinds of attention (default: all)"
     )
     add_device(parser.add_argument_group("size"))
@@ -92,24 +92,24 @@ def run(args: argparse.Namespace) -> None:
                 "sentences."
             )
         maps = of_sentences(maps, first, last)
-    maps = [one for one in maps if not args.kinds or one.place.kind in args.kinds]
+    maps = [heatmap for heatmap in maps if not args.kinds or heatmap.place.kind in args.kinds]
     if not maps:
         raise GtransError(
             f"{args.path}: it has no attention that --sentences and --kinds leave over."
         )
     folder.mkdir(parents=True, exist_ok=True)
     contents: dict[Path, str | Callable[[], Any]] = {
-        folder / f"{one.name}.svg": partial(draw_map, one) for one in maps
+        folder / f"{heatmap.name}.svg": partial(draw_map, heatmap) for heatmap in maps
     }
-    numbers = json.dumps([as_json(one) for one in maps], ensure_ascii=False)
+    numbers = json.dumps([as_json(heatmap) for heatmap in maps], ensure_ascii=False)
     write_together({**contents, folder / "maps.json": f"{numbers}\n"})
     print_lines(f"{folder}: {len(maps)} maps")
 
 
 def _sentences(text: str | None) -> tuple[int, int]:
     """``A-B`` or ``A``."""
-    found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", text or "1-1")
-    first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+    match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", text or "1-1")
+    first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
     if not 1 <= first <= last:
         raise GtransError(f"`--sentences` must be A-B, counted from 1, but is '{text}'.")
     return first, last
@@ -122,22 +122,22 @@ def _sentences(text: str | None) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Axis:
-    """What stands along one side of a map.
+    """The labels along one side of a map.
 
     Attributes:
-        labels: the words, or numbers where there are none (memory vectors, a context).
+        labels: words, or numbers if there are none (memory vectors, a context).
         sentences: number of the sentence of each, from 1; None: they are in none.
     """
 
     labels: tuple[str, ...]
     sentences: tuple[int, ...] | None = None
 
-    def chosen(self, places: Sequence[int]) -> Axis:
-        """The part at ``places``."""
+    def chosen(self, positions: Sequence[int]) -> Axis:
+        """The part at some positions."""
         sentences = self.sentences
         return Axis(
-            tuple(self.labels[place] for place in places),
-            None if sentences is None else tuple(sentences[place] for place in places),
+            tuple(self.labels[n] for n in positions),
+            None if sentences is None else tuple(sentences[n] for n in positions),
         )
 
 
@@ -146,9 +146,9 @@ class Map:
     """The weights of one attention.
 
     Attributes:
-        place: which attention.
-        sentence: of the words that write to a memory, from 1; None: the map is of all words.
-        queries, keys: what attends, and to what.
+        place: the attention.
+        sentence: the sentence whose words write to a memory, from 1; None: the map has all words.
+        queries, keys: the labels of its rows and columns.
         weights: ``(heads, queries, keys)``; the weights of a query add up to 1.
     """
 
@@ -188,11 +188,11 @@ class UnitText:
     """The words of one unit as a model reads and writes them.
 
     Attributes:
-        source: what the encoder reads.
-        read: what the decoder reads.
-        written: what it predicts there.
+        source: the words of the encoder.
+        read: the input of the decoder.
+        written: the words that the decoder predicts.
         current: the part of ``source`` that is translated, in a window; otherwise all of it.
-        context: what a frozen BERT (its word pieces) or a context encoder reads besides.
+        context: the word pieces of a frozen BERT, or the words of a context encoder.
     """
 
     source: Axis
@@ -206,10 +206,10 @@ def unit_text(model: Any, task: Any, net_input: dict[str, Tensor], target: Tenso
     """The words of a batch of one unit.
 
     Args:
-        model: reads it.
-        task: its task.
-        net_input: of the batch, with the word pieces that a BERT reads.
-        target: ``(1, length)``.
+        model: the model that reads it.
+        task: the task of the model.
+        net_input: the input of the batch, with the word pieces of a BERT.
+        target: the target ids, ``(1, length)``.
     """
     layouts = model.layouts(net_input["src_tokens"], net_input["prev_output_tokens"])
     dictionaries = task.source_dictionary, task.target_dictionary
@@ -260,62 +260,63 @@ def attention_maps(model: Any, net_input: dict[str, Tensor], text: UnitText) -> 
 def _map(place: Location, weights: Tensor, visible: Tensor, text: UnitText, call: int) -> Map:
     queries, keys = weights.shape[1:]
     source = (text.source, text.current)
-    of_decoder = place.side == "decoder"
+    in_decoder = place.side == "decoder"
     own = {"decoder": (text.written,), "context_encoder": (text.context,)}.get(place.side, source)
     if place.kind == "update":  # one call for each sentence
-        words = text.read if of_decoder else text.source
+        words = text.read if in_decoder else text.source
         chosen = [n for n, sentence in enumerate(words.sentences or ()) if sentence == call]
-        # The mark at a sentence's end may be left out.
+        # The special token at a sentence's end may be left out.
         axis = _fitting(keys, words.chosen(chosen[:keys]))
         return Map(place, call, _fitting(queries), axis, weights)
-    of_keys: Sequence[Axis] = own
+    candidates: Sequence[Axis] = own
     if place.kind == "memory":
         # Each sentence has its own memory beside those of the others.
-        keys, of_keys = int(visible[0].sum()), ()
+        keys, candidates = int(visible[0].sum()), ()
         weights = weights[:, visible].view(weights.size(0), queries, keys)
     elif place.kind == "cross":
-        of_keys = source
+        candidates = source
     elif place.kind == "context":
-        of_keys = (text.context,)
-    elif of_decoder:
-        of_keys = (text.read,)
-    return Map(place, None, _fitting(queries, *own), _fitting(keys, *of_keys), weights)
+        candidates = (text.context,)
+    elif in_decoder:
+        candidates = (text.read,)
+    return Map(place, None, _fitting(queries, *own), _fitting(keys, *candidates), weights)
 
 
-def _fitting(count: int, *known: Axis) -> Axis:
-    """The first of ``known`` that has ``count`` words; numbers if a part has no words here."""
+def _fitting(count: int, *axes: Axis) -> Axis:
+    """The first axis that has ``count`` words; numbers if there is none."""
     numbers = Axis(tuple(str(number) for number in range(1, count + 1)))
-    return next((axis for axis in known if len(axis.labels) == count), numbers)
+    return next((axis for axis in axes if len(axis.labels) == count), numbers)
 
 
 def of_sentences(maps: Iterable[Map], first: int, last: int) -> list[Map]:
-    """The rows of some sentences, and of the columns those to which these rows attend."""
-    found = []
-    for one in maps:
-        if one.sentence is None and one.queries.sentences is not None:
-            rows = [n for n, it in enumerate(one.queries.sentences) if first <= it <= last]
-            weights = one.weights[:, rows]
+    """The rows of some sentences, and the columns to which these rows attend."""
+    selected = []
+    for heatmap in maps:
+        sentences = heatmap.queries.sentences
+        if heatmap.sentence is None and sentences is not None:
+            rows = [n for n, sentence in enumerate(sentences) if first <= sentence <= last]
+            weights = heatmap.weights[:, rows]
             columns = weights.sum((0, 1)).nonzero().squeeze(1).tolist()
-            axes = one.queries.chosen(rows), one.keys.chosen(columns)
-            found.append(Map(one.place, None, *axes, weights[:, :, columns]))
-        elif one.sentence is None or first <= one.sentence <= last:
-            found.append(one)
-    return [one for one in found if one.weights.numel()]
+            axes = heatmap.queries.chosen(rows), heatmap.keys.chosen(columns)
+            selected.append(Map(heatmap.place, None, *axes, weights[:, :, columns]))
+        elif heatmap.sentence is None or first <= heatmap.sentence <= last:
+            selected.append(heatmap)
+    return [heatmap for heatmap in selected if heatmap.weights.numel()]
 
 
-def as_json(one: Map) -> dict[str, Any]:
+def as_json(heatmap: Map) -> dict[str, Any]:
     """A map as an object; its weights are the means of all heads, and those of each head."""
     return {
-        "name": one.name,
-        "side": one.place.side,
-        "kind": one.place.kind,
-        "range": one.place.range,
-        "layer": one.place.layer,
-        "sentence": one.sentence,
-        "queries": one.queries.labels,
-        "keys": one.keys.labels,
-        "weights": _rounded(one.weights.mean(0)),
-        "heads": [_rounded(head) for head in one.weights],
+        "name": heatmap.name,
+        "side": heatmap.place.side,
+        "kind": heatmap.place.kind,
+        "range": heatmap.place.range,
+        "layer": heatmap.place.layer,
+        "sentence": heatmap.sentence,
+        "queries": heatmap.queries.labels,
+        "keys": heatmap.keys.labels,
+        "weights": _rounded(heatmap.weights.mean(0)),
+        "heads": [_rounded(head) for head in heatmap.weights],
     }
 
 
@@ -331,26 +332,26 @@ _MANY_WORDS = 100  # more have no names along the side, only numbers of sentence
 _INCHES_A_WORD = 0.17
 
 
-def draw_map(one: Map) -> Any:
+def draw_map(heatmap: Map) -> Any:
     """A figure of matplotlib: the mean of all heads."""
-    weights = one.weights.mean(0).numpy()
+    weights = heatmap.weights.mean(0).numpy()
     rows, columns = weights.shape
     width, height = (2 + min(n, _MANY_WORDS) * _INCHES_A_WORD for n in (columns, rows))
-    drawn = figure_class()(figsize=(width + 1, height), layout="constrained")
-    axes = drawn.subplots()
+    figure = figure_class()(figsize=(width + 1, height), layout="constrained")
+    axes = figure.subplots()
     image = axes.imshow(
         weights, cmap="cividis_r", vmin=0, vmax=max(float(weights.max()), 1e-9), aspect="auto",
         interpolation="nearest",
     )  # fmt: skip
-    for axis, of_axis, rotation in ((axes.xaxis, one.keys, 90), (axes.yaxis, one.queries, 0)):
-        places, labels = _ticks(of_axis)
-        axis.set_ticks(places, [plain(text) for text in labels], rotation=rotation, fontsize=7)
-    for line, of_axis in ((axes.axhline, one.queries), (axes.axvline, one.keys)):
-        for place in _begins(of_axis):
-            line(place - 0.5, color="#D55E00", linewidth=0.6)
-    drawn.colorbar(image, ax=axes, label="weight", fraction=0.05)
-    axes.set_title(plain(one.title), fontsize="medium")
-    return drawn
+    for axis, words, rotation in ((axes.xaxis, heatmap.keys, 90), (axes.yaxis, heatmap.queries, 0)):
+        positions, labels = _ticks(words)
+        axis.set_ticks(positions, [plain(text) for text in labels], rotation=rotation, fontsize=7)
+    for line, words in ((axes.axhline, heatmap.queries), (axes.axvline, heatmap.keys)):
+        for begin in _begins(words):
+            line(begin - 0.5, color="#D55E00", linewidth=0.6)
+    figure.colorbar(image, ax=axes, label="weight", fraction=0.05)
+    axes.set_title(plain(heatmap.title), fontsize="medium")
+    return figure
 
 
 def _ticks(axis: Axis) -> tuple[list[int], list[str]]:
@@ -358,13 +359,13 @@ def _ticks(axis: Axis) -> tuple[list[int], list[str]]:
     if count <= _MANY_WORDS:
         return list(range(count)), list(axis.labels)
     if axis.sentences is None:
-        places = list(range(0, count, count // 20))
-        return places, [axis.labels[place] for place in places]
-    places = [0, *_begins(axis)]
-    return places, [f"sentence {axis.sentences[place]}" for place in places]
+        positions = list(range(0, count, count // 20))
+        return positions, [axis.labels[n] for n in positions]
+    positions = [0, *_begins(axis)]
+    return positions, [f"sentence {axis.sentences[n]}" for n in positions]
 
 
 def _begins(axis: Axis) -> list[int]:
     """Where a sentence begins after another one."""
     pairs = enumerate(pairwise(axis.sentences or ()), start=1)
-    return [place for place, (before, after) in pairs if before != after]
+    return [n for n, (before, after) in pairs if before != after]

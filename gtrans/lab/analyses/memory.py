@@ -47,8 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_checkpoints(files)
     add_read(files)
     add_plot(files)
-    what = parser.add_argument_group("measurements")
-    add_units(what)
+    group = parser.add_argument_group("measurements")
+    add_units(group)
     add_scoring(parser)
 
 
@@ -85,12 +85,12 @@ _TINY = 1e-12  # a weight that is 0 in single precision has no logarithm
 
 @dataclass
 class Gain:
-    """What one attention has over its random counterpart, in bits; means over queries and heads.
+    """Trained and random attention compared, in bits; means over queries and heads.
 
     Attributes:
         queries: number of queries.
-        entropy: of the trained memory's weights.
-        random_entropy: of the random memory's weights.
+        entropy: entropy of the trained memory's weights.
+        random_entropy: entropy of the random memory's weights.
         divergence: Kullback-Leibler divergence of the trained from the random weights.
     """
 
@@ -109,14 +109,14 @@ class Gain:
             (torch.xlogy(trained, trained) - torch.xlogy(trained, random.clamp(min=_TINY))).sum(),
         )
         sums = [float(value) / heads / math.log(2) for value in values]
-        whole = self.queries + queries
+        total = self.queries + queries
         for name, value in zip(("entropy", "random_entropy", "divergence"), sums, strict=True):
-            setattr(self, name, (getattr(self, name) * self.queries + value) / whole)
-        self.queries = whole
+            setattr(self, name, (getattr(self, name) * self.queries + value) / total)
+        self.queries = total
 
     @property
     def gain(self) -> float:
-        """Bits that the trained memory's weights tell more."""
+        """Information gain of the trained memory's weights, in bits."""
         return self.random_entropy - self.entropy
 
 
@@ -137,12 +137,15 @@ class MemoryGain:
     places: dict[Location, Gain] = field(default_factory=dict)
     system: str = ""
 
-    def mean(self, kind: str, what: str = "gain") -> float:
-        """The mean over layers and sides of one of :data:`KINDS`."""
-        found: list[float] = [
-            getattr(gain, what) for place, gain in self.places.items() if place.kind == kind
+    def mean(self, kind: str, value: str = "gain") -> float:
+        """The mean of an attribute of :class:`Gain` over layers and sides, of a kind of attention.
+
+        ``kind``: one of :data:`KINDS`.
+        """
+        values: list[float] = [
+            getattr(gain, value) for place, gain in self.places.items() if place.kind == kind
         ]
-        return sum(found) / len(found)
+        return sum(values) / len(values)
 
 
 def memory_gain(
@@ -152,8 +155,7 @@ def memory_gain(
 
     Args:
         run: the run.
-        data, split, units: what is read, see :func:`gtrans.lab.measure.analyse_runs`.
-        max_tokens, cpu, fp16: as there.
+        data, split, units, max_tokens, cpu, fp16: see :func:`gtrans.lab.measure.analyse_runs`.
 
     Raises:
         GtransError: see there; or the model has no memory.
@@ -163,12 +165,12 @@ def memory_gain(
     memories = _memories(model)
     if not memories:
         raise GtransError(f"{path}: its model has no recurrent memory (--memory-size).")
-    found = MemoryGain(run.label, path, memories[0].memory.size, system=type(model).__name__)
+    gains = MemoryGain(run.label, path, memories[0].memory.size, system=type(model).__name__)
     drawn = [with_random_memories(model, number + 1) for number in range(DRAWS)]
     device = next(model.parameters()).device
     for sample in read_units(task, split, units, max_tokens, device):
-        add_gains(found.places, model, drawn, sample["net_input"])
-    return found
+        add_gains(gains.places, model, drawn, sample["net_input"])
+    return gains
 
 
 def _memories(model: nn.Module) -> list[RecurrentMemory]:
@@ -176,14 +178,14 @@ def _memories(model: nn.Module) -> list[RecurrentMemory]:
 
 
 def with_random_memories(model: nn.Module, seed: int) -> nn.Module:
-    """A copy of a model whose memories are as before training."""
-    drawn = copy.deepcopy(model)
+    """A copy of a model with memories as they are before training."""
+    clone = copy.deepcopy(model)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        for memory in _memories(drawn):
+        for memory in _memories(clone):
             fresh = RecurrentMemory(memory.spec, memory.memory, memory.number)
             memory.load_state_dict(fresh.state_dict())
-    return drawn
+    return clone
 
 
 def add_gains(
@@ -212,37 +214,38 @@ def _maps(model: nn.Module, net_input: dict[str, Any]) -> list[tuple[Location, T
     return maps
 
 
-def gain_figure(found: Sequence[MemoryGain]) -> Figure:
+def gain_figure(models: Sequence[MemoryGain]) -> Figure:
     """The gain by the size of the memory; models of one size are its runs.
 
     Raises:
         GtransError: the models are not of one system.
     """
-    other = next((one for one in found if one.system != found[0].system), None)
+    first = models[0]
+    other = next((model for model in models if model.system != first.system), None)
     if other is not None:
         raise GtransError(
-            f"{found[0].path} is a {found[0].system}, {other.path} a {other.system}; a line is of "
-            "one system, so analyse them in two calls."
+            f"{first.path} is a {first.system}, {other.path} a {other.system}; a line is of one "
+            "system, so analyse them in two calls."
         )
     panels = []
-    for what, heading in (("gain", "information gain"), ("divergence", "divergence from random")):
-        series = tuple(
-            Series(label, mean_of_runs([(one.size, one.mean(kind, what))] for one in found), number)
-            for number, (kind, label) in enumerate(KINDS.items())
-            if any(place.kind == kind for place in found[0].places)
-        )
-        panels.append(Panel(heading, "memory vectors", "bits", series))
-    return Figure("", tuple(panels), {"models": [as_json(one) for one in found]})
+    for value, heading in (("gain", "information gain"), ("divergence", "divergence from random")):
+        series = []
+        for number, (kind, label) in enumerate(KINDS.items()):
+            if any(place.kind == kind for place in first.places):
+                runs = ([(model.size, model.mean(kind, value))] for model in models)
+                series.append(Series(label, mean_of_runs(runs), number))
+        panels.append(Panel(heading, "memory vectors", "bits", tuple(series)))
+    return Figure("", tuple(panels), {"models": [as_json(model) for model in models]})
 
 
-def as_json(found: MemoryGain) -> dict[str, Any]:
+def as_json(model: MemoryGain) -> dict[str, Any]:
     """The gains of one model, place by place."""
-    places = sorted(found.places.items(), key=lambda item: item[0].order)
-    means = {kind: found.mean(kind) for kind in KINDS if any(p.kind == kind for p in found.places)}
+    places = sorted(model.places.items(), key=lambda item: item[0].order)
+    means = {kind: model.mean(kind) for kind in KINDS if any(p.kind == kind for p in model.places)}
     return {
-        "label": found.label,
-        "path": found.path,
-        "size": found.size,
+        "label": model.label,
+        "path": model.path,
+        "size": model.size,
         "update_gain": means.get("update"),
         "output_gain": means.get("memory"),
         "gain": sum(means.values()) / len(means),

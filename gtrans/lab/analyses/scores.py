@@ -65,12 +65,12 @@ def run(args: argparse.Namespace) -> None:
     Raises:
         GtransError: a file is missing or lacks what is asked for, or the plot cannot be written.
     """
-    read = [read_scores(argument) for argument in args.path]
-    check_figure(args, [one.path for one in read])
-    title = title_of(list(dict.fromkeys(one.label for one in read)))
-    panels = by_part(read, args.by, args.baseline)
-    files = [{"label": one.label, "path": str(one.path), "system": one.system} for one in read]
-    write(args, Figure(title, tuple(panels), {"files": files}))
+    files = [read_scores(argument) for argument in args.path]
+    check_figure(args, [file.path for file in files])
+    title = title_of(list(dict.fromkeys(file.label for file in files)))
+    panels = by_part(files, args.by, args.baseline)
+    facts = [{"label": file.label, "path": str(file.path), "system": file.system} for file in files]
+    write(args, Figure(title, tuple(panels), {"files": facts}))
 
 
 Part = tuple[Point, int]
@@ -82,10 +82,10 @@ class Scores:
     """The scores of one system in a file.
 
     Attributes:
-        label: the line or colour that it belongs to.
+        label: its label in the figure.
         path: the file.
-        content: all of it.
-        system: which of its systems.
+        content: the contents of the file.
+        system: the name of the system.
     """
 
     label: str
@@ -96,8 +96,7 @@ class Scores:
     def parts(self, table: str) -> dict[str, Part]:
         """Every part that has sentences, by its name.
 
-        The interval of a score is that of its difference from the baseline of the file, if it was
-        tested.
+        A score has the interval of its difference from the file's baseline, if that was tested.
 
         Raises:
             GtransError: the file has no such table.
@@ -108,15 +107,15 @@ class Scores:
                 f"{self.path}: it has no '{table}'; take a file of `gtrans score --json` with "
                 "s_bleu among its --metrics."
             )
-        found = {}
+        parts = {}
         for row in rows:
             score = row[METRIC][self.system]
             name = f"{row['from']}+" if row["to"] is None else f"{row['from']}-{row['to']}"
             tests = row.get("comparison", {}).get(METRIC, {}).get(self.system, {})
             if score is not None:
                 ends = tests.get("interval") or (None, None)
-                found[name] = Point(name, float(score), *ends), int(row["sentences"])
-        return found
+                parts[name] = Point(name, float(score), *ends), int(row["sentences"])
+        return parts
 
 
 def read_scores(argument: str) -> Scores:
@@ -149,7 +148,7 @@ def read_scores(argument: str) -> Scores:
     return Scores(label or system or path.name.removesuffix(".json"), path, content, chosen)
 
 
-def by_part(read: Sequence[Scores], part: str, baseline: str | None) -> Iterator[Panel]:
+def by_part(files: Sequence[Scores], part: str, baseline: str | None) -> Iterator[Panel]:
     """Scores by one of :data:`PARTS`, and with a ``baseline`` the differences from it.
 
     Seeds of a model (files with one label) are a mean; their differences are taken seed by seed,
@@ -163,27 +162,27 @@ def by_part(read: Sequence[Scores], part: str, baseline: str | None) -> Iterator
     table, x_label = PARTS[part]
     runs: dict[str, list[tuple[Scores, dict[str, Part]]]] = {}
     counts: dict[str, tuple[int, Path]] = {}
-    for one in read:
-        parts = one.parts(table)
-        runs.setdefault(one.label, []).append((one, parts))
+    for file in files:
+        parts = file.parts(table)
+        runs.setdefault(file.label, []).append((file, parts))
         for name, (_, sentences) in parts.items():
-            count, path = counts.setdefault(name, (sentences, one.path))
+            count, path = counts.setdefault(name, (sentences, file.path))
             if sentences != count:
                 raise GtransError(
-                    f"{one.path}: its part {name} has {sentences} sentences, that of {path} "
+                    f"{file.path}: its part {name} has {sentences} sentences, that of {path} "
                     f"{count}; compare scores of one test set, with the same tokens."
                 )
     series = []
-    for number, (label, found) in enumerate(runs.items()):
-        means = mean_of_runs([(x, it.y) for x, (it, _) in parts.items()] for _, parts in found)
+    for number, (label, own) in enumerate(runs.items()):
+        means = mean_of_runs([(x, point.y) for x, (point, _) in parts.items()] for _, parts in own)
         series.append(Series(label, means, number, "bars"))
     yield Panel(METRIC, x_label, METRIC, tuple(series))
     if baseline is not None:
         if baseline not in runs:
             raise GtransError(f"`--baseline` {baseline} is none of {', '.join(runs)}.")
         series = [
-            Series(label, _differences(label, found, baseline, runs[baseline]), number, "bars")
-            for number, (label, found) in enumerate(runs.items())
+            Series(label, _differences(label, own, baseline, runs[baseline]), number, "bars")
+            for number, (label, own) in enumerate(runs.items())
             if label != baseline
         ]
         heading = f"{METRIC}, difference from {baseline}"
@@ -204,11 +203,11 @@ def _differences(
             "seeds of each, in the same order."
         )
     points = mean_of_runs(
-        [(x, it.y - of_base[x][0].y) for x, (it, _) in parts.items() if x in of_base]
-        for (_, parts), (_, of_base) in zip(own, other, strict=True)
+        [(x, point.y - base[x][0].y) for x, (point, _) in parts.items() if x in base]
+        for (_, parts), (_, base) in zip(own, other, strict=True)
     )
     (ours, parts), (theirs, _) = own[0], other[0]
     tested = theirs.system == ours.content.get("baseline") and ours.path == theirs.path
     if len(own) > 1 or not tested:
         return points
-    return tuple(replace(parts[str(it.x)][0], y=it.y) for it in points)
+    return tuple(replace(parts[str(point.x)][0], y=point.y) for point in points)
