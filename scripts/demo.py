@@ -51,7 +51,7 @@ RESULTS = Path(__file__).resolve().parent.parent / "results" / "demo.csv"
 def types(out: Path, words: str, quiet: bool = False) -> str:
     """Run a command of gtrans in a folder; returns what it prints."""
     print(f"\n$ gtrans {words}", flush=True)
-    done = subprocess.run(
+    process = subprocess.run(
         [GTRANS, *words.split()],
         cwd=out,
         # Threads that wait without spinning: the others of a busy machine go on meanwhile.
@@ -60,11 +60,11 @@ def types(out: Path, words: str, quiet: bool = False) -> str:
         stdout=subprocess.PIPE,
         text=True,
     )
-    if done.returncode:
+    if process.returncode:
         raise SystemExit(f"demo: error: gtrans {words.split()[0]} failed, see above.")
     if not quiet:
-        print(done.stdout, end="", flush=True)
-    return done.stdout
+        print(process.stdout, end="", flush=True)
+    return process.stdout
 
 
 def run(out: Path, seed: int, docs: int, systems: Sequence[str]) -> dict[str, Any]:
@@ -88,14 +88,14 @@ def run(out: Path, seed: int, docs: int, systems: Sequence[str]) -> dict[str, An
     for system in systems:
         model = f"--path checkpoints/{system}/checkpoint_best.pt"
         types(out, f"translate {model} --input corpus/test.en --output {system}.de")
-        said = types(out, f"contrast {model} --data data-bin --set {sets} --json", quiet=True)
-        accuracy[system] = json.loads(said)["contrastive"]
+        output = types(out, f"contrast {model} --data data-bin --set {sets} --json", quiet=True)
+        accuracy[system] = json.loads(output)["contrastive"]
     hypotheses = " ".join(f"{system}={system}.de" for system in systems)
     files = f"--hyp {hypotheses} --ref corpus/test.de --src corpus/test.en --target-lang de"
-    said = types(out, f"score {files} --metrics s_bleu d_bleu --json", quiet=True)
+    output = types(out, f"score {files} --metrics s_bleu d_bleu --json", quiet=True)
     scores = {
-        system: {name: one["score"] for name, one in of.items() if "score" in one}
-        for system, of in json.loads(said)["systems"].items()
+        system: {name: entry["score"] for name, entry in metrics.items() if "score" in entry}
+        for system, metrics in json.loads(output)["systems"].items()
     }
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     results = {
@@ -118,7 +118,7 @@ def table(results: dict[str, Any]) -> list[str]:
         lines.append(f"{label:24}" + "".join(f"{cell:20.1f}" for cell in cells))
     for phenomenon, distances in results["contrastive"]["sentence"].items():
         for distance in distances:
-            cells = (results["contrastive"][one][phenomenon][distance] for one in systems)
+            cells = (results["contrastive"][system][phenomenon][distance] for system in systems)
             label = f"{phenomenon}, distance {distance}"
             lines.append(f"{label:24}" + "".join(f"{100 * cell:19.1f}%" for cell in cells))
     return lines
@@ -126,11 +126,11 @@ def table(results: dict[str, Any]) -> list[str]:
 
 def collect(folders: Sequence[Path]) -> None:
     """Write the accuracies of several runs as one table."""
-    found = [json.loads((it / "results.json").read_text(encoding="utf-8")) for it in folders]
+    runs = [json.loads((folder / "results.json").read_text(encoding="utf-8")) for folder in folders]
     with RESULTS.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["seed", "system", "phenomenon", "distance", "accuracy"])
-        for results in found:
+        for results in runs:
             for system, phenomena in results["contrastive"].items():
                 for phenomenon, distances in phenomena.items():
                     for distance, accuracy in distances.items():

@@ -3,9 +3,9 @@
     python scripts/figures.py            write docs/figures/*.svg
     python scripts/figures.py --check    fail if a file there is not what would be written
 
-Nothing is drawn by hand. What a prediction depends on is found by changing every word of a document
-and scoring the document again with an untrained model; units, masks, gates and groups are those of
-the classes that models use. An SVG has no fonts in it: the reader's are taken.
+Nothing is drawn by hand. The words that a prediction depends on are found by changing every word of
+a document and scoring it again with an untrained model; units, masks, gates and groups are those of
+the classes that models use. An SVG contains no fonts; it uses the reader's.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def box(axes: Any, x: float, y: float, text: str, size: float, height: float, **
 
 
 def legend(figure: Figure, *names: str) -> None:
-    """What the colours of cells mean, below the figure."""
+    """The meaning of the colours of cells, below the figure."""
     handles = [
         Patch(facecolor=c, label=n) for c, n in zip((OWN, OTHER, NOTHING), names, strict=True)
     ]
@@ -106,7 +106,7 @@ def legend(figure: Figure, *names: str) -> None:
 # ---- from the code -------------------------------------------------------------------------------
 
 SENTENCES, WORDS = 5, 2
-# What stands in the figure of the systems: a title, the architecture, its unit, further options.
+# Panels of the figure of the systems: title, architecture, unit, further options.
 SYSTEMS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("sentence Transformer", "gtransformer_tiny", "sentence", {}),
     ("concatenation, 2 to 2", "concat_transformer_tiny", "window", {}),
@@ -136,14 +136,14 @@ def dependence(arch: str, unit: str, options: dict[str, Any]) -> torch.Tensor:
         tuple([line.replace(word, f"z{word[1:]}") for line in side] for side in text)
         for word in words
     ]
-    symbols = Dictionary()
+    dictionary = Dictionary()
     for word in [*words, *(f"z{word[1:]}" for word in words)]:
-        symbols.add_symbol(word)
+        dictionary.add_symbol(word)
     model_class: Any = ARCH_MODEL_REGISTRY[arch]
     task_cfg = OmegaConf.structured(DocumentTranslationConfig)
     task_cfg.unit = unit
     task_cfg.context_sides = model_class.context_sides[0] if unit == "window" else None
-    task = DocumentTranslationTask(task_cfg, symbols, symbols)
+    task = DocumentTranslationTask(task_cfg, dictionary, dictionary)
     cfg = OmegaConf.merge(OmegaConf.structured(model_class.options), options)
     cfg._name = arch
     torch.manual_seed(1)
@@ -162,7 +162,7 @@ def kinds(seen: torch.Tensor, same: torch.Tensor) -> Any:
 
 
 def systems() -> Figure:
-    """What the prediction of each target word depends on, system by system."""
+    """The words on which the prediction of each target word depends, system by system."""
     figure, panels = drawing(9.6, 3.9, 2, 4)
     length = SENTENCES * WORDS
     sentence = torch.arange(length) // WORDS
@@ -236,15 +236,15 @@ def gates() -> Figure:
     figure, axes = drawing(6.4, 2.8)
     group, other = torch.randn(2, 200, dim, dtype=torch.double)
     names = ["random (default)"]
-    for place, bias in enumerate((None, 0.0, 3.0, 5.0, 10.0)):
+    for x, bias in enumerate((None, 0.0, 3.0, 5.0, 10.0)):
         names += [f"--gate-bias {bias:.0f}"] if bias is not None else []
         with torch.no_grad():
             mixed = Gate(dim, bias).double()(group, other)
         opened = ((mixed - group) / (other - group)).flatten()
         low, middle, high = opened.quantile(opened.new_tensor([0.05, 0.5, 0.95])).tolist()
-        axes.bar(place, middle, color=BLUE, width=0.6)
-        axes.plot([place, place], [low, high], color=LINE)
-        axes.text(place, high + 0.03, f"{middle:.2g}", ha="center", fontsize=8)
+        axes.bar(x, middle, color=BLUE, width=0.6)
+        axes.plot([x, x], [low, high], color=LINE)
+        axes.text(x, high + 0.03, f"{middle:.2g}", ha="center", fontsize=8)
     axes.set_xticks(range(len(names)), names, fontsize=8)
     axes.set_ylabel("share of global attention", fontsize=8)
     axes.set_ylim(0, 1)
@@ -312,15 +312,15 @@ def flow() -> Figure:
     for number, (name, boxes) in enumerate(rows):
         y = -1.25 * number
         axes.text(-0.15, y + height / 2, name, ha="right", va="center", fontsize=11)
-        for place, (title, text) in enumerate(boxes):
-            x = place * step
+        for column, (title, text) in enumerate(boxes):
+            x = column * step
             axes.add_patch(
                 Rectangle((x, y), width, height, facecolor=NOTHING, edgecolor=OWN, lw=1.5)
             )
             middle = x + width / 2
             axes.text(middle, y + 0.6, title, ha="center", va="center", fontsize=10, color=OWN)
             axes.text(middle, y + 0.25, text, ha="center", va="center", fontsize=8)
-            if place:
+            if column:
                 axes.annotate(
                     "", (x, y + height / 2), (x - step + width, y + height / 2),
                     arrowprops={"arrowstyle": "->", "color": LINE},
@@ -398,12 +398,12 @@ def forest() -> Figure:
         axes.set_xlim(LEAST - 0.3, 2.1)
         axes.set_xticks([-2, -1, 0, 1, 2])
         axes.tick_params(labelsize=9)
-        for place, system in enumerate(FOREST):
-            for found, colour, below in seeds:
-                row = found.get((corpus, updates, system))
+        for line, system in enumerate(FOREST):
+            for rows, colour, below in seeds:
+                row = rows.get((corpus, updates, system))
                 if row is None or row.value is None:
                     continue
-                height = -place - below
+                height = -line - below
                 if row.value < LEAST:
                     axes.plot(LEAST, height, "<", color=RED, ms=6)
                     text = f"{row.value:.1f}".replace("-", "−")
@@ -411,7 +411,7 @@ def forest() -> Figure:
                 else:
                     dot(axes, row, height, colour)
     names = [f"{name}*" if name.startswith(BATCHES) else name for name in FOREST]
-    panels[0].set_yticks([-place for place in range(len(FOREST))], names, fontsize=9)
+    panels[0].set_yticks([-n for n in range(len(FOREST))], names, fontsize=9)
     marks = [Line2D([], [], color=BLUE, marker="o", label="seed 1"),
              Line2D([], [], color=ORANGE, marker="o", label="seed 2"),
              Line2D([], [], color=GREY, marker="o", markerfacecolor="white", ls="",
@@ -424,10 +424,10 @@ def forest() -> Figure:
 
 
 def learning() -> Figure:
-    """Validation loss of the sentence model, and of what continues from it."""
-    found = {
-        place: (row.value or 0) * math.log(2)  # the files have bits
-        for place, row in values("validation loss").items()
+    """Validation loss of the sentence model and of the models that continue from it."""
+    losses = {
+        key: (row.value or 0) * math.log(2)  # the files have bits
+        for key, row in values("validation loss").items()
     }
     figure, panels = drawing(10, 4.2, 1, 2)
     shown = (
@@ -438,7 +438,7 @@ def learning() -> Figure:
     for axes, corpus in zip(panels, (D, CHATS), strict=True):
         axes.set_title(corpus, fontsize=11)
         trunk = sorted(
-            (int(updates), loss) for (where, updates, system), loss in found.items()
+            (int(updates), loss) for (where, updates, system), loss in losses.items()
             if (where, system) == (corpus, "sentence")
         )  # fmt: skip
         axes.plot(*zip(*trunk, strict=True), "-o", color="black", lw=2, ms=6)
@@ -446,8 +446,8 @@ def learning() -> Figure:
             for (system, _, colour, mark), (rate, line) in product(shown, RATES.items()):
                 branch = [(first, loss)]
                 for further in (400, 1200):
-                    place = corpus, f"{first}+{further}", system + rate
-                    branch += [(first + further, found[place])] if place in found else []
+                    key = corpus, f"{first}+{further}", system + rate
+                    branch += [(first + further, losses[key])] if key in losses else []
                 axes.plot(*zip(*branch, strict=True), line, color=colour, marker=mark, lw=1.4,
                           ms=6, zorder=3)  # fmt: skip
         axes.set_xlabel("updates", fontsize=10)
@@ -466,9 +466,9 @@ def dots(
     """Values with intervals side by side.
 
     Args:
-        names: of the lines.
+        names: names of the lines.
         shown: name, colour and values of each kind of dots.
-        label: of the axis.
+        label: label of the axis.
     """
     figure, axes = drawing(10, 0.9 + 0.3 * len(names))
     for kind, (_, colour, rows) in enumerate(shown):
@@ -487,7 +487,9 @@ def strip(
 ) -> Figure:
     """Dots of ``shown`` metrics, each with a name and a colour: a line for each place."""
     names = [f"{corpus}, {' + '.join(updates_of(n))}: {system}" for corpus, n, system in places]
-    kinds = [(name, colour, [values(of)[it] for it in places]) for name, of, colour in shown]
+    kinds = []
+    for name, metric, colour in shown:
+        kinds.append((name, colour, [values(metric)[place] for place in places]))
     figure, axes = dots(names, kinds, label)
     axes.axvline(0, color="black", lw=0.8)
     return figure
@@ -507,7 +509,7 @@ def context() -> Figure:
 def pronouns() -> Figure:
     """Margin of the right pronoun by the place of its antecedent."""
     places = (("same sentence", GREY), ("place unknown", PINK), ("sentence before", BLUE))
-    shown = [(f"antecedent: {it}", f"ContraPro margin, {it} (nats)", c) for it, c in places]
+    shown = [(f"antecedent: {kind}", f"ContraPro margin, {kind} (nats)", c) for kind, c in places]
     label = "margin of the right pronoun, true above shuffled context (nats)"
     return strip(PRONOUN_ROWS, shown, label)
 
@@ -528,11 +530,11 @@ def distances() -> Figure:
         ("memory_transformer", "recurrent memory", GREEN, "D"),
         ("gtransformer", "G-Transformer", BLUE, "^"),
     ):
-        of_seeds = dict(sorted(accuracy[system].items()))
-        means = [sum(some) / len(some) for some in of_seeds.values()]
-        axes.plot(list(of_seeds), means, color=colour, marker=mark, lw=2, ms=7, label=name)
-        for distance, some in of_seeds.items():
-            axes.plot([distance, distance], [min(some), max(some)], color=colour, lw=1.2)
+        by_distance = dict(sorted(accuracy[system].items()))
+        means = [sum(scores) / len(scores) for scores in by_distance.values()]
+        axes.plot(list(by_distance), means, color=colour, marker=mark, lw=2, ms=7, label=name)
+        for distance, scores in by_distance.items():
+            axes.plot([distance, distance], [min(scores), max(scores)], color=colour, lw=1.2)
     axes.set_xticks(sorted(accuracy["sentence"]))
     axes.set_xlabel("distance of the antecedent in sentences", fontsize=11)
     axes.set_ylabel("right pronoun, %", fontsize=11)
@@ -555,25 +557,25 @@ RESEGMENTED = {
 
 def resegmenting() -> Figure:
     """Right boundaries of two algorithms, by corpus and kind of translation."""
-    found = json.loads((RESULTS / "resegmenting.json").read_text(encoding="utf-8"))["rows"]
+    measured = json.loads((RESULTS / "resegmenting.json").read_text(encoding="utf-8"))["rows"]
     lines: dict[str, list[dict[str, Any]]] = {}
     for corpus, name in RESEGMENTED.items():
-        rows = [row for row in found if row["corpus"] == corpus]
+        rows = [row for row in measured if row["corpus"] == corpus]
         systems = [row for row in rows if row["translation"].startswith("hyp.")]
         kinds = {f"{len(systems)} systems": systems} if systems else {}
         for row in rows:
             kind = {"ref.B.de": "other reference"}.get(row["translation"], row["translation"])
             if row not in systems and kind != "the reference":
                 kinds[kind] = [row]
-        lines |= {f"{name}: {kind}": of for kind, of in kinds.items()}
+        lines |= {f"{name}: {kind}": group for kind, group in kinds.items()}
 
-    def share(of: Sequence[dict[str, Any]], program: str) -> Row:
-        right = sum(row[program]["right boundaries"] for row in of)
-        value = 100 * right / sum(row["boundaries"] for row in of)
+    def share(group: Sequence[dict[str, Any]], program: str) -> Row:
+        right = sum(row[program]["right boundaries"] for row in group)
+        value = 100 * right / sum(row["boundaries"] for row in group)
         return Row("", "", "", program, value=value, low=value, high=value)
 
     shown = [
-        (program, colour, [share(of, program) for of in lines.values()])
+        (program, colour, [share(group, program) for group in lines.values()])
         for program, colour in (("gtrans", BLUE), ("mweralign", ORANGE))
     ]
     return dots(list(lines), shown, "right boundaries, %")[0]
@@ -610,19 +612,19 @@ def bars(axes: Any, rows: Sequence[dict[str, Any]], by: str, name: str, value: s
 
 
 def benchmarks() -> Figure:
-    """What training and translating cost beside stock fairseq."""
-    found = json.loads((RESULTS / "benchmarks.json").read_text(encoding="utf-8"))
-    rows = {name: of["rows"] for name, of in found.items()}
+    """The cost of training and translating next to stock fairseq."""
+    results = json.loads((RESULTS / "benchmarks.json").read_text(encoding="utf-8"))
+    rows = {name: result["rows"] for name, result in results.items()}
     figure, panels = drawing(13, 8, 2, 3)
     for axes, (name, value, title) in zip(panels[0], (
         ("decoding", "ms_per_token", "CPU: translating, ms per token"),
         ("training", "words_per_second", "CPU: training, words per second"),
         ("memory", "step_mb", "CPU: memory of an update, MB"),
     ), strict=True):  # fmt: skip
-        panel_of: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
+        lines: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
         for row in rows[name]:
-            panel_of[row["system"]].append((row["words"], row[value]))
-        for system, points in panel_of.items():
+            lines[row["system"]].append((row["words"], row[value]))
+        for system, points in lines.items():
             label, colour = MEASURED[system]
             axes.plot(*zip(*points, strict=True), "-o", color=colour, label=label)
         lengths = sorted({row["words"] for row in rows[name]})
@@ -636,25 +638,25 @@ def benchmarks() -> Figure:
         axes.legend(fontsize=7.5, loc="upper left")
     width = {"cost": 256, "cost-base": 512}
     costs = [row | {"width": w} for name, w in width.items() for row in rows[name]]
-    of_part = {part: [row for row in rows["gpu"] if row["part"] == part]
+    gpu = {part: [row for row in rows["gpu"] if row["part"] == part]
                for part in ("training", "decoding")}  # fmt: skip
-    short = [row for row in of_part["training"] if row["words"] == 512]
-    for axes, (of, by, label, value, title) in zip(panels[1], (
+    short = [row for row in gpu["training"] if row["words"] == 512]
+    for axes, (group, by, label, value, title) in zip(panels[1], (
         (costs, "width", "width of the model", "ms_per_token",
          "CPU: translating 8 at once, ms per token"),
         (short, "batch", "words of a batch", "words_per_second", "GPU: training, words per second"),
-        (of_part["decoding"], "most_rows", "rows at once, at most", "tokens_per_second",
+        (gpu["decoding"], "most_rows", "rows at once, at most", "tokens_per_second",
          "GPU: translating, tokens per second"),
     ), strict=True):  # fmt: skip
-        bars(axes, of, by, label, value)
+        bars(axes, group, by, label, value)
         axes.set_title(title, fontsize=10)
     return figure
 
 
 FIGURES: dict[str, Callable[[], Figure]] = {
     **{
-        one.__name__: one
-        for one in (
+        draw.__name__: draw
+        for draw in (
             systems,
             units,
             groups,
@@ -667,7 +669,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
             benchmarks,
         )
     },
-    **{f"results-{one.__name__}": one for one in (forest, learning, context, pronouns)},
+    **{f"results-{draw.__name__}": draw for draw in (forest, learning, context, pronouns)},
 }
 
 

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def steps(device: str, out: Path) -> dict[str, tuple[list[str], int]]:
-    """What is run, the most important first: words after the interpreter, limits in seconds."""
+    """The steps, the most important first: words after the interpreter, limits in seconds."""
     gpu = ["scripts/benchmarks/run.py", "gpu", "--out", str(out / "gpu")]
     tests = ["-m", "pytest", "tests/gpu", "tests/optim", "-q", "-p", "no:cacheprovider", "-rs"]
     if device == "cpu":
@@ -53,14 +53,14 @@ def run(words: list[str], log: Path, seconds: float, device: str) -> dict[str, A
 
 
 def summary(outcomes: list[dict[str, Any]], out: Path) -> str:
-    """All that is known so far, as a page."""
+    """The outcomes so far, as a page."""
     gpu = {"GPU": torch.cuda.get_device_name()} if torch.cuda.is_available() else {}
-    known = ", ".join(f"{key}: {value}" for key, value in (provenance() | gpu).items())
-    lines = ["# What a GPU shows", "", known, ""]
+    facts = ", ".join(f"{key}: {value}" for key, value in (provenance() | gpu).items())
+    lines = ["# What a GPU shows", "", facts, ""]
     lines += ["| step | outcome | seconds | last line |", "| --- | --- | ---: | --- |"]
-    for it in outcomes:
-        last = it["last line"].replace("|", "\\|")[:160]
-        lines.append(f"| {it['step']} | {it['status']} | {it['seconds']} | {last} |")
+    for outcome in outcomes:
+        last = outcome["last line"].replace("|", "\\|")[:160]
+        lines.append(f"| {outcome['step']} | {outcome['status']} | {outcome['seconds']} | {last} |")
     page = out / "gpu" / "benchmarks.md"
     if page.is_file():
         lines += ["", "## " + page.read_text(encoding="utf-8").partition("\n## ")[2].strip()]

@@ -42,16 +42,16 @@ ROOT = Path(__file__).resolve().parents[1]
 MOST_KILLS = 3  # of one trial
 AIMED = 0.4  # share of the kills that wait for a file that is being written
 GRACE = 10.0  # seconds within which the children of a killed process end
-# What says when and where a run was, not what it has come to.
+# Values about time and place of a run, not about its results.
 LEFT_OUT = re.compile(
     r"(extra_state\.(metrics|previous_training_time)|run|made_from\.checkpoints\.\d+"
     r"|task_state\.run\.start\.[^.]+\.(path|digest))(\..*)?"
 )
-# The options that decide about numbers; others, such as ports, are the machine's.
+# Options that change numbers; others, such as ports, belong to the machine.
 OPTIONS = ("model", "task", "criterion", "optimizer", "lr_scheduler")
 
 
-# ---- what is killed ------------------------------------------------------------------------------
+# ---- cases ---------------------------------------------------------------------------------------
 
 _PREPARE = (
     "gtrans prepare --source-lang en --target-lang de --train {corpus}/corpus/train "
@@ -160,9 +160,9 @@ _NAME = re.compile(r"\{([a-z-]+)\}")
 
 
 def words(command: str, expected: Path) -> list[str]:
-    """What is run; ``expected`` holds the folders of uninterrupted runs."""
+    """The words of a command; ``expected`` holds the folders of uninterrupted runs."""
     first, *rest = _NAME.sub(
-        lambda found: str(ROOT if found[1] == "root" else expected / found[1]), command
+        lambda match: str(ROOT if match[1] == "root" else expected / match[1]), command
     ).split()
     return [shutil.which(first, path=Path(sys.executable).parent) or first, *rest]
 
@@ -220,38 +220,38 @@ class Watched:
 
     def _group(self) -> list[Any]:
         """Its processes that still run."""
-        found = []
+        processes = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error, OSError):
                 if os.getpgid(process.pid) == self.process.pid:
-                    found += [process] if process.status() != psutil.STATUS_ZOMBIE else []
-        return found
+                    processes += [process] if process.status() != psutil.STATUS_ZOMBIE else []
+        return processes
 
 
-# ---- what it has come to -------------------------------------------------------------------------
+# ---- comparing results ---------------------------------------------------------------------------
 
 
 def differences(expected: Path, folder: Path, patterns: Sequence[str]) -> list[str]:
-    """What differs between the results in two folders, a line for each file."""
-    wanted, got = _files(expected, patterns), _files(folder, patterns)
-    lines = [f"{name}: missing" for name in wanted.keys() - got.keys()]
-    lines += [f"{name}: not in an uninterrupted run" for name in got.keys() - wanted.keys()]
-    for name in wanted.keys() & got.keys():
-        one, other = wanted[name], got[name]
-        if one.suffix in (".pt", ".json"):
-            values, others = _values(one), _values(other)
-            places = (it for it in values | others if not LEFT_OUT.fullmatch(it))
-            unequal = [it for it in places if not _equal(values.get(it), others.get(it))]
-            lines += [f"{name}: {it} differs" for it in unequal[:1]]
-        elif one.read_bytes() != other.read_bytes():
+    """The differences between the results in two folders, a line for each file."""
+    reference, result = _files(expected, patterns), _files(folder, patterns)
+    lines = [f"{name}: missing" for name in reference.keys() - result.keys()]
+    lines += [f"{name}: not in an uninterrupted run" for name in result.keys() - reference.keys()]
+    for name in reference.keys() & result.keys():
+        file, other = reference[name], result[name]
+        if file.suffix in (".pt", ".json"):
+            own, others = _values(file), _values(other)
+            places = (place for place in own | others if not LEFT_OUT.fullmatch(place))
+            unequal = [place for place in places if not _equal(own.get(place), others.get(place))]
+            lines += [f"{name}: {place} differs" for place in unequal[:1]]
+        elif file.read_bytes() != other.read_bytes():
             lines.append(f"{name}: other bytes")
     return sorted(lines)
 
 
 def _files(folder: Path, patterns: Sequence[str]) -> dict[str, Path]:
     matching = (path for pattern in patterns for path in folder.glob(pattern))
-    found = (path for path in matching if path.is_file() and path.suffix not in (".lock", ".log"))
-    return {str(path.relative_to(folder)): path for path in found}
+    files = (path for path in matching if path.is_file() and path.suffix not in (".lock", ".log"))
+    return {str(path.relative_to(folder)): path for path in files}
 
 
 def _values(path: Path) -> dict[str, Any]:
@@ -277,11 +277,11 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield name, (value,)
 
 
-def _equal(one: Any, other: Any) -> bool:
-    """Whether values of two places are the same; None stands for a place that is not there."""
-    if one is None or other is None:
+def _equal(first: Any, other: Any) -> bool:
+    """Whether two values are the same; None stands for a missing one."""
+    if first is None or other is None:
         return False
-    (a,), (b,) = one, other
+    (a,), (b,) = first, other
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
         return a.dtype == b.dtype and torch.equal(a, b)
     return type(a) is type(b) and bool(a == b)
@@ -399,9 +399,9 @@ def main() -> int:
     records = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     share = max(1, args.kills // len(args.cases))
     for name in args.cases:
-        done = [one for one in records if one["case"] == name]
+        done = [record for record in records if record["case"] == name]
         # A command that ends too quickly to be killed is not tried for ever.
-        while sum(len(one["kills"]) for one in done) < share and len(done) <= 2 * share:
+        while sum(len(record["kills"]) for record in done) < share and len(done) <= 2 * share:
             done.append(record := trial(out, name, len(done) + 1, args.seed))
             records.append(record)
             with log.open("a") as file:

@@ -21,22 +21,22 @@ import torch
 from torch import Tensor
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-LETTERS = 1000  # the most frequent ones, as pieces of their own
-MASKED = 0.15  # of all pieces
+LETTERS = 1000  # the most frequent ones, as subwords of their own
+MASKED = 0.15  # share of all subwords
 UNMASKED = -100  # the label that the loss leaves out
 
 
 def write_vocabulary(sentences: Sequence[str], size: int, folder: Path) -> Any:
     """Train a WordPiece vocabulary and save its tokenizer; returns the tokenizer.
 
-    The same sentences give the same pieces in the same order.
+    The same sentences give the same subwords in the same order.
     """
     from tokenizers import BertWordPieceTokenizer
     from transformers.models.bert import BertTokenizer
 
     trainer = BertWordPieceTokenizer(lowercase=True)
     # The trainer would number the letters within words in the order of a hash table, another one in
-    # every process, and choose by number between pieces that are as frequent.
+    # every process, and choose by number between equally frequent subwords.
     within = Counter(
         letter
         for sentence in sentences
@@ -70,26 +70,26 @@ def batches(
 
 
 def masked(rows: Sequence[Sequence[int]], tokenizer: Any) -> dict[str, Tensor]:
-    """The input of the masked language model: 80% [MASK], 10% a random piece, 10% as it is."""
+    """The input of the masked language model: 80% [MASK], 10% a random subword, 10% unchanged."""
     ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
     ends = ids.eq(tokenizer.sep_token_id).long()
-    there = ids.ne(tokenizer.pad_token_id)
+    real = ids.ne(tokenizer.pad_token_id)
     text = torch.isin(ids, torch.tensor(tokenizer.all_special_ids), invert=True)
     chosen = (torch.rand(ids.shape) < MASKED) & text
-    lot = torch.rand(ids.shape)
-    changed = ids.masked_fill(chosen & (lot < 0.8), tokenizer.mask_token_id)
+    chance = torch.rand(ids.shape)
+    changed = ids.masked_fill(chosen & (chance < 0.8), tokenizer.mask_token_id)
     random_ids = torch.randint(len(SPECIAL), len(tokenizer), ids.shape)
     return {
-        "input_ids": torch.where(chosen & (lot >= 0.9), random_ids, changed),
-        "attention_mask": there.long(),
+        "input_ids": torch.where(chosen & (chance >= 0.9), random_ids, changed),
+        "attention_mask": real.long(),
         # 0 up to the first [SEP], 1 behind it
-        "token_type_ids": (ends.cumsum(1) - ends).clamp(max=1) * there,
+        "token_type_ids": (ends.cumsum(1) - ends).clamp(max=1) * real,
         "labels": ids.masked_fill(~chosen, UNMASKED),
     }
 
 
 def masked_loss(model: Any, rows: dict[str, Tensor]) -> Any:
-    """The model's own loss in half of the time: words are predicted only where one is masked."""
+    """The model's own loss in half the time: only masked words are predicted."""
     labels = rows["labels"]
     chosen = labels.ne(UNMASKED)
     inputs = {name: tensor for name, tensor in rows.items() if name != "labels"}
@@ -144,7 +144,7 @@ def make_bert(
             *map(list, zip(*pairs, strict=True)), truncation=True, verbose=False,
             max_length=config.max_position_embeddings,
         )["input_ids"]  # fmt: skip
-        stream = (masked(it, tokenizer) for it in batches(encoded, batch, random.Random(seed)))
+        stream = (masked(rows, tokenizer) for rows in batches(encoded, batch, random.Random(seed)))
         losses = (
             masked_loss(model, {name: tensor.to(device) for name, tensor in rows.items()})
             for rows in stream
@@ -153,9 +153,9 @@ def make_bert(
     model.eval().save_pretrained(folder)
 
 
-def options(what: str | None, **defaults: float) -> argparse.ArgumentParser:
+def options(description: str | None, **defaults: float) -> argparse.ArgumentParser:
     """A command line with ``--out`` and numbers."""
-    parser = argparse.ArgumentParser(description=what)
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
     for name, default in defaults.items():
         parser.add_argument(

@@ -26,7 +26,7 @@ def write_tokenizer(prefix: Path, languages: Sequence[str], size: int, folder: P
     """Train a SentencePiece model of each language; save and return a tokenizer with both."""
     from transformers import MarianTokenizer
 
-    symbols = dict.fromkeys(["</s>", "<unk>"])
+    entries = dict.fromkeys(["</s>", "<unk>"])
     for language, side in zip(languages, ("source", "target"), strict=True):
         path = folder / f"{side}.spm"
         with path.open("wb") as model:
@@ -34,9 +34,9 @@ def write_tokenizer(prefix: Path, languages: Sequence[str], size: int, folder: P
                 input=f"{prefix}.{language}", model_writer=model, vocab_size=size,
                 hard_vocab_limit=False, minloglevel=2,
             )  # fmt: skip
-        pieces = sentencepiece.SentencePieceProcessor(model_file=str(path))
-        symbols |= dict.fromkeys(map(pieces.id_to_piece, range(3, pieces.get_piece_size())))
-    numbers = {symbol: number for number, symbol in enumerate([*symbols, "<pad>"])}
+        subwords = sentencepiece.SentencePieceProcessor(model_file=str(path))
+        entries |= dict.fromkeys(map(subwords.id_to_piece, range(3, subwords.get_piece_size())))
+    numbers = {entry: number for number, entry in enumerate([*entries, "<pad>"])}
     vocabulary = folder / "vocab.json"
     vocabulary.write_text(json.dumps(numbers, ensure_ascii=False), "utf-8")
     made: Any = MarianTokenizer

@@ -1,4 +1,4 @@
-"""Write what pages of docs/ take from data: differences from papers, status of tables, costs.
+"""Write the generated parts of docs/: differences from papers, status of tables, costs.
 
     python scripts/pages.py            write the pages
     python scripts/pages.py --check    fail if a page is not what would be written
@@ -50,29 +50,29 @@ def differences(names: Sequence[str]) -> list[str]:
                 "| --- | --- | --- | --- |",
             ]
         for row in rows:
-            cells = (row[it] for it in ("setting", "theirs", "ours", "note"))
+            cells = (row[key] for key in ("setting", "theirs", "ours", "note"))
             lines.append(f"| {' | '.join(cells)} |")
     return lines[1:]
 
 
 def status(_: Sequence[str]) -> list[str]:
-    """The papers' tables and figures: what has been run, and what a full run needs."""
+    """The papers' tables and figures: those that have been run, and the needs of a full run."""
     lines = ["| paper | table or figure | shows | tiny run | full run needs |"]
     lines.append("| --- | --- | --- | --- | --- |")
     for name, table in read_catalogue().items():
         if paper := NAMES.get(table.paper["name"]):
-            needs = ", ".join(f"`{name_of(it)}`" for it in table.corpora) or "trained models"
+            need = ", ".join(f"`{name_of(corpus)}`" for corpus in table.corpora) or "trained models"
             title = table.title[0].upper() + table.title[1:]
             tiny = "yes" if any((ROOT / "results/reproduced").glob(f"{name}.*json")) else ""
-            lines.append(f"| {paper} | `{name}` | {title} | {tiny} | {needs} |")
+            lines.append(f"| {paper} | `{name}` | {title} | {tiny} | {need} |")
     return lines
 
 
 def costs(_: Sequence[str]) -> list[str]:
-    """What a training costs on a GPU, beside stock fairseq's sentence Transformer."""
+    """The cost of training on a GPU, next to stock fairseq's sentence Transformer."""
     text = (ROOT / "results" / "benchmarks.json").read_text(encoding="utf-8")
     rows = [row for row in json.loads(text)["gpu"]["rows"] if row["part"] == "training"]
-    speeds = {(it["system"], it["batch"], it["words"]): it["words_per_second"] for it in rows}
+    speeds = {(row["system"], row["batch"], row["words"]): row["words_per_second"] for row in rows}
     lines = [
         "| model | words of a document | words of a batch | GiB | words a second | of stock's "
         "| hours |",
@@ -82,11 +82,11 @@ def costs(_: Sequence[str]) -> list[str]:
         name, batch, words = row["system"], row["batch"], row["words"]
         if name in TRAINED:
             speed = row["words_per_second"]
-            of_stock = speed / speeds[TRAINED[0], batch, words]
+            share = speed / speeds[TRAINED[0], batch, words]
             hours = 100_000 * 16_384 / speed / 3600
             lines.append(
                 f"| {name} | {words:,} | {batch:,} | {row['gigabytes']:.1f} | {speed:,.0f} | "
-                f"{of_stock:.2f} | {hours:.1f} |"
+                f"{share:.2f} | {hours:.1f} |"
             )
     return lines
 
@@ -94,11 +94,11 @@ def costs(_: Sequence[str]) -> list[str]:
 WRITERS = {"differences": differences, "status": status, "costs": costs}
 
 
-def made(found: re.Match[str]) -> str:
-    """A generated part as it should be."""
-    what, *arguments = found[2].split()
-    lines = WRITERS[what](arguments)
-    return "\n".join([found[1], *lines, "", found[3]])
+def made(match: re.Match[str]) -> str:
+    """The up-to-date text of a generated part."""
+    name, *arguments = match[2].split()
+    lines = WRITERS[name](arguments)
+    return "\n".join([match[1], *lines, "", match[3]])
 
 
 if __name__ == "__main__":

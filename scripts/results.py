@@ -48,7 +48,7 @@ CONTEXTS = {
     ", twice as long": "chunks of 1,024",
     ", four times as long": "chunks of 2,048",
 }
-# What a model has whatever it reads: written once, with its own context.
+# Metrics that do not depend on the context: written once, with the true one.
 OF_THE_MODEL = {
     "validation loss", "validation perplexity", "parameters in millions",
     "true above shuffled context in nats", "use of a shuffled context in nats",
@@ -95,12 +95,12 @@ class Row:
 
     @property
     def place(self) -> tuple[str, ...]:
-        """What the value is of, whichever experiment has it."""
+        """The key of the value, without its experiment."""
         return self.corpus, self.updates, self.system, self.seed, self.context, self.metric
 
     @property
     def primary(self) -> bool:
-        """Whether the row belongs to the family of comparisons that Holm's correction is for."""
+        """Whether Holm's correction counts the row."""
         return (
             self.metric == PRIMARY
             and self.context == "true"
@@ -143,20 +143,20 @@ def rows_of(data: dict[str, Any]) -> Iterator[Row]:
             if metric == SPEED or (metric in OF_THE_MODEL and first.context != "true"):
                 continue
             theirs = against["cells"].get(metric, {"seeds": []})["seeds"]
-            of_baseline = {one["seed"]: one["value"] for one in theirs}
-            for one in cell["seeds"]:
-                name, seed = METRICS.get(metric, metric), one["seed"]
+            by_seed = {entry["seed"]: entry["value"] for entry in theirs}
+            for entry in cell["seeds"]:
+                name, seed = METRICS.get(metric, metric), entry["seed"]
                 score = replace(first, seed=str(seed), metric=name)
                 if metric == NON_INFERIORITY:
-                    yield replace(score, p=one["value"], baseline=baseline)
+                    yield replace(score, p=entry["value"], baseline=baseline)
                     continue
-                low, high = one.get("interval") or (None, None)
-                yield replace(score, value=one["value"], low=low, high=high)
-                if "p" in one and seed in of_baseline:
-                    low, high = one.get("change") or (None, None)
+                low, high = entry.get("interval") or (None, None)
+                yield replace(score, value=entry["value"], low=low, high=high)
+                if "p" in entry and seed in by_seed:
+                    low, high = entry.get("change") or (None, None)
                     yield replace(
-                        score, metric=f"change of {name}", value=one["value"] - of_baseline[seed],
-                        low=low, high=high, p=one["p"], baseline=baseline,
+                        score, metric=f"change of {name}", value=entry["value"] - by_seed[seed],
+                        low=low, high=high, p=entry["p"], baseline=baseline,
                     )  # fmt: skip
 
 
@@ -164,22 +164,22 @@ def without_doubles(rows: Sequence[Row]) -> list[Row]:
     """Each value once, from the first experiment that has it; an interval is kept from any.
 
     Raises:
-        ValueError: two experiments give different values of one thing.
+        ValueError: two experiments have different values for the same key.
     """
-    found: dict[tuple[str, ...], Row] = {}
+    unique: dict[tuple[str, ...], Row] = {}
     for row in rows:
-        old = found.setdefault(row.place, row)
+        old = unique.setdefault(row.place, row)
         if old.value is not None and not math.isclose(old.value, row.value or 0, abs_tol=5e-3):
             raise ValueError(
                 f"{row.place}: {old.value} in {old.experiment}, {row.value} in {row.experiment}"
             )
         if old.low is None and row.low is not None:
-            found[row.place] = replace(old, low=row.low, high=row.high)
-    return list(found.values())
+            unique[row.place] = replace(old, low=row.low, high=row.high)
+    return list(unique.values())
 
 
 def refuse_copies(rows: Sequence[Row]) -> None:
-    """A control that was never run shows itself by numbers that are all its treatment's.
+    """Find controls that were never run: all their numbers are those of the true context.
 
     Raises:
         ValueError: a system has every score of a context in common with another context.
@@ -259,7 +259,7 @@ def as_csv(rows: Sequence[Row]) -> str:
     writer.writerow([field.name for field in fields(Row)])
     for row in rows:
         values = asdict(row).values()
-        writer.writerow([f"{it:.5g}" if isinstance(it, float) else it for it in values])
+        writer.writerow([f"{value:.5g}" if isinstance(value, float) else value for value in values])
     return buffer.getvalue()
 
 

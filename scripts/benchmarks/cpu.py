@@ -83,12 +83,12 @@ def training(args: argparse.Namespace) -> Iterator[Row]:
         if words > args.quadratic_limit:
             del batches["gtrans dense"]  # tens of gigabytes
 
-        def per_word(name: str, made: list[Any]) -> float:
-            return seconds(partial(trainers[name].steps, made)) / setup.words_of(made)
+        def per_word(name: str, own: list[Any]) -> float:
+            return seconds(partial(trainers[name].steps, own)) / setup.words_of(own)
 
-        for name, made in batches.items():
-            trainers[name].steps(made[:1])  # position tables, buffers, caches
-        tasks = {name: partial(per_word, name, made) for name, made in batches.items()}
+        for name, own in batches.items():
+            trainers[name].steps(own[:1])  # position tables, buffers, caches
+        tasks = {name: partial(per_word, name, own) for name, own in batches.items()}
         costs = take_turns(tasks, args.rounds)
         for name, cost in costs.items():
             yield {
@@ -145,7 +145,7 @@ def decoding(args: argparse.Namespace) -> Iterator[Row]:
     for name in DECODED:
         write(name, args.lengths[0])  # buffers and caches
     tokens, spent = write_in_turns(works, args.rounds)
-    costs = {key: [taken * 1000 / tokens[key] for taken in of] for key, of in spent.items()}
+    costs = {key: [taken * 1000 / tokens[key] for taken in times] for key, times in spent.items()}
     for (name, words), cost in costs.items():
         row: Row = {"words": words, "system": name, "ms_per_token": statistics.median(cost)}
         if words <= args.stock_limit:
@@ -182,7 +182,7 @@ def whole_set(args: argparse.Namespace) -> Iterator[Row]:
             documents.append([])
         elif sum(map(len, documents)) != args.sentences:
             documents[-1].append(line)
-    sentences = [line for lines_of_one in documents for line in lines_of_one]
+    sentences = [line for text in documents for line in text]
     options = DecodingOptions(paths=(document,)).search
     rows = {"stock fairseq, sentences": len(sentences)}
 
@@ -192,7 +192,7 @@ def whole_set(args: argparse.Namespace) -> Iterator[Row]:
             max_len_b=int(options.max_len_b), min_len=options.min_len,
         ).eval()  # fmt: skip
         sources = padded_sentences(sentences, dictionary.pad(), 4000)
-        return sum(generated(generator, stocks, it, dictionary.pad()) for it in sources)
+        return sum(generated(generator, stocks, source, dictionary.pad()) for source in sources)
 
     def as_documents(name: str, loaded: Any) -> int:
         """As ``gtrans translate`` does."""
@@ -200,16 +200,16 @@ def whole_set(args: argparse.Namespace) -> Iterator[Row]:
         generator = DocumentGenerator(ensemble, own_task, options)
         builder = generator.examples
         examples = [
-            builder.example(span, [lines_of_one[number] for number in span.source])
-            for lines_of_one in filter(None, documents)
-            for span in builder.unit.cut_to_translate([len(line) - 1 for line in lines_of_one])
+            builder.example(span, [text[number] for number in span.source])
+            for text in filter(None, documents)
+            for span in builder.unit.cut_to_translate([len(line) - 1 for line in text])
         ]
         rows[name] = len(examples)
         lengths, written = builder.lengths(examples), 0
         for batch in make_batches(lengths, args.max_tokens, generator.rows_at_once):
             net_input = builder.collate([examples[number] for number in batch])["net_input"]
-            for found in generator.documents(net_input):
-                written += sum(len(sentence.tokens) for sentence in found[0].sentences)
+            for hypotheses in generator.documents(net_input):
+                written += sum(len(sentence.tokens) for sentence in hypotheses[0].sentences)
         return written
 
     stock = "stock fairseq, sentences"
@@ -218,15 +218,15 @@ def whole_set(args: argparse.Namespace) -> Iterator[Row]:
         loaded = load_models([document], data, cpu=True, bf16=bf16)
         write[name] = partial(as_documents, name, loaded)
     tokens, spent = write_in_turns(write, args.rounds)
-    for name, of in spent.items():
-        times = ratio(of, spent[stock])
+    for name, rounds in spent.items():
+        times = ratio(rounds, spent[stock])
         yield {
             "system": name,
             "models": "trained",
             "sentences": len(sentences),
             "rows": rows[name],
             "tokens": tokens[name],
-            "seconds": statistics.median(of),
+            "seconds": statistics.median(rounds),
             "times_stock": times,
             "times_per_token": times * tokens[stock] / tokens[name],
         }
@@ -239,7 +239,7 @@ WHOLE_SET = Benchmark(
     measure=whole_set,
 )
 
-# ---- what a document costs -----------------------------------------------------------------------
+# ---- cost of a document --------------------------------------------------------------------------
 
 _STOCK, _BY_SENTENCE, _BY_DOCUMENT = "stock sentences", "gtrans sentences", "gtrans documents"
 
@@ -278,7 +278,7 @@ def cost(args: argparse.Namespace) -> Iterator[Row]:
         operations[name] = counter.get_total_flops() / written
     works = {name: partial(write, name, model) for name, model in (built | small).items()}
     tokens, spent = write_in_turns(works, args.rounds)
-    least = {name: min(of) / tokens[name] for name, of in spent.items()}
+    least = {name: min(rounds) / tokens[name] for name, rounds in spent.items()}
     for name in works:
         full = name.removesuffix(", int8")
         row = {"system": name, "tokens": tokens[name], "ms_per_token": least[name] * 1000}
@@ -313,7 +313,7 @@ COST_OF_BASE = replace(
 
 
 def memory(args: argparse.Namespace) -> Iterator[Row]:
-    """What an update on one document adds to the peak memory of a process, in megabytes.
+    """The growth of a process's peak memory by an update on one document, in megabytes.
 
     Each row is a process of its own that has made an update before, so that parameters, gradients
     and the state of Adam are not counted.

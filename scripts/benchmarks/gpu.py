@@ -1,4 +1,4 @@
-"""What a GPU does in a second: training and decoding of base size, next to stock fairseq.
+"""Training and decoding of base size on a GPU, next to stock fairseq.
 
 Updates are those of `fairseq-train --bf16`, alone on the GPU, the copy of each batch to it
 included. Stock fairseq trains with its own loss and Adam, models of this project with
@@ -48,7 +48,7 @@ DOCUMENTS = (
     "gpu: gzipped text whose sentence lengths are decoded, an empty line between documents "
     "(default: made-up lengths)"
 )
-# Calls of CUDA by which the host waits, and how many there may be.
+# Calls of CUDA by which the host waits, and how many are allowed.
 _WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
 _MOST_WAITS = {"forward and backward": 0, "a decoding step": 2}
 
@@ -59,7 +59,7 @@ def placed(batch: Any) -> Any:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """By the clock, until all kernels are done."""
+    """Seconds of ``work`` by the clock, until all kernels are done."""
     begin = _now()
     work()
     return _now() - begin
@@ -80,8 +80,8 @@ def reset() -> None:
 
 def allocated(most: bool = False) -> float:
     """GiB of tensors; ``most``: since :func:`reset`; 0 on the CPU."""
-    read = torch.cuda.max_memory_allocated if most else torch.cuda.memory_allocated
-    return read() / 2**30 if CUDA else 0.0
+    memory = torch.cuda.max_memory_allocated if most else torch.cuda.memory_allocated
+    return memory() / 2**30 if CUDA else 0.0
 
 
 def model_in_bf16(setup: Setup, name: str) -> nn.Module:
@@ -116,7 +116,7 @@ class Updates(Trainer):
 
 
 def outcome(work: Callable[[], Row]) -> Row:
-    """What ``work`` found, or why it found nothing, such as too little memory."""
+    """The result of ``work``, or why it failed, such as too little memory."""
     reset()
     try:
         return work()
@@ -132,10 +132,10 @@ def training(args: argparse.Namespace, setup: Setup) -> Iterator[Row]:
         corpus = setup.documents(words, max(4 * args.words // words, 2))
         documents = setup.document_batches(corpus[: max(sample * batch // words, 2)], batch)
         for name, updates in systems.items():
-            made = documents[:sample]
+            samples = documents[:sample]
             if name in (STOCK, SENTENCES):
-                made = setup.sentence_batches(corpus, batch, sample, name == STOCK)
-            batches = [updates.planned(one) for one in made]
+                samples = setup.sentence_batches(corpus, batch, sample, name == STOCK)
+            batches = [updates.planned(item) for item in samples]
             row = outcome(partial(_speed, updates, batches, args.seconds))
             yield {"part": "training", "system": name, "words": words, "batch": batch, **row}
             updates.optimizer.zero_grad()
@@ -178,16 +178,16 @@ def decoding(args: argparse.Namespace, setup: Setup) -> Iterator[Row]:
         outcome(partial(_written, partial(write[name][1], rows[:4], 4000, 4, placed)))
     for tokens, most in args.decoding_batches:
         for name, (rows, work) in write.items():
-            about = {"sentences": len(sentences), "rows": len(rows)}
-            about |= {"batch": tokens, "most_rows": most}
+            facts = {"sentences": len(sentences), "rows": len(rows)}
+            facts |= {"batch": tokens, "most_rows": most}
             row = outcome(partial(_written, partial(work, rows, tokens, most, placed)))
-            yield {"part": "decoding", "system": name, **about, **row}
+            yield {"part": "decoding", "system": name, **facts, **row}
 
 
 def _written(write: Callable[[], int]) -> Row:
     written: list[int] = []
-    taken = seconds(lambda: written.append(write()))
-    return {"tokens": written[0], "seconds": taken, "tokens_per_second": written[0] / taken,
+    spent = seconds(lambda: written.append(write()))
+    return {"tokens": written[0], "seconds": spent, "tokens_per_second": written[0] / spent,
             "gigabytes": allocated(most=True)}  # fmt: skip
 
 
@@ -198,11 +198,11 @@ def real_documents(path: Path | None, setup: Setup, most: int) -> list[list[Tens
     with gzip.open(path, "rt", encoding="utf-8") as file:
         blocks = file.read().strip("\n").split("\n\n")[:most]
     lengths = [[len(line.split()) for line in block.splitlines()] for block in blocks]
-    draw, symbols = torch.Generator().manual_seed(1), setup.dictionary
+    draw, dictionary = torch.Generator().manual_seed(1), setup.dictionary
 
     def sentence(length: int) -> Tensor:
-        ids = torch.randint(symbols.nspecial, len(symbols), (length + 1,), generator=draw)
-        ids[-1] = symbols.eos()
+        ids = torch.randint(dictionary.nspecial, len(dictionary), (length + 1,), generator=draw)
+        ids[-1] = dictionary.eos()
         return ids
 
     return [[sentence(length) for length in document] for document in lengths]
@@ -222,8 +222,8 @@ def long_document(args: argparse.Namespace, setup: Setup) -> Iterator[Row]:
 def _update(updates: Updates, batch: Batch) -> Row:
     updates.step(batch)
     reset()
-    taken = seconds(partial(updates.step, batch))
-    return {"seconds": taken, "gigabytes": allocated(most=True)}
+    spent = seconds(partial(updates.step, batch))
+    return {"seconds": spent, "gigabytes": allocated(most=True)}
 
 
 def waits(_: argparse.Namespace, setup: Setup) -> Iterator[Row]:
@@ -232,7 +232,7 @@ def waits(_: argparse.Namespace, setup: Setup) -> Iterator[Row]:
     Without a GPU nothing is counted; tests/contract/test_host_waits.py pretends one.
 
     Raises:
-        RuntimeError: there are more waits than there should be.
+        RuntimeError: there are more waits than allowed.
     """
     for name in (REGROUP, VARLEN) if CUDA else ():
         updates = Updates(setup, name)
@@ -250,12 +250,12 @@ def waits(_: argparse.Namespace, setup: Setup) -> Iterator[Row]:
             for words in (3, 7)
         )
         # What the beginning and the end of a document cost is the same in both.
-        of_step = (many - few) / (count * (7 - 3))
-        found = {"forward and backward": training.total(), "a decoding step": of_step}
-        yield {"part": "waits", "system": name, **found}
-        for what, most in _MOST_WAITS.items():
-            if found[what] > most:
-                raise RuntimeError(f"{found[what]} waits of {what}, but at most {most}: {training}")
+        step = (many - few) / (count * (7 - 3))
+        calls = {"forward and backward": training.total(), "a decoding step": step}
+        yield {"part": "waits", "system": name, **calls}
+        for case, most in _MOST_WAITS.items():
+            if calls[case] > most:
+                raise RuntimeError(f"{calls[case]} waits of {case}, but at most {most}: {training}")
 
 
 def _waits(work: Callable[[], object]) -> Counter[str]:
@@ -264,10 +264,10 @@ def _waits(work: Callable[[], object]) -> Counter[str]:
     torch.cuda.synchronize()
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as recorded:
         work()
-    found = Counter(event.name for event in recorded.events() if event.name in _WAITS)
+    counts = Counter(event.name for event in recorded.events() if event.name in _WAITS)
     # The profiler waits once itself when it ends.
-    found["cudaDeviceSynchronize"] = max(found["cudaDeviceSynchronize"] - 1, 0)
-    return found
+    counts["cudaDeviceSynchronize"] = max(counts["cudaDeviceSynchronize"] - 1, 0)
+    return counts
 
 
 def measure(args: argparse.Namespace) -> Iterator[Row]:

@@ -17,15 +17,15 @@ Rows = list[Row]
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What is measured.
+    """A benchmark.
 
     Attributes:
         size: name of the models' size in :data:`models.SIZES`.
-        settings: what else a reader must know of a run.
+        settings: further settings of a run.
         toy: other settings to try it with tiny models.
-        measure: takes the settings, gives rows for the JSON file one by one; its docstring says
-            what the numbers mean.
-        device: of the rows.
+        measure: takes the settings, yields rows for the JSON file; its docstring explains the
+            numbers.
+        device: device of the rows.
     """
 
     size: str

@@ -1,4 +1,4 @@
-"""What is measured: a seeded text, its batches, untrained models, their updates and searches."""
+"""Material of benchmarks: seeded text, its batches, untrained models, updates and searches."""
 
 from __future__ import annotations
 
@@ -61,24 +61,24 @@ SIZES = {
 }
 
 
-# ---- what all systems are measured with ----------------------------------------------------------
+# ---- text, batches, models -----------------------------------------------------------------------
 
 
 class Setup:
     """A dictionary, its seeded text in batches, untrained models and their searches.
 
     Attributes:
-        size: of the models.
-        dictionary: of both sides, with ``size.vocabulary`` entries, special tokens included.
+        size: size of the models.
+        dictionary: dictionary of both sides with ``size.vocabulary`` entries, special tokens too.
         examples: builds rows of whole documents ``<s> .. </s> <s> .. </s>``.
     """
 
     def __init__(self, size: Size) -> None:
         self.size = size
-        self.dictionary = symbols = Dictionary()
-        for word in range(size.vocabulary - len(symbols)):
-            symbols.add_symbol(f"w{word}")
-        frame = Frame(symbols.bos(), symbols.eos(), symbols.pad())
+        self.dictionary = dictionary = Dictionary()
+        for word in range(size.vocabulary - len(dictionary)):
+            dictionary.add_symbol(f"w{word}")
+        frame = Frame(dictionary.bos(), dictionary.eos(), dictionary.pad())
         self.examples = ExampleBuilder(frame, DocumentUnit(512))
 
     def documents(self, words: int, count: int) -> list[Document]:
@@ -121,8 +121,8 @@ class Setup:
             rows[-1].append(document)
         return [
             self.examples.collate([
-                self.examples.example(UnitSpan.whole(range(len(one))), *zip(*one, strict=True))
-                for one in batch
+                self.examples.example(UnitSpan.whole(range(len(pairs))), *zip(*pairs, strict=True))
+                for pairs in batch
             ])
             for batch in rows
         ]  # fmt: skip
@@ -136,8 +136,8 @@ class Setup:
         Args:
             documents: a text; the larger it is, the less padding is in its batches.
             words: words and padding of a batch.
-            sample: so many batches, evenly spaced from the shortest sentences to the
-                longest (None: all).
+            sample: number of batches, evenly spaced from the shortest sentences to the longest
+                (None: all).
             left_pad: sources are padded on the left, as stock fairseq does.
         """
         sides = list(zip(*(pair for document in documents for pair in document), strict=True))
@@ -161,13 +161,13 @@ class Setup:
 
     def words_of(self, batches: list[Batch]) -> int:
         """Target words of batches: neither padding nor special tokens."""
-        return sum(int(it["target"].ge(self.dictionary.nspecial).sum()) for it in batches)
+        return sum(int(batch["target"].ge(self.dictionary.nspecial).sum()) for batch in batches)
 
     def model(self, options: dict[str, Any] | None) -> Any:
         """A G-Transformer with 2 global layers everywhere; None: fairseq's Transformer."""
         torch.manual_seed(1)
-        symbols, size = self.dictionary, self.size
-        task: Any = SimpleNamespace(source_dictionary=symbols, target_dictionary=symbols)
+        dictionary, size = self.dictionary, self.size
+        task: Any = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
         if options is None:
             return _stock(size, task)
         name = "gtransformer_tiny"
@@ -187,13 +187,13 @@ class Setup:
         Returns:
             the number of tokens of the translations.
         """
-        symbols = self.dictionary
-        bos, eos, pad = symbols.bos(), symbols.eos(), symbols.pad()
-        vocabulary = SearchVocabulary(bos, eos, pad, symbols.unk(), (bos, pad))
+        dictionary = self.dictionary
+        bos, eos, pad = dictionary.bos(), dictionary.eos(), dictionary.pad()
+        vocabulary = SearchVocabulary(bos, eos, pad, dictionary.unk(), (bos, pad))
         search = DocumentSearch(vocabulary, SearchOptions(beam=BEAM, max_len_a=1, max_len_b=0))
         endless: list[Any] = [Endless(model, eos)]
-        found = search.search(endless, {"src_tokens": source}, words)
-        return sum(len(row[0].tokens) for row in found)
+        rows = search.search(endless, {"src_tokens": source}, words)
+        return sum(len(row[0].tokens) for row in rows)
 
     def write_sequences(self, model: Any, source: Tensor, words: int) -> int:
         """Translate ``source`` with fairseq's generator, each row into ``words`` words.
@@ -214,10 +214,10 @@ class Setup:
         """Translate documents, every sentence into as many words as it has.
 
         Args:
-            model: of the search.
+            model: the model.
             documents: their sentences, each with its end symbol.
-            tokens, most: of a batch, and its rows.
-            place: puts a batch where the model is.
+            tokens, most: largest number of tokens and rows of a batch.
+            place: moves a batch to the device of the model.
 
         Returns:
             the number of tokens of the translations.
@@ -237,7 +237,7 @@ class Setup:
         """As :meth:`by_document` by fairseq's generator, a sentence as long as its batch's."""
         sentences = [sentence for document in documents for sentence in document]
         sources = padded_sentences(sentences, self.dictionary.pad(), tokens, most)
-        return sum(self.write_sequences(model, place(it), it.size(1) - 1) for it in sources)
+        return sum(self.write_sequences(model, place(rows), rows.size(1) - 1) for rows in sources)
 
 
 def source_words(documents: Sequence[Document]) -> int:
@@ -258,8 +258,8 @@ def padded_sentences(
 def generated(generator: Any, ensemble: Sequence[Any], source: Tensor, pad: int) -> int:
     """The number of tokens that fairseq's generator writes for ``source (rows, length)``."""
     net_input = {"src_tokens": source, "src_lengths": source.ne(pad).sum(1)}
-    found = generator.generate(ensemble, {"net_input": net_input})
-    return sum(len(row[0]["tokens"]) for row in found)
+    rows = generator.generate(ensemble, {"net_input": net_input})
+    return sum(len(row[0]["tokens"]) for row in rows)
 
 
 class Endless:
@@ -273,7 +273,7 @@ class Endless:
         return getattr(self._model, name)
 
     def decode_step(self, *arguments: Any, **named: Any) -> Tensor:
-        """As the model does, the end symbol made improbable; ``(rows, symbols)``."""
+        """The model's logits with an improbable end symbol, ``(rows, entries)``."""
         logits: Tensor = self._model.decode_step(*arguments, **named)
         logits[:, self._eos] = -1e4
         return logits
@@ -295,9 +295,9 @@ class Trainer:
     """Updates as fairseq makes them: loss, gradients, clipping, Adam.
 
     Args:
-        setup, model: of the system.
+        setup, model: text and model.
         bf16: the model is in bf16, and Adam has copies in fp32, as with ``--bf16``.
-        ours: with the loss and the optimizer of this project's configurations.
+        ours: use the loss and the optimizer of this project's configurations.
     """
 
     def __init__(
@@ -309,7 +309,7 @@ class Trainer:
             ChunkedCrossEntropy(task, label_smoothing=0.1) if ours
             else LabelSmoothedCrossEntropyCriterion(task, False, 0.1)
         )  # fmt: skip
-        # A rate of almost nothing: the models are not to learn this text.
+        # A rate of almost nothing, so that models do not learn this text.
         adam = {"_name": "fused_adam" if ours else "adam", "adam_betas": "(0.9, 0.98)",
                 "lr": [1e-7], "tpu": False}  # fmt: skip
         common = {"bf16": bf16, "tpu": False, "fp16_scale_window": 128}
@@ -324,7 +324,7 @@ class Trainer:
         """One update.
 
         Raises:
-            FloatingPointError: the gradients are not finite, which fairseq's trainer asks, too.
+            FloatingPointError: the gradients are not finite; fairseq's trainer checks it, too.
         """
         loss, size, _ = self.criterion(self.model, batch)
         self.optimizer.backward(loss)

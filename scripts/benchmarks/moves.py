@@ -42,14 +42,14 @@ def moves(package: Any, work: Callable[[], object]) -> tuple[set[str], int]:
 
     def see(frame: FrameType, event: str, _: Any) -> None:
         nonlocal count
-        called = frame.f_code.co_filename
-        if event != "call" or not called.startswith(root):
+        callee = frame.f_code.co_filename
+        if event != "call" or not callee.startswith(root):
             return
-        files.add(called.removeprefix(root))
+        files.add(callee.removeprefix(root))
         caller = frame.f_back
         while caller is not None and not caller.f_code.co_filename.startswith(root):
             caller = caller.f_back
-        count += caller is not None and caller.f_code.co_filename != called
+        count += caller is not None and caller.f_code.co_filename != callee
 
     sys.setprofile(see)
     work()

@@ -43,8 +43,8 @@ def noisy(documents: Documents) -> Documents:
     rng = random.Random(1)
     words = WORD.findall(" ".join(line for document in documents for line in document))
 
-    def change(found: re.Match[str]) -> str:
-        return rng.choice(words) if rng.random() < NOISE else found.group()
+    def change(match: re.Match[str]) -> str:
+        return rng.choice(words) if rng.random() < NOISE else match.group()
 
     return [[WORD.sub(change, line) for line in document] for document in documents]
 
@@ -85,22 +85,22 @@ def spans(wmt22: Path, xml: str, domain: str, source: list[str]) -> list[slice]:
         return [slice(start, start + LINES) for start in range(0, len(source), LINES)]
     domains: dict[tuple[str, ...], str | None] = {}
     for document in ElementTree.parse(wmt22 / f"xml/wmttest2022.{xml}.all.xml").iter("doc"):
-        there = document.iterfind("src//seg")
-        segments = tuple(" ".join((one.text or "").split()) for one in there)
+        nodes = document.iterfind("src//seg")
+        segments = tuple(" ".join((node.text or "").split()) for node in nodes)
         domains[segments] = document.get("domain")
-    found, start = [], 0
+    slices, start = [], 0
     while start < len(source):
-        fitting = [it for it in domains if it == tuple(source[start : start + len(it)])]
+        fitting = [texts for texts in domains if texts == tuple(source[start : start + len(texts)])]
         segments = max(fitting, key=len)
-        found += [slice(start, start + len(segments))] * (domains[segments] == domain)
+        slices += [slice(start, start + len(segments))] * (domains[segments] == domain)
         start += len(segments)
-    return found
+    return slices
 
 
 def ours(reference: Documents) -> Splitter:
     """The algorithm of `gtrans score --resegment`."""
-    model = Resegmenter([reference])
-    return lambda texts: [model.split(i, [" ".join(one)]).sentences for i, one in enumerate(texts)]
+    cut = Resegmenter([reference]).split
+    return lambda texts: [cut(n, [" ".join(lines)]).sentences for n, lines in enumerate(texts)]
 
 
 def theirs(reference: Documents) -> Splitter:
@@ -119,10 +119,10 @@ def theirs(reference: Documents) -> Splitter:
         return " ".join(model.encode(line, out_type=str))
 
     def split(number: int, lines: Sequence[str]) -> list[str]:
-        wanted = "\n".join(map(pieces, reference[number]))
+        target = "\n".join(map(pieces, reference[number]))
         joined = pieces(" ".join(line for line in lines if line))
-        found = mweralign.align_texts(wanted, joined, True, forbid_midword_boundary=True)
-        return [line.replace("▁", "") for line in found.split("\n")][: len(lines)]
+        aligned = mweralign.align_texts(target, joined, True, forbid_midword_boundary=True)
+        return [line.replace("▁", "") for line in aligned.split("\n")][: len(lines)]
 
     return lambda texts: [split(number, lines) for number, lines in enumerate(texts)]
 
@@ -130,13 +130,13 @@ def theirs(reference: Documents) -> Splitter:
 def measure(texts: Documents, split: Splitter) -> tuple[int, int]:
     """How many boundaries are right, and how many sentences are omitted by mistake."""
     right = false = 0
-    for lines, found in zip(texts, split(texts), strict=True):
+    for lines, cut in zip(texts, split(texts), strict=True):
         ends, theirs = (
-            list(accumulate(len("".join(line.split())) for line in some)) for some in (lines, found)
+            list(accumulate(len("".join(line.split())) for line in side)) for side in (lines, cut)
         )
-        assert len(lines) == len(found) and ends[-1] == theirs[-1], (lines, found)
+        assert len(lines) == len(cut) and ends[-1] == theirs[-1], (lines, cut)
         right += sum(a == b for a, b in zip(ends[:-1], theirs[:-1], strict=True))
-        false += sum(bool(a) and not b for a, b in zip(lines, found, strict=True))
+        false += sum(bool(a) and not b for a, b in zip(lines, cut, strict=True))
     return right, false
 
 

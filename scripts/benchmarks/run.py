@@ -59,12 +59,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(name: str, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Measure; what a reader of the numbers must know of the run, and rows, after every row."""
+    """Measure; yields settings, versions and all rows so far, after every row."""
     benchmark = BENCHMARKS[name]
     settings = {"size": "toy" if args.toy else benchmark.size, **benchmark.settings}
     settings |= benchmark.toy if args.toy else {}
-    given = {it: getattr(args, it) for it in ("rounds", "data", "checkpoints", "documents")}
-    settings |= {key: value for key, value in given.items() if value is not None}
+    options = {key: getattr(args, key) for key in ("rounds", "data", "checkpoints", "documents")}
+    settings |= {key: value for key, value in options.items() if value is not None}
     public = {key: _public(value) for key, value in settings.items() if value is not None}
     versions = provenance() | {"instructions": torch.backends.cpu.get_cpu_capability()}
     if torch.cuda.is_available():
@@ -80,7 +80,7 @@ def run(name: str, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
 def _public(value: Any) -> Any:
     """A setting without the folders of this machine."""
     if isinstance(value, list):
-        return [_public(one) for one in value]
+        return [_public(item) for item in value]
     return value.name if isinstance(value, Path) else value
 
 
@@ -108,8 +108,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     results = json.loads(path.read_text("utf-8")) if path.exists() else {}
     torch.set_num_threads(1)
     import_plugin()
-    for found in run(args.name, args):
-        results[args.name] = found
+    for result in run(args.name, args):
+        results[args.name] = result
         write(path, results)
 
 

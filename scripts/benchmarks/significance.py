@@ -55,26 +55,26 @@ def measured(rng: np.random.Generator, documents: int, *losses: dict[str, float]
     lengths = rng.integers(6, 25, len(numbers))
     rows = {}
     for system, loss in enumerate(losses):
-        found = np.zeros((len(numbers), 10))
-        found[:, :2] = lengths[:, None]
-        # Which words of each sentence are right; n-grams of right words are.
+        statistics = np.zeros((len(numbers), 10))
+        statistics[:, :2] = lengths[:, None]
+        # Right words of each sentence; n-grams of right words are right.
         drawn = rng.random((len(numbers), 25))
         right = drawn > error_rates(rng, difficulty, **loss)[numbers][:, None]
         right &= np.arange(25) < lengths[:, None]
         for order in range(4):
             run = np.all([right[:, n : 25 - order + n] for n in range(order + 1)], axis=0)
-            found[:, 2 + order], found[:, 6 + order] = run.sum(1), lengths - order
-        rows[f"system {system}"] = found
+            statistics[:, 2 + order], statistics[:, 6 + order] = run.sum(1), lengths - order
+        rows[f"system {system}"] = statistics
     return Measurement("s_bleu", "s-BLEU", "sentence", True, "", rows, numbers, bleu)
 
 
 def compared(measurement: Measurement, margin: float | None = None) -> list[Found]:
     """The systems compared with the first one, by all tests."""
-    found = resample(
+    result = resample(
         measurement, bootstrap_trials=TRIALS, randomisation_trials=TRIALS, margin=margin,
         all_tests=True,
     )  # fmt: skip
-    return list(found.comparisons.values())
+    return list(result.comparisons.values())
 
 
 def excludes_0(interval: tuple[float, float] | None) -> bool:
@@ -82,31 +82,31 @@ def excludes_0(interval: tuple[float, float] | None) -> bool:
     return interval is not None and not interval[0] <= 0 <= interval[1]
 
 
-def of_scores(
+def score_tests(
     rng: np.random.Generator, documents: int, margins: dict[str, float]
 ) -> dict[str, bool]:
-    """What the tests of ``gtrans score`` find in one run; the losses are those of the margins."""
+    """Which tests of ``gtrans score`` reject in one run; the losses are those of the margins."""
     several = compared(measured(rng, documents, *[{}] * (1 + OTHERS)))
-    one = several[0]
-    found = {
-        "p rand": one["paired_randomisation"]["p"] <= 0.05,
-        "interval of the change excludes 0": excludes_0(one.get("interval")),
-        f"p Holm, any of {OTHERS} systems": any(p_of(it) <= 0.05 for it in several),
-        "p boot (--all-tests)": one["paired_bootstrap"]["p"] <= 0.05,
-        "p sign (--all-tests)": one["sign_test"]["p"] <= 0.05,
+    first = several[0]
+    findings = {
+        "p rand": first["paired_randomisation"]["p"] <= 0.05,
+        "interval of the change excludes 0": excludes_0(first.get("interval")),
+        f"p Holm, any of {OTHERS} systems": any(p_of(comparison) <= 0.05 for comparison in several),
+        "p boot (--all-tests)": first["paired_bootstrap"]["p"] <= 0.05,
+        "p sign (--all-tests)": first["sign_test"]["p"] <= 0.05,
     }
     for name, margin in margins.items():
         (test,) = compared(measured(rng, documents, {}, LOSSES[name]), margin)
-        found[f"p non-inf, loss of the margin by {name}"] = test["non_inferiority"]["p"] <= 0.05
-    return found
+        findings[f"p non-inf, loss of the margin by {name}"] = test["non_inferiority"]["p"] <= 0.05
+    return findings
 
 
-def of_items(rng: np.random.Generator, documents: int) -> dict[str, bool]:
-    """What ``gtrans contrast`` and ``score --ctxpro`` find in one run, on clustered items."""
+def item_tests(rng: np.random.Generator, documents: int) -> dict[str, bool]:
+    """Which tests of ``contrast`` and ``score --ctxpro`` reject in one run, on clustered items."""
     sizes = rng.integers(ITEMS // 2, 2 * ITEMS, documents)
     films = tuple(np.repeat([f"film {n}" for n in range(documents)], sizes).tolist())
-    one, other = (np.repeat(rng.random(documents) < 0.5, sizes).astype(int) for _ in range(2))
-    changes = tuple((other - one).tolist())
+    first, second = (np.repeat(rng.random(documents) < 0.5, sizes).astype(int) for _ in range(2))
+    changes = tuple((second - first).tolist())
     by_film, by_item = Change(changes, films), Change(changes, ("",) * len(films))
     gains = np.repeat(rng.normal(0, 1, documents), sizes) + rng.normal(0, 0.3, len(films))
     return {
@@ -130,13 +130,13 @@ def main() -> None:
         margins[name] = whole.score("system 0") - whole.score("system 1")
     runs = {"gtrans score": args.runs, "gtrans contrast": ITEM_RUNS * args.runs}
     counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    simulations: list[Any] = [partial(of_scores, margins=margins), of_items]
+    simulations: list[Any] = [partial(score_tests, margins=margins), item_tests]
     for number, simulate in enumerate(simulations):
         for documents in map(str, DOCUMENTS):
             rng = np.random.default_rng([int(documents), number])
             for _ in range(list(runs.values())[number]):
-                for name, found in simulate(rng, int(documents)).items():
-                    counts[name][documents] = counts[name].get(documents, 0) + found
+                for name, significant in simulate(rng, int(documents)).items():
+                    counts[name][documents] = counts[name].get(documents, 0) + significant
     shares = {}
     for name, row in counts.items():
         total = runs["gtrans contrast" if name.startswith("contrast") else "gtrans score"]
@@ -144,7 +144,7 @@ def main() -> None:
         print(f"{name:60}", *(f"{share:6.1%}" for share in shares[name].values()))
     content = {
         "schema": "gtrans.simulations/1", "versions": provenance(), "nominal": 0.05, "runs": runs,
-        "standard_error": {it: round((0.05 * 0.95 / n) ** 0.5, 4) for it, n in runs.items()},
+        "standard_error": {name: round((0.05 * 0.95 / n) ** 0.5, 4) for name, n in runs.items()},
         "margins": {name: round(margin, 3) for name, margin in margins.items()},
         "share_of_runs_by_documents": shares,
     }  # fmt: skip
