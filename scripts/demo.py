@@ -49,7 +49,7 @@ RESULTS = Path(__file__).resolve().parent.parent / "results" / "demo.csv"
 
 
 def types(out: Path, words: str, quiet: bool = False) -> str:
-    """Run a command of gtrans in a folder; returns what it prints."""
+    """Run a command of gtrans in a folder; returns its output."""
     print(f"\n$ gtrans {words}", flush=True)
     process = subprocess.run(
         [GTRANS, *words.split()],

@@ -1,4 +1,4 @@
-"""Kill commands of the project at random moments, and compare what they come to in the end.
+"""Kill commands of the project at random moments, and compare their results in the end.
 
     python scripts/kills.py --out FOLDER [--kills 200] [--cases NAME ..]
 
@@ -174,7 +174,7 @@ class Watched:
     """A running command in a process group of its own; none of it is left after ``with``."""
 
     def __init__(self, words: list[str], folder: Path, log: Path) -> None:
-        """Start it in ``folder``; what it prints is added to ``log``."""
+        """Start it in ``folder``; its output is added to ``log``."""
         self.folder = f"{folder.resolve()}/"
         self.begin = time.monotonic()
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}

@@ -1,7 +1,7 @@
 """Shows this project's docstrings to mkdocstrings as Markdown (``mkdocs.yml`` names this file).
 
-Only what they have: ``literals``, references such as ``:class:`a.B``` and simple tables, in which a
-row with an empty first cell goes on with the one above it.
+It converts ``literals``, references such as ``:class:`a.B``` and simple tables, in which a row with
+an empty first cell continues the row above it.
 """
 
 import re

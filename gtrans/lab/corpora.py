@@ -41,8 +41,7 @@ class Cleaning:
         max_words: longest sentence of either side; 0: no limit.
         max_ratio: the longer side has at most this many times the words of the shorter one; 0: no
             limit.
-        unit: what a word is: ``words``, what stands between white space, or ``moses``, what the
-            Moses tokeniser makes.
+        unit: ``words``, separated by white space, or ``moses``, tokens of the Moses tokeniser.
     """
 
     empty: str = "refuse"

@@ -1,12 +1,12 @@
 """Make a corpus of the papers ready: OUT/NAME/{train,valid,test}.LANG, from its published files.
 
-The files are found anywhere below a folder. --list NAME says what is needed and where it is, for
-`wget -c` or a browser; unpack archives, and archives inside them, with tar or unzip.
+The files are found anywhere below a folder. --list NAME prints the needed files and their addresses
+for `wget -c` or a browser; unpack archives, and archives inside them, with tar or unzip.
 
 Text is as published: one sentence per line, an empty line between documents. OUT/NAME/corpus.json
-has the counts of what was kept and dropped, and the digests of the files that were read. The names
-are those of the run scripts (`--data OUT --corpus NAME`) and of `gtrans reproduce --list`; `own` is
-a corpus of one's own, DIR/{train,valid,test}.LANG.
+has the counts of kept and dropped pairs, and the digests of the files that were read. The names are
+those of the run scripts (`--data OUT --corpus NAME`) and of `gtrans reproduce --list`; `own` is a
+corpus of one's own, DIR/{train,valid,test}.LANG.
 """
 
 from __future__ import annotations

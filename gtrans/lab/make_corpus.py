@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Write the corpus, and print what was written."""
+    """Write the corpus, and print its counts."""
     summary = write_corpus(args.out, args.seed, args.docs, args.items, args.join)
     for split in SPLITS:
         counts = summary["splits"][split]
@@ -166,7 +166,7 @@ def _stream(*names: object) -> random.Random:
 
 
 def _splits(seed: int, docs: int, taken: set[tuple[str, ...]]) -> dict[str, list[Document]]:
-    """Documents of the splits: all different, none with the source of an item, ``taken``, in it."""
+    """Documents of the splits: all different, none contains the source of an item (``taken``)."""
     lengths = sorted({len(source) for source in taken})
     held_out = min(200, max(50, docs // 20))
     sizes = {"valid": held_out, "test": held_out, "train": docs - 2 * held_out}

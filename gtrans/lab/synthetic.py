@@ -185,19 +185,19 @@ STATES = _words(
     "angry/wütend nervous/nervös proud/stolz ready/bereit quiet/ruhig alone/allein "
     "outside/draußen upstairs/oben"
 )
-"""What a person can be. Forms of `be` never serve as the antecedent of `did too`."""
+"""States of a person. Forms of `be` never serve as the antecedent of `did too`."""
 
 QUALITIES = _words(
     "old/alt heavy/schwer expensive/teuer dirty/schmutzig dusty/staubig valuable/wertvoll "
     "broken/kaputt small/klein colourful/bunt"
 )
-"""What a thing, and only a thing, can be."""
+"""Qualities that only a thing can have."""
 
 VERBS = _words(
     "laughed/lachte cried/weinte slept/schlief waited/wartete danced/tanzte sang/sang "
     "smiled/lächelte worked/arbeitete yawned/gähnte coughed/hustete sneezed/nieste whistled/pfiff"
 )
-"""Intransitive verbs, third person singular past: what `did too` can stand for."""
+"""Intransitive verbs, third person singular past, for which `did too` can stand."""
 
 ACTS = tuple(
     Act(*forms.split("/"))
@@ -243,7 +243,7 @@ DISTANCES = (1, 2, 3, 4)
 
 
 class Role(Enum):
-    """What a sentence does in its document."""
+    """The part of a sentence in its document."""
 
     NEUTRAL = "neutral"
     THING = "thing"

@@ -78,7 +78,7 @@ def training(args: argparse.Namespace) -> Iterator[Row]:
         sample = max(round(args.words / args.batch_words), 1)
         sentences = setup.sentence_batches(text, args.batch_words, sample)
         batches["stock sentence Transformer"] = sentences
-        # Its matrices are of a whole batch; one tells what a slow system costs.
+        # Its matrices cover a whole batch; one batch is enough to measure a slow system.
         batches["gtrans dense"] = documents[:1]
         if words > args.quadratic_limit:
             del batches["gtrans dense"]  # tens of gigabytes

@@ -249,7 +249,7 @@ def waits(_: argparse.Namespace, setup: Setup) -> Iterator[Row]:
             _waits(partial(setup.write_documents, model, source, [[words] * count])).total()
             for words in (3, 7)
         )
-        # What the beginning and the end of a document cost is the same in both.
+        # The cost of the beginning and the end of a document is the same in both.
         step = (many - few) / (count * (7 - 3))
         calls = {"forward and backward": training.total(), "a decoding step": step}
         yield {"part": "waits", "system": name, **calls}

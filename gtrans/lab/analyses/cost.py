@@ -239,7 +239,7 @@ def _begin_process() -> None:
 def peak() -> int:
     """Bytes of the largest resident memory of this process."""
     status = Path("/proc/self/status")
-    if status.is_file():  # Linux; there rusage has what the parent process had, too
+    if status.is_file():  # Linux; there rusage includes the memory of the parent process
         (line,) = (x for x in status.read_text().splitlines() if x.startswith("VmHWM:"))
         return int(line.split()[1]) * 1024
     unit = 1 if sys.platform == "darwin" else 1024
