@@ -189,7 +189,7 @@ def _own_data(
     if not (source and target):
         raise GtransError(
             "`--source-lang` and `--target-lang` are missing: the languages to translate from and "
-            f"to ({', '.join(foreign.langs) or foreign.path} does not say)."
+            f"to; {foreign.path} has {', '.join(foreign.langs) or 'no name of its own for them'}."
         )
     special = Dictionary().symbols
     sides = [Vocabulary((*special, *words)) for words in tokens.words]

@@ -15,7 +15,9 @@ mBART      ``sentencepiece.bpe.model``                       ``de_DE``, behind t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,6 +53,7 @@ _MODEL, _VOCABULARY = "sentencepiece.bpe.model", "vocab.json"
 _END = 2  # </s>
 # What is never written: the logit of a symbol that a published model does not have.
 _NEVER = -100.0
+_HEADER = re.compile(r"\s*---[ \t]*\n(.*?\n)(?:---|\.\.\.)", re.DOTALL)
 
 M2M100 = (
     "af,am,ar,ast,az,ba,be,bg,bn,br,bs,ca,ceb,cs,cy,da,de,el,en,es,et,fa,ff,fi,fr,fy,ga,gd,gl,gu,"
@@ -89,8 +92,8 @@ def read_hugging_face(folder: Path) -> ForeignCheckpoint:
     path = folder / "config.json"
     if not path.is_file():
         raise GtransError(
-            f"{path}: there is no such file; download a whole model to {folder}, such as "
-            f"`hf download Helsinki-NLP/opus-mt-en-de --local-dir {folder}`."
+            f"{path}: there is no such file; give the folder of a whole model, such as `hf "
+            "download Helsinki-NLP/opus-mt-en-de --local-dir opus-mt-en-de` makes."
         )
     config = read_json(path)
     kind = str(config.get("model_type"))
@@ -153,8 +156,6 @@ def _as_marian(found: ForeignCheckpoint, folder: Path, config: Mapping[str, Any]
     further = {"sinusoid": "marian", "start_by_bos": True, "activation_fn": activation}
     found.options = {**found.options, **further}
     models = [_file(folder, name) for name in MarianPipeline.files[:2]]
-    for model in models:
-        load_sentencepiece(model)
     separate = not config.get("share_encoder_decoder_embeddings", True)
     names = [_VOCABULARY, "target_vocab.json" if separate else _VOCABULARY]
     start = int(config["decoder_start_token_id"])
@@ -173,7 +174,7 @@ def _as_marian(found: ForeignCheckpoint, folder: Path, config: Mapping[str, Any]
     if not found.langs:
         known = _known(folder, "tokenizer_config.json")
         found.source_lang, found.target_lang = known.get("source_lang"), known.get("target_lang")
-    _carry(found, MarianPipeline, sides, [model.read_bytes() for model in models], sides)
+    _carry(found, MarianPipeline, sides, models, sides)
 
 
 def _marian_side(vocabulary: Mapping[str, Any], rows: int, start: int) -> _Side:
@@ -221,19 +222,30 @@ def _with_sentencepiece(
     found.without_mask = not free
     _arrange(found, [side, side])
     found.langs = list(behind)
-    _carry(found, SentencePiecePipeline, [side, side], [model.read_bytes()], [side])
+    _carry(found, SentencePiecePipeline, [side, side], [model], [side])
 
 
 def _carry(
     found: ForeignCheckpoint,
     pipeline: type[MarianPipeline | SentencePiecePipeline],
     sides: Sequence[_Side],
-    models: Sequence[bytes],
+    models: Sequence[Path],
     dictionaries: Sequence[_Side],
 ) -> None:
-    """Give a checkpoint what its pipeline reads: models of subwords, then dictionaries."""
+    """Give a checkpoint what its pipeline reads: models of subwords, then dictionaries.
+
+    Raises:
+        GtransError: a model has few of the subwords.
+    """
+    for model, side in zip(models, dictionaries, strict=True):
+        pieces = model_pieces(load_sentencepiece(model))
+        if sum(piece in side.words for piece in pieces) < len(pieces) / 2:
+            raise GtransError(
+                f"{model}: its pieces are not the model's subwords; take all files from one model."
+            )
     lines = ["".join(f"{word} 1\n" for word in side.subwords).encode() for side in dictionaries]
-    files = dict(zip(pipeline.files, [*models, *lines], strict=True))
+    contents = [*(model.read_bytes() for model in models), *lines]
+    files = dict(zip(pipeline.files, contents, strict=True))
     words = sides[0].subwords, sides[1].subwords
     found.tokens = Tokens(words, {"pieces": pipeline.name}, files)
 
@@ -278,6 +290,8 @@ def _languages(folder: Path, words: int) -> dict[str, int]:
     added = _known(folder, "tokenizer.json").get("added_tokens", ())
     numbers = {str(token["content"]).strip("_"): int(token["id"]) for token in added}
     if found := {x: row for x, row in numbers.items() if row >= words and x != MASK}:
+        if min(found.values()) > words:
+            raise GtransError(f"{folder}: {_MODEL} and tokenizer.json are of two models.")
         return found
     names = split_languages(M2M100) if (folder / _VOCABULARY).is_file() else []
     for name in ("tokenizer_config.json", "special_tokens_map.json"):
@@ -310,12 +324,14 @@ def _card(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
     """What the model's own card (the header of ``README.md``) says of it: name and licence."""
     card = {"name": str(config.get("_name_or_path") or folder.resolve().name)}
     path = folder / "README.md"
-    parts = path.read_text("utf-8", "replace").split("---", 2) if path.is_file() else []
-    if len(parts) == 3 and not parts[0].strip():
-        try:
-            header = yaml.safe_load(parts[1])
-        except yaml.YAMLError:
-            header = None
-        if isinstance(header, dict) and header.get("license"):
-            card["licence"] = str(header["license"])
+    text = path.read_text("utf-8-sig", "replace") if path.is_file() else ""
+    header: Any = None
+    if found := _HEADER.match(text):
+        with suppress(yaml.YAMLError, ValueError):  # a date that does not exist
+            header = yaml.safe_load(found[1])
+    if isinstance(header, dict) and header.get("license"):
+        # The hub has a name for a licence that is not in its list: `license: other`.
+        names = header.get("license_name") or header["license"]
+        names = names if isinstance(names, list) else [names]
+        card["licence"] = " ".join(", ".join(map(str, names)).split())
     return card

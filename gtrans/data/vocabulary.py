@@ -88,13 +88,17 @@ def symbol_of(lang: object, langs: object) -> str:
     if not matches:
         code = language_code(str(lang))
         matches = [name for name in known if code is not None and language_code(name) == code]
-    if len(matches) != 1:
+    if len(matches) == 1:
+        return language_symbol(matches[0])
+    if matches:
         raise GtransError(
-            f"`--langs` {','.join(known) or 'is empty and'} has "
-            f"{'several tokens' if matches else 'no token'} for the language '{lang}', which "
-            "`--sentence-marks` needs; name all languages of the pretrained model, in its order."
+            f"the model has several tokens for the language '{lang}': name one of "
+            f"{', '.join(matches)}."
         )
-    return language_symbol(matches[0])
+    raise GtransError(
+        f"the model has no token for the language '{lang}', which its sentence marks need; "
+        f"`--langs` names all its languages, in its order: {','.join(known) or 'none'}."
+    )
 
 
 def add_symbols(dictionary: Dictionary, words: int, langs: Sequence[str]) -> None:

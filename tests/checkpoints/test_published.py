@@ -23,6 +23,7 @@ from support.published_models import (
 )
 from torch import Tensor
 
+from gtrans.checkpoints.hugging_face import _card
 from gtrans.cli import main
 from gtrans.decoding.options import SearchOptions
 from gtrans.decoding.translator import Translator
@@ -154,6 +155,33 @@ def fewer_words(folder: Path) -> None:
     (folder / "vocab.json").write_text(json.dumps({**words, "new": max(words.values()) + 400}))
 
 
+def others_pieces(name: str) -> Any:
+    """A model of subwords of two characters."""
+
+    def change(folder: Path) -> None:
+        import sentencepiece
+
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(["\u4f60 \u597d \u4f60\u597d"] * 9), vocab_size=9,
+            model_prefix=str(folder / "other"), hard_vocab_limit=False, minloglevel=2,
+        )  # fmt: skip
+        (folder / "other.model").rename(folder / name)
+
+    return change
+
+
+def test_licences_as_cards_name_them(tmp_path: Path) -> None:
+    for header, licence in {
+        "license:\n- mit\n- apache-2.0": "mit, apache-2.0",
+        "license: other\nlicense_name: my-own": "my-own",
+        "tags: [a---b]\ndate: 2020-13-45": None,
+        "tags: [a---b]\nlicense: mit": "mit",
+    }.items():
+        text = f"\ufeff---\r\n{header}\n---\n# A model\n"
+        (tmp_path / "README.md").write_bytes(text.encode())
+        assert _card(tmp_path, {}).get("licence") == licence
+
+
 @pytest.mark.parametrize(
     ("kind", "change", "message"),
     [
@@ -166,7 +194,9 @@ def fewer_words(folder: Path) -> None:
         ("opus", with_config(encoder_attention_heads=5), "must divide"),
         ("opus", with_config(decoder_start_token_id=None), "its tokenizer or config.json is dam"),
         ("m2m100", without("sentencepiece.bpe.model"), "model: there is no such file; download"),
-        ("nllb", without("config.json"), "config.json: there is no such file; download a whole"),
+        ("nllb", without("config.json"), "config.json: there is no such file; give the folder of"),
+        ("opus", others_pieces("source.spm"), "its pieces are not the model's subwords; take all"),
+        ("nllb", others_pieces("sentencepiece.bpe.model"), "tokenizer.json are of two models"),
     ],
 )
 def test_folders_that_are_not_whole(
@@ -199,7 +229,7 @@ def test_a_language_that_fine_tuning_added(models: Any, tmp_path: Path, capsys: 
 def test_languages_that_are_not_known(models: Any, tmp_path: Path, capsys: Any) -> None:
     folder, out = models["opus-tags"].folder, tmp_path / "out.pt"
     for options, message in (
-        ((), "`--source-lang` and `--target-lang` are missing: the languages to translate from"),
+        ((), "languages to translate from and to; "),
         (("--source-lang", "en", "--target-lang", "ru"), "has no token for the language 'ru'"),
     ):
         assert convert(folder, out, *options) == 1
