@@ -42,6 +42,7 @@ from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.data.vocabulary import MASK, Vocabulary, language_symbol
 from gtrans.errors import GtransError
 from gtrans.files import check_output
+from gtrans.languages import language_code
 from gtrans.messages import say
 from gtrans.models.base.checkpoint_fit import check_fit
 from gtrans.models.gtransformer import PRESETS, GTransformerConfig
@@ -115,7 +116,7 @@ def convert(
     with ExitStack() as stack:
         folder = stack.enter_context(_own_data(foreign, *languages)) if data is None else str(data)
         root, task = _task(foreign, os.path.abspath(folder), *languages)
-        if foreign.add_mask(len(task.target_dictionary)):
+        if foreign.add_mask(len(task.source_dictionary), len(task.target_dictionary)):
             say(f"{path}: it has no {MASK}; its new row is the mean of all")
         _check_vocabulary(foreign, task)
         joint = task.source_dictionary == task.target_dictionary
@@ -178,7 +179,7 @@ def _own_data(
     """A temporary data folder with what a published model reads text with.
 
     Raises:
-        GtransError: its folder does not hold that, or nothing names its languages.
+        GtransError: its folder does not hold that, or names no or other languages.
     """
     tokens = foreign.tokens
     if tokens is None:
@@ -191,6 +192,10 @@ def _own_data(
             "`--source-lang` and `--target-lang` are missing: the languages to translate from and "
             f"to; {foreign.path} has {', '.join(foreign.langs) or 'no name of its own for them'}."
         )
+    for own, given in ((foreign.source_lang, source), (foreign.target_lang, target)):
+        code = language_code(own or given)
+        if code not in (None, language_code(given)):
+            raise GtransError(f"{foreign.path}: its language is '{own}', not '{given}'.")
     special = Dictionary().symbols
     sides = [Vocabulary((*special, *words)) for words in tokens.words]
     state = {"source_lang": source, "target_lang": target, **_PLAIN_TEXT, **tokens.state}

@@ -137,21 +137,24 @@ class ForeignCheckpoint:
     tokens: Tokens | None = None
     card: dict[str, str] = field(default_factory=dict)
 
-    def add_mask(self, symbols: int) -> bool:
-        """Give embeddings that may lack the mask, the last of ``symbols``, a row for it.
+    def add_mask(self, source: int, target: int) -> bool:
+        """Give embeddings that may lack the mask, the last symbol of both sides, a row for it.
 
         It is the mean of all rows, so that the logit of the mask is the mean of all logits: its
         probability is at most that of a word on average, and the others hardly change.
 
+        Args:
+            source, target: how many symbols the sides have.
+
         Returns:
             whether the mask was missing.
         """
-        tables = [name for name in TABLES if name in self.state]
-        rows = {self.state[name].size(0) for name in tables}
-        if not self.without_mask or rows != {symbols - 1}:
+        found = [(name, self.state[name]) for name in TABLES if name in self.state]
+        symbols = {ENCODER_TABLE: source}
+        lacking = all(table.size(0) == symbols.get(name, target) - 1 for name, table in found)
+        if not self.without_mask or not lacking:
             return False
-        for name in tables:
-            table = self.state[name]
+        for name, table in found:
             mean = table.float().mean(0, keepdim=True).to(table.dtype)
             self.state[name] = torch.cat([table, mean])
         return True

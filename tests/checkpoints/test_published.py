@@ -103,17 +103,20 @@ def test_logits_and_translations(
     assert [text.replace(PLACEHOLDER, "") for text in texts] == expected_texts
 
 
+@pytest.mark.parametrize("joined", [True, False])
 def test_a_transformer_of_fairseq(
-    corpus: Path, sentences: list[str], tmp_path: Path, capsys: Any
+    joined: bool, corpus: Path, sentences: list[str], tmp_path: Path, capsys: Any
 ) -> None:
     """Its own search over what Moses and its codes make of the text."""
-    model, path = fairseq_transformer(corpus, tmp_path / "wmt19")
+    model, path = fairseq_transformer(corpus, tmp_path / "wmt19", joined)
     target = tmp_path / "model.pt"
     assert convert(path, target, program="fairseq") == 0, capsys.readouterr().err
     ours = Translator.load(target, cpu=True, search=SEARCH)
-    dictionary = Dictionary.load(str(path.with_name("dict.en.txt")))
+    dictionary, words = (
+        Dictionary.load(str(path.with_name(f"dict.{x}.txt"))) for x in ("en", "de")
+    )
     search = SequenceGenerator(
-        [model], dictionary, beam_size=BEAM, max_len_a=0, max_len_b=LONGEST, unk_penalty=1e6
+        [model], words, beam_size=BEAM, max_len_a=0, max_len_b=LONGEST, unk_penalty=1e6
     )
     task = ours.task
     source, written = (load_pipeline(task.data_folder, lang) for lang in ("en", "de"))
@@ -125,15 +128,15 @@ def test_a_transformer_of_fairseq(
         ids = dictionary.encode_line(source.encode(sentence), add_if_not_exist=False)[None].long()
         found = search.generate([model], {"net_input": {"src_tokens": ids, "src_lengths":
                                  torch.tensor([ids.size(1)])}})  # fmt: skip
-        expected.append(written.decode(dictionary.string(found[0][0]["tokens"])))
+        expected.append(written.decode(words.string(found[0][0]["tokens"])))
     texts = [text for (text,) in ours.translate([[sentence] for sentence in sentences])]
     assert texts == expected and len(set(texts)) > 5
     symbols = ["das", "</s>"]
-    previous = torch.tensor([[2, dictionary.index("das")]])
+    previous = torch.tensor([[2, words.index("das")]])
     ids = dictionary.encode_line(source.encode(sentences[0]), add_if_not_exist=False)[None].long()
     with torch.no_grad():
         logits = model(ids, torch.tensor([ids.size(1)]), previous)[0][0]
-    assert task.target_dictionary.symbols[:-1] == dictionary.symbols
+    assert task.target_dictionary.symbols[:-1] == words.symbols
     found_logits = logits_of(ours, sentences[0], symbols)[:, :-1]
     torch.testing.assert_close(found_logits, logits, atol=1e-4, rtol=0)
 
@@ -227,12 +230,13 @@ def test_a_language_that_fine_tuning_added(models: Any, tmp_path: Path, capsys: 
 
 
 def test_languages_that_are_not_known(models: Any, tmp_path: Path, capsys: Any) -> None:
-    folder, out = models["opus-tags"].folder, tmp_path / "out.pt"
-    for options, message in (
-        ((), "languages to translate from and to; "),
-        (("--source-lang", "en", "--target-lang", "ru"), "has no token for the language 'ru'"),
+    out, russian = tmp_path / "out.pt", ("--source-lang", "en", "--target-lang", "ru")
+    for kind, options, message in (
+        ("opus-tags", (), "languages to translate from and to; "),
+        ("opus-tags", russian, "has no token for the language 'ru'"),
+        ("opus", russian, "its language is 'de', not 'ru'"),
     ):
-        assert convert(folder, out, *options) == 1
+        assert convert(models[kind].folder, out, *options) == 1
         error = capsys.readouterr().err
         assert message in error and error.count("\n") == 1 and not out.exists()
 

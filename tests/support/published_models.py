@@ -250,8 +250,11 @@ def _nllb_tokenizer(folder: Path, symbols: list[str]) -> Any:
     return NllbTokenizer.from_pretrained(folder, src_lang="eng_Latn", tgt_lang="deu_Latn")
 
 
-def fairseq_transformer(corpus: Path, folder: Path) -> tuple[Any, Path]:
-    """A stock Transformer as of WMT 2019: a joint dictionary, and codes with counts of fastBPE."""
+def fairseq_transformer(corpus: Path, folder: Path, joined: bool = True) -> tuple[Any, Path]:
+    """A stock Transformer as of WMT 2019, with codes with counts of fastBPE.
+
+    ``joined``: one dictionary; else the target's lacks ten subwords of the source's.
+    """
     from fairseq.models.transformer import TransformerModel, transformer_wmt_en_de_big
     from sacremoses import MosesTokenizer
     from subword_nmt.learn_bpe import learn_bpe
@@ -273,17 +276,23 @@ def fairseq_transformer(corpus: Path, folder: Path) -> tuple[Any, Path]:
     for word in words:
         for piece in bpe.segment_tokens([word]):
             dictionary.add_symbol(piece)
-    for lang in ("en", "de"):
-        dictionary.save(str(folder / f"dict.{lang}.txt"))
+    dictionary.save(str(folder / "dict.en.txt"))
+    target = dictionary
+    if not joined:
+        target = Dictionary()
+        for piece in dictionary.symbols[target.nspecial + 10 :]:
+            target.add_symbol(piece)
+    target.save(str(folder / "dict.de.txt"))
     args = Namespace(
         arch="transformer_wmt_en_de_big", task="translation", source_lang="en", target_lang="de",
         encoder_embed_dim=DIM, encoder_ffn_embed_dim=FFN, encoder_layers=LAYERS,
         encoder_attention_heads=HEADS, decoder_layers=LAYERS, decoder_attention_heads=HEADS,
-        decoder_embed_dim=DIM, decoder_ffn_embed_dim=FFN, share_all_embeddings=True,
+        decoder_embed_dim=DIM, decoder_ffn_embed_dim=FFN, share_all_embeddings=joined,
+        share_decoder_input_output_embed=True,
         max_source_positions=1024, max_target_positions=1024, data="/somewhere/else",
     )  # fmt: skip
     transformer_wmt_en_de_big(args)
-    task: Any = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    task: Any = Namespace(source_dictionary=dictionary, target_dictionary=target)
     model = shaken(TransformerModel.build_model(args, task))
     with torch.no_grad():
         bias = model.decoder.layers[-1].final_layer_norm.bias.normal_()
