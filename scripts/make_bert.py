@@ -24,6 +24,12 @@ SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LETTERS = 1000  # the most frequent ones, as subwords of their own
 MASKED = 0.15  # share of all subwords
 UNMASKED = -100  # the label that the loss leaves out
+HELP = {
+    "vocabulary": "subwords in the vocabulary", "layers": "layers (of each side)",
+    "dim": "width of the model", "heads": "attention heads", "updates": "updates of training",
+    "batch": "sentence pairs in a batch", "tokens": "tokens in a batch", "seed": "random seed",
+    "rate": "learning rate",
+}  # fmt: skip
 
 
 def write_vocabulary(sentences: Sequence[str], size: int, folder: Path) -> Any:
@@ -159,7 +165,7 @@ def options(description: str | None, **defaults: float) -> argparse.ArgumentPars
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
     for name, default in defaults.items():
         parser.add_argument(
-            f"--{name}", type=type(default), default=default, help="default: %(default)s"
+            f"--{name}", type=type(default), default=default, help=f"{HELP[name]} (%(default)s)"
         )
     return parser
 
@@ -171,7 +177,7 @@ def main() -> None:
         rate=1e-3,
     )  # fmt: skip
     parser.add_argument(
-        "--text", type=Path, required=True, metavar="FILE", help="plain text, gzipped or not"
+        "--text", type=Path, required=True, metavar="FILE", help="documents, gzipped or not"
     )
     args = vars(parser.parse_args())
     path = args.pop("text")

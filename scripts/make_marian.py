@@ -120,9 +120,15 @@ def main() -> None:
         __doc__, vocabulary=4000, layers=3, dim=256, heads=4, updates=1000, tokens=2048, seed=1,
         rate=1e-3,
     )  # fmt: skip
-    parser.add_argument("--text", type=Path, required=True, metavar="PREFIX", help="plain text")
     parser.add_argument(
-        "--languages", nargs=2, default=["en", "de"], metavar="LANG", help="default: en de"
+        "--text", type=Path, required=True, metavar="PREFIX", help="the text PREFIX.LANG"
+    )
+    parser.add_argument(
+        "--languages",
+        nargs=2,
+        default=["en", "de"],
+        metavar="LANG",
+        help="source and target (en de)",
     )
     args = vars(parser.parse_args())
     make_marian(args.pop("out"), args.pop("text"), args.pop("languages"), **args)

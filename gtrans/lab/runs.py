@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gtrans.checkpoints.reading import read_checkpoint, reading
 from gtrans.errors import GtransError
 from gtrans.messages import printable
-from gtrans.train.folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -46,6 +44,9 @@ def runs_of(models: Mapping[str, Sequence[str]]) -> list[Run]:
     Raises:
         GtransError: a path has no checkpoint, or one is damaged.
     """
+    # Imported on demand: torch and fairseq need seconds, which --help should not.
+    from gtrans.train.folder import RunFolder
+
     runs = []
     for label, paths in models.items():
         folders: dict[Path, dict[Path, Step]] = {}
@@ -75,6 +76,8 @@ def updates_of(path: Path) -> int:
     Raises:
         GtransError: there is no such checkpoint, or it is damaged.
     """
+    from gtrans.checkpoints.reading import read_checkpoint, reading  # see runs_of
+
     state = read_checkpoint(path, in_memory=False)
     with reading(path, "its number of updates"):
         history = state.get("optimizer_history") or [{}]
