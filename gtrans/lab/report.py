@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> None:
     page = _page(args, report, texts, charts)
     with atomic_writer(args.output, inputs(args)) as file:
         file.write(page)
-    say(f"gtrans: {args.output} has {len(page.encode()) / 1e6:.1f} MB")
+    say(f"{len(page.encode()) / 1000:,.0f} kB written to {args.output}")
 
 
 def _page(args: argparse.Namespace, report: Report, texts: Texts, charts: str) -> str:

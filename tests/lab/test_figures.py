@@ -111,7 +111,7 @@ def test_the_curves_of_two_runs(tmp_path: Path, capsys: pytest.CaptureFixture[st
     paths = (folders[0], f"fine={folders[1]}")
     assert main(["analyse", "curves", "--path", *paths, "--plot", str(plot)]) == 0
     out = capsys.readouterr().out
-    assert "training: loss; loss (bits a token)" in out and "fine" in out
+    assert "training: loss; loss (bits per token)" in out and "fine" in out
     found = json.loads(plot.with_suffix(".json").read_text())
     assert [series["label"] for series in found["panels"][0]["series"]] == ["a", "fine"]
     assert b"training: loss" in plot.read_bytes()

@@ -77,8 +77,8 @@ def run(args: argparse.Namespace) -> None:
 DEFAULT_VALUES = ("loss", "valid:loss")
 _TRAIN = "train"
 _LABELS = {
-    "loss": "loss (bits a token)",
-    "nll_loss": "loss without smoothing (bits a token)",
+    "loss": "loss (bits per token)",
+    "nll_loss": "loss without smoothing (bits per token)",
     "ppl": "perplexity",
     "gnorm": "norm of the gradient",
     "lr": "learning rate",
