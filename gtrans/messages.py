@@ -6,8 +6,10 @@ import json
 import math
 import re
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
+
+from gtrans.version import __version__
 
 # Control characters, line separators, marks that reorder the text around them, and what is left of
 # a file name that is not UTF-8.
@@ -28,19 +30,22 @@ def printable(text: str) -> str:
 
 
 def json_text(value: Any) -> str:
-    """``value`` as JSON for the standard output, which may be a terminal.
-
-    JSON has no number that is infinite or none; such a one is null.
-    """
-    lines = json.dumps(_in_json(value), indent=2, ensure_ascii=False, allow_nan=False).split("\n")
+    """``value`` as JSON for the standard output, which may be a terminal."""
+    lines = json.dumps(finite(value), indent=2, ensure_ascii=False, allow_nan=False).split("\n")
     return "\n".join(map(printable, lines))
 
 
-def _in_json(value: Any) -> Any:
+def of_form(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    """``value`` behind the name of its form, with the form's version, and that of this package."""
+    return {"schema": f"gtrans.{name}/1", "version": __version__, **value}
+
+
+def finite(value: Any) -> Any:
+    """``value`` as JSON has it: no number there is infinite or none, such a one is null."""
     if isinstance(value, dict):
-        return {key: _in_json(entry) for key, entry in value.items()}
+        return {key: finite(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_in_json(entry) for entry in value]
+        return [finite(entry) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -34,9 +34,8 @@ from gtrans.evaluation.cxmi import Cxmi, Sentence, corpus_cxmi
 from gtrans.evaluation.table import write_rows
 from gtrans.files import check_output
 from gtrans.libraries import ENGINE
-from gtrans.messages import json_text, print_lines
+from gtrans.messages import json_text, of_form, print_lines
 from gtrans.text.reader import read_parallel
-from gtrans.version import __version__
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -48,7 +47,6 @@ EXAMPLE = (
     "--src corpus/test.en --ref corpus/test.de --output cxmi.tsv"
 )
 NEEDS = ENGINE
-SCHEMA = "gtrans.cxmi/1"
 COLUMNS = ("document", "sentence", "tokens", "with_context", "without_context", "cxmi")
 """Of the file of sentences."""
 
@@ -141,8 +139,7 @@ def run(args: argparse.Namespace) -> None:
     without = alone(bare, bare_task, bare_text, args.max_tokens)
     sentences = _sentences(scores, without)
     result = corpus_cxmi(sentences)
-    report: dict[str, Any] = {"schema": SCHEMA, "version": __version__}
-    report |= {**asdict(result), "unit": str(task.cfg.unit)}
+    report = of_form("cxmi", {**asdict(result), "unit": str(task.cfg.unit)})
     rows = [{name: getattr(sentence, name) for name in COLUMNS} for sentence in sentences]
     interval = _interval(result, "95% interval ", f", {result.resampled} resampled")
     lines = [

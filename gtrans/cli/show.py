@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 
 from gtrans.libraries import ENGINE
-from gtrans.messages import json_text, print_lines
+from gtrans.messages import json_text, of_form, print_lines
 
 EXAMPLE = "gtrans show checkpoints/checkpoint_best.pt"
 NEEDS = ENGINE
@@ -31,6 +31,6 @@ def run(args: argparse.Namespace) -> None:
 
     facts = facts_of(args.path)
     if args.json:
-        print(json_text(facts))
+        print(json_text(of_form("show", facts)))
     else:
         print_lines(*lines_of(facts))

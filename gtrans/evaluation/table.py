@@ -28,11 +28,8 @@ from gtrans.evaluation.significance import (
     p_of,
 )
 from gtrans.files import StrPath, atomic_writer
-from gtrans.messages import about_interval, aligned, change_interval, in_digits
-from gtrans.version import __version__
+from gtrans.messages import about_interval, aligned, change_interval, in_digits, of_form
 
-SCHEMA = "gtrans.score/1"
-"""Of the JSON; the number counts versions of its form."""
 POSITIONS_PER_BUCKET = 10
 SENTENCE_LENGTHS = (20, 40, 80)
 
@@ -160,9 +157,8 @@ def to_json(report: Report) -> dict[str, Any]:
         systems[name][metric.key] = entry
     for name, coverage in report.coverage.items():
         systems[name]["resegmented"] = asdict(coverage)
-    about: dict[str, Any] = {"schema": SCHEMA, "version": __version__, "systems": systems}
-    about |= {"baseline": report.systems[0], **report.counts, **report.buckets}
-    return about | {"notes": notes(report)}
+    about = {"baseline": report.systems[0], **report.counts, **report.buckets}
+    return of_form("score", {"systems": systems, **about, "notes": notes(report)})
 
 
 def _entries(report: Report) -> Iterator[tuple[Measurement, str, dict[str, Any]]]:

@@ -20,7 +20,7 @@ from gtrans.data.documents import resolve
 from gtrans.data.units import MARKS_PER_SENTENCE, split_instances
 from gtrans.errors import GtransError
 from gtrans.files import read_object
-from gtrans.messages import aligned, json_text, print_lines
+from gtrans.messages import aligned, json_text, of_form, print_lines
 from gtrans.text.prepared_folder import STATE_FILE, read_state
 from gtrans.text.reader import Sides
 
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> None:
         raise GtransError(f"`--max-doc-tokens` must be at least 1, but is {args.max_doc_tokens}")
     data = report(args.path, languages if all(languages) else [], args.max_doc_tokens)
     if args.json:
-        print(json_text(data))
+        print(json_text(of_form("corpus-report", data)))
     else:
         print_lines(*_lines(data))
 

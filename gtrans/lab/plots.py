@@ -20,7 +20,7 @@ from typing import Any, Literal
 from gtrans.errors import GtransError
 from gtrans.files import check_output, replacing
 from gtrans.libraries import require
-from gtrans.messages import aligned, json_text, print_lines
+from gtrans.messages import aligned, finite, json_text, of_form, print_lines
 
 Kind = Literal["line", "limit", "bars"]
 X = float | str
@@ -130,13 +130,7 @@ def _mean(x: X, values: Sequence[float]) -> Point:
 
 def to_json(figure: Figure) -> dict[str, Any]:
     """The figure as an object; a value that is not finite is null."""
-    data = asdict(figure)
-    for panel in data["panels"]:
-        for series in panel["series"]:
-            for point in series["points"]:
-                if not math.isfinite(point["y"]):
-                    point["y"] = None
-    return data
+    return of_form("figure", finite(asdict(figure)))
 
 
 def to_csv(figure: Figure) -> str:

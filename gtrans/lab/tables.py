@@ -18,8 +18,7 @@ from gtrans.files import atomic_writer, binary_writer, digest
 from gtrans.lab.experiments import TESTED_SETS, Plan, PlannedRow, Run, Table
 from gtrans.lab.logs import logged, read_history
 from gtrans.lab.provenance import provenance
-from gtrans.messages import change_interval, in_digits
-from gtrans.version import __version__
+from gtrans.messages import change_interval, in_digits, of_form
 
 _CSV = (
     *("row", "corpus", "score", "seed", "value", "low", "high", "baseline", "change low"),
@@ -68,15 +67,13 @@ def table_of(plan: Plan, table: Table) -> dict[str, Any]:
                 cell["difference"] = _difference(cell["seeds"], baseline[title]["seeds"])
     made = [path for name in plan.analyses(table) for path in sorted(Path().glob(f"{name}*"))]
     data = {name: [Path(file) for file in plan.corpus(name).files] for name in corpora}
-    return {
-        "schema": "gtrans.reproduced/1",
+    return of_form("reproduced", {
         "experiment": table.name,
         "title": table.title,
         "paper": table.paper["title"],
         "scale": plan.scale.label,
         "command": ["gtrans", "reproduce", table.name, *plan.words],
         "settings": dict(plan.scale.settings),
-        "version": __version__,
         "made with": provenance(),
         "corpora": list(corpora),
         "data": {name: {file.name: digest(file) for file in files if file.is_file()}
@@ -87,7 +84,7 @@ def table_of(plan: Plan, table: Table) -> dict[str, Any]:
         "printed": {"columns": [], "rows": {}, "note": "", **table.printed},
         "rows": rows,
         "made": [str(path) for path in made],
-    }  # fmt: skip
+    })  # fmt: skip
 
 
 def _row(plan: Plan, table: Table, row: PlannedRow, columns: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from gtrans.evaluation.contrastive.accuracy import Change, Gain
 from gtrans.evaluation.metrics import Measurement
 from gtrans.evaluation.significance import Found, p_of, resample
 from gtrans.lab.provenance import provenance
+from gtrans.messages import of_form
 
 DOCUMENTS = (8, 20, 50)
 TRIALS, ITEMS, OTHERS = 500, 20, 3  # of resampling; of a film; systems beside the baseline
@@ -101,21 +102,28 @@ def score_tests(
     return findings
 
 
-def item_tests(rng: np.random.Generator, documents: int) -> dict[str, bool]:
-    """Which tests of ``contrast`` and ``score --ctxpro`` reject in one run, on clustered items."""
+def item_tests(rng: np.random.Generator, documents: int, half: bool = False) -> dict[str, bool]:
+    """Which tests of ``contrast`` and ``score --ctxpro`` reject in one run, on clustered items.
+
+    ``half``: the first film has half of them.
+    """
     sizes = rng.integers(ITEMS // 2, 2 * ITEMS, documents)
+    sizes[0] = sizes[1:].sum() if half else sizes[0]
     films = tuple(np.repeat([f"film {n}" for n in range(documents)], sizes).tolist())
     first, second = (np.repeat(rng.random(documents) < 0.5, sizes).astype(int) for _ in range(2))
     changes = tuple((second - first).tolist())
     by_film, by_item = Change(changes, films), Change(changes, ("",) * len(films))
     gains = np.repeat(rng.normal(0, 1, documents), sizes) + rng.normal(0, 0.3, len(films))
-    return {
+    found = {
         "contrast, p (documents flipped)": by_film.p_value <= 0.05,
         "contrast, interval of the difference excludes 0": excludes_0(by_film.interval),
         "contrast, interval of the margin excludes 0":
             excludes_0(Gain(tuple(gains.tolist()), films).interval),
         "contrast, p (McNemar; the set names no documents)": by_item.p_value <= 0.05,
     }  # fmt: skip
+    return {
+        f"{name}; half of the items in one film" if half else name: found[name] for name in found
+    }
 
 
 def main() -> None:
@@ -130,11 +138,13 @@ def main() -> None:
         margins[name] = whole.score("system 0") - whole.score("system 1")
     runs = {"gtrans score": args.runs, "gtrans contrast": ITEM_RUNS * args.runs}
     counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    simulations: list[Any] = [partial(score_tests, margins=margins), item_tests]
+    simulations: list[Any] = [
+        partial(score_tests, margins=margins), item_tests, partial(item_tests, half=True),
+    ]  # fmt: skip
     for number, simulate in enumerate(simulations):
         for documents in map(str, DOCUMENTS):
             rng = np.random.default_rng([int(documents), number])
-            for _ in range(list(runs.values())[number]):
+            for _ in range(runs["gtrans contrast" if number else "gtrans score"]):
                 for name, significant in simulate(rng, int(documents)).items():
                     counts[name][documents] = counts[name].get(documents, 0) + significant
     shares = {}
@@ -142,12 +152,12 @@ def main() -> None:
         total = runs["gtrans contrast" if name.startswith("contrast") else "gtrans score"]
         shares[name] = {documents: round(count / total, 4) for documents, count in row.items()}
         print(f"{name:60}", *(f"{share:6.1%}" for share in shares[name].values()))
-    content = {
-        "schema": "gtrans.simulations/1", "versions": provenance(), "nominal": 0.05, "runs": runs,
+    content = of_form("simulations", {
+        "versions": provenance(), "nominal": 0.05, "runs": runs,
         "standard_error": {name: round((0.05 * 0.95 / n) ** 0.5, 4) for name, n in runs.items()},
         "margins": {name: round(margin, 3) for name, margin in margins.items()},
         "share_of_runs_by_documents": shares,
-    }  # fmt: skip
+    })  # fmt: skip
     Path(args.output).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 

@@ -131,7 +131,7 @@ def tabulate(
 def sample(pairs: Iterable[tuple[Item, float]], kind: type[Kind]) -> Kind:
     """The values of some items."""
     items, values = zip(*pairs, strict=True)
-    cues = sorted({item.cue for item in items})
+    cues = sorted({side for item in items for side in item.cue.split("/")})
     chance = math.fsum(1 / (1 + len(item.rivals)) for item in items) / len(items)
     return kind(values, tuple(map(document_of, items)), "/".join(cues), chance)
 

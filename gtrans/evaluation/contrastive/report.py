@@ -21,8 +21,7 @@ from gtrans.evaluation.contrastive.accuracy import (
     tabulate,
 )
 from gtrans.evaluation.contrastive.items import Item
-from gtrans.messages import aligned, change_interval, in_digits
-from gtrans.version import __version__
+from gtrans.messages import aligned, change_interval, in_digits, of_form
 
 _LEAST = 1e-300  # smaller p-values are rounded to 0
 
@@ -111,13 +110,10 @@ OF_CHANGES = (
 def to_json(results: Mapping[str, Result]) -> dict[str, Any]:
     """The first system, and all others with their tests against it, by their names."""
     (first, result), *others = results.items()
-    entry = {"schema": "gtrans.contrast/1", "version": __version__, "system": first}
-    entry |= _of_system(result)
-    return entry | {
-        "others": {
-            name: _of_system(other) | _of_change(result.change_of(other)) for name, other in others
-        },
+    of_others = {
+        name: _of_system(other) | _of_change(result.change_of(other)) for name, other in others
     }
+    return of_form("contrast", {"system": first, **_of_system(result), "others": of_others})
 
 
 def _of_change(table: Table[Change]) -> dict[str, Any]:
