@@ -62,6 +62,7 @@ def test_numbers_beside_the_figure(tmp_path: Path) -> None:
         ["p", "a, b", "2", "inf", "", "", "1"],
     ]
     assert to_json(figure)["panels"][0]["series"][0]["points"][1]["y"] is None
+    assert to_json(figure)["schema"] == "gtrans.figure/1"
     names = [str(tmp_path / f"f.{kind}") for kind in ("png", "svg", "pdf")]
     write_figure(figure, names)
     first = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
