@@ -241,7 +241,7 @@ def _carry(
         pieces = model_pieces(load_sentencepiece(model))
         if sum(piece in side.words for piece in pieces) < len(pieces) / 2:
             raise GtransError(
-                f"{model}: its pieces are not the model's subwords; take all files from one model."
+                f"{model}: its subwords are not those of the model; take all files from one model."
             )
     lines = ["".join(f"{word} 1\n" for word in side.subwords).encode() for side in dictionaries]
     contents = [*(model.read_bytes() for model in models), *lines]

@@ -96,7 +96,7 @@ def symbol_of(lang: object, langs: object) -> str:
             f"{', '.join(matches)}."
         )
     raise GtransError(
-        f"the model has no token for the language '{lang}', which its sentence marks need; "
+        f"the model has no token for the language '{lang}', which its special tokens need; "
         f"`--langs` names all its languages, in its order: {','.join(known) or 'none'}."
     )
 
