@@ -230,7 +230,7 @@ RAIN_FOLDER = "templates/2_coreference_step/pleonastic/rain"
 # By format: what is read, and files that are not as they should be with the message about them.
 MISTAKES: dict[str, tuple[str, list[tuple[dict[str, str | None], str]]]] = {
     "consistency": ("set.json", [
-        ({"set.json": entry(src=None)}, "instance 2: 'src' must be a text that is not empty"),
+        ({"set.json": entry(src=None)}, "item 2: 'src' must be a text that is not empty"),
         ({"set.json": entry(dst=["a _eos b", "a"])}, "of 'dst' has 1 sentences, but 'src' has 2."),
         ({"set.json": entry(true_ind=3)}, "'true_ind' is 3, but 'dst' has 3 candidates."),
         ({"set.json": "[\n{"}, "set.json: not JSON"),
@@ -238,7 +238,7 @@ MISTAKES: dict[str, tuple[str, list[tuple[dict[str, str | None], str]]]] = {
     "discevalmt": ("set.json", [
         ({"set.json": block({"src": ["a", "b"]})}, "'trg' must be a list of JSON objects."),
         ({"set.json": block({"src": ["a", "b"], "trg": [{"correct": ["a", "b"]}]})},
-         "instance 5: 'incorrect' must be a list of"),
+         "item 5: 'incorrect' must be a list of"),
         ({"set.json": block({"src": ["a"], "trg": [PAIR]})}, "have the same number of sentences."),
         ({"set.json": block({"examples": [{"src": ["a", "b"], "trg": []}]})},
          "'trg' of an example must be"),
