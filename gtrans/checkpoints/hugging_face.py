@@ -111,37 +111,37 @@ def read_hugging_face(folder: Path) -> ForeignCheckpoint:
             "of the model from huggingface.co to it."
         )
     learned = "huggingface" if kind.endswith("bart") else "sinusoidal"
-    found = foreign(learned, folder, options, tensors)
-    bias = found.state.pop(BIAS, None)
+    model = foreign(learned, folder, options, tensors)
+    bias = model.state.pop(BIAS, None)
     if bias is not None and (kind == "marian" or bool(bias.any())):
-        found.state[BIAS] = bias.flatten()
+        model.state[BIAS] = bias.flatten()
     elif bias is not None:
-        found.ignored += [name for name in tensors if name.endswith("final_logits_bias")]
-    found.card = _card(folder, config)
+        model.ignored += [name for name in tensors if name.endswith("final_logits_bias")]
+    model.card = _card(folder, config)
     with reading(folder, "its tokenizer or config.json"):
         if kind == "marian":
-            _as_marian(found, folder, config)
+            _as_marian(model, folder, config)
         elif kind == "m2m_100":
-            found.marks = "mbart50"
-            _with_sentencepiece(found, folder)
+            model.marks = "mbart50"
+            _with_sentencepiece(model, folder)
         else:
-            _as_bart(found, folder, kind, config)
-    return found
+            _as_bart(model, folder, kind, config)
+    return model
 
 
-def _as_bart(found: ForeignCheckpoint, folder: Path, kind: str, config: Mapping[str, Any]) -> None:
+def _as_bart(model: ForeignCheckpoint, folder: Path, kind: str, config: Mapping[str, Any]) -> None:
     """Marks and languages of BART, mBART and mBART-50."""
-    found.marks = "bart"
+    model.marks = "bart"
     if kind == "mbart":
         starts_with_end = config.get("decoder_start_token_id") == _END
         is_mbart50 = config.get("tokenizer_class") == "MBart50Tokenizer" or starts_with_end
-        found.marks, langs = ("mbart50", MBART50) if is_mbart50 else ("mbart", MBART25)
-        found.langs = split_languages(langs)
+        model.marks, langs = ("mbart50", MBART50) if is_mbart50 else ("mbart", MBART25)
+        model.langs = split_languages(langs)
         if (folder / _MODEL).is_file():
-            _with_sentencepiece(found, folder, found.langs)
+            _with_sentencepiece(model, folder, model.langs)
 
 
-def _as_marian(found: ForeignCheckpoint, folder: Path, config: Mapping[str, Any]) -> None:
+def _as_marian(model: ForeignCheckpoint, folder: Path, config: Mapping[str, Any]) -> None:
     """Rows, subwords and languages of OPUS-MT.
 
     Its first decoder input is the embedding of padding, which is zero in models that were
@@ -154,13 +154,13 @@ def _as_marian(found: ForeignCheckpoint, folder: Path, config: Mapping[str, Any]
     activation = str(config["activation_function"])
     activation = "swish" if activation == "silu" else activation
     further = {"sinusoid": "marian", "start_by_bos": True, "activation_fn": activation}
-    found.options = {**found.options, **further}
-    models = [_file(folder, name) for name in MarianPipeline.files[:2]]
+    model.options = {**model.options, **further}
+    paths = [_file(folder, name) for name in MarianPipeline.files[:2]]
     separate = not config.get("share_encoder_decoder_embeddings", True)
     names = [_VOCABULARY, "target_vocab.json" if separate else _VOCABULARY]
     start = int(config["decoder_start_token_id"])
     sides = [
-        _marian_side(read_json(_file(folder, name)), found.state[table].size(0), start)
+        _marian_side(read_json(_file(folder, name)), model.state[table].size(0), start)
         for name, table in zip(names, (ENCODER_TABLE, DECODER_TABLE), strict=True)
     ]
     if separate and any(side.languages for side in sides):
@@ -168,34 +168,35 @@ def _as_marian(found: ForeignCheckpoint, folder: Path, config: Mapping[str, Any]
             f"{folder}: it has language tokens and a vocabulary for each side, which gtrans does "
             "not support; take a model with one vocabulary, or for one language."
         )
-    _arrange(found, sides)
-    found.langs = list(sides[0].languages)
-    found.marks = "marian" if found.langs else "end"
-    if not found.langs:
-        known = _known(folder, "tokenizer_config.json")
-        found.source_lang, found.target_lang = known.get("source_lang"), known.get("target_lang")
-    _carry(found, MarianPipeline, sides, models, sides)
+    _arrange(model, sides)
+    model.langs = list(sides[0].languages)
+    model.marks = "marian" if model.langs else "end"
+    if not model.langs:
+        info = _entries(folder, "tokenizer_config.json")
+        model.source_lang, model.target_lang = info.get("source_lang"), info.get("target_lang")
+    _carry(model, MarianPipeline, sides, paths, sides)
 
 
 def _marian_side(vocabulary: Mapping[str, Any], rows: int, start: int) -> _Side:
     """The symbols of a ``vocab.json``; ``start``: the row of the first decoder input."""
-    numbers = {symbol: int(n) for symbol, n in sorted(vocabulary.items(), key=lambda it: it[1])}
-    languages = {s: n for s, n in numbers.items() if s[:2] == ">>" and s[-2:] == "<<"}
-    words: dict[str, int | None] = {"<s>": start, **{s: numbers[s] for s in _SPECIAL[1:]}}
-    words |= {s: n for s, n in numbers.items() if s not in languages}
+    items = sorted(vocabulary.items(), key=lambda item: item[1])
+    numbers = {symbol: int(row) for symbol, row in items}
+    languages = {name: n for name, n in numbers.items() if re.fullmatch(">>.*<<", name)}
+    words: dict[str, int | None] = {"<s>": start, **{word: numbers[word] for word in _SPECIAL[1:]}}
+    words |= {word: n for word, n in numbers.items() if word not in languages}
     # A word for each row without a symbol: it takes part in the softmax.
     if words["<s>"] != start:
         raise GtransError(
             f"its token '<s>' has the row {words['<s>']}, but texts begin with the row {start} "
             "(`decoder_start_token_id`), which gtrans does not support."
         )
-    named = set(numbers.values())
-    words |= {f"madeupword{row}": row for row in range(rows) if row not in named}
+    taken = set(numbers.values())
+    words |= {f"madeupword{row}": row for row in range(rows) if row not in taken}
     return _Side(words, {symbol[2:-2]: number for symbol, number in languages.items()})
 
 
 def _with_sentencepiece(
-    found: ForeignCheckpoint, folder: Path, languages: Sequence[str] = ()
+    model: ForeignCheckpoint, folder: Path, languages: Sequence[str] = ()
 ) -> None:
     """Rows, subwords and languages of mBART, M2M100 and NLLB-200.
 
@@ -204,32 +205,32 @@ def _with_sentencepiece(
     Raises:
         GtransError: a file is missing, or symbols and tables do not fit together.
     """
-    model = _file(folder, _MODEL)
-    pieces = model_pieces(load_sentencepiece(model))
-    numbers: dict[str, int] = _known(folder, _VOCABULARY)
+    path = _file(folder, _MODEL)
+    pieces = model_pieces(load_sentencepiece(path))
+    numbers: dict[str, int] = _entries(folder, _VOCABULARY)
     if not numbers:
         numbers = {symbol: number for number, symbol in enumerate((*_SPECIAL, *pieces))}
-    behind = {name: len(numbers) + place for place, name in enumerate(languages)}
-    behind = behind or _languages(folder, len(numbers))
+    language_rows = {name: len(numbers) + n for n, name in enumerate(languages)}
+    language_rows = language_rows or _languages(folder, len(numbers))
     words: dict[str, int | None] = {symbol: numbers[symbol] for symbol in _SPECIAL}
     words |= {symbol: numbers[symbol] for symbol in sorted(numbers, key=numbers.__getitem__)}
     # Of the rows without a symbol the first is NLLB's and mBART's mask, and as good as any for
     # M2M100's.
-    named = {*numbers.values(), *behind.values()}
-    free = [row for row in range(found.state[ENCODER_TABLE].size(0)) if row not in named]
+    taken = {*numbers.values(), *language_rows.values()}
+    free = [row for row in range(model.state[ENCODER_TABLE].size(0)) if row not in taken]
     words |= {f"madeupword{row}": row for row in free[1:]}
-    side = _Side(words, behind, free[0] if free else None)
-    found.without_mask = not free
-    _arrange(found, [side, side])
-    found.langs = list(behind)
-    _carry(found, SentencePiecePipeline, [side, side], [model], [side])
+    side = _Side(words, language_rows, free[0] if free else None)
+    model.without_mask = not free
+    _arrange(model, [side, side])
+    model.langs = list(language_rows)
+    _carry(model, SentencePiecePipeline, [side, side], [path], [side])
 
 
 def _carry(
-    found: ForeignCheckpoint,
+    model: ForeignCheckpoint,
     pipeline: type[MarianPipeline | SentencePiecePipeline],
     sides: Sequence[_Side],
-    models: Sequence[Path],
+    paths: Sequence[Path],
     dictionaries: Sequence[_Side],
 ) -> None:
     """Give a checkpoint what its pipeline reads: models of subwords, then dictionaries.
@@ -237,20 +238,20 @@ def _carry(
     Raises:
         GtransError: a model has few of the subwords.
     """
-    for model, side in zip(models, dictionaries, strict=True):
-        pieces = model_pieces(load_sentencepiece(model))
+    for path, side in zip(paths, dictionaries, strict=True):
+        pieces = model_pieces(load_sentencepiece(path))
         if sum(piece in side.words for piece in pieces) < len(pieces) / 2:
             raise GtransError(
-                f"{model}: its subwords are not those of the model; take all files from one model."
+                f"{path}: its subwords are not those of the model; take all files from one model."
             )
     lines = ["".join(f"{word} 1\n" for word in side.subwords).encode() for side in dictionaries]
-    contents = [*(model.read_bytes() for model in models), *lines]
+    contents = [*(path.read_bytes() for path in paths), *lines]
     files = dict(zip(pipeline.files, contents, strict=True))
     words = sides[0].subwords, sides[1].subwords
-    found.tokens = Tokens(words, {"pieces": pipeline.name}, files)
+    model.tokens = Tokens(words, {"pieces": pipeline.name}, files)
 
 
-def _arrange(found: ForeignCheckpoint, sides: Sequence[_Side]) -> None:
+def _arrange(model: ForeignCheckpoint, sides: Sequence[_Side]) -> None:
     """Put the rows of all tables in the order of the symbols; shared tables stay shared.
 
     Rows that a model lacks are zero, with a bias that keeps them from being written.
@@ -258,26 +259,26 @@ def _arrange(found: ForeignCheckpoint, sides: Sequence[_Side]) -> None:
     Raises:
         GtransError: a symbol has a row that a table does not have.
     """
-    state = found.state
-    made: dict[int, Tensor] = {}
+    state = model.state
+    arranged: dict[int, Tensor] = {}
     for name in (*TABLES, BIAS):
         if name not in state:
             continue
         side, table = sides[name != ENCODER_TABLE], state[name]
         rows = [*side.words.values(), *side.languages.values(), side.mask]
-        if side.mask is None and found.without_mask:
+        if side.mask is None and model.without_mask:
             del rows[-1]  # it is added later
         index = torch.tensor([table.size(0) if row is None else row for row in rows])
         if max(filter(None, rows)) >= table.size(0):
             raise GtransError(
-                f"{found.path}: {name} has {table.size(0)} rows, which do not fit "
+                f"{model.path}: {name} has {table.size(0)} rows, which do not fit "
                 "its vocabulary; take all files from one model."
             )
-        if table.data_ptr() not in made:
+        if table.data_ptr() not in arranged:
             extra = table.new_full((1, *table.shape[1:]), _NEVER if name == BIAS else 0.0)
-            made[table.data_ptr()] = torch.cat([table, extra])[index]
-        state[name] = made[table.data_ptr()]
-    if BIAS in state and found.options.get("start_by_bos"):
+            arranged[table.data_ptr()] = torch.cat([table, extra])[index]
+        state[name] = arranged[table.data_ptr()]
+    if BIAS in state and model.options.get("start_by_bos"):
         state[BIAS][0] = _NEVER
 
 
@@ -287,27 +288,27 @@ def _languages(folder: Path, words: int) -> dict[str, int]:
     Raises:
         GtransError: NLLB's are in none of the files that name them.
     """
-    added = _known(folder, "tokenizer.json").get("added_tokens", ())
+    added = _entries(folder, "tokenizer.json").get("added_tokens", ())
     numbers = {str(token["content"]).strip("_"): int(token["id"]) for token in added}
-    if found := {x: row for x, row in numbers.items() if row >= words and x != MASK}:
-        if min(found.values()) > words:
+    if languages := {name: row for name, row in numbers.items() if row >= words and name != MASK}:
+        if min(languages.values()) > words:
             raise GtransError(f"{folder}: {_MODEL} and tokenizer.json are of two models.")
-        return found
+        return languages
     names = split_languages(M2M100) if (folder / _VOCABULARY).is_file() else []
     for name in ("tokenizer_config.json", "special_tokens_map.json"):
-        known = _known(folder, name)
-        tokens = known.get("additional_special_tokens") or known.get("extra_special_tokens") or ()
-        symbols = [str(one["content"] if isinstance(one, dict) else one) for one in tokens]
-        names = [x.strip("_") for x in symbols if x not in _SPECIAL] or names
+        info = _entries(folder, name)
+        tokens = info.get("additional_special_tokens") or info.get("extra_special_tokens") or ()
+        symbols = [str(token["content"] if isinstance(token, dict) else token) for token in tokens]
+        names = [symbol.strip("_") for symbol in symbols if symbol not in _SPECIAL] or names
     if names:
-        return {name: words + place for place, name in enumerate(names)}
+        return {name: words + n for n, name in enumerate(names)}
     raise GtransError(
         f"{folder}: tokenizer.json or special_tokens_map.json is missing, which names the "
         "languages of the model; download it, too."
     )
 
 
-def _known(folder: Path, name: str) -> dict[str, Any]:
+def _entries(folder: Path, name: str) -> dict[str, Any]:
     """What a file of JSON holds; empty if there is none."""
     return read_json(folder / name) if (folder / name).is_file() else {}
 
@@ -326,9 +327,9 @@ def _card(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
     path = folder / "README.md"
     text = path.read_text("utf-8-sig", "replace") if path.is_file() else ""
     header: Any = None
-    if found := _HEADER.match(text):
+    if match := _HEADER.match(text):
         with suppress(yaml.YAMLError, ValueError):  # a date that does not exist
-            header = yaml.safe_load(found[1])
+            header = yaml.safe_load(match[1])
     if isinstance(header, dict) and header.get("license"):
         # The hub has a name for a licence that is not in its list: `license: other`.
         names = header.get("license_name") or header["license"]

@@ -149,12 +149,12 @@ class ForeignCheckpoint:
         Returns:
             whether the mask was missing.
         """
-        found = [(name, self.state[name]) for name in TABLES if name in self.state]
+        tables = [(name, self.state[name]) for name in TABLES if name in self.state]
         symbols = {ENCODER_TABLE: source}
-        lacking = all(table.size(0) == symbols.get(name, target) - 1 for name, table in found)
+        lacking = all(table.size(0) == symbols.get(name, target) - 1 for name, table in tables)
         if not self.without_mask or not lacking:
             return False
-        for name, table in found:
+        for name, table in tables:
             mean = table.float().mean(0, keepdim=True).to(table.dtype)
             self.state[name] = torch.cat([table, mean])
         return True
