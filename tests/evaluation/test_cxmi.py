@@ -194,7 +194,7 @@ def test_another_model_may_stand_for_no_context(
         (("--context", "0"), "`--context` must be at least 1, but is 0."),
         (
             ("--context", "1", "--overlap", "2"),
-            "`--overlap 2` cuts documents, but with `--context 1` every sentence is read with",
+            "`--overlap 2` cuts documents, but with `--context 1` every sentence is scored with",
         ),
         (("--context", "1", "--max-doc-tokens", "99"), "`--max-doc-tokens 99` cuts documents"),
         (("--without-data", "x"), "`--without-data` is the folder of `--without`"),
