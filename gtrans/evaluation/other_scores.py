@@ -284,41 +284,37 @@ def _read(path: str) -> Mapping[str, object]:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     head = lines[0].split("\t") if lines else []
     if {"system", "score"} <= {*head}:
-        return _by_system(
-            [dict(zip(head, row.split("\t"), strict=False)) for row in lines[1:]], path
-        )
-    if lines and lines[0][0] in "[{":
-        if len(lines) > 1 and lines[0][-1] == "}" and lines[1][0] == "{":  # as those of MetricX
-            return _by_system([parse_json(line, path) for line in lines], path)
+        rows = [dict(zip(head, line.split("\t"), strict=False)) for line in lines[1:]]
+    elif len(lines) > 1 and all(line[0] == "{" for line in lines):
+        rows = [parse_json(line, path) for line in lines]
+    elif lines and lines[0][0] in "[{":
         value = parse_json(text, path)
         return value if isinstance(value, Mapping) else {"": value}
-    by_system: dict[str, list[str]] = {}
-    for line in lines:
-        # "FILE  Segment 0  score: 0.81" of comet-score, which ends with the score of the system;
-        # "SYSTEM  0.81" of mt-metrics-eval.
-        if match := _COMET_LINE.fullmatch(line):
-            by_system.setdefault(match["system"] or "", []).append(match["score"])
-        elif len(cells := line.split("\t")) == 2 and not cells[1].startswith("score:"):
-            by_system.setdefault(cells[0], []).append(cells[1])
-    return by_system or {"": lines}
-
-
-def _by_system(rows: Sequence[Any], path: str) -> dict[str, list[Any]]:
-    """Rows of scores, such as ``--segments`` writes them, by their system, if they name one.
-
-    Raises:
-        GtransError: they are of several metrics.
-    """
-    about = [row if isinstance(row, Mapping) else {} for row in rows]
-    if len(metrics := dict.fromkeys(str(entry.get("metric", "")) for entry in about)) > 1:
+    else:
+        rows = [row for row in map(_row, lines) if row]
+    if len(metrics := dict.fromkeys(str(row.get("metric", "")) for row in rows)) > 1:
         raise GtransError(
             f"{path} has scores of several metrics ({', '.join(metrics)}); write a file for each, "
             "with --metrics"
         )
     by_system: dict[str, list[Any]] = {}
-    for row, entry in zip(rows, about, strict=True):
-        by_system.setdefault(str(entry.get("system", "")), []).append(row)
-    return by_system
+    for row in rows:
+        by_system.setdefault(str(row.get("system", "")), []).append(row)
+    return by_system or {"": []}
+
+
+def _row(line: str) -> dict[str, str]:
+    """The score of a line, maybe with its system; empty: it is that of all segments together.
+
+    COMET prints "FILE  Segment 0  score: 0.81" and ends with the score of the system;
+    mt-metrics-eval has "SYSTEM  0.81".
+    """
+    if match := _COMET_LINE.fullmatch(line):
+        return match.groupdict("")
+    cells = line.split("\t")
+    if cells[-1].startswith("score:"):
+        return {}
+    return {"system": cells[0], "score": cells[1]} if len(cells) == 2 else {"score": line}
 
 
 def _numbers(values: object, place: str) -> list[float]:
