@@ -17,8 +17,6 @@ _UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
-_FEW_UNITS = 20
-
 
 def printable(text: str) -> str:
     r"""``text`` on one line, for a terminal.
@@ -63,13 +61,6 @@ def in_digits(value: float, digits: int, sign: str = "") -> str:
 def change_interval(ends: Iterable[float], digits: int) -> str:
     """The interval of a change."""
     return " to ".join(in_digits(end, digits, "+") for end in ends)
-
-
-def about_interval(units: int, kind: str) -> list[str]:
-    """What to say of a bootstrap over so many units, such as 3 ``documents``."""
-    if units >= _FEW_UNITS:
-        return []
-    return [f"an interval from {units} {kind} is rough, and often too narrow"]
 
 
 def aligned(rows: Sequence[Sequence[str]], words: Collection[int]) -> list[str]:

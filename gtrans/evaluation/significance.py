@@ -40,8 +40,9 @@ Direction = Literal["better", "worse", "even"]
 BOOTSTRAP_TRIALS = 1000
 RANDOMISATION_TRIALS = 10_000
 SIGNIFICANT, POWER = 0.05, 0.8
-FEW_FOR_MARGIN = 20
-"""Of fewer units, the test of non-inferiority may miss that a few of them fail badly."""
+FEW_UNITS = 20
+"""Of fewer units, a bootstrap's interval is often too narrow, and the test of non-inferiority may
+miss that a few of them fail badly."""
 _ROUNDING = 1e-9  # smaller differences between scores are rounding errors
 _AT_ONCE = 20_000_000  # units of trials in memory
 

@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 from gtrans.evaluation.metrics import Measurement
 from gtrans.evaluation.resegment import Coverage
 from gtrans.evaluation.significance import (
-    FEW_FOR_MARGIN,
+    FEW_UNITS,
     SIGNIFICANT,
     Resampling,
     least_p,
     p_of,
 )
 from gtrans.files import StrPath, atomic_writer
-from gtrans.messages import about_interval, aligned, change_interval, in_digits, of_form
+from gtrans.messages import aligned, change_interval, in_digits, of_form
 
 POSITIONS_PER_BUCKET = 10
 SENTENCE_LENGTHS = (20, 40, 80)
@@ -459,7 +459,7 @@ def notes(report: Report) -> list[str]:
             f"that of {report.systems[0]} by less than {margin:g}"
         )
         units = report.resampled[metric.key].units
-        if units < FEW_FOR_MARGIN:
+        if units < FEW_UNITS:
             lines.append(
                 f"p non-inf from {units} units is too small where a few of many documents fail "
                 "badly; read the largest loss beside it"
@@ -480,9 +480,9 @@ def _few_units(report: Report) -> list[str]:
                 f"a single {unit} cannot be resampled, so there is no interval and no resampling "
                 "test; --resample sentence resamples sentences as if they were independent"
             )
-        elif units:
+        elif 0 < units < FEW_UNITS:
             prefix = "" if len(kinds) == 1 else f"{', '.join(labels)}: "
-            lines += [f"{prefix}{note}" for note in about_interval(units, f"{unit}s")]
+            lines.append(f"{prefix}an interval from {units} {unit}s is rough, and often too narrow")
         if units > 1 and (least := least_p(units, tests)) > SIGNIFICANT:
             holm = f", p Holm {least:.3g}" if tests > 1 else ""
             lines.append(
