@@ -110,8 +110,8 @@ OPTIONS: dict[str, OptionTable] = {
             {"required": True, "nargs": "+", "metavar": "[NAME=]FILE"},
         ),
         "--ref": (
-            "the reference, or several; with --src, --segment-scores and COMET without reference "
-            "need none",
+            "one reference or several; --segment-scores, and COMET without reference, need only "
+            "--src",
             {"nargs": "+", "default": [], "metavar": "FILE"},
         ),
         "--src": ("the source; chunks are then measured by both sides", {"metavar": "FILE"}),
@@ -126,8 +126,8 @@ OPTIONS: dict[str, OptionTable] = {
             {"nargs": "?", "const": "others", "choices": ("others", "always")},
         ),
         "--resegment-dir": (
-            "with --resegment, write the translations as DIR/hyp.NAME.txt in the lines of the "
-            "reference, which stands beside them, as the source does",
+            "with --resegment, write the split translations to DIR/hyp.NAME.txt, with the "
+            "reference and the source beside them",
             {"type": Path, "metavar": "DIR"},
         ),
     },

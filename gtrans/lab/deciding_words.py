@@ -2,8 +2,8 @@
 
 Every word of the reference has a gain: its log-probability given source and context, minus that
 given the source alone (CXMI of a word, Fernandes et al. 2023). For the words that gain at least
---threshold, the words of the context that decided them are named: gradients suspect them, and they
-are replaced by other words of the text to see whether the model still prefers the reference's word.
+--threshold, the words of the context that decided them are named: gradients find candidates,
+which are replaced by other words to see whether the model still prefers the reference's word.
 See docs/context-use.md.
 """
 

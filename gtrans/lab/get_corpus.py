@@ -6,7 +6,7 @@ for `wget -c` or a browser; unpack archives, and archives inside them, with tar 
 Text is as published: one sentence per line, an empty line between documents. OUT/NAME/corpus.json
 has the counts of kept and dropped pairs, and the digests of the files that were read. The names are
 those of the run scripts (`--data OUT --corpus NAME`) and of `gtrans reproduce --list`; `own` is a
-corpus of one's own, DIR/{train,valid,test}.LANG.
+corpus of your own, DIR/{train,valid,test}.LANG.
 """
 
 from __future__ import annotations
@@ -77,13 +77,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--boundary",
         choices=BOUNDARIES,
-        help="own: what lies between two documents; elsewhere, two empty lines are a pair without "
-        "text (default: either an empty line or a line <d>)",
+        help="own: the line between two documents; with <d>, two empty lines are a pair without "
+        "text (default: an empty line or a line <d>)",
     )
     parser.add_argument(
         "--empty",
         choices=EMPTY,
-        help="what is done with a pair that is empty on a side (default: as in the papers)",
+        help="drop pairs with an empty side, or end with an error (default: as in the papers)",
     )
 
 

@@ -1,10 +1,9 @@
 """Make the tables and figures of the five papers, or list what each needs.
 
-A name is that of a table or figure, such as gtransformer-T2, of a paper, such as gtransformer, or
-of an experiment of this project, such as results-debian. Finished parts are kept, so run the same
-command again to continue. Results are OUT/SCALE/NAME.md, .json and .csv, and of a figure .png and
-.svg: every number with its run, seed, interval and tests, beside those of the paper. The scale sets
-all sizes:
+NAME is a table or figure such as gtransformer-T2, a paper such as gtransformer, or an experiment of
+this project such as results-debian. Finished parts are kept, so run the same command again to
+continue. Results are OUT/SCALE/NAME.md, .json and .csv, and for a figure .png and .svg: every
+number with its run, seed, interval and tests, beside those of the paper. The scale sets all sizes:
 
   tiny    the synthetic corpus, small models: minutes on a CPU
   small   a corpus of --data, named by --corpus, 3 + 3 layers: hours on a CPU
@@ -14,8 +13,8 @@ The work is done by Snakemake (pip install '.[experiments]') with the rules of
 exp_gtransformer/Snakefile; what follows -- goes to it, such as an executor for a cluster. See
 docs/reproducing.md.
 
---list prints a line for each; --list NAME the paper's numbers, contradictions in the paper, and how
-every row is made here.
+--list prints a line for each. --list NAME prints the paper's numbers, contradictions in the paper,
+and how every row is made here.
 """
 
 from __future__ import annotations

@@ -68,8 +68,7 @@ class PreparationOptions:
         *("corpus", "DIR"),
         "instead of text: the dictionaries and splits that fairseq-preprocess has written to DIR, "
         "in the subwords of --bpe-codes, --sentencepiece or --byte-bpe; an empty line of the text "
-        "ends a document. Plain text, in every other command, is then text as it was before these "
-        "subwords",
+        "ends a document. Other commands then take the text as it was before these subwords",
     )
     out: Path = _flag("corpus", "DIR", "data folder to write", required=True)
     reuse: Path | None = _flag(
