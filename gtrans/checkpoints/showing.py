@@ -31,7 +31,7 @@ Facts = dict[str, Any]
 
 _CHECKPOINTS = "checkpoint*.pt"
 _DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
-_SIZE_OF_BPE = {"symbols": "BPE subwords", "merges": "BPE merges"}
+_SIZE_OF_BPE = {"symbols": "BPE subwords, at most", "merges": "BPE merges, at most"}
 # By group, the options of a training that a reader wants to know.
 _SETTINGS = {
     "criterion": "_name label_smoothing",

@@ -33,7 +33,7 @@ def test_a_checkpoint(tiny: TinyWorld, capsys: pytest.CaptureFixture[str]) -> No
     assert found["parameters"] == sum({t.data_ptr(): t.numel() for t in tensors.values()}.values())
     assert found["languages"] == "en-de" and found["unit"] == "document"
     assert found["vocabulary"] == tensors["encoder.embed_tokens.weight"].size(0)
-    assert found["preparation"]["BPE merges"] == 300
+    assert found["preparation"]["BPE merges, at most"] == 300
     assert found["training"]["updates"] == 12 and found["training"]["seed"] == 1
     assert found["provenance"]["training data"] == str(tiny.data)
     assert "average of" not in found
