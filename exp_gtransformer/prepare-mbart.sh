@@ -13,17 +13,17 @@ MBART=${OPTION[mbart]}
 [[ $DRY_RUN == yes || -f $MBART/model.pt ]] || die "$MBART/model.pt: there is no such file; unpack \
 https://dl.fbaipublicfiles.com/fairseq/models/mbart/mbart.cc25.v2.tar.gz there."
 
-# pieces: the text in the subwords of MBART, to DATA.
-pieces() {
+# segment: the text in the subwords of MBART, to DATA.
+segment() {
   local dictionary=()
   [[ $DRY_RUN == no && ! -f $MBART/dict.txt ]] || dictionary=(--dictionary "$MBART/dict.txt")
   prepare --sentencepiece "$MBART/sentence.bpe.model" "${dictionary[@]}"
 }
 
 if [[ ${OPTION[trim]} == yes && -z ${OPTION[prepared]} ]]; then
-  DATA=$OUT/data-full && pieces
+  DATA=$OUT/data-full && segment
   step prepare "$OUT/mbart/model.pt" "$MBART/model.pt" "$DATA/prepare.json" -- "$(program gtrans)" trim-vocab \
     --data "$DATA" --out "$OUT/mbart" "$MBART/model.pt"
   DATA=$OUT/data MBART=$OUT/mbart
 fi
-pieces
+segment

@@ -23,7 +23,7 @@ sentence compare
 start=(--init-from "$SENTENCE" --lr-scale-pretrained 0.2)
 
 # of ARCHITECTURE TENTHS: another system of this size. A window counts with the sentences beside its own, and
-# an update has as many sentences as one of the sentence model in so many tenths of the tokens (debian-web-ende).
+# an update has as many sentences as one of the sentence model in TENTHS of the tokens (debian-web-ende).
 of() {
   arch=(--arch "${OPTION[arch]/gtransformer/$1}" --max-tokens $((OPTION[max-tokens] * $2 / 10)))
 }
@@ -42,7 +42,7 @@ case $system in
   lossless) parts=(--unit document "${lossless[@]}") ;;
   groups) parts=(--unit document "${lossless[@]}" "${alone[@]}") ;;
   lossless-fusion) parts=(--unit document "${lossless[@]}" "${fusion[@]}") ;;
-  memory-instances) # short instances, so that another one follows
+  memory-instances) # short chunks, so that another one follows
     of gtransformer_memory 10 && parts=(--unit stream --max-doc-tokens 128 "${lossless[@]}") ;;
   random) parts=(--unit document --doc-mode partial --word-dropout 0.3 --word-dropout-epochs 30) start=() ;;
   # Segment vectors as large as words cost a sentence model much of its start.

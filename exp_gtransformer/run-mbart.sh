@@ -10,7 +10,7 @@ source "$HERE/prepare-mbart.sh"
 listed system sentence document gtransformer
 
 start=(--init-from "$MBART/model.pt")
-# The published file does not say which symbols it has; a trimmed or converted one does.
+# The published file does not say its vocabulary; a trimmed or converted one does.
 if [[ ${OPTION[trim]} == no && ($DRY_RUN == yes || -f $MBART/dict.txt) ]]; then
   start+=(--init-dict "$MBART/dict.txt")
 fi
