@@ -200,7 +200,7 @@ def units() -> Figure:
         ])  # fmt: skip
         axes.set_xlabel("sentences of the document", fontsize=7)
         axes.set_ylabel("rows of a batch", fontsize=7)
-    legend(figure, "read and translated", "read as context", "not in the row")
+    legend(figure, "translated", "context only", "not in the row")
     return figure
 
 

@@ -191,7 +191,7 @@ def test_licences_as_cards_name_them(tmp_path: Path) -> None:
         ("opus", without("source.spm"), "source.spm: there is no such file; download all"),
         ("opus", without("vocab.json"), "vocab.json: there is no such file; download all"),
         ("opus", without("model.safetensors"), "there are no weights (model.safetensors,"),
-        ("opus", fewer_words, "do not fit the symbols of its vocabulary"),
+        ("opus", fewer_words, "do not fit its vocabulary"),
         ("opus", with_config(activation_function="mish"), "the activation mish (there is relu"),
         ("opus", with_config(model_type="t5"), "of type 't5', not bart, mbart, marian (OPUS-MT)"),
         ("opus", with_config(encoder_attention_heads=5), "must divide"),
