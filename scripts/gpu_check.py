@@ -61,9 +61,7 @@ def summary(outcomes: list[dict[str, Any]], out: Path) -> str:
     for outcome in outcomes:
         last = outcome["last line"].replace("|", "\\|")[:160]
         lines.append(f"| {outcome['step']} | {outcome['status']} | {outcome['seconds']} | {last} |")
-    page = out / "gpu" / "benchmarks.md"
-    if page.is_file():
-        lines += ["", "## " + page.read_text(encoding="utf-8").partition("\n## ")[2].strip()]
+    lines += ["", f"The measurements are in {out / 'gpu' / 'benchmarks.json'}."]
     return "\n".join(lines) + "\n"
 
 
