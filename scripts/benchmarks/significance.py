@@ -114,16 +114,15 @@ def item_tests(rng: np.random.Generator, documents: int, half: bool = False) -> 
     changes = tuple((second - first).tolist())
     by_film, by_item = Change(changes, films), Change(changes, ("",) * len(films))
     gains = np.repeat(rng.normal(0, 1, documents), sizes) + rng.normal(0, 0.3, len(films))
-    found = {
+    findings = {
         "contrast, p (documents flipped)": by_film.p_value <= 0.05,
         "contrast, interval of the difference excludes 0": excludes_0(by_film.interval),
         "contrast, interval of the margin excludes 0":
             excludes_0(Gain(tuple(gains.tolist()), films).interval),
         "contrast, p (McNemar; the set names no documents)": by_item.p_value <= 0.05,
     }  # fmt: skip
-    return {
-        f"{name}; half of the items in one film" if half else name: found[name] for name in found
-    }
+    suffix = "; half of the items in one film" if half else ""
+    return {name + suffix: finding for name, finding in findings.items()}
 
 
 def main() -> None:
