@@ -25,6 +25,7 @@ both tails with one; they are given as ``p_sacrebleu``.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -147,7 +148,7 @@ def resample(
             changes = drawn[name] - drawn[baseline]
             pair = statistics[baseline], statistics[name]
             swapped, shares = _swapped(measurement, *pair, randomisation_trials)
-            interval = _interval(swapped, shares, difference)
+            interval = not_rejected(swapped, shares, difference)
             comparison |= {} if interval is None else {"interval": interval}
             if changes.any() and least_p(units, len(others)) <= SIGNIFICANT:
                 comparison["detectable"] = _detectable(changes, units, len(others))
@@ -168,16 +169,17 @@ def resample(
             }
         comparisons[name] = comparison
     if drawn and len(others) > 1:
-        _adjust([comparison["paired_randomisation"] for comparison in comparisons.values()])
+        tests = [comparison["paired_randomisation"] for comparison in comparisons.values()]
+        for test, adjusted in zip(tests, holm([test["p"] for test in tests]), strict=True):
+            test["p_holm"] = adjusted
     return Resampling(resampled, 0 if unit == "none" else units, confidence, comparisons)
 
 
-def _adjust(tests: list[Found]) -> None:
-    """Adjust the p-values of several systems by Holm's method."""
-    least = 0.0
-    for rank, test in enumerate(sorted(tests, key=lambda test: test["p"])):
-        least = max(least, min(1.0, (len(tests) - rank) * test["p"]))
-        test["p_holm"] = least
+def holm(values: Sequence[float]) -> list[float]:
+    """The p-values of several systems, adjusted for their number by Holm's method."""
+    adjusted = np.minimum(1, np.sort(values) * np.arange(len(values), 0, -1))
+    ranks = np.argsort(np.argsort(values))
+    return [float(value) for value in np.maximum.accumulate(adjusted)[ranks]]
 
 
 def _direction(difference: float) -> Direction:
@@ -193,10 +195,16 @@ def _test(trials: Statistics, as_sacrebleu: Statistics, observed: float) -> Foun
     return {"p": p_value(trials, observed), "p_sacrebleu": other, "trials": len(trials)}
 
 
-def _interval(
+def not_rejected(
     swapped: Statistics, shares: Statistics, observed: float
 ) -> tuple[float, float] | None:
-    """The differences that randomisation does not reject; None: it can reject none of them."""
+    """The differences that randomisation does not reject; None: it can reject none of them.
+
+    Args:
+        swapped: the difference in each trial.
+        shares: how much of a true difference is in it, 1 to -1.
+        observed: the difference as it is.
+    """
 
     def rejects(true: float) -> bool:
         return p_value(swapped - true * shares, observed - true) <= SIGNIFICANT
@@ -214,7 +222,9 @@ def _interval(
             middle = (kept + step) / 2
             kept, step = (kept, middle) if rejects(observed + side * middle) else (middle, step)
         ends.append(observed + side * kept)
-    return ends[0], ends[1]
+    # Where units do not differ at all, 0 alone may be kept beyond values that are not.
+    ends += [] if rejects(0.0) else [0.0]
+    return min(ends), max(ends)
 
 
 def least_p(units: int, systems: int) -> float:

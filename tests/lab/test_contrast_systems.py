@@ -15,6 +15,7 @@ import pytest
 from gtrans.cli import main
 from gtrans.evaluation.contrastive import Item, read_items
 from gtrans.evaluation.contrastive.accuracy import Accuracy, Change, Gain, changes, tabulate
+from gtrans.evaluation.significance import holm
 from gtrans.lab import add_readers
 
 if TYPE_CHECKING:
@@ -342,6 +343,38 @@ def plain(path: Path, tiny: TinyWorld) -> list[Item]:
 
     source, target = (load_pipeline(tiny.data, lang).detokenise for lang in ("en", "de"))
     return [item.as_text((source, target)) for item in read_items(path, "consistency")]
+
+
+@pytest.mark.parametrize(("films", "first"), [(8, 8), (8, 60), (21, 8), (21, 160)])
+def test_the_interval_of_a_difference_is_that_of_its_test(films: int, first: int) -> None:
+    """It leaves 0 out where flips reject it, also where one film has most of the items."""
+    rng = random.Random(4)
+    names = tuple(f"{n}" for n in range(films) for _ in range(8 if n else first))
+    differ = 0
+    for _ in range(100):
+        values = {f"{n}": rng.choice((-1, 0, 1)) for n in range(films)}
+        change = Change(tuple(values[name] for name in names), names)
+        low, high = change.interval
+        assert low <= change.mean <= high
+        differ += (low > 0 or high < 0) != (change.p_value <= 0.05)
+    assert differ <= 3  # p is exact, the interval is not
+
+
+def test_several_systems_are_corrected_for_their_number(
+    call: Call, instances: Path, tmp_path: Path
+) -> None:
+    files = [written(tmp_path, name, ALL_RIGHT) for name in "abc"]
+    written(tmp_path, "a", FIRST_WRONG)
+    sets = ("--set", instances, "--format", "consistency", "--scores", *files)
+    others = json.loads(call(*sets, "--json")[1])["others"]
+    for other in others.values():
+        test = other["mcnemar"]["deixis_test"]
+        assert test["p_holm"] == min(1, 2 * test["p"])
+    assert call(*sets)[1].splitlines()[-3].endswith("p (McNemar)  p Holm")
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.5]) == pytest.approx([0.04, 0.09, 0.09, 0.5])
 
 
 def test_equal_systems_that_choose_once_a_film_are_seldom_told_apart() -> None:

@@ -20,11 +20,13 @@ from scipy.stats import binomtest, norm
 from scipy.stats import t as student
 
 from gtrans.evaluation.contrastive.items import Item
+from gtrans.evaluation.significance import not_rejected
 
 ALL, UNKNOWN = "all", "unknown"
 """The name of a total, and that of a distance that is not known."""
 Interval = tuple[float, float]
 NORMAL = float(norm.ppf(0.975))
+FLIPS = 2000  # for the interval of a difference
 
 
 def document_of(item: Item) -> str:
@@ -210,12 +212,18 @@ class Accuracy(Sample):
 # --- two systems ----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
 class Change(Sample):
     """A system beside the first one on the same items.
 
     Values are 1 for an item that the system alone gets right, -1 for one that the first one alone
     gets right, else 0.
+
+    Attributes:
+        p_holm: :attr:`p_value`, adjusted for the number of systems; None: there are not several.
     """
+
+    p_holm: float | None = None
 
     @property
     def only_first(self) -> int:
@@ -256,21 +264,22 @@ class Change(Sample):
     def interval(self) -> Interval:
         """95% interval of the difference, the mean.
 
-        Over documents by Student's t. Of items without documents it is the adjusted Wald interval
-        of Bonett and Price (2012), "Adjusted Wald confidence interval for a difference of binomial
+        Over documents it has the differences that flips of the documents do not reject; with fewer
+        than six, that is all. Of items without documents it is the adjusted Wald interval of
+        Bonett and Price (2012), "Adjusted Wald confidence interval for a difference of binomial
         proportions based on paired data", Journal of Educational and Behavioral Statistics 37. One
         item is added to each side's share, so that there is an interval where the systems differ
         nowhere.
         """
-        if self.document_count == 1:
-            return -1.0, 1.0
         if self.document_count:
-            middle, radius = self.mean, self.quantile * self.error
+            signs = np.random.default_rng(1).choice((-1.0, 1.0), (FLIPS, self.document_count))
+            swapped, shares = (signs @ np.array(self.clusters) / self.items).T
+            low, high = not_rejected(swapped, shares, self.mean) or (-1.0, 1.0)
         else:
             first, other = ((n + 1) / (self.items + 2) for n in (self.only_first, self.only_other))
-            middle = other - first
-            radius = NORMAL * math.sqrt((first + other - middle**2) / (self.items + 2))
-        return max(middle - radius, -1.0), min(middle + radius, 1.0)
+            radius = NORMAL * math.sqrt((first + other - (other - first) ** 2) / (self.items + 2))
+            low, high = other - first - radius, other - first + radius
+        return max(low, -1.0), min(high, 1.0)
 
 
 def changes(first: Sequence[bool | None], other: Sequence[bool | None]) -> list[int | None]:

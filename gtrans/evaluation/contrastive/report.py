@@ -21,6 +21,7 @@ from gtrans.evaluation.contrastive.accuracy import (
     tabulate,
 )
 from gtrans.evaluation.contrastive.items import Item
+from gtrans.evaluation.significance import holm
 from gtrans.messages import aligned, change_interval, in_digits, of_form
 
 _LEAST = 1e-300  # smaller p-values are rounded to 0
@@ -48,10 +49,6 @@ class Result:
     unit: str = ""
     control: Sequence[bool | None] | None = None
     gains: Sequence[float | None] | None = None
-
-    def change_of(self, other: Result) -> Table[Change]:
-        """Another system beside this one."""
-        return tabulate(self.items, changes(self.right, other.right), Change)
 
 
 _Row = tuple[Sequence[str], Any, Sequence[str]]
@@ -101,6 +98,7 @@ OF_CHANGES = (
         "95% interval", "", "interval", lambda ends: change_interval([100 * end for end in ends], 1)
     ),
     Column("p", "p", "p_value", _p),
+    Column("p Holm", "p_holm", "p_holm", _p),
 )
 
 
@@ -109,11 +107,26 @@ OF_CHANGES = (
 
 def to_json(results: Mapping[str, Result]) -> dict[str, Any]:
     """The first system, and all others with their tests against it, by their names."""
-    (first, result), *others = results.items()
-    of_others = {
-        name: _of_system(other) | _of_change(result.change_of(other)) for name, other in others
+    first = next(iter(results))
+    others = {
+        name: _of_system(results[name]) | _of_change(table)
+        for name, table in _changes(results).items()
     }
-    return of_form("contrast", {"system": first, **_of_system(result), "others": of_others})
+    return of_form("contrast", {"system": first, **_of_system(results[first]), "others": others})
+
+
+def _changes(results: Mapping[str, Result]) -> dict[str, Table[Change]]:
+    """Each other system beside the first one."""
+    (_, first), *others = results.items()
+    tables = {
+        name: tabulate(first.items, changes(first.right, other.right), Change)
+        for name, other in others
+    }
+    for key in next(iter(tables.values())) if len(tables) > 1 else ():
+        adjusted = holm([table[key].p_value for table in tables.values()])
+        for table, p in zip(tables.values(), adjusted, strict=True):
+            table[key] = replace(table[key], p_holm=p)
+    return tables
 
 
 def _of_change(table: Table[Change]) -> dict[str, Any]:
@@ -255,15 +268,14 @@ def _gain_text(gain: Gain | None) -> str:
 
 def test_lines(results: Mapping[str, Result]) -> list[str]:
     """The paired tests of all other systems with the first one."""
-    (first, result), *others = results.items()
     rows: list[_Row] = [
         ([name, key], test, [])
-        for name, other in others
-        for key, test in _by_phenomenon(result.change_of(other)).items()
+        for name, table in _changes(results).items()
+        for key, test in _by_phenomenon(table).items()
     ]
     named = any(test.document_count is not None for _, test, _ in rows)
     heads = {
-        "only first": f"only {first}",
+        "only first": f"only {next(iter(results))}",
         "p": f"p ({'documents flipped' if named else 'McNemar'})",
     }
     columns = [replace(column, head=heads.get(column.head, column.head)) for column in OF_CHANGES]
