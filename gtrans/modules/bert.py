@@ -271,7 +271,7 @@ class Whitening(nn.Module):
         super().__init__()
         self.raw = raw
         self.register_buffer("mean", torch.zeros(dim))
-        self.register_buffer("map", torch.eye(dim))
+        self.register_buffer("map", torch.zeros(dim, dim).fill_diagonal_(1))
         self.register_buffer("of", torch.zeros(32, dtype=torch.uint8))
 
     def forward(self, states: Tensor) -> Tensor:

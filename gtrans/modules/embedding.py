@@ -49,8 +49,10 @@ class SinusoidalPositions(nn.Module):
         return self
 
     def _build(self, size: int) -> Tensor:
-        rates = torch.exp(torch.arange(self.sines) * -(math.log(10000) / max(self.steps, 1.0)))
-        angles = torch.arange(size)[:, None] * rates[None, :]
+        # On the CPU also where a model is built without values: `exp` there loads torch's compiler.
+        steps = torch.arange(self.sines, device="cpu")
+        rates = torch.exp(steps * -(math.log(10000) / max(self.steps, 1.0)))
+        angles = torch.arange(size, device="cpu")[:, None] * rates[None, :]
         table = torch.cat([angles.sin(), angles.cos()], 1)[:, : self.dim]
         return nn.functional.pad(table, (0, self.dim - table.size(1)))
 

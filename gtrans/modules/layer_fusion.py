@@ -296,7 +296,7 @@ class RepresentationFusion(LayerFusion):
 
 def _first_weights(number: int, chosen: Sequence[int], bias: float) -> Tensor:
     """``(number,)``: ``bias`` for those ``chosen``, from 1, and ``-bias`` for the others."""
-    weights = torch.zeros(number) - bias
+    weights = torch.full((number,), -bias)
     weights[[number - 1 for number in chosen]] = bias
     return weights
 

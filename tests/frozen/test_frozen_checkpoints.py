@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from types import ModuleType
@@ -77,6 +79,26 @@ def test_every_system_is_frozen_and_says_something(make: ModuleType) -> None:
         for beam, lines in ANSWERS[generation][system]["translations"].items():
             assert len(set(lines)) > 9, (system, beam)
     assert sum(path.stat().st_size for path in FROZEN.glob("*.tar.xz")) < 300_000
+
+
+def test_checking_a_checkpoint_leaves_the_compiler_of_torch_alone(
+    folders: dict[str, Path],
+) -> None:
+    """Loading it takes a second, and nothing here is compiled."""
+    program = (
+        "import sys\n"
+        "from gtrans.checkpoints.reading import read_checkpoint\n"
+        "from gtrans.decoding.loading import import_plugin\n"
+        "from gtrans.models.base.checkpoint_fit import check_fit\n"
+        "import_plugin()\n"
+        "for path in sys.argv[1:]:\n"
+        "    check_fit(read_checkpoint(path), path)\n"
+        "    assert 'torch._dynamo' not in sys.modules, path\n"
+    )
+    paths = [str(path) for folder in folders.values() for path in sorted(folder.glob("*.pt"))]
+    assert len(paths) >= len(CHECKPOINTS)
+    done = subprocess.run([sys.executable, "-c", program, *paths], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_frozen_checkpoint_goes_on_training_with_its_optimizer(
