@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gtrans.cli import main
 from gtrans.cli.shared.dispatch import all_commands
@@ -134,6 +135,21 @@ def strings(path: Path) -> str:
              if isinstance(node, ast.Constant) and id(node) not in docs]  # fmt: skip
     own = ast.get_docstring(tree) if path.is_relative_to(REPO / "scripts") else ""
     return "\n".join(text for text in (own, *map(str, texts)) if text and " " in text.strip())
+
+
+def values(node: object) -> list[str]:
+    """The texts of a YAML file: what --list and generated tables print."""
+    if isinstance(node, dict | list):
+        inner = node.values() if isinstance(node, dict) else node
+        return [text for part in inner for text in values(part)]
+    return [node] if isinstance(node, str) and " " in node else []
+
+
+@pytest.mark.parametrize(
+    "path", sorted((REPO / "exp_gtransformer").rglob("*.yaml")), ids=lambda path: path.stem
+)
+def test_catalogues_have_the_terms_of_the_field(path: Path) -> None:
+    assert not private("\n".join(values(yaml.safe_load(text_of(path)))))
 
 
 def test_messages_and_scripts_have_the_terms_of_the_field() -> None:
