@@ -37,7 +37,7 @@ program() { if [[ -x $ROOT/.venv/bin/$1 ]]; then echo "$ROOT/.venv/bin/$1"; else
 text() {
   local file=$1.$2
   [[ -f $file || ! -f $file.gz ]] || file+=.gz
-  [[ -f $file || $DRY_RUN == yes ]] || die "$file: there is no such file (nor $file.gz)."
+  [[ -f $file || $DRY_RUN == yes ]] || die "$file: there is no such file (nor $file.gz); \`gtrans get-corpus\` makes the papers' corpora."
   echo "$file"
 }
 quoted() { # words as they can be typed

@@ -334,7 +334,7 @@ def _by_sentences(
             return [document for document, _ in read_parallel(plain.path, main)]
         except GtransError as error:
             raise GtransError(
-                f"{error} (unless the files have the same lines); {_WAY_OUT}"
+                f"{str(error).rstrip('.')} (unless the files have the same lines); {_WAY_OUT}"
             ) from None
     numbers, common = [*plain.sentences], min(len(plain.sentences), len(places))
     if len(numbers) == len(places):

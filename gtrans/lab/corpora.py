@@ -289,7 +289,10 @@ class Finder:
 
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
-            raise GtransError(f"`--from` '{folder}': there is no such folder")
+            raise GtransError(
+                f"`--from` '{folder}': there is no such folder; `gtrans get-corpus --list NAME` "
+                "prints what to download."
+            )
         self._folder = folder
         self._files = sorted(path for path in folder.rglob("*") if path.is_file())
 

@@ -24,7 +24,7 @@ from gtrans.messages import aligned, json_text, of_form, print_lines
 from gtrans.text.prepared_folder import STATE_FILE, read_state
 from gtrans.text.reader import Sides
 
-EXAMPLE = "gtrans corpus-report texts/iwslt17 --source-lang en --target-lang de"
+EXAMPLE = "gtrans corpus-report corpus/iwslt17 --source-lang en --target-lang de"
 NEEDS = ()
 _TEXT = re.compile(r"(.+)\.([A-Za-z_-]+)")
 _SPLIT = re.compile(r"(train|dev|valid|test)\d*")

@@ -163,7 +163,7 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
     lr_scale_pretrained: float = option(
         0.2,
         "with --init-from: learning-rate multiplier of pretrained parameters (of embeddings: of "
-        "the pretrained rows); 0: they stay as they are",
+        "the pretrained rows); 0 freezes them",
         START,
         least=0,
     )

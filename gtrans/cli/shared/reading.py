@@ -45,8 +45,8 @@ def add_choice(
             nargs="+" if several else None,
             default=[],
             metavar="NAME",
-            help="of a file with several references: which to read, by the translator of WMT XML, "
-            "the refid or sysid of SGM, the name in refs" + (" (default: all)" if several else ""),
+            help="the reference to read of a file with several: the translator of WMT XML, the "
+            "refid or sysid of SGM, the name in refs" + (" (default: all)" if several else ""),
         )
 
 

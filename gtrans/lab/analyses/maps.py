@@ -36,8 +36,8 @@ from gtrans.modules.group_attention import AttentionPlan
 from gtrans.modules.transformer import Pairs
 
 EXAMPLE = (
-    "gtrans analyse maps --path checkpoints/checkpoint_best.pt --data data --split test --unit 3 "
-    "--sentences 2-3 --out maps"
+    "gtrans analyse maps --path checkpoints/checkpoint_best.pt --data data-bin --split test "
+    "--unit 3 --sentences 2-3 --out maps"
 )
 NEEDS = (*ENGINE, "matplotlib")
 KINDS = ("self", "cross", "context", "memory", "update")

@@ -33,7 +33,7 @@ from gtrans.modules.transformer import Pairs
 from gtrans.text.prepared_folder import prepared_files
 
 EXAMPLE = (
-    "gtrans analyse memory --path m8/checkpoint_best.pt m16/checkpoint_best.pt --data data "
+    "gtrans analyse memory --path m8/checkpoint_best.pt m16/checkpoint_best.pt --data data-bin "
     "--plot gain.png"
 )
 NEEDS = ENGINE

@@ -58,8 +58,7 @@ class StackConfig(DocumentModelConfig):
     output_bias: bool = option(False, "a bias for every word of the output, as OPUS-MT models have")
     start_by_bos: bool = option(
         False,
-        "the decoder sees '<s>' in place of a '</s>' that opens a sentence, as OPUS-MT models, "
-        "whose first entry is no word, do",
+        "the decoder begins a sentence with '<s>' instead of '</s>', as OPUS-MT models do",
     )
     attention_backend: ChoiceEnum(list(BACKENDS)) = option(  # type: ignore[valid-type]
         "auto",
