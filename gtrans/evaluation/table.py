@@ -475,19 +475,20 @@ def _few_units(report: Report) -> list[str]:
         kinds.setdefault((resampled.unit, resampled.units), []).append(label)
     lines, tests = [], len(report.systems) - 1
     for (unit, units), labels in kinds.items():
+        prefix = "" if len(kinds) == 1 else f"{', '.join(labels)}: "
         if units == 1:
             lines.append(
-                f"a single {unit} cannot be resampled, so there is no interval and no resampling "
-                "test; --resample sentence resamples sentences as if they were independent"
+                f"{prefix}a single {unit} cannot be resampled, so there is no interval and no "
+                "resampling test; --resample sentence resamples sentences as if they were "
+                "independent"
             )
         elif 0 < units < FEW_UNITS:
-            prefix = "" if len(kinds) == 1 else f"{', '.join(labels)}: "
             lines.append(f"{prefix}an interval from {units} {unit}s is rough, and often too narrow")
         if units > 1 and (least := least_p(units, tests)) > SIGNIFICANT:
             holm = f", p Holm {least:.3g}" if tests > 1 else ""
             lines.append(
-                f"with {units} {unit}s randomisation cannot reach p < 0.05, however large the "
-                f"difference: its smallest p is {least_p(units, 1):.3g}{holm}"
+                f"{prefix}with {units} {unit}s randomisation cannot reach p < 0.05, however large "
+                f"the difference: its smallest p is {least_p(units, 1):.3g}{holm}"
             )
     return lines
 
