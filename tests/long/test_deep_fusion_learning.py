@@ -1,4 +1,4 @@
-"""A deep G-Transformer on the embedded corpus learns its context with fused groups only."""
+"""A deep G-Transformer on the synthetic corpus learns its context with fused groups only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.learning import LearningWorld
 if TYPE_CHECKING:
     from support.tiny_models import StockCommands
 
-# As in scripts/benchmarks/deep_fusion.py: depth and learning rate at which post-norm fails.
+# Depth and learning rate at which post-norm fails.
 DEEP = (
     *("--arch", "gtransformer_tiny", "--encoder-layers", "24", "--decoder-layers", "18"),
     *("--encoder-embed-dim", "64", "--encoder-ffn-embed-dim", "256"),
