@@ -96,7 +96,7 @@ _FILES: OptionTable = {
 }
 _OTHERS: OptionTable = {
     "--scores": (
-        "scores of other systems: one a line for each candidate in the order of the set, or what "
+        "scores of other systems: a line per candidate in the order of the set, or what "
         "--output wrote; the tests compare all others with the first system",
         {"nargs": "+", "default": [], "metavar": "[NAME=]FILE"},
     ),
@@ -113,8 +113,7 @@ _TRANSLATION: OptionTable = {
         {"action": "store_true"},
     ),
     "--translations": (
-        "with --generate: the last sentences as other systems translate them, one a line for each "
-        "item",
+        "with --generate: the last sentences as other systems translate them, a line per item",
         {"nargs": "+", "default": [], "metavar": "[NAME=]FILE"},
     ),
     "--beam": ("beam size (default: %(default)s)", {"type": int, "default": 5, "metavar": "N"}),

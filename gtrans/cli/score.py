@@ -156,7 +156,7 @@ OPTIONS: dict[str, OptionTable] = {
             {"nargs": "?", "const": STANDARD_STREAM, "metavar": "FILE"},
         ),
         "--segments": (
-            "also write the scores of every segment, one a line: JSON if FILE ends in .jsonl, "
+            "also write the scores of every segment, one per line: JSON if FILE ends in .jsonl, "
             "otherwise tabs between the columns",
             {"type": Path, "metavar": "FILE"},
         ),

@@ -346,7 +346,7 @@ SCORES: dict[str, OtherScore] = {
     "--segment-scores": OtherScore(
         {
             "nargs": "+", "default": [], "metavar": "NAME=FILE",
-            "help": "scores of a metric NAME, one a line for every sentence (or document): a FILE "
+            "help": "scores of a metric NAME, a line per sentence (or document): a FILE "
             "for each --hyp, in their order; or one JSON object with a list of scores for every "
             "system",
         },

@@ -45,8 +45,8 @@ class SampleConfig:
     )
     sample_instances: int = option(
         0,
-        "train only on N units (of --unit stream: documents), drawn at random, whatever --seed is; "
-        "a smaller sample is part of a larger one; 0: on all",
+        "train only on N units (of --unit stream: documents), drawn at random; --seed does not "
+        "change the draw, and a smaller sample is part of a larger one; 0: on all",
         least=0,
     )
 

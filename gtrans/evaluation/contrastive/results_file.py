@@ -114,7 +114,7 @@ def read_translations(path: AnyPath, items: Sequence[Item]) -> list[str]:
     if len(lines) != len(items):
         raise GtransError(
             f"`--translations` {path}: has {len(lines)} lines, but the sets have {len(items)} "
-            "items; give the translation of the last sentence of each, one a line."
+            "items; give the translation of the last sentence of each, one per line."
         )
     return [line for _, line in lines]
 
