@@ -33,6 +33,7 @@ from gtrans.checkpoints.sources import (
     BIAS,
     DECODER_TABLE,
     ENCODER_TABLE,
+    LACKING,
     OUTPUT,
     ForeignCheckpoint,
     read_fairseq,
@@ -307,9 +308,9 @@ def refuse_missing_parts(
         parts.append(f"the activation {activation} (there is {', '.join(ACTIVATIONS)})")
     if parts:
         raise GtransError(f"{path}: it has parts that gtrans does not have: {'; '.join(parts)}.")
-    for name in (ENCODER_TABLE, DECODER_TABLE, *_NETWORKS):
+    for name in _NETWORKS:
         if name not in state:
-            raise GtransError(f"{path}: not a G-Transformer, it holds no {name}.")
+            raise GtransError(f"{path}: {LACKING} {name}.")
 
 
 def model_options(

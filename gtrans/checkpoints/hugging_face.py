@@ -51,6 +51,7 @@ _KINDS = ("bart", "mbart", "marian", "m2m_100")
 _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 _MODEL, _VOCABULARY = "sentencepiece.bpe.model", "vocab.json"
 _END = 2  # </s>
+_TYING = ("tie_word_embeddings", "share_encoder_decoder_embeddings")
 # What is never written: the logit of a symbol that a published model does not have.
 _NEVER = -100.0
 _HEADER = re.compile(r"\s*---[ \t]*\n(.*?\n)(?:---|\.\.\.)", re.DOTALL)
@@ -111,7 +112,16 @@ def read_hugging_face(folder: Path) -> ForeignCheckpoint:
             "of the model from huggingface.co to it."
         )
     learned = "huggingface" if kind.endswith("bart") else "sinusoidal"
-    model = foreign(learned, folder, options, tensors)
+    # Tied tables are one, which may have any of their names.
+    is_tied = all(config.get(name, True) for name in _TYING)
+    model = foreign(learned, folder, options, tensors, is_tied)
+    for side in ("encoder", "decoder"):
+        found = len({name.split(".")[2] for name in model.state if f"{side}.layers." in name})
+        if (named := config.get(f"{side}_layers", found)) != found:
+            raise GtransError(
+                f"{folder}: its weights have {found} {side} layers, but {path.name} says {named}; "
+                "download all files of the model."
+            )
     bias = model.state.pop(BIAS, None)
     if bias is not None and (kind == "marian" or bool(bias.any())):
         model.state[BIAS] = bias.flatten()
@@ -269,7 +279,7 @@ def _arrange(model: ForeignCheckpoint, sides: Sequence[_Side]) -> None:
         if side.mask is None and model.without_mask:
             del rows[-1]  # it is added later
         index = torch.tensor([table.size(0) if row is None else row for row in rows])
-        if max(filter(None, rows)) >= table.size(0):
+        if not all(0 <= row < table.size(0) for row in rows if row is not None):
             raise GtransError(
                 f"{model.path}: {name} has {table.size(0)} rows, which do not fit "
                 "its vocabulary; take all files from one model."
@@ -328,7 +338,8 @@ def _card(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
     text = path.read_text("utf-8-sig", "replace") if path.is_file() else ""
     header: Any = None
     if match := _HEADER.match(text):
-        with suppress(yaml.YAMLError, ValueError):  # a date that does not exist
+        # A date that does not exist, brackets in brackets without end.
+        with suppress(yaml.YAMLError, ValueError, RecursionError):
             header = yaml.safe_load(match[1])
     if isinstance(header, dict) and header.get("license"):
         # The hub has a name for a licence that is not in its list: `license: other`.

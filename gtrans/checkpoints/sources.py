@@ -37,6 +37,7 @@ OUTPUT = "decoder.output_projection.weight"
 TABLES = (ENCODER_TABLE, DECODER_TABLE, OUTPUT)
 BIAS = "decoder.output_projection.bias"
 _SHARED = "shared.weight"
+LACKING = "no translation model, or only a part of one: it holds no"
 
 Renames = Sequence[tuple[str, str | None]]
 """Regular expressions of names there, and what stands for them here; None: it is no parameter."""
@@ -177,7 +178,12 @@ def renamed(tensors: Mapping[str, Tensor], renames: Renames) -> tuple[dict[str, 
 
 
 def foreign(
-    renames: str, path: Path, options: Mapping[str, Any], tensors: Mapping[str, Tensor], **more: Any
+    renames: str,
+    path: Path,
+    options: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
+    is_tied: bool = False,
+    **more: Any,
 ) -> ForeignCheckpoint:
     """A checkpoint of another program.
 
@@ -188,14 +194,23 @@ def foreign(
         path: its path, for messages.
         options: its options.
         tensors: its parameters, under their names there.
+        is_tied: a table that is missing is the same as the others.
         more: further attributes.
+
+    Raises:
+        GtransError: a table is missing.
     """
     state, ignored = renamed(tensors, RENAMES[renames])
     shared = state.pop(_SHARED, None)
+    if shared is None and is_tied:
+        shared = next((state[name] for name in TABLES if name in state), None)
     if shared is not None:
         state = {**dict.fromkeys(TABLES, shared), **state}
     if OUTPUT not in state and DECODER_TABLE in state:
         state[OUTPUT] = state[DECODER_TABLE]
+    for name in (ENCODER_TABLE, DECODER_TABLE):
+        if name not in state:
+            raise GtransError(f"{path}: {LACKING} {name}.")
     return ForeignCheckpoint(path, state, options, list(tensors), ignored, **more)
 
 

@@ -71,17 +71,20 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
     path = next((folder / name for name in WEIGHTS if (folder / name).is_file()), None)
     if path is None:
         return {}
-    files = [path]
+    files, names = [path], set[str]()
     if path.suffix == ".json":
         with reading(path, "its weight_map"):
-            named = sorted(set(read_json(path)["weight_map"].values()))
+            index = dict(read_json(path)["weight_map"])
             # Whatever an index says, its files are beside it.
-            files = [folder / Path(name).name for name in named]
+            files = [folder / Path(name).name for name in sorted(set(index.values()))]
+            names = set(index)
     tensors: dict[str, Tensor] = {}
     for file in files:
         if not file.is_file():
             raise GtransError(f"{path}: its file '{file.name}' is missing; download it, too.")
         tensors.update(_read(file))
+    if missing := sorted(names - set(tensors)):
+        raise GtransError(f"{path}: its files lack {missing[0]}; download all of them anew.")
     return tensors
 
 

@@ -60,7 +60,7 @@ def drop(pattern: str) -> Callable[[dict[str, Any]], None]:
         (drop(r"encoder\.layers\.0\."), "it holds no encoder.layers.0.fc1.weight"),
         (drop(r"encoder\.layers\.1\."), "layers of its encoder are missing, there are [0, 2]"),
         (drop(r"layers\.2\.self_attn_(global|gate)"), "global self_attn, but this model can have"),
-        (drop("embed_tokens"), "not a G-Transformer, it holds no encoder.embed_tokens.weight"),
+        (drop("embed_tokens"), "only a part of one: it holds no encoder.embed_tokens.weight"),
         (add("decoder.layers.0.fc1.weight", 56, 20), "but the model needs (56, 24)"),
         (lambda state: state.update(args=None), "it holds no options ('args')"),
         (lambda state: state.pop("model"), "it holds no model"),

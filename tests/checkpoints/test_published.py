@@ -12,6 +12,7 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 from fairseq.sequence_generator import SequenceGenerator
+from safetensors.torch import load_file, save_file
 from support.published_models import (
     BEAM,
     KINDS,
@@ -24,6 +25,7 @@ from support.published_models import (
 from torch import Tensor
 
 from gtrans.checkpoints.hugging_face import _card
+from gtrans.checkpoints.reading import read_checkpoint
 from gtrans.cli import main
 from gtrans.decoding.options import SearchOptions
 from gtrans.decoding.translator import Translator
@@ -173,12 +175,38 @@ def others_pieces(name: str) -> Any:
     return change
 
 
+def table_named(name: str, before: str = "model.decoder.embed_tokens.weight") -> Any:
+    def change(folder: Path) -> None:
+        path = folder / "model.safetensors"
+        tensors = load_file(path)
+        save_file({name if key == before else key: tensors[key] for key in tensors}, path)
+
+    return change
+
+
+@pytest.mark.parametrize("kind", ["opus", "m2m100"])
+def test_a_shared_table_has_any_of_its_names(
+    kind: str, models: dict[str, Published], tmp_path: Path
+) -> None:
+    """Programs that write each table once keep one of the names; transformers reads them all."""
+    languages = () if kind == "opus" else ("--source-lang", "en", "--target-lang", "de")
+    expected = tmp_path / "expected.pt"
+    assert convert(models[kind].folder, expected, *languages) == 0
+    for name in ("lm_head", "model.encoder.embed_tokens", "model.decoder.embed_tokens"):
+        folder = Path(shutil.copytree(models[kind].folder, tmp_path / name))
+        table_named(f"{name}.weight", before="model.shared.weight")(folder)
+        assert convert(folder, tmp_path / "found.pt", *languages) == 0
+        states = [read_checkpoint(path)["model"] for path in (expected, tmp_path / "found.pt")]
+        torch.testing.assert_close(*states, atol=0, rtol=0)
+
+
 def test_licences_as_cards_name_them(tmp_path: Path) -> None:
     for header, licence in {
         "license:\n- mit\n- apache-2.0": "mit, apache-2.0",
         "license: other\nlicense_name: my-own": "my-own",
         "tags: [a---b]\ndate: 2020-13-45": None,
         "tags: [a---b]\nlicense: mit": "mit",
+        f"license: {'[' * 3000}": None,
     }.items():
         text = f"\ufeff---\r\n{header}\n---\n# A model\n"
         (tmp_path / "README.md").write_bytes(text.encode())
@@ -192,6 +220,9 @@ def test_licences_as_cards_name_them(tmp_path: Path) -> None:
         ("opus", without("vocab.json"), "vocab.json: there is no such file; download all"),
         ("opus", without("model.safetensors"), "there are no weights (model.safetensors,"),
         ("opus", fewer_words, "do not fit its vocabulary"),
+        ("opus", with_config(decoder_start_token_id=-1), "do not fit its vocabulary"),
+        ("opus", with_config(encoder_layers=3), "have 2 encoder layers, but config.json says 3"),
+        ("opus-separate", table_named("decoder.weight"), "it holds no decoder.embed_tokens.weight"),
         ("opus", with_config(activation_function="mish"), "the activation mish (there is relu"),
         ("opus", with_config(model_type="t5"), "of type 't5', not bart, mbart, marian (OPUS-MT)"),
         ("opus", with_config(encoder_attention_heads=5), "must divide"),

@@ -63,6 +63,7 @@ DAMAGES: dict[str, tuple[Change, str]] = {
     "a list": (tensors(lambda s: s.update(x=[1]), binary=True), "no array of numbers"),
     "an index that is a list": (index(["x"]), "not an object"),
     "a missing shard": (index({"weight_map": {"x": "no.safetensors"}}), "'no.safetensors' is miss"),
+    "a tensor in no shard": (index({"weight_map": {"x": "part.safetensors"}}), "its files lack x"),
     "a shard elsewhere": (
         index({"weight_map": {"x": "../../etc/x.safetensors"}}), "'x.safetensors' is missing"
     ),
