@@ -182,6 +182,10 @@ def _check(args: argparse.Namespace) -> None:
             "`--candidates` has the text itself; leave `--input`, `--free`, `--nbest` and "
             "`--workers` out.",
         ),
+        (
+            args.candidates is not None and args.int8,
+            "`--int8` is for searches, and `--candidates` does not search; leave one of them out.",
+        ),
         (bool(args.sources) + text + args.stream > 1, f"give one of: {ways}."),
         (not (args.sources or text or args.stream), f"nothing to translate: give {ways}."),
         (

@@ -82,4 +82,5 @@ def test_mistakes_are_told_in_one_line(
     assert message in error(argv, capsys)
     for words in (["--workers", "2"], ["--json", "--nbest", "2"]):
         assert "`--candidates` has the text itself" in error([*argv, *words], capsys)
+    assert "`--int8` is for searches" in error([*argv, "--cpu", "--int8"], capsys)
     assert not (tmp_path / "out").exists()
