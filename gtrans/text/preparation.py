@@ -320,7 +320,7 @@ class _Preparation:
         if missing and not self.options.force:
             raise GtransError(
                 f"{folder} also holds the split '{min(missing)}', which this command does not "
-                "make; give another folder, or `--force` to repeat all steps"
+                "make; give another folder, or repeat all steps with `gtrans prepare --force`"
             )
         return state
 
