@@ -52,6 +52,11 @@ _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 _MODEL, _VOCABULARY = "sentencepiece.bpe.model", "vocab.json"
 _END = 2  # </s>
 _TYING = ("tie_word_embeddings", "share_encoder_decoder_embeddings")
+# Defaults differ from kind to kind, so that none is supposed.
+_NEEDED = {
+    **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), int),
+    **{"activation_function": str, "scale_embedding": bool},
+}
 # What is never written: the logit of a symbol that a published model does not have.
 _NEVER = -100.0
 _HEADER = re.compile(r"\s*---[ \t]*\n(.*?\n)(?:---|\.\.\.)", re.DOTALL)
@@ -103,8 +108,14 @@ def read_hugging_face(folder: Path) -> ForeignCheckpoint:
             f"{path}: the model is of type '{kind}', not bart, mbart, marian (OPUS-MT) or m2m_100 "
             "(M2M100, NLLB-200)."
         )
-    options = {**config, "activation_fn": config.get("activation_function")}
-    options["no_scale_embedding"] = not config.get("scale_embedding", False)
+    for name, of in _NEEDED.items():
+        if type(config.get(name)) is not of:
+            raise GtransError(
+                f"{path}: '{name}' is {config.get(name)!r}, and should be of type {of.__name__}; "
+                "download the file again."
+            )
+    options = {**config, "activation_fn": config["activation_function"]}
+    options["no_scale_embedding"] = not config["scale_embedding"]
     tensors = read_weights(folder)
     if not tensors:
         raise GtransError(

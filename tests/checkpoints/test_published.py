@@ -224,6 +224,8 @@ def test_licences_as_cards_name_them(tmp_path: Path) -> None:
         ("opus", with_config(encoder_layers=3), "have 2 encoder layers, but config.json says 3"),
         ("opus-separate", table_named("decoder.weight"), "it holds no decoder.embed_tokens.weight"),
         ("opus", with_config(activation_function="mish"), "the activation mish (there is relu"),
+        ("m2m100", with_config(encoder_attention_heads=None), "heads' is None, and should be"),
+        ("opus", with_config(scale_embedding="false"), "'scale_embedding' is 'false', and should"),
         ("opus", with_config(model_type="t5"), "of type 't5', not bart, mbart, marian (OPUS-MT)"),
         ("opus", with_config(encoder_attention_heads=5), "must divide"),
         ("opus", with_config(decoder_start_token_id=None), "its tokenizer or config.json is dam"),
