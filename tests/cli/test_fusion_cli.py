@@ -107,7 +107,7 @@ def test_the_order_of_languages_is_that_of_the_training(tiny: TinyWorld, runs: R
     done = generate(tiny, runs, "translation_multi_linear", "--langs", "de,en")
     assert done.status == 1
     line = done.stderr.strip().splitlines()[-1]
-    assert "it has another source vocabulary (symbol " in line
+    assert "it has another source vocabulary (entry " in line
     assert " is '__en__', not '__de__'); give the folder it was trained with, and `--la" in line
 
 
