@@ -54,8 +54,8 @@ def types(out: Path, words: str, quiet: bool = False) -> str:
     process = subprocess.run(
         [GTRANS, *words.split()],
         cwd=out,
-        # Threads that wait without spinning: the others of a busy machine go on meanwhile.
-        env={"OMP_WAIT_POLICY": "PASSIVE", **os.environ},
+        # One thread, so that the number of cores changes no sum.
+        env={"OMP_NUM_THREADS": "1", **os.environ},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
