@@ -108,10 +108,10 @@ def read_hugging_face(folder: Path) -> ForeignCheckpoint:
             f"{path}: the model is of type '{kind}', not bart, mbart, marian (OPUS-MT) or m2m_100 "
             "(M2M100, NLLB-200)."
         )
-    for name, of in _NEEDED.items():
-        if type(config.get(name)) is not of:
+    for name, wanted in _NEEDED.items():
+        if type(config.get(name)) is not wanted:
             raise GtransError(
-                f"{path}: '{name}' is {config.get(name)!r}, and should be of type {of.__name__}; "
+                f"{path}: '{name}' is {config.get(name)!r}, not of type {wanted.__name__}; "
                 "download the file again."
             )
     options = {**config, "activation_fn": config["activation_function"]}
@@ -127,10 +127,10 @@ def read_hugging_face(folder: Path) -> ForeignCheckpoint:
     is_tied = all(config.get(name, True) for name in _TYING)
     model = foreign(learned, folder, options, tensors, is_tied)
     for side in ("encoder", "decoder"):
-        found = len({name.split(".")[2] for name in model.state if f"{side}.layers." in name})
-        if (named := config.get(f"{side}_layers", found)) != found:
+        layers = len({name.split(".")[2] for name in model.state if f"{side}.layers." in name})
+        if (named := config.get(f"{side}_layers", layers)) != layers:
             raise GtransError(
-                f"{folder}: its weights have {found} {side} layers, but {path.name} says {named}; "
+                f"{folder}: its weights have {layers} {side} layers, but {path.name} says {named}; "
                 "download all files of the model."
             )
     bias = model.state.pop(BIAS, None)
