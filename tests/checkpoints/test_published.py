@@ -110,6 +110,7 @@ def test_a_transformer_of_fairseq(
     joined: bool, corpus: Path, sentences: list[str], tmp_path: Path, capsys: Any
 ) -> None:
     """Its own search over what Moses and its codes make of the text."""
+    torch.manual_seed(1)
     model, path = fairseq_transformer(corpus, tmp_path / "wmt19", joined)
     target = tmp_path / "model.pt"
     assert convert(path, target, program="fairseq") == 0, capsys.readouterr().err
