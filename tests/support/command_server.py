@@ -83,6 +83,7 @@ def _forked(modules: dict[str, Any], name: str, order: dict[str, Any]) -> int:
     for number, path in enumerate(order["streams"]):
         os.dup2(os.open(path, os.O_RDWR | (number and os.O_CREAT | os.O_TRUNC)), number)
     sys.argv = [f"fairseq-{name}", *order["argv"]]
+    os.environ.update(order["environment"])
     status = 0
     try:
         if name == "gtrans":

@@ -65,7 +65,7 @@ class StockCommands:
             self._servers[has_plugin] = subprocess.Popen(
                 [sys.executable, command_server.__file__, *([PLUGIN] if has_plugin else [])],
                 cwd=self._repo,
-                env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+                env=_environment(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -90,7 +90,8 @@ class StockCommands:
         for number, arguments in enumerate(commands):
             streams = [str(self._folder / f"{s}{number}") for s in ("stdin", "stdout", "stderr")]
             Path(streams[0]).write_text(stdin, encoding="utf-8")
-            orders.append({"argv": [str(part) for part in arguments], "streams": streams})
+            argv = [str(part) for part in arguments]
+            orders.append({"argv": argv, "streams": streams, "environment": _environment()})
         print(json.dumps({"name": name, "orders": orders}), file=server.stdin, flush=True)
         answer = server.stdout.readline()
         assert answer, "the server of stock commands has died"
@@ -109,6 +110,10 @@ class StockCommands:
         """End the servers."""
         for server in self._servers.values():
             server.communicate(timeout=60)
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ import pytest
 from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import OmegaConf
 from support.runs import refusal, stock_train, train
-from support.tiny_models import StockCommands
 
 from gtrans.errors import GtransError
 from gtrans.train import launch
@@ -99,9 +98,7 @@ def test_strangers_are_refused_under_any_task(tiny, stock, tmp_path, monkeypatch
     """Under fairseq's own command, which does not ask for them where there is no GPU."""
     for name, value in TORCHRUN.items():
         monkeypatch.setenv(name, value)
-    own = StockCommands(stock._repo, tmp_path)
     more = ("--arch", "gtrans_fusion_tiny", "--source-lang", "en", "--target-lang", "de")
     for task in ("document_translation", "translation"):
-        line = refusal(stock_train(own, tiny.data, tmp_path / "run", "--task", task, *more))
+        line = refusal(stock_train(stock, tiny.data, tmp_path / "run", "--task", task, *more))
         assert line.startswith("torchrun has started 8 processes, but fairseq has not been told, ")
-    own.close()

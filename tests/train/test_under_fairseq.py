@@ -55,11 +55,9 @@ def test_what_it_cannot_do_is_rejected(task, options, message, tiny, stock, tmp_
 
 def test_an_environment_in_which_checkpoints_may_hold_code(tiny, tmp_path, stock, monkeypatch):
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
-    own = StockCommands(stock._repo, tmp_path)
     for options in TASKS.values():
-        line = refusal(stock_train(own, tiny.data, tmp_path / "run", *options, updates=2))
+        line = refusal(stock_train(stock, tiny.data, tmp_path / "run", *options, updates=2))
         assert line.startswith("the environment has TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1")
-    own.close()
 
 
 def test_several_processes_with_several_batches_are_rejected(tiny, stock, tmp_path):
