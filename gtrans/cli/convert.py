@@ -1,4 +1,4 @@
-"""Convert a checkpoint of another program into one that all gtrans commands can read, or back.
+"""Convert a checkpoint of another program into one that all gtrans commands can read.
 
 --from g-transformer  IN is a checkpoint of the authors' G-Transformer (fairseq 0.9).
 --from fairseq        IN is BART, mBART or a Transformer as fairseq saves it
@@ -13,13 +13,9 @@ holds the dictionaries that the model was trained with (dict.LANG.txt, as `gtran
 them). The command prints what it found, renamed and ignored. A
 model with parts that gtrans does not have is rejected with an error.
 
-With --from, the new checkpoint can translate (`gtrans translate`, or `fairseq-generate DIR
+The new checkpoint can translate (`gtrans translate`, or `fairseq-generate DIR
 --user-dir $(gtrans --user-dir) --task document_translation --path OUT.pt`) and can start training
 (`--init-from`, `--finetune-from-model`).
-
---to fairseq  IN is a checkpoint of this project, a sentence model or a document Transformer
-              (--doc-mode full). OUT is a folder: it gets the model as fairseq's own `transformer`
-              and its dictionaries, from which CTranslate2 makes its models (`docs/documents.md`).
 """
 
 from __future__ import annotations
@@ -37,13 +33,10 @@ NEEDS = ENGINE
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``gtrans convert``."""
-    direction = parser.add_mutually_exclusive_group(required=True)
-    direction.add_argument(
-        "--to", choices=["fairseq"], help="the program that is to read OUT; IN is of this project"
-    )
-    direction.add_argument(
+    parser.add_argument(
         "--from",
         dest="program",
+        required=True,
         choices=["g-transformer", "fairseq", "huggingface", "gtrans"],
         help="the program that wrote IN",
     )
@@ -61,9 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="give the model N learned positions; the new ones start as copies of the old ones",
     )
     parser.add_argument("source", type=Path, metavar="IN", help="checkpoint to read")
-    parser.add_argument(
-        "target", type=Path, metavar="OUT", help="checkpoint to write; with --to a folder"
-    )
+    parser.add_argument("target", type=Path, metavar="OUT", help="checkpoint to write")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -71,15 +62,7 @@ def run(args: argparse.Namespace) -> None:
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.checkpoints.conversion import convert, extend_own
 
-    if args.to is not None:
-        from gtrans.checkpoints.export import export_stock
-
-        for name in ("data", "source_lang", "target_lang", "extend_positions"):
-            if getattr(args, name) is not None:
-                flag = f"--{name.replace('_', '-')}"
-                raise GtransError(f"`{flag}` belongs to `--from`; leave it out.")
-        lines = export_stock(args.source, args.target)
-    elif args.program == "gtrans":
+    if args.program == "gtrans":
         if args.extend_positions is None:
             raise GtransError("`--from gtrans` needs `--extend-positions`: nothing else changes.")
         lines = [extend_own(args.source, args.target, args.extend_positions)]
