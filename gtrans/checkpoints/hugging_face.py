@@ -1,4 +1,4 @@
-"""Folders of Hugging Face: BART, mBART, Marian (OPUS-MT), M2M100 and NLLB-200.
+"""Folders of Hugging Face: mBART, Marian (OPUS-MT), M2M100 and NLLB-200.
 
 No code in a folder is run. A folder with the files of its tokenizer gives a complete checkpoint:
 its subwords become the dictionary, in fairseq's order, and the rows of all tables follow them.
@@ -47,7 +47,7 @@ from gtrans.text.subwords import (
     model_pieces,
 )
 
-_KINDS = ("bart", "mbart", "marian", "m2m_100")
+_KINDS = ("mbart", "marian", "m2m_100")
 _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 _MODEL, _VOCABULARY = "sentencepiece.bpe.model", "vocab.json"
 _END = 2  # </s>
@@ -105,7 +105,7 @@ def read_hugging_face(folder: Path) -> ForeignCheckpoint:
     kind = str(config.get("model_type"))
     if kind not in _KINDS:
         raise GtransError(
-            f"{path}: the model is of type '{kind}', not bart, mbart, marian (OPUS-MT) or m2m_100 "
+            f"{path}: the model is of type '{kind}', not mbart, marian (OPUS-MT) or m2m_100 "
             "(M2M100, NLLB-200)."
         )
     for name, wanted in _NEEDED.items():
@@ -122,7 +122,7 @@ def read_hugging_face(folder: Path) -> ForeignCheckpoint:
             f"{folder}: there are no weights ({', '.join(WEIGHTS)}); download one of these files "
             "of the model from huggingface.co to it."
         )
-    learned = "huggingface" if kind.endswith("bart") else "sinusoidal"
+    learned = "huggingface" if kind == "mbart" else "sinusoidal"
     # Tied tables are one, which may have any of their names.
     is_tied = all(config.get(name, True) for name in _TYING)
     model = foreign(learned, folder, options, tensors, is_tied)
@@ -146,20 +146,18 @@ def read_hugging_face(folder: Path) -> ForeignCheckpoint:
             model.marks = "mbart50"
             _with_sentencepiece(model, folder)
         else:
-            _as_bart(model, folder, kind, config)
+            _as_mbart(model, folder, config)
     return model
 
 
-def _as_bart(model: ForeignCheckpoint, folder: Path, kind: str, config: Mapping[str, Any]) -> None:
-    """Marks and languages of BART, mBART and mBART-50."""
-    model.marks = "bart"
-    if kind == "mbart":
-        starts_with_end = config.get("decoder_start_token_id") == _END
-        is_mbart50 = config.get("tokenizer_class") == "MBart50Tokenizer" or starts_with_end
-        model.marks, langs = ("mbart50", MBART50) if is_mbart50 else ("mbart", MBART25)
-        model.langs = split_languages(langs)
-        if (folder / _MODEL).is_file():
-            _with_sentencepiece(model, folder, model.langs)
+def _as_mbart(model: ForeignCheckpoint, folder: Path, config: Mapping[str, Any]) -> None:
+    """Marks and languages of mBART and mBART-50."""
+    starts_with_end = config.get("decoder_start_token_id") == _END
+    is_mbart50 = config.get("tokenizer_class") == "MBart50Tokenizer" or starts_with_end
+    model.marks, langs = ("mbart50", MBART50) if is_mbart50 else ("mbart", MBART25)
+    model.langs = split_languages(langs)
+    if (folder / _MODEL).is_file():
+        _with_sentencepiece(model, folder, model.langs)
 
 
 def _as_marian(model: ForeignCheckpoint, folder: Path, config: Mapping[str, Any]) -> None:

@@ -2,8 +2,8 @@
 
 =================  =============================================================================
 ``g-transformer``  the authors' G-Transformer: ``{'args': Namespace, 'model': state dict}``
-``fairseq``        BART, mBART and ``transformer`` as fairseq saves them (``model.pt``): the same,
-                   or ``cfg`` in place of ``args``
+``fairseq``        mBART and ``transformer`` as fairseq saves them (``model.pt``): the same, or
+                   ``cfg`` in place of ``args``
 ``huggingface``    :mod:`gtrans.checkpoints.hugging_face`
 =================  =============================================================================
 
@@ -59,8 +59,7 @@ RENAMES: dict[str, Renames] = {
         (r"_attn_global\.", "_attn.global_attn."),
         (r"_attn_gate\.0\.", "_attn.gate.proj."),
     ),
-    # BART may have heads for classification in addition.
-    "fairseq": (*_FAIRSEQ, (r"^classification_heads\.", None)),
+    "fairseq": _FAIRSEQ,
     "huggingface": _HUGGING_FACE,
     # Tables of positions that are computed.
     "sinusoidal": (*_HUGGING_FACE, (r"embed_positions\.weights?$", None)),
@@ -80,8 +79,8 @@ MBART50 = (
 _CODES = ("codes.bpe", "bpecodes", "code", "codes")
 # Where the user can get the weights; nothing here downloads them.
 _DOWNLOADS = (
-    "download https://dl.fbaipublicfiles.com/fairseq/models/mbart/mbart.cc25.v2.tar.gz (or "
-    "https://dl.fbaipublicfiles.com/fairseq/models/bart.large.tar.gz) and unpack it there"
+    "download https://dl.fbaipublicfiles.com/fairseq/models/mbart/mbart.cc25.v2.tar.gz and unpack "
+    "it there"
 )
 
 
@@ -246,10 +245,10 @@ def read_g_transformer(path: Path) -> ForeignCheckpoint:
 
 
 def read_fairseq(path: Path) -> ForeignCheckpoint:
-    """The BART, mBART or Transformer of fairseq at ``path``.
+    """The mBART or Transformer of fairseq at ``path``.
 
     Raises:
-        GtransError: it is missing, unreadable, or has no options.
+        GtransError: it is missing, unreadable, has no options, or is of another kind.
     """
     if not path.is_file():
         raise GtransError(f"{path}: there is no such checkpoint; {_DOWNLOADS}.")
@@ -257,10 +256,11 @@ def read_fairseq(path: Path) -> ForeignCheckpoint:
     options, task = (options_of(checkpoint, group) for group in ("model", "task"))
     if not options:
         raise GtransError(f"{path}: not a checkpoint of fairseq's, it holds no options.")
-    # Fine-tuning as a translation model cuts the mask off, which is the last symbol of BART.
-    fine_tuned = task.get("_name") is not None and "denoising" not in str(task["_name"])
-    is_stock = str(options.get("arch") or options.get("_name")).startswith("transformer")
+    name = str(options.get("arch") or options.get("_name"))
+    is_stock = name.startswith("transformer")
     marks = "end" if is_stock else pretrained_marks(options)
+    if not is_stock and not marks.startswith("mbart"):
+        raise GtransError(f"{path}: the model is '{name}', neither mBART nor a `transformer`.")
     source, target = (
         options.get(name) or task.get(name) for name in ("source_lang", "target_lang")
     )
@@ -274,7 +274,7 @@ def read_fairseq(path: Path) -> ForeignCheckpoint:
         target_lang=target,
         marks=marks,
         identity=ModelIdentity.of_checkpoint(checkpoint, path),
-        without_mask=is_stock or (fine_tuned and marks == "bart"),
+        without_mask=is_stock,
         tokens=_beside(path, source, target) if is_stock else None,
     )
 

@@ -36,7 +36,6 @@ from gtrans.text.prepared_folder import VOCABULARY_FILE, Preparation, read_state
 from gtrans.text.subwords import (
     BPE_SEPARATOR,
     SPACE,
-    ByteBpePipeline,
     MarianPipeline,
     SentencePiecePipeline,
     write_pieces,
@@ -57,7 +56,7 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
     """Write ``model.pt`` into ``out``; of a joint SentencePiece model also its dictionary and it.
 
     Args:
-        checkpoint: BART or mBART as fairseq saves it, or a checkpoint of this project.
+        checkpoint: mBART as fairseq saves it, or a checkpoint of this project.
         data: folder prepared with the model's own subwords.
         out: folder to write; it is created if necessary.
         splits: the splits of ``data`` whose subwords are kept.
@@ -68,8 +67,6 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
     """
     check_output_folder("--out", out, [data, checkpoint.parent])
     state = read_state(data)
-    if state.get("pieces") == ByteBpePipeline.name:
-        raise GtransError(f"`--data` '{data}': byte-level BPE cannot be trimmed.")
     languages = str(state["source_lang"]), str(state["target_lang"])
     dictionaries = [read_dictionary(str(data), lang) for lang in languages]
     loaded = Checkpoint.read(checkpoint)
@@ -128,7 +125,7 @@ def _identity(
 ) -> ModelIdentity:
     """What a checkpoint was made from, after a comparison with the data folder.
 
-    fairseq's own BART and mBART do not say it; then it is what the folder holds.
+    fairseq's own mBART does not say it; then it is what the folder holds.
 
     Raises:
         GtransError: the checkpoint was made with another vocabulary or preparation.

@@ -1,10 +1,10 @@
 """Convert a checkpoint of another program into one that all gtrans commands can read.
 
 --from g-transformer  IN is a checkpoint of the authors' G-Transformer (fairseq 0.9).
---from fairseq        IN is BART, mBART or a Transformer as fairseq saves it
-                      (mbart.cc25/model.pt, wmt19.en-de/model1.pt).
---from huggingface    IN is a folder with OPUS-MT, M2M100, NLLB-200, BART or mBART as Hugging Face
-                      saves it (config.json and model.safetensors or pytorch_model.bin).
+--from fairseq        IN is mBART or a Transformer as fairseq saves it (mbart.cc25/model.pt,
+                      wmt19.en-de/model1.pt).
+--from huggingface    IN is a folder with OPUS-MT, M2M100, NLLB-200 or mBART as Hugging Face saves
+                      it (config.json and model.safetensors or pytorch_model.bin).
 --from gtrans         IN is a checkpoint of this project; only for --extend-positions.
 
 Numbers of layers, widths, global layers and shared embeddings are read from the tensors.

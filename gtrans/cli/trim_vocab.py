@@ -1,9 +1,9 @@
 """Reduce the vocabulary of a pretrained model to the subwords that a corpus uses.
 
-CKPT is BART or mBART as fairseq saves it (mbart.cc25/model.pt), or a checkpoint of this
-project, such as `gtrans convert` writes. --data is the corpus, prepared with the model's whole
-vocabulary (`gtrans prepare --reuse CKPT`, or --sentencepiece sentence.bpe.model). The command
-writes model.pt to --out, and dict.txt and sentence.bpe.model of models that have them. Prepare the
+CKPT is mBART as fairseq saves it (mbart.cc25/model.pt), or a checkpoint of this project, such
+as `gtrans convert` writes. --data is the corpus, prepared with the model's whole vocabulary
+(`gtrans prepare --reuse CKPT`, or --sentencepiece sentence.bpe.model). The command writes
+model.pt to --out, and dict.txt and sentence.bpe.model of models that have them. Prepare the
 corpus again with it, and train from the new model:
 
   gtrans prepare --reuse OUT/model.pt ...

@@ -1,4 +1,4 @@
-"""BART, mBART and mBART-50 from their published formats: the same logits, the same frame."""
+"""mBART and mBART-50 from their published formats: the same logits, the same frame."""
 
 from __future__ import annotations
 
@@ -32,10 +32,7 @@ from gtrans.tasks.options import DocumentTranslationConfig
 
 WORDS = [[5, 9, 4, 7, 20, 11], [6, 12, 8]]
 SHORT = [[13, 4], [10, 21, 5, 6, 7]]
-FORMATS = [
-    ("fairseq", "bart"), ("fairseq", "mbart"),
-    ("huggingface", "bart"), ("huggingface", "mbart"), ("huggingface", "mbart50"),
-]  # fmt: skip
+FORMATS = [("fairseq", "mbart"), ("huggingface", "mbart"), ("huggingface", "mbart50")]
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +44,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def theirs(tmp_path_factory: pytest.TempPathFactory, data: Path) -> dict[tuple[str, str], Any]:
     """Models of both programs and what they have written."""
     folder = tmp_path_factory.mktemp("published")
-    make = {"fairseq": fairseq_model, "huggingface": hugging_face_model}
     return {
-        (program, kind): make[program](kind, folder / f"{program}-{kind}", data)
-        for program, kind in FORMATS
+        ("fairseq", "mbart"): fairseq_model(folder / "fairseq", data),
+        **{
+            ("huggingface", kind): hugging_face_model(kind, folder / kind, data)
+            for kind in ("mbart", "mbart50")
+        },
     }
 
 
@@ -89,7 +88,7 @@ def test_converted_models_compute_and_find_the_same(
     assert f"{POSITIONS} learned positions, layer norm on embeddings, special tokens {kind}" in (
         printed
     )
-    assert ("pre-norm" if kind.startswith("mbart") else "post-norm") in printed
+    assert "pre-norm" in printed
     (ours,), task = load_models([str(target)], str(data), cpu=True)
     frames = [frame_of(kind, data, pair) for pair in (WORDS, SHORT)]
     sources, previous = (padded([frame[side] for frame in frames]) for side in (0, 1))
@@ -141,7 +140,7 @@ def task_of(data: Path, kind: str, **options: Any) -> DocumentTranslationTask:
     return DocumentTranslationTask.setup_task(cfg)
 
 
-def document_model(task: DocumentTranslationTask, kind: str, **options: Any) -> GTransformer:
+def document_model(task: DocumentTranslationTask, **options: Any) -> GTransformer:
     sizes = {
         "encoder_layers": 2, "decoder_layers": 2, "encoder_embed_dim": 24,
         "encoder_ffn_embed_dim": 40, "decoder_ffn_embed_dim": 40, "encoder_attention_heads": 4,
@@ -149,7 +148,7 @@ def document_model(task: DocumentTranslationTask, kind: str, **options: Any) -> 
         "cross_global_layers": 1, "max_positions": POSITIONS,
     }  # fmt: skip
     cfg = OmegaConf.structured(GTransformerConfig(**{**sizes, **options}))
-    cfg._name = "gtransformer_mbart_large" if kind == "mbart" else "gtransformer_bart_large"
+    cfg._name = "gtransformer_mbart_large"
     model: GTransformer = task.build_model(cfg)
     return model.eval()
 
@@ -160,14 +159,11 @@ def started(model: GTransformer, path: Path, task: Any) -> WarmStartReport:
     return warm_start(model, str(path), dictionaries_of(task), init_dict=named)
 
 
-@pytest.mark.parametrize("kind", ["bart", "mbart"])
-def test_a_document_model_starts_from_the_published_file(
-    kind: str, data: Path, theirs: Any
-) -> None:
+def test_a_document_model_starts_from_the_published_file(data: Path, theirs: Any) -> None:
     """Loaded whole; with a lossless start every sentence of a document has its own logits."""
-    model, path = theirs["fairseq", kind]
-    task = task_of(data, kind)
-    ours = document_model(task, kind, positions="sentence", gate_bias=20.0)
+    model, path = theirs["fairseq", "mbart"]
+    task = task_of(data, "mbart")
+    ours = document_model(task, positions="sentence", gate_bias=20.0)
     report = started(ours, path, task)
     assert all(".global_attn." in name or ".gate." in name for name in report.new)
     assert not report.grown and not report.ignored
@@ -179,12 +175,11 @@ def test_a_document_model_starts_from_the_published_file(
         logits = ours(**batch["net_input"])[0][0]
     begin = 0
     for pair in pairs:
-        source, previous = frame_of(kind, data, pair)
+        source, previous = frame_of("mbart", data, pair)
         expected = their_logits("fairseq", model, padded([source]), padded([previous]))[0]
         part = logits[begin : begin + len(previous)]
         torch.testing.assert_close(part, expected, atol=1e-4, rtol=1e-4)
-        # The end mark of the sentence is read, too; in BART's frame it opens the next one.
-        begin += len(previous) + (kind == "mbart")
+        begin += len(previous) + 1  # the end mark of the sentence is read, too
 
 
 def test_rows_follow_their_symbols_in_a_smaller_vocabulary(
@@ -194,7 +189,7 @@ def test_rows_follow_their_symbols_in_a_smaller_vocabulary(
     model, path = theirs["fairseq", "mbart"]
     small = write_dictionaries(tmp_path / "small", ("p7", "p3", "new"))
     task = task_of(small, "mbart")
-    ours = document_model(task, "mbart")
+    ours = document_model(task)
     report = started(ours, path, task)
     assert report.grown
     table, before = ours.encoder.embed_tokens.weight, model.encoder.embed_tokens.weight
@@ -242,7 +237,7 @@ def test_decoding_never_leaves_the_table(data: Path, theirs: Any) -> None:
     """A model that never wants to end gets its sentences closed in time."""
     _, path = theirs["fairseq", "mbart"]
     task = task_of(data, "mbart")
-    model = document_model(task, "mbart")
+    model = document_model(task)
     started(model, path, task)
     args = OmegaConf.create({"beam": 3, "max_len_a": 0, "max_len_b": 200, "min_len": 1})
     generator = task.build_generator([model], args)
@@ -255,13 +250,19 @@ def test_decoding_never_leaves_the_table(data: Path, theirs: Any) -> None:
     assert max(len(hypothesis.tokens) for hypothesis in found) <= POSITIONS
 
 
-def test_what_is_missing_is_named(data: Path, tmp_path: Path, capsys: Any) -> None:
-    """With the place to have it from; nothing is downloaded."""
+def test_what_is_missing_is_named(data: Path, theirs: Any, tmp_path: Path, capsys: Any) -> None:
+    """With the place to have it from; nothing is downloaded. And BART, which is not read."""
     source, target = tmp_path / "mbart.cc25" / "model.pt", tmp_path / "out.pt"
     assert convert("fairseq", source, target, data) == 1
     error = capsys.readouterr().err
     assert "no such checkpoint; download https://" in error and "unpack it" in error
     assert error.count("\n") == 1 and not target.exists()
+    state = torch.load(theirs["fairseq", "mbart"][1], weights_only=False)
+    state["args"].arch, state["args"].langs = "bart_large", None
+    source.parent.mkdir()
+    torch.save(state, source)
+    assert convert("fairseq", source, target, data) == 1
+    assert "is 'bart_large', neither mBART nor a `tr" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("form", ["pytorch_model.bin", "several files"])
@@ -297,34 +298,6 @@ def test_weights_that_carry_code_are_refused(
     assert not (tmp_path / "harmed").exists() and not (tmp_path / "out.pt").exists()
 
 
-def test_a_fine_tuned_bart_without_mask(
-    data: Path, theirs: Any, tmp_path: Path, capsys: Any
-) -> None:
-    """Fine-tuning cuts it off."""
-    model, path = theirs["fairseq", "bart"]
-    state = torch.load(path, weights_only=False)
-    for name, tensor in state["model"].items():
-        if name.endswith(("embed_tokens.weight", "output_projection.weight")):
-            state["model"][name] = tensor[:-1].clone()
-    source, target = tmp_path / "tuned.pt", tmp_path / "ours.pt"
-    torch.save(state, source)
-    # Pretraining has a mask: then a missing row means another dictionary.
-    assert convert("fairseq", source, target, data) == 1
-    assert "dictionaries that the model was trained with" in capsys.readouterr().err
-    state["args"].task = "translation"
-    torch.save(state, source)
-    assert convert("fairseq", source, target, data) == 0
-    assert "it has no <mask>; its new row" in capsys.readouterr().err
-    (tuned,), _ = load_models([str(target)], data=str(data))
-    src, previous = (padded([row]) for row in frame_of("bart", data, WORDS))
-    with torch.no_grad():
-        ours = tuned(src, None, previous)[0]
-    expected = their_logits("fairseq", model, src, previous)
-    torch.testing.assert_close(ours[..., :-1], expected[..., :-1], atol=1e-4, rtol=1e-4)
-    words = ours[..., :-1].log_softmax(-1) - ours.log_softmax(-1)[..., :-1]
-    assert 0 < float(words.max()) <= torch.tensor(1 + 1 / (ours.size(-1) - 1)).log() + 1e-5
-
-
 @pytest.mark.parametrize(
     ("options", "marks"),
     [
@@ -354,4 +327,4 @@ def test_the_frame_of_the_other_mbart_is_refused(
     task = task_of(data, marks, langs=langs, init_from=str(path))
     told = f"was trained with `--sentence-marks {other}`, not {marks}; give"
     with pytest.raises(GtransError, match=told):
-        document_model(task, "mbart")
+        document_model(task)

@@ -72,28 +72,28 @@ DAMAGES: dict[str, tuple[Change, str]] = {
 
 
 @pytest.fixture(scope="module")
-def bart(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A BART of Hugging Face, and its data folder."""
-    folder = tmp_path_factory.mktemp("bart")
+def mbart(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """An mBART of Hugging Face, and its data folder."""
+    folder = tmp_path_factory.mktemp("mbart")
     data = write_dictionaries(folder / "data")
-    hugging_face_model("bart", folder / "model", data)
+    hugging_face_model("mbart", folder / "model", data)
     return folder / "model", data
 
 
 @pytest.mark.parametrize("name", DAMAGES)
 def test_weights(
     name: str,
-    bart: tuple[Path, Path],
+    mbart: tuple[Path, Path],
     bert: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Of a BART that is converted, and of a BERT that is loaded."""
+    """Of an mBART that is converted, and of a BERT that is loaded."""
     change, message = DAMAGES[name]
-    folder, out = shutil.copytree(bart[0], tmp_path / "bart"), tmp_path / "out.pt"
+    folder, out = shutil.copytree(mbart[0], tmp_path / "mbart"), tmp_path / "out.pt"
     change(folder)
     languages = ("--source-lang", "en", "--target-lang", "de")
-    command = ["convert", "--from", "huggingface", *languages, "--data", str(bart[1])]
+    command = ["convert", "--from", "huggingface", *languages, "--data", str(mbart[1])]
     assert main([*command, str(folder), str(out)]) == 1
     one_line(capsys.readouterr().err, message)
     assert not out.exists()

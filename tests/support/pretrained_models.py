@@ -1,4 +1,4 @@
-"""Tiny BART and mBART models in the real formats of fairseq and Hugging Face."""
+"""Tiny mBART models in the real formats of fairseq and Hugging Face."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gtrans.data.vocabulary import add_symbols
 from support.runs import GROUPS
 
 PIECES = tuple(f"p{number}" for number in range(20))
-LANGS = {"bart": [], "mbart": MBART25.split(","), "mbart50": MBART50.split(",")}
+LANGS = {"mbart": MBART25.split(","), "mbart50": MBART50.split(",")}
 DIM, FFN, LAYERS, HEADS, POSITIONS = 24, 40, 2, 4, 30
 # A model of these sizes on the command line, with more positions.
 FLAGS = (
@@ -53,27 +53,20 @@ def shaken(model: nn.Module) -> nn.Module:
     return model.eval()
 
 
-def fairseq_model(
-    kind: str, folder: Path, data: Path, positions: int = POSITIONS
-) -> tuple[nn.Module, Path]:
-    """fairseq's own model, and the folder ``model.pt`` and ``dict.txt`` of it, as published."""
-    from fairseq.models.bart.model import BARTModel, bart_large_architecture
-    from fairseq.models.bart.model import mbart_large_architecture as mbart
+def fairseq_model(folder: Path, data: Path, positions: int = POSITIONS) -> tuple[nn.Module, Path]:
+    """fairseq's own mBART, and the folder ``model.pt`` and ``dict.txt`` of it, as published."""
+    from fairseq.models.bart.model import BARTModel, mbart_large_architecture
 
     args = Namespace(
-        arch="mbart_large" if kind == "mbart" else "bart_large",
-        task="multilingual_denoising" if kind == "mbart" else "denoising",
+        arch="mbart_large", task="multilingual_denoising", langs=MBART25, add_lang_token=True,
+        encoder_normalize_before=True, decoder_normalize_before=True, layernorm_embedding=True,
         encoder_embed_dim=DIM, encoder_ffn_embed_dim=FFN, encoder_layers=LAYERS,
         encoder_attention_heads=HEADS, decoder_layers=LAYERS, decoder_attention_heads=HEADS,
         max_source_positions=positions, max_target_positions=positions,
         data="/somewhere/else", dropout=0.1, attention_dropout=0.1, pooler_dropout=0.0,
     )  # fmt: skip
-    if kind == "mbart":
-        args.langs, args.add_lang_token = MBART25, True
-        args.encoder_normalize_before = args.decoder_normalize_before = True
-        args.layernorm_embedding = True
-    (mbart if kind == "mbart" else bart_large_architecture)(args)
-    symbols = vocabulary(data, LANGS[kind])
+    mbart_large_architecture(args)
+    symbols = vocabulary(data, LANGS["mbart"])
     task: Any = SimpleNamespace(source_dictionary=symbols, target_dictionary=symbols)
     model = shaken(BARTModel.build_model(args, task))
     folder.mkdir(parents=True, exist_ok=True)
@@ -93,26 +86,18 @@ def hugging_face_model(
     kind: str, folder: Path, data: Path, positions: int = POSITIONS
 ) -> tuple[Any, Path]:
     """Hugging Face's own model and the folder that it has written."""
-    from transformers import (
-        BartConfig,
-        BartForConditionalGeneration,
-        MBartConfig,
-        MBartForConditionalGeneration,
-    )
+    from transformers import MBartConfig, MBartForConditionalGeneration
 
-    bart = kind == "bart"
     options: dict[str, Any] = {
         "vocab_size": len(vocabulary(data, LANGS[kind])), "d_model": DIM,
         "encoder_layers": LAYERS, "decoder_layers": LAYERS,
         "encoder_ffn_dim": FFN, "decoder_ffn_dim": FFN,
         "encoder_attention_heads": HEADS, "decoder_attention_heads": HEADS,
-        "max_position_embeddings": positions, "scale_embedding": not bart,
+        "max_position_embeddings": positions, "scale_embedding": True,
     }  # fmt: skip
     if kind == "mbart50":
         options.update(decoder_start_token_id=2, tokenizer_class="MBart50Tokenizer")
-    config = (BartConfig if bart else MBartConfig)(**options)
-    program = BartForConditionalGeneration if bart else MBartForConditionalGeneration
-    model = shaken(program(config))
+    model = shaken(MBartForConditionalGeneration(MBartConfig(**options)))
     model.save_pretrained(folder)
     return model, folder
 
@@ -122,8 +107,6 @@ def frame_of(kind: str, data: Path, words: list[list[int]]) -> tuple[list[int], 
     symbols = vocabulary(data, LANGS[kind])
     src, tgt = symbols.index("[en_XX]"), symbols.index("[de_DE]")
     source, target = words
-    if kind == "bart":
-        return [0, *source, 2], [2, 0, *target]
     if kind == "mbart":
         return [*source, 2, src], [tgt, *target]
     return [src, *source, 2], [2, tgt, *target]
