@@ -83,8 +83,8 @@ class StockCommands:
     def _run(
         self, name: str, commands: Sequence[Sequence[str | Path]], stdin: str
     ) -> list[Finished]:
-        has_plugin = name != "hydra_train" and all("--user-dir" in words for words in commands)
-        server = self._server(has_plugin)
+        given = name == "preprocess" or all("--user-dir" in words for words in commands)
+        server = self._server(has_plugin=given and name != "hydra_train")
         assert server.stdin is not None and server.stdout is not None
         orders = []
         for number, arguments in enumerate(commands):
