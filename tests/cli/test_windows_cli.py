@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.runs import PLUGIN, SIZES, TRAINING
+from support.runs import PLUGIN, TRAINING
 from support.suites import others_long
 
 from gtrans.cli import main
@@ -127,6 +126,7 @@ def test_the_size_of_the_window_is_the_models(tiny: TinyWorld, trained: Trained)
             ("--context-kind", "fixed", "--context-sentence", "the qqq"),
             "`--context-sentence`: 'qqq' is not in the dictionary of the source",
         ),
+        ("flat", ("--context-kind", "random"), "give a data folder that has the split 'train'"),
         ("2-to-2", ("--context-kind", "random"), "`--context-kind random` replaces source sent"),
         ("sentence", ("--context-kind", "none"), "`--context-kind none` is for the unit window"),
     ],
@@ -159,69 +159,3 @@ def test_options_that_cannot_be(
     done = train(tiny, tmp_path / "no", *MODELS["flat"], *options)
     assert done.status != 0
     assert message in done.stderr.strip().splitlines()[-1]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("config", ["flat_transformer", "concat_transformer"])
-def test_command_line_and_configuration_give_the_same_model(
-    config: str, tiny: TinyWorld, repo: Path, tmp_path: Path
-) -> None:
-    """The settings of the file are those of the paper, the model that of the flags."""
-    flags = (
-        *("--arch", f"{config}_tiny", "--lr", "5e-4", "--warmup-updates", "4000"),
-        *("--adam-betas", "(0.9, 0.98)", "--adam-eps", "1e-8", "--label-smoothing", "0.1"),
-        *("--dropout", "0.3", "--log-format", "json", "--log-interval", "1"),
-    )
-    by_flags = train(tiny, tmp_path / "flags", *flags, "--disable-validation", updates=2)
-    sizes = zip(SIZES[::2], SIZES[1::2], strict=True)
-    by_file = tiny.run(
-        "hydra_train", "--config-dir", repo / "configs", "--config-name", config,
-        f"common.user_dir={repo / 'gtrans'}", f"task.data={tiny.data}",
-        f"checkpoint.save_dir={tmp_path / 'file'}", f"hydra.run.dir={tmp_path / 'hydra'}",
-        f"model._name={config}_tiny",
-        *(f"++model.{flag[2:].replace('-', '_')}={value}" for flag, value in sizes),
-        "common.cpu=true", "common.log_format=json", "common.log_interval=1",
-        "dataset.max_tokens=1024", "dataset.num_workers=0", "dataset.disable_validation=true",
-        "optimization.max_update=2",
-    )  # fmt: skip
-    found = []
-    for done in (by_flags, by_file):
-        assert done.status == 0, done.stderr
-        found.append(re.findall(r'"loss": "([\d.]+)"', done.stdout + done.stderr))
-    assert len(found[0]) == 2 and found[0] == found[1]
-
-
-@pytest.mark.long
-def test_random_context_in_training_validation_and_after_a_stop(
-    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The words are the same in every run: in a resumed one, and where a process
-    of its own (``--num-workers 1``) makes the examples of all epochs."""
-    import torch
-
-    random = ("--context-kind", "random")
-    options = (*MODELS["flat"], *random, "--log-format", "json", "--max-tokens", "8000")
-    found = []
-    for name, parts, workers in (("whole", (6,), 0), ("parts", (3, 6), 0), ("worker", (6,), 1)):
-        for updates in parts:
-            made = ("--num-workers", workers)
-            done = train(tiny, tmp_path / name, *options, *made, updates=updates)
-            assert done.status == 0, done.stderr
-        losses = re.findall(r'"valid_loss": "([\d.]+)"', done.stderr)
-        assert losses
-        state = torch.load(tmp_path / name / "checkpoint_last.pt", weights_only=False)["model"]
-        found.append((losses[-1], state))
-    assert '"epoch": 2' in done.stderr
-    for loss, state in found[1:]:
-        assert found[0][0] == loss
-        assert all(tensor.equal(state[name]) for name, tensor in found[0][1].items())
-    path = tmp_path / "whole" / "checkpoint_last.pt"
-    alone = ["translate", "--path", path, "--input", tiny.text / "test.en", "--output"]
-    assert main([str(word) for word in (*alone, tmp_path / "out.de", *SEARCH)]) == 1
-    (error,) = capsys.readouterr().err.strip().splitlines()[-1:]
-    assert "give a data folder that has the split" in error and "/gtrans-" not in error
-    validated = tiny.run.succeed(
-        "validate", tiny.data, *PLUGIN, "--path", path, "--valid-subset", "valid",
-        "--max-tokens", "1024", "--cpu",
-    )  # fmt: skip
-    assert f"loss {found[0][0]}" in validated.stdout + validated.stderr
