@@ -27,7 +27,6 @@ PAPERS = ("gtransformer", "memory", "fusion", "bert-context", "flat", "results")
 OF_TRANSLATIONS = ("score", "parts", "speed", "training", "size")
 TESTED_SETS = ("synthetic", "consistency", "contrapro", "contracat")
 _FOLDER = "exp_gtransformer/experiments"
-_LONGEST_NAME = 80
 
 
 # --- the catalogue ----------------------------------------------------------------------
@@ -46,7 +45,6 @@ class Row:
         control: the test sentences ``alone``, or ``shuffled`` over all documents.
         ensemble: labels of the rows whose models translate together.
         against: label of the row that it is tested against.
-        seed_plus: is added to the seed.
         seeds: its seeds at a scale; else all.
         corpora: the only corpora on which it is made; empty: all.
         x: its values on the horizontal axes of a figure, by their titles.
@@ -62,7 +60,6 @@ class Row:
     control: str = ""
     ensemble: Sequence[str] = ()
     against: str = ""
-    seed_plus: int = 0
     seeds: Mapping[str, Sequence[int]] = field(default_factory=dict)
     corpora: Sequence[str] = ()
     x: Mapping[str, float] = field(default_factory=dict)
@@ -76,7 +73,7 @@ class Table:
 
     Attributes:
         name: its name, such as ``gtransformer-T2``.
-        paper: name, short, title, authors, year and venue of its paper.
+        paper: name, title, authors, year and venue of its paper.
         title: its contents, in a few words.
         section: section of the paper.
         shows: what it shows.
@@ -111,22 +108,12 @@ class Table:
     not_free: str = ""
     note: str = ""
 
-    @property
-    def heading(self) -> str:
-        """Its name in words: ``G-Transformer, Table 2``."""
-        number = self.name.removeprefix(f"{self.paper['name']}-")
-        kind = {"T": ", Table ", "F": ", Figure "}.get(number[0])
-        return str(self.paper["short"]) + (kind + number[1:] if kind else "")
-
     def with_rows(self, labels: Iterable[str]) -> Table:
         """The table with these rows, their baselines and the members of ensembles."""
-        kept: set[str] = set()
-        pending = [label for label in labels if label in self.rows]
-        while pending:
-            label = pending.pop()
-            if label not in kept:
-                kept.add(label)
-                pending += filter(None, (self.rows[label].against, *self.rows[label].ensemble))
+        kept = {*labels} & self.rows.keys()
+        for _ in self.rows:
+            rows = [self.rows[label] for label in kept]
+            kept |= {label for row in rows for label in (row.against, *row.ensemble) if label}
         return replace(self, rows={label: row for label, row in self.rows.items() if label in kept})
 
 
@@ -149,73 +136,49 @@ def read_catalogue() -> Mapping[str, Table]:
     return tables
 
 
-def find(names: Iterable[str]) -> dict[str, Table]:
-    """The tables with these names, in either case; a paper's name stands for all its tables.
+def find(names: Sequence[str]) -> dict[str, Table]:
+    """The tables with these names; a paper's name stands for all its tables.
 
     Raises:
         GtransError: there is no table of a name.
     """
-    by_name = {name.lower(): table for name, table in read_catalogue().items()}
-    by_paper = {paper: [key for key in by_name if key.startswith(f"{paper}-")] for paper in PAPERS}
-    tables: dict[str, Table] = {}
-    for name in map(str.lower, names):
-        if name not in by_name and name not in by_paper:
+    tables = read_catalogue()
+    known = {name: [name] for name in tables}
+    known |= {paper: [name for name in tables if name.startswith(f"{paper}-")] for paper in PAPERS}
+    for name in names:
+        if name not in known:
             raise GtransError(
-                f"there is no table or figure '{name}'{did_you_mean(name, [*by_paper, *by_name])} "
+                f"there is no table or figure '{name}'{did_you_mean(name, known)} "
                 "`gtrans reproduce --list` names all of them."
             )
-        tables |= {by_name[key].name: by_name[key] for key in by_paper.get(name, [name])}
-    return tables
+    return {key: tables[key] for name in names for key in known[name]}
 
 
 # --- scales -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Scale:
-    """The sizes of everything: ``of``, an entry of ``scales.yaml``, with some settings changed.
-
-    Attributes:
-        name: name of the scale.
-        label: the name with the changes of the user; the name of its folder.
-        changes: the settings that a user has changed, as ``NAME=N``, sorted.
-        amp: whether all translation models are trained in mixed precision.
-        settings: values for the braces in flags.
-    """
-
-    name: str
-    label: str
-    changes: Sequence[str]
-    amp: bool
-    settings: Mapping[str, str]
-    of: Mapping[str, Any]
-
-
-def read_scale(name: str, changes: Iterable[str] = (), amp: bool = False) -> Scale:
-    """A scale; a change ``updates=N`` changes all settings whose names end in it.
+def read_settings(scale: str, changes: Iterable[str]) -> dict[str, str]:
+    """The settings of a scale; a change ``updates=N`` is for all whose names end in it.
 
     Raises:
         GtransError: there is no such setting, or its value is no whole number.
     """
-    entry = read("scales")[name]
-    settings = {key: str(value) for key, value in entry["settings"].items()}
+    settings = {key: str(value) for key, value in read("scales")[scale]["settings"].items()}
     # Changes of a single setting come last, so that they override `updates=`.
-    for change in (order := sorted(changes, key=lambda change: not change.startswith("updates="))):
+    for change in sorted(changes, key=lambda change: not change.startswith("updates=")):
         key, _, value = change.partition("=")
         # At scale paper most models have the updates of their papers.
-        ending = "-updates" if key == "updates" and name != "paper" else f"/{key}"
+        ending = "-updates" if key == "updates" and scale != "paper" else f"/{key}"
         names = [setting for setting in settings if setting == key or setting.endswith(ending)]
         if not names:
             raise GtransError(
-                f"`--set {change}`: scale {name} has no setting '{key}' (it has "
+                f"`--set {change}`: scale {scale} has no setting '{key}' (it has "
                 f"{', '.join(settings)})."
             )
         if not re.fullmatch("[1-9][0-9]{0,8}", value):
             raise GtransError(f"`--set {change}`: give a whole number of at least 1.")
         settings.update(dict.fromkeys(names, value))
-    parts = (change.replace("=", "-") for change in sorted(order))
-    label = ".".join([name, *["amp"] * amp, *parts])
-    return Scale(name, label, sorted(order), amp, settings, entry)
+    return settings
 
 
 def words_of(flags: Any) -> list[str]:
@@ -227,27 +190,22 @@ def words_of(flags: Any) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Model:
-    """A model of ``models.yaml``, ``of``, with the flags of a row."""
-
-    name: str
-    of: Mapping[str, Any]
-    train: str
-    seed_plus: int
-
-
-@dataclass(frozen=True)
 class Run:
-    """A row on a corpus with a seed: the names of its model and of its translation, its control.
+    """A row on a corpus with a seed; a corpus itself has the seed 0.
 
-    A corpus itself has the seed 0.
+    Attributes:
+        row, corpus, seed: what is run.
+        model: the name of its model; of an ensemble, of the first one.
+        name: the name of its translation.
+        against: the run that it is tested against, with the same corpus and seed.
     """
 
+    row: Row
     corpus: str
     seed: int
-    model: str
-    name: str
-    control: str = ""
+    model: str = ""
+    name: str = ""
+    against: Run | None = None
 
     @property
     def folder(self) -> str:
@@ -262,7 +220,7 @@ class PlannedRow:
     row: Row
     corpus: str
     runs: Sequence[Run]
-    why_not: str
+    why_not: str = ""
 
 
 class Plan:
@@ -278,49 +236,43 @@ class Plan:
 
     def __init__(self, request: Mapping[str, Any]) -> None:
         self._request = request
-        self.scale = read_scale(request["scale"], request.get("set", ()), request.get("amp", False))
+        self.scale: str = request["scale"]
+        self.sizes = read("scales")[self.scale]
+        self.amp: bool = request.get("amp", False)
+        self.changes = sorted(request.get("set", ()))
+        self.settings = read_settings(self.scale, self.changes)
+        changes = (change.replace("=", "-") for change in self.changes)
+        self.label = ".".join([self.scale, *["amp"] * self.amp, *changes])
         self.data = Path(request["data"]) if request.get("data") else None
         self.named: Sequence[str] = request.get("corpora") or ()
-        self.seeds: Sequence[int] = request.get("seeds") or self.scale.of["seeds"]
-        self.device = split(self.scale.of.get("device", ""))
-        self.values = {**self.scale.settings, "data": str(self.data)}
-        self.models: dict[str, Model] = {}
+        self.seeds: Sequence[int] = request.get("seeds") or self.sizes["seeds"]
+        # The models, as `models.yaml` has them, with the flags of their rows.
+        self.models: dict[str, Mapping[str, Any]] = {}
         # Models and flags of translations, by name.
         self.translations: dict[str, tuple[list[str], str]] = {}
         tables = find(request["tables"])
-        refused = {name: why for name, table in tables.items() if (why := self._refusal(table))}
-        # Tables of a paper that cannot be made are left out.
-        if len(refused) == len(tables):
-            raise GtransError("; ".join(refused.values()))
-        self.left_out = list(refused.values())
-        self.whole = {name: table for name, table in tables.items() if name not in refused}
-        self.tables = self.whole
-        if labels := request.get("rows"):
-            chosen = {name: table.with_rows(labels) for name, table in self.whole.items()}
-            self.tables = {name: table for name, table in chosen.items() if table.rows}
-        rows = [row for table in self.whole.values() for row in self.rows(table)]
-        for label in labels or ():
+        self.tables = {name: table for name, table in tables.items() if table.scales[self.scale]}
+        self.left_out = [
+            f"{name} is not shown at scale {self.scale}: {table.note.partition('. ')[0]}"
+            for name, table in tables.items() if name not in self.tables
+        ]  # fmt: skip
+        if not self.tables:
+            raise GtransError("; ".join(self.left_out))
+        rows = [row for table in self.tables.values() for row in self.rows(table)]
+        for label in (labels := request.get("rows") or ()):
             planned = [row for row in rows if row.row.label == label]
             if not any(row.runs for row in planned):
                 names = ", ".join(dict.fromkeys(repr(row.row.label) for row in rows))
                 why = planned[0].why_not if planned else f"there is no such row, only {names}"
                 raise GtransError(f"`--rows`: '{label}': {why}.")
+        if labels:
+            chosen = {name: table.with_rows(labels) for name, table in self.tables.items()}
+            self.tables = {name: table for name, table in chosen.items() if table.rows}
 
     def with_all_seeds(self) -> Plan:
         """The plan of all rows, with all seeds in the current folder."""
         present = {int(path.name.removeprefix("seed-")) for path in Path("runs").glob("*/seed-*")}
         return Plan({**self._request, "rows": [], "seeds": sorted({*self.seeds, *present})})
-
-    def _refusal(self, table: Table) -> str:
-        """Why a table cannot be made at this scale; empty: it can."""
-        name = self.scale.name
-        if not table.scales[name]:
-            return f"{table.name} is not shown at scale {name}: {table.note.partition('. ')[0]}"
-        corpora = self.named or table.corpora
-        present = self.data is not None and all((self.data / corpus).is_dir() for corpus in corpora)
-        if table.not_free and name == "paper" and not present:
-            return f"{table.name} cannot be had freely: {table.not_free}"
-        return ""
 
     def corpora(self, table: Table) -> Sequence[str]:
         """Names of the corpora of a table at this scale.
@@ -328,13 +280,13 @@ class Plan:
         Raises:
             GtransError: the user has to name one.
         """
-        corpora = self.named or table.at.get(self.scale.name)
-        if corpora is None and self.scale.name == "small":
+        corpora = self.named or table.at.get(self.scale)
+        if corpora is None and self.scale == "small":
             raise GtransError(
                 "`--corpus` is missing: the name of a corpus in `--data` for scale small "
                 f"({table.name}: {table.scales['small']})."
             )
-        return corpora or (["synthetic"] if self.scale.name == "tiny" else table.corpora)
+        return corpora or (["synthetic"] if self.scale == "tiny" else table.corpora)
 
     @cache  # noqa: B019 # a process has one plan
     def corpus(self, name: str) -> Text:
@@ -343,34 +295,34 @@ class Plan:
         Raises:
             GtransError: it is missing, or its languages are not clear.
         """
-        made, entry = Path("corpora", name), self.scale.of
-        if name in entry.get("synthetic", {}):
-            return Text(name, made, "valid", *entry["pair"])
+        made = Text(name, Path("corpora", name), "valid", *self.sizes["pair"])
+        if name in self.sizes.get("synthetic", {}):
+            return made
         if self.data is None:
             raise GtransError(f"`--data` is missing: the folder that holds {name}/.")
         folder = self.data / name
         if not folder.is_dir():
             folder = self.data / name_of(name)
-        if not folder.is_dir() and name in entry.get("assembled", ()):
-            return Text(name, made, "valid", *entry["pair"])
-        text = find_text(folder, *entry.get("languages", {}).get(name, entry["pair"]))
-        return replace(text, name=name)
+        if not folder.is_dir() and name in self.sizes.get("assembled", ()):
+            return made
+        languages = self.sizes.get("languages", {}).get(name, self.sizes["pair"])
+        return replace(find_text(folder, *languages), name=name)
 
     # -- models
 
-    def _model(self, name: str, train: str = "", seed_plus: int = 0) -> str:
+    def _model(self, name: str, train: str = "") -> str:
         """The name of a model with the flags of a row; adds it and its start to the plan."""
-        name = self.scale.of.get("models", {}).get(name, name)
+        name = self.sizes.get("models", {}).get(name, name)
         entry = read("models")[name]
-        full = slug(name, train) + (f".seed-plus-{seed_plus}" if seed_plus else "")
-        self.models[full] = Model(name, entry, train, seed_plus)
+        full = slug(name, train)
+        self.models[full] = {"kind": name, **entry, "train": [entry.get("train", ""), train]}
         if "start" in entry:
             self._model(entry["start"])
         return full
 
     def finished(self, model: str, folder: str, file: str = "trained") -> str:
         """The file that marks a finished model; ``file``: another file of its training."""
-        averaged = "average" in self.models[model].of and self.scale.name == "paper"
+        averaged = "average" in self.models[model] and self.scale == "paper"
         return f"{folder}/{model}/{'average.pt' if averaged else file}"
 
     def checkpoint(self, model: str, folder: str) -> str:
@@ -379,88 +331,61 @@ class Plan:
 
     def preparation(self, model: str) -> str:
         """How the corpus of a model is prepared."""
-        name: str = self.models[model].of.get("data", "plain")
-        return name if name in self.scale.of["prepare"] else "plain"
+        name: str = self.models[model].get("data", "plain")
+        return name if name in self.sizes["prepare"] else "plain"
 
     # -- rows
 
-    @cache  # noqa: B019 # a process has one plan
-    def _rows(self, name: str) -> list[PlannedRow]:
-        table = self.whole[name]
-        if not table.rows:  # counts of corpora, which have the paper's labels
-            labels = dict(zip(table.corpora, table.printed.get("rows", ()), strict=False))
-            return [PlannedRow(Row(labels.get(name, name)), name, [Run(name, 0, "", "")], "")
-                    for name in self.corpora(table)]  # fmt: skip
-        rows = []
-        for corpus, row in product(self.corpora(table), table.rows.values()):
-            why_not = self._left_out(row, corpus)
-            runs = [] if why_not else self._runs(table, row, corpus)
-            if not why_not and not runs:
-                why_not = f"only with the seeds {row.seeds[self.scale.name]} at this scale"
-            rows.append(PlannedRow(row, corpus, runs, why_not))
-        return rows
-
     def rows(self, table: Table) -> list[PlannedRow]:
-        """The rows of a table, or of a part of it, on every corpus."""
-        rows = self._rows(table.name)
-        return [row for row in rows if row.row.label in table.rows or not table.rows]
+        """The rows of a table on every corpus."""
+        corpora = self.corpora(table)
+        if table.rows:
+            return [self._row(table, *pair) for pair in product(corpora, table.rows.values())]
+        # Counts of corpora, which have the paper's labels.
+        labels = dict(zip(table.corpora, table.printed.get("rows", ()), strict=False))
+        rows = {name: Row(labels.get(name, name)) for name in corpora}
+        return [PlannedRow(row, name, [Run(row, name, 0)]) for name, row in rows.items()]
 
-    def _left_out(self, row: Row, corpus: str) -> str:
+    def _row(self, table: Table, corpus: str, row: Row) -> PlannedRow:
         note = f" ({row.note})" if row.note else ""
+        seeds = row.seeds.get(self.scale, self.seeds)
         if not row.model and not row.ensemble:
-            return row.note
-        if row.at.get(self.scale.name, "") is None:
-            return f"not at this scale{note}"
-        return f"not on {corpus}{note}" if row.corpora and corpus not in row.corpora else ""
-
-    def _runs(self, table: Table, row: Row, corpus: str) -> list[Run]:
+            return PlannedRow(row, corpus, [], row.note)
+        if row.at.get(self.scale, "") is None:
+            return PlannedRow(row, corpus, [], f"not at this scale{note}")
+        if row.corpora and corpus not in row.corpora:
+            return PlannedRow(row, corpus, [], f"not on {corpus}{note}")
+        if not {*self.seeds} & {*seeds}:
+            return PlannedRow(row, corpus, [], f"only with the seeds {seeds} at this scale")
         self.corpus(corpus)
         models = [
-            self._model(part.model, part.at.get(self.scale.name, part.train) or "", part.seed_plus)
+            self._model(part.model, part.at.get(self.scale, part.train) or "")
             for part in [table.rows[label] for label in row.ensemble] or [row]
         ]
         name = slug("+".join(models), row.translate)
-        self.translations[name] = models, row.translate
-        if row.control:
-            name = f"{name}.{row.control}"
-            self.translations[name] = models, row.translate
-        seeds = row.seeds.get(self.scale.name, self.seeds)
-        return [
-            Run(corpus, seed, models[0], name, row.control) for seed in self.seeds if seed in seeds
-        ]
+        full = ".".join(filter(None, (name, row.control)))
+        self.translations |= dict.fromkeys((name, full), (models, row.translate))
+        baseline = self._row(table, corpus, table.rows[row.against]).runs if row.against else ()
+        others = {run.seed: run for run in baseline}
+        return PlannedRow(row, corpus, [
+            Run(row, corpus, seed, models[0], full, others.get(seed))
+            for seed in self.seeds if seed in seeds
+        ])  # fmt: skip
 
     def translation(self, run: Run) -> str:
         """The file with the translation of the test documents."""
         return f"{run.folder}/test.{run.name}.{self.corpus(run.corpus).target}"
 
-    def other(self, table: Table, row: PlannedRow, run: Run) -> Run | None:
-        """The run that a run is tested against, with the same corpus and seed."""
-        rows = (other for other in self.rows(table) if other.row.label == row.row.against)
-        runs = chain.from_iterable(other.runs for other in rows if other.corpus == row.corpus)
-        return next((other for other in runs if other.seed == run.seed), None)
-
     # -- measures
 
-    def columns(self, table: Table) -> dict[str, dict[str, Any]]:
-        """The columns of a table by title; a column for directions becomes one for each."""
-        texts = map(self.corpus, self.corpora(table))
-        directions = [direction for text in texts for direction in text.directions]
-        columns: dict[str, dict[str, Any]] = {}
-        for title in table.columns:
-            column = read("columns")["columns"][title]
-            for direction in directions if "{direction}" in title else [""]:
-                at = [word.replace("{direction}", direction) for word in column["at"]]
-                columns[title.replace("{direction}", direction)] = {**column, "at": at}
-        return columns
-
-    def files(self, measure: str, run: Run, other: Run | None) -> list[str]:
-        """The files of a measure: those of the run, and of its comparison with the other one."""
+    def files(self, measure: str, run: Run) -> list[str]:
+        """The files of a measure: those of the run, and of its comparison with its baseline."""
         if run.corpus not in read("columns")["corpora"].get(measure, [run.corpus]):
             return []
         # A control concerns translations; measures of the model are in the model's own row.
-        if run.control and measure not in OF_TRANSLATIONS:
+        if run.row.control and measure not in OF_TRANSLATIONS:
             return []
-        folder = f"{run.folder}/measures/{measure}"
+        folder, other = f"{run.folder}/measures/{measure}", run.against
         if measure == "counts":
             return [f"data/{run.corpus}/plain.counts.json"]
         if measure in ("training", "size"):
@@ -477,43 +402,31 @@ class Plan:
             return both
         return [f"{folder}/{run.model}.json", *(both if measure in TESTED_SETS else [])]
 
-    def analyses(self, table: Table) -> dict[str, tuple[str, list[tuple[PlannedRow, Run]]]]:
+    def analyses(self, table: Table) -> dict[str, tuple[str, list[Run]]]:
         """The further commands of a table at this scale and the runs that they read, by name."""
         analyses, corpora = {}, self.corpora(table)
         for corpus, (key, command) in product(corpora, table.commands.items()):
             labels, last = command.get("rows", table.rows), 1 if command.get("first_seed") else None
             rows = [row for row in self.rows(table) if row.row.label in labels]
-            runs = [(row, run) for row in rows if row.corpus == corpus for run in row.runs[:last]]
-            if runs and self.scale.name in command.get("scales", SCALES):
+            runs = [run for row in rows if row.corpus == corpus for run in row.runs[:last]]
+            if runs and self.scale in command.get("scales", SCALES):
                 end = f".{corpus}" if len(corpora) > 1 else ""
                 analyses[f"{table.name}.{key}{end}"] = command["run"], runs
         return analyses
 
     def inputs(self, table: Table) -> list[str]:
         """All files from which the results of a table are written."""
-        files = []
         measures = ["training"] if table.rows else []
-        measures += [column["measure"] for column in self.columns(table).values()]
-        for row, measure in product(self.rows(table), dict.fromkeys(measures)):
-            for run in row.runs:
-                files += self.files(measure, run, self.other(table, row, run))
+        measures += [read("columns")["columns"][title]["measure"] for title in table.columns]
+        runs = [run for row in self.rows(table) for run in row.runs]
+        files = [file for pair in product(measures, runs) for file in self.files(*pair)]
         files += [f"analyses/{name}.done" for name in self.analyses(table)]
         return list(dict.fromkeys(files))
 
-    @property
-    def words(self) -> list[str]:
-        """The options that make a table, without folders, seeds and rows."""
-        words = ["--scale", self.scale.name, *["--amp"] * self.scale.amp]
-        words += ["--corpus", *self.named] if self.named else []
-        return [*words, *(word for change in self.scale.changes for word in ("--set", change))]
-
 
 def slug(name: str, flags: str) -> str:
-    """A name with flags; long ones end in a digest."""
-    if not flags:
-        return name
-    words = re.sub(r" (?!--)", "-", " ".join(split(flags))).split(" ")
-    full = ".".join([name, *(word.removeprefix("--") for word in words)])
-    full = re.sub(r"[^A-Za-z0-9.+_-]+", "_", full).rstrip("_")
-    cut = full[:_LONGEST_NAME]
+    """A name with flags; it has at most 80 characters, then a digest."""
+    words = " ".join([name, *split(flags)]).replace(" --", ".")
+    full = re.sub(r"[^A-Za-z0-9.+_-]+", "-", words)
+    cut = full[:80] if flags else full
     return full if cut == full else f"{cut}.{sha256(full.encode()).hexdigest()[:8]}"

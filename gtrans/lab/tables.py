@@ -1,11 +1,12 @@
-"""The results of a table or figure: from measurements to JSON, CSV, Markdown and pictures."""
+"""The results of a table or figure: from measurements to JSON, Markdown and pictures."""
 
 from __future__ import annotations
 
-import csv
 import io
 import json
+import math
 import tarfile
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -14,21 +15,17 @@ from statistics import mean, stdev
 from typing import Any
 
 from gtrans.errors import GtransError
-from gtrans.files import atomic_writer, binary_writer, digest
-from gtrans.lab.experiments import TESTED_SETS, Plan, PlannedRow, Run, Table
+from gtrans.files import digest, read_object
+from gtrans.lab.experiments import TESTED_SETS, Plan, PlannedRow, Run, Table, read
 from gtrans.lab.logs import logged, read_history
 from gtrans.lab.provenance import provenance
 from gtrans.messages import change_interval, in_digits, of_form
 
-_CSV = (
-    *("row", "corpus", "score", "seed", "value", "low", "high", "baseline", "change low"),
-    *("change high", "p", "test", "signature", "folder", "training seconds"),
-)
 ARCHIVE = ".translations.tar.xz"
 
 
-def write(plan: Plan, table: Table) -> None:
-    """Write NAME.json, .csv and .md, translations and pictures, in the current folder.
+def write(plan: Plan, name: str) -> None:
+    """Write NAME.json and .md, translations and pictures of a table, in the current folder.
 
     They have all measurements in the folder, also rows and seeds of earlier calls.
 
@@ -36,17 +33,15 @@ def write(plan: Plan, table: Table) -> None:
         GtransError: a measure is not readable, or a control was not run.
     """
     plan = plan.with_all_seeds()
+    table = plan.tables[name]
     data = table_of(plan, table)
     if table.figure is not None:
         data["made"] += draw(table, data)
-    texts = texts_of(plan, data)
-    if texts:
-        data["made"].append(f"{table.name}{ARCHIVE}")
-        pack(texts, Path(f"{table.name}{ARCHIVE}"))
-    text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
-    for ending, content in (("json", text), ("csv", to_csv(data)), ("md", to_markdown(data))):
-        with atomic_writer(Path(f"{table.name}.{ending}")) as file:
-            file.write(content)
+    if texts := texts_of(plan, data):
+        data["made"].append(f"{name}{ARCHIVE}")
+        pack(texts, Path(f"{name}{ARCHIVE}"))
+    Path(f"{name}.json").write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    Path(f"{name}.md").write_text(to_markdown(data), "utf-8")
 
 
 def table_of(plan: Plan, table: Table) -> dict[str, Any]:
@@ -56,7 +51,8 @@ def table_of(plan: Plan, table: Table) -> dict[str, Any]:
     has the difference from the baseline of the same seed, and ``p`` of a paired t-test over the
     seeds; a seed's ``change`` is the 95% interval of its difference.
     """
-    columns, corpora = plan.columns(table), plan.corpora(table)
+    columns = {title: read("columns")["columns"][title] for title in table.columns}
+    corpora = plan.corpora(table)
     rows = [_row(plan, table, row, columns) for row in plan.rows(table)]
     refuse_copies(rows)
     by_label = {(row["label"], row["corpus"]): row["cells"] for row in rows}
@@ -66,14 +62,16 @@ def table_of(plan: Plan, table: Table) -> dict[str, Any]:
             if title in baseline and columns[title].get("compared", True):
                 cell["difference"] = _difference(cell["seeds"], baseline[title]["seeds"])
     made = [path for name in plan.analyses(table) for path in sorted(Path().glob(f"{name}*"))]
+    words = ["--scale", plan.scale, *["--amp"] * plan.amp, *(["--corpus"] if plan.named else [])]
+    words += [*plan.named, *(word for change in plan.changes for word in ("--set", change))]
     data = {name: [Path(file) for file in plan.corpus(name).files] for name in corpora}
     return of_form("reproduced", {
         "experiment": table.name,
         "title": table.title,
         "paper": table.paper["title"],
-        "scale": plan.scale.label,
-        "command": ["gtrans", "reproduce", table.name, *plan.words],
-        "settings": dict(plan.scale.settings),
+        "scale": plan.label,
+        "command": ["gtrans", "reproduce", table.name, *words],
+        "settings": plan.settings,
         "made with": provenance(),
         "corpora": list(corpora),
         "data": {name: {file.name: digest(file) for file in files if file.is_file()}
@@ -88,17 +86,16 @@ def table_of(plan: Plan, table: Table) -> dict[str, Any]:
 
 
 def _row(plan: Plan, table: Table, row: PlannedRow, columns: Mapping[str, Any]) -> dict[str, Any]:
-    marks = {run: Path(run.folder, run.model, "trained") for run in row.runs}
-    runs = [run for run, mark in marks.items() if not run.seed or mark.is_file()]
-    others = {run.seed: plan.other(table, row, run) for run in runs}
+    runs = [run for run in row.runs
+            if not run.seed or Path(run.folder, run.model, "trained").is_file()]  # fmt: skip
     cells = {}
     for title, column in columns.items():
         seeds = []
         for run in runs:
-            files = list(map(Path, plan.files(column["measure"], run, others[run.seed])))
+            files = list(map(Path, plan.files(column["measure"], run)))
             if files and all(file.is_file() for file in files):
                 number = read_number(plan, run, column, files)
-                seeds += [] if number is None else [{"seed": run.seed, **number}]
+                seeds += [{"seed": run.seed, **number}] if number else []
         if seeds:
             cells[title] = {**_spread([seed["value"] for seed in seeds]), "seeds": seeds}
     return {
@@ -106,8 +103,7 @@ def _row(plan: Plan, table: Table, row: PlannedRow, columns: Mapping[str, Any]) 
         "corpus": row.corpus,
         "why_not": row.why_not or ("" if runs else "not made"),
         "note": row.row.note,
-        "baseline": row.row.against if any(others.values()) else "",
-        "paper": table.printed.get("rows", {}).get(row.row.label, []),
+        "baseline": row.row.against if any(run.against for run in runs) else "",
         "runs": [_run(plan, run) for run in runs],
         "cells": cells,
     }
@@ -124,12 +120,15 @@ def _run(plan: Plan, run: Run) -> dict[str, Any]:
     """
     if not run.seed:
         return {"seed": 0, "folder": f"data/{run.corpus}/plain", "seconds": 0}
-    folder = f"{run.folder}/{run.model}"
+    folder = Path(run.folder, run.model)
     history = read_history(folder)
     walls = [record.values.get("wall", 0) for record in (*history.epochs, *history.inner)]
-    trained = Path(folder, "trained").read_text(encoding="utf-8")
-    entry = {"seed": run.seed, "folder": folder, "seconds": max(walls, default=0)}
-    entry |= {"trained with": json.loads(trained)} if trained else {}
+    entry = {
+        "seed": run.seed,
+        "folder": str(folder),
+        "seconds": max(walls, default=0),
+        "trained with": read_object(folder / "trained"),
+    }
     translation = Path(plan.translation(run))
     if translation.is_file():
         entry |= {"translation": str(translation), "sha256": digest(translation)}
@@ -165,10 +164,8 @@ def refuse_copies(rows: Sequence[Mapping[str, Any]]) -> None:
     for row, run in pairs:
         own = row["label"], run["translation"]
         label, file = seen.setdefault((row["corpus"], run["seed"], run["sha256"]), own)
-        if file == run["translation"]:
-            continue
         lines = Path(file).read_text(encoding="utf-8").splitlines()
-        if 10 * len({*lines}) > len(lines):
+        if file != run["translation"] and 10 * len({*lines}) > len(lines):
             raise GtransError(
                 f"{run['translation']} ({row['label']}) is the same as {file} ({label}), so one of "
                 "them was not run, or its model sees no context; remove it and run it again."
@@ -178,25 +175,19 @@ def refuse_copies(rows: Sequence[Mapping[str, Any]]) -> None:
 def texts_of(plan: Plan, data: Mapping[str, Any]) -> list[Path]:
     """The translations of a table, and the test text behind them if it was made here."""
     runs = [run for row in data["rows"] for run in row["runs"] if "translation" in run]
-    texts = [Path(run["translation"]) for run in runs]
-    for name in data["corpora"] if runs else ():
-        corpus = plan.corpus(name)
-        if name in plan.scale.of.get("synthetic", {}):
-            texts += [Path(corpus.file(2, lang)) for lang in (corpus.source, corpus.target)]
-    return sorted({*texts})
+    made = {*data["corpora"]} & {*plan.sizes.get("synthetic", ())} if runs else ()
+    texts = [run["translation"] for run in runs]
+    texts += [f"corpora/{name}/test.{lang}" for name in made for lang in plan.sizes["pair"]]
+    return sorted({*map(Path, texts)})
 
 
 def pack(files: Iterable[Path], archive: Path) -> None:
     """Write files into an archive; the same files give the same archive."""
-    with (
-        binary_writer(archive) as written,
-        tarfile.open(fileobj=written, mode="w:xz") as packed,
-    ):
+    with tarfile.open(archive, "w:xz") as packed:
         for file in files:
             member = tarfile.TarInfo(file.as_posix())
             member.size = file.stat().st_size
-            with open(file, "rb") as content:
-                packed.addfile(member, content)
+            packed.addfile(member, io.BytesIO(file.read_bytes()))
 
 
 # --- numbers ----------------------------------------------------------------------------
@@ -223,57 +214,57 @@ def read_number(
     if measure == "size":
         return {"value": column["times"] * sum(logged(file.parent, at[0]) for file in files)}
     if measure == "speed":
-        words = len(files[1].read_text(encoding="utf-8").split())
-        (times,) = csv.DictReader(io.StringIO(files[0].read_text()), delimiter="\t")
-        return {"value": words / float(times["s"])}
-    contents = [_content(path) for path in files]
+        _, times = files[0].read_text().splitlines()  # Snakemake's, in seconds
+        return {"value": len(files[1].read_text("utf-8").split()) / float(times.split("\t")[0])}
+    contents = list(map(read_object, files))
     if measure == "directions":
         scores = [float(content["systems"]["row"]["s_bleu"]["score"]) for content in contents]
         return _of_directions(plan, run, at, scores)
     if measure == "score":
-        return _of_score(contents[0]["systems"]["row"].get(at[0]), at[1:])
+        return _of_score(_at(contents[0], ["systems", "row", at[0]]), at[1:])
     if measure in TESTED_SETS:
         return _of_contrast(contents[0], contents[-1], at)
-    interval = _at(contents[0], column["interval"]) if "interval" in column else None
-    return _number(_at(contents[0], at), interval=interval)
-
-
-def _content(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise GtransError(f"{path}: not readable ({error}).") from None
+    return _number(_at(contents[0], at), interval=_at(contents[0], column.get("interval", ["-"])))
 
 
 def _at(content: Any, keys: Iterable[str]) -> Any:
     """The value behind some keys in nested objects and lists; None: there is none."""
     for key in keys:
-        if isinstance(content, list):
-            content = dict(enumerate(content)).get(int(key))
-        else:
-            content = content.get(key) if isinstance(content, dict) else None
+        if not isinstance(content, dict):
+            content = {str(number): entry for number, entry in enumerate(content or ())}
+        content = content.get(key)
     return content
 
 
-def _number(value: float | None, **details: Any) -> dict[str, Any] | None:
-    """A number with its details; None without a number."""
+def _number(
+    value: Any, interval: Any = None, change: Any = None, p: Any = None, test: str = "",
+    signature: Any = None, times: int = 1,
+) -> dict[str, Any] | None:  # fmt: skip
+    """A number with those of its details that exist; ``times`` scales it and its intervals."""
     if value is None:
         return None
-    return {"value": value} | {key: detail for key, detail in details.items() if detail is not None}
+    details = {
+        "interval": interval and [times * end for end in interval],
+        "change": change and [times * end for end in change],
+        "p": p,
+        "test": None if p is None else test,
+        "signature": signature,
+    }
+    found = {key: detail for key, detail in details.items() if detail is not None}
+    return {"value": times * value, **found}
 
 
 def _of_score(entry: Any, rest: Sequence[str]) -> dict[str, Any] | None:
     """A number of ``gtrans score --json``; ``rest``: ``non_inferiority`` for the p of that test."""
     if rest:
         return _number(_at(entry, ["comparison", *rest, "p"]))
-    p = _at(entry, ["comparison", "paired_randomisation", "p"])
     return _number(
         _at(entry, ["score"]),
         interval=_at(entry, ["confidence", "interval"]),
-        signature=_at(entry, ["signature"]),
-        p=p,
-        test=None if p is None else "paired approximate randomisation",
         change=_at(entry, ["comparison", "interval"]),
+        p=_at(entry, ["comparison", "paired_randomisation", "p"]),
+        test="paired approximate randomisation",
+        signature=_at(entry, ["signature"]),
     )
 
 
@@ -281,26 +272,18 @@ def _of_contrast(alone: Any, both: Any, at: Sequence[str]) -> dict[str, Any] | N
     """An accuracy of ``gtrans contrast --json``; ``at``: empty, or phenomenon and distance."""
     phenomenon, distance = (*at, "", "")[:2]
     if phenomenon and distance:
-        share = _at(alone, ["contrastive", phenomenon, distance])
-        interval = _percent(_at(alone, ["intervals", phenomenon, distance]))
-        return None if share is None else {"value": 100 * share, "interval": interval}
-    keys = ["by_distance", distance] if distance else ["by_phenomenon", phenomenon]
-    whole = _at(alone, keys if any(at) else ["all"])
-    if whole is None:
-        return None
-    suffix, key = ("_by_distance", distance) if distance else ("", phenomenon or "all")
-    p = _at(both, ["others", "row", f"mcnemar{suffix}", key, "p"])
+        share, interval = (_at(alone, [key, *at]) for key in ("contrastive", "intervals"))
+        return _number(share, interval, times=100)
+    key, kind = (distance, "_by_distance") if distance else (phenomenon or "all", "")
+    place = ["all"] if key == "all" else [kind.lstrip("_") or "by_phenomenon", key]
     return _number(
-        100 * whole["accuracy"],
-        interval=_percent(whole.get("interval")),
-        p=p,
-        test=None if p is None else "exact McNemar",
-        change=_percent(_at(both, ["others", "row", f"difference{suffix}", key, "interval"])),
+        _at(alone, [*place, "accuracy"]),
+        interval=_at(alone, [*place, "interval"]),
+        change=_at(both, ["others", "row", f"difference{kind}", key, "interval"]),
+        p=_at(both, ["others", "row", f"mcnemar{kind}", key, "p"]),
+        test="exact McNemar",
+        times=100,
     )
-
-
-def _percent(interval: Sequence[float] | None) -> list[float] | None:
-    return None if interval is None else [100 * end for end in interval]
 
 
 def _of_training(files: Sequence[Path], column: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -331,14 +314,13 @@ def _of_directions(
     own = dict(zip(directions, scores, strict=False))
     other = dict(zip(directions, scores[len(directions) :], strict=False))
     if len(at) == 1:
-        return {"value": own[at[0]] if at[0] in own else mean(own.values())}
-    counts = _content(Path(f"data/{run.corpus}/{plan.preparation(run.model)}/pairs.json"))
-    high, medium = (int(plan.scale.settings[f"{size}-pairs"]) for size in ("high", "medium"))
-    chosen = []
-    for pair, count in counts.items():
-        size = "high" if count >= high else "medium" if count >= medium else "low"
-        if at[1] in (size, "all", "win ratio"):
-            chosen.append(pair if at[0] == "into" else "-".join(pair.split("-")[::-1]))
+        return _number(own.get(at[0], mean(own.values()) if at == ["mean"] else None))
+    counts = read_object(Path(f"data/{run.corpus}/{plan.preparation(run.model)}/pairs.json"))
+    high, medium = (int(plan.settings[f"{size}-pairs"]) for size in ("high", "medium"))
+    classes = {"high": (high, math.inf), "medium": (medium, high), "low": (0, medium)}
+    least, most = classes.get(at[1], (0, math.inf))
+    pairs = [pair for pair, count in counts.items() if least <= count < most]
+    chosen = pairs if at[0] == "into" else ["-".join(pair.split("-")[::-1]) for pair in pairs]
     if at[1] == "win ratio":
         return {"value": 100 * mean(own[pair] > other[pair] for pair in chosen)} if other else None
     return {"value": mean(own[pair] for pair in chosen)} if chosen else None
@@ -357,19 +339,18 @@ def draw(table: Table, data: Mapping[str, Any]) -> list[str]:
     assert table.figure is not None
     panels = []
     for axis, title in product(table.figure["x"], table.figure["y"]):
-        runs: dict[str, dict[int, list[tuple[float | str, float]]]] = {}
+        curves: dict[str, list[tuple[float, float]]] = defaultdict(list)
         for row in data["rows"]:
-            point, cell = table.rows[row["label"]], row["cells"].get(title)
-            if axis in point.x and cell is not None:
-                corpus = row["corpus"] if len(data["corpora"]) > 1 else ""
-                curve = runs.setdefault(", ".join(filter(None, (point.series, corpus))), {})
-                for seed in cell["seeds"]:
-                    curve.setdefault(seed["seed"], []).append((point.x[axis], seed["value"]))
-        series = (
-            Series(name or title, mean_of_runs(curve.values()), number)
-            for number, (name, curve) in enumerate(runs.items())
+            point, seeds = table.rows[row["label"]], row["cells"].get(title, {}).get("seeds", ())
+            names = point.series, row["corpus"] if len(data["corpora"]) > 1 else ""
+            if axis in point.x and seeds:
+                points = [(point.x[axis], seed["value"]) for seed in seeds]
+                curves[", ".join(filter(None, names)) or title] += points
+        series = tuple(
+            Series(name, mean_of_runs([points]), number)
+            for number, (name, points) in enumerate(curves.items())
         )
-        panels += [Panel(title, axis, title, tuple(series))] if runs else []
+        panels += [Panel(title, axis, title, series)] if series else []
     title = f"{table.name}: {table.title} (scale {data['scale']})"
     facts = {"scale": data["scale"], "corpora": data["corpora"]}
     files = [f"{table.name}.figure{ending}" for ending in (".png", ".svg")]
@@ -378,34 +359,31 @@ def draw(table: Table, data: Mapping[str, Any]) -> list[str]:
 
 
 def to_markdown(table: Mapping[str, Any]) -> str:
-    """The table for people, with the paper's numbers beside it."""
-    rows = table["rows"]
+    """The table for people, with the paper's numbers below it."""
+    rows, printed = table["rows"], table["printed"]
     # A corpus has the seed 0.
     seeds = sorted({run["seed"] for row in rows for run in row["runs"]} - {0})
     listed = f"; seeds {', '.join(map(str, seeds))}" if seeds else ""
-    missing: dict[str, list[str]] = {}
-    for row in rows:
-        missing.setdefault(row["why_not"], []).append(row["label"])
-    signatures = {title: seed["signature"] for row in rows for title, cell in row["cells"].items()
-                  for seed in cell["seeds"] if "signature" in seed}  # fmt: skip
-    notes = {f"row {row['label']}": row["note"] for row in rows if row["note"] and row["runs"]}
-    printed, labels = table["printed"], {row["label"] for row in rows}
-    others = [{"of the paper": label, **_values("", printed["columns"], values)}
-              for label, values in printed["rows"].items() if label not in labels]  # fmt: skip
+    paper = [{"printed in the paper": label,
+              **{title: value for title, value in zip(printed["columns"], values, strict=True)
+                 if value is not None}}
+             for label, values in printed["rows"].items()]  # fmt: skip
+    notes = [(row["label"], row["why_not"] or row["note"]) for row in rows]
+    notes += [(title, f"`{seed['signature']}`") for row in rows
+              for title, cell in row["cells"].items() for seed in cell["seeds"]
+              if "signature" in seed]  # fmt: skip
     pictures = [name for name in table["made"] if name.endswith(".png")]
     lines = [
         f"# {table['experiment']}: {table['title']}",
         f"{table['paper']}. Scale {table['scale']}; corpus {', '.join(table['corpora'])}{listed}."
         f" Made by `{join(table['command'])}`, gtrans {table['version']}.",
         _markdown(_scores(table), "---:"),
-        _markdown(others, "---:"),
-        "\n".join(f"- not run: {'; '.join(names)}: {why}" for why, names in missing.items() if why),
+        _markdown(paper, "---:"),
         _markdown(_changes(table), "---"),
         "A cell is the mean over seeds ± their standard deviation; of a single seed, the score and "
         "its 95% interval. A change is that from the row of the same seed that a row is tested "
         "against; p over seeds is that of a paired t-test." if seeds else "",
-        "\n".join(f"- {title}: `{text}`" for title, text in signatures.items()),
-        "\n".join(f"- {row}: {text}" for row, text in notes.items()),
+        "\n".join(dict.fromkeys(f"- {name}: {text}" for name, text in notes if text)),
         *(f"![{name}]({name})" for name in pictures),
         ", ".join(f"[{name}]({name})" for name in table["made"] if name not in pictures),
     ]  # fmt: skip
@@ -413,45 +391,25 @@ def to_markdown(table: Mapping[str, Any]) -> str:
 
 
 def _scores(table: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The rows, with the paper's numbers beside them."""
+    """The rows; of several seeds the mean, or each of them where a mean says nothing."""
     rows = []
     for row in table["rows"]:
         cells = {"": row["label"], "corpus": row["corpus"] * (len(table["corpora"]) > 1)}
-        for title, digits in table["columns"].items():
-            if title in row["cells"]:
-                each = title in table.get("each_seed", ())
-                cells[title] = _shown(row["cells"][title], digits, row["runs"], each)
+        for title, cell in row["cells"].items():
+            digits, seeds = table["columns"][title], cell["seeds"]
+            cells[title] = ", ".join(_with_interval(seed, digits) for seed in seeds)
+            if len(seeds) > 1 and title not in table.get("each_seed", ()):
+                cells[title] = f"{cell['mean']:.{digits}f} ± {cell['spread']:.{digits}f}"
+            if len(seeds) < len(row["runs"]):
+                cells[title] += f" ({len(seeds)} of {len(row['runs'])} seeds)"
         times = [run["seconds"] for run in row["runs"] if run["seed"]]
-        cells["training, s"] = f"{mean(times):.0f}" if times else ""
-        rows.append({**cells, **_values("paper: ", table["printed"]["columns"], row["paper"])})
+        rows.append({**cells, "training, s": f"{mean(times):.0f}" if times else ""})
     return rows
 
 
-def _values(mark: str, columns: Iterable[str], values: Iterable[Any]) -> dict[str, str]:
-    pairs = zip(columns, values, strict=False)
-    return {f"{mark}{title}": "" if value is None else str(value) for title, value in pairs}
-
-
-def _shown(cell: Any, digits: int, runs: Sequence[dict[str, Any]], each: bool) -> str:
-    """Mean and spread over seeds; of a single seed, the 95% interval.
-
-    ``runs``: of all seeds; a mean over fewer says so. ``each``: the value of each instead, with
-    its interval, in the order of the runs.
-    """
-    by_seed = {seed["seed"]: _with_interval(seed, digits) for seed in cell["seeds"]}
-    if each:
-        return ", ".join(by_seed.get(run["seed"], "-") for run in runs)
-    value = next(iter(by_seed.values()))
-    if cell["spread"] is not None:
-        value = f"{cell['mean']:.{digits}f} ± {cell['spread']:.{digits}f}"
-    return value if len(by_seed) == len(runs) else f"{value} ({len(by_seed)} of {len(runs)} seeds)"
-
-
 def _with_interval(seed: Mapping[str, Any], digits: int) -> str:
-    shown = in_digits(seed["value"], digits)
-    if "interval" not in seed:
-        return shown
-    return f"{shown} ({' to '.join(in_digits(end, digits) for end in seed['interval'])})"
+    ends = " to ".join(in_digits(end, digits) for end in seed.get("interval", ()))
+    return in_digits(seed["value"], digits) + (f" ({ends})" if ends else "")
 
 
 def _changes(table: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -459,51 +417,31 @@ def _changes(table: Mapping[str, Any]) -> list[dict[str, str]]:
     changes = []
     cells = [(row, *item) for row in table["rows"] for item in row["cells"].items()]
     for row, title, cell in cells:
-        change, digits, seeds = cell.get("difference"), table["columns"][title], cell["seeds"]
+        change, digits = cell.get("difference"), table["columns"][title]
         if not change:
             continue
         spread = "" if change["spread"] is None else f" ± {change['spread']:.{digits}f}"
-        tests = ", ".join(sorted({seed["test"] for seed in seeds if "test" in seed}))
-        intervals = [change_interval(seed["change"], digits) if "change" in seed else "-"
-                     for seed in seeds]  # fmt: skip
-        each = [f"{seed['p']:.3g}" if "p" in seed else "-" for seed in seeds]
+        tested = [seed for seed in cell["seeds"] if "change" in seed and "p" in seed]
         changes.append({
             "": row["label"],
             "corpus": row["corpus"] * (len(table["corpora"]) > 1),
             "against": row["baseline"],
             "score": title,
             "change": in_digits(change["mean"], digits, "+") + spread,
-            "95% interval of each seed": ", ".join(intervals) if {*intervals} - {"-"} else "",
             "p over seeds": "" if change["p"] is None else f"{change['p']:.3g}",
-            "p of each seed": f"{', '.join(each)} ({tests})" if tests else "",
+            "each seed: 95% interval": ", ".join(
+                change_interval(seed["change"], digits) for seed in tested
+            ),
+            "p": ", ".join(f"{seed['p']:.3g}" for seed in tested),
+            "test": ", ".join(sorted({seed["test"] for seed in tested})),
         })  # fmt: skip
     return changes
 
 
-def _markdown(rows: Sequence[Mapping[str, str]], align: str) -> str:
+def _markdown(rows: Sequence[Mapping[str, Any]], align: str) -> str:
     """Rows as a table; a column that is empty in all of them is left out."""
     keys = dict.fromkeys(title for row in rows for title in row)
     titles = [title for title in keys if any(row.get(title) for row in rows)]
     lines = [titles, ["---", *[align] * (len(titles) - 1)]]
-    lines += [[row.get(title, "").replace("|", "\\|") for title in titles] for row in rows]
+    lines += [[str(row.get(title, "")).replace("|", "\\|") for title in titles] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) if titles[1:] else ""
-
-
-def to_csv(table: Mapping[str, Any]) -> str:
-    """A line for each number of each seed."""
-    file = io.StringIO()
-    writer = csv.DictWriter(file, _CSV, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    for row in table["rows"]:
-        runs = {run["seed"]: run for run in row["runs"]}
-        cells = row["cells"].items()
-        for title, seed in ((title, seed) for title, cell in cells for seed in cell["seeds"]):
-            (low, high), change = seed.get("interval", ("", "")), seed.get("change", ("", ""))
-            writer.writerow({
-                "row": row["label"], "corpus": row["corpus"], "score": title, **seed,
-                "low": low, "high": high, "baseline": row["baseline"],
-                "change low": change[0], "change high": change[1],
-                "folder": runs[seed["seed"]]["folder"],
-                "training seconds": runs[seed["seed"]]["seconds"],
-            })  # fmt: skip
-    return file.getvalue()

@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from support.empty_corpus import corpus_in
 
 from gtrans.cli import main
 from gtrans.errors import GtransError
 from gtrans.files import digest
 from gtrans.lab.experiments import PAPERS, SCALES, Plan, find, read, read_catalogue, words_of
+from gtrans.lab.tables import table_of
 
 needs_snakemake = pytest.mark.skipif(
     find_spec("snakemake") is None, reason="the extra `experiments` is not installed"
@@ -54,7 +56,7 @@ def test_the_list_names_every_table_in_words(capsys: pytest.CaptureFixture[str])
     lines = capsys.readouterr().out.splitlines()
     assert sum(not line.startswith("results-") for line in lines) == 52 and len(lines) == 62
     title = "BLEU of all systems on three corpora, without and with pretraining"
-    assert lines[1].split(maxsplit=1) == ["gtransformer-T2", f"G-Transformer, Table 2: {title}"]
+    assert lines[1].split(maxsplit=1) == ["gtransformer-T2", title]
     assert any(it.endswith("Seven systems on Chinese to English, 6 + 6 layers (not free)")
                for it in lines)  # fmt: skip
 
@@ -62,15 +64,17 @@ def test_the_list_names_every_table_in_words(capsys: pytest.CaptureFixture[str])
 def test_one_of_the_list_has_the_papers_numbers_and_ways(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["reproduce", "--list", "GTransformer-t2"]) == 0
-    text = " ".join(capsys.readouterr().out.split())
-    assert "- SAN (Maruf et al. 2019): 24.42 - 24.84 - 29.75 - (quoted there)" in text
-    assert "- SAN (Maruf et al. 2019): quoted; the model is not in this project" in text
-    way = "gtrans train --config gtransformer_finetune; tested against: Transformer on sent ("
-    assert f"G-Transformer fine-tuned on sent Transformer: {way}" in text
-    assert "the paper contradicts itself: - The abstract claims" in text
-    assert main(["reproduce", "--list", "flat", "--json"]) == 0
-    assert [it["name"] for it in json.loads(capsys.readouterr().out)] == list(find(["flat"]))
+    assert main(["reproduce", "--list", "gtransformer-T2"]) == 0
+    ((name, entry),) = yaml.safe_load(capsys.readouterr().out).items()
+    assert name == "gtransformer-T2" and entry["contradictions"][0].startswith("The abstract")
+    quoted = "SAN (Maruf et al. 2019)"
+    assert entry["printed"]["rows"][quoted] == [24.42, None, 24.84, None, 29.75, None]
+    assert entry["rows"][quoted] == {"note": "quoted; the model is not in this project"}
+    row = entry["rows"]["G-Transformer fine-tuned on sent Transformer"]
+    assert row["against"] == "Transformer on sent"
+    assert entry["models"][row["model"]]["config"] == "gtransformer_finetune"
+    assert main(["reproduce", "flat", "--list"]) == 0
+    assert list(yaml.safe_load(capsys.readouterr().out)) == list(find(["flat"]))
 
 
 def test_the_catalogue_is_whole() -> None:
@@ -122,7 +126,7 @@ def test_every_entry_is_planned_at_tiny_or_says_why_not() -> None:
         assert files and len(files) == len(set(files)), table.name
     # All settings of a model are in its name, or models of two rows would be one.
     models = whole.models.values()
-    assert len({(it.name, it.train, it.seed_plus) for it in models}) == len(models)
+    assert len({str(it) for it in models}) == len(models)
 
 
 def test_every_entry_is_planned_at_the_other_scales(corpora: Path) -> None:
@@ -143,25 +147,26 @@ def test_chosen_rows_come_with_what_they_are_tested_against() -> None:
     ]
     big1, big2, both = some.rows(some.tables["fusion-F10"])
     assert some.translations[both.runs[0].name][0] == [big1.runs[0].model, big2.runs[0].model]
-    assert some.models[big2.runs[0].model].seed_plus == 100
+    assert words_of(some.models[big2.runs[0].model]["train"])[-2:] == ["--seed", "10{seed}"]
     # A table has all its rows that are there.
-    assert len(some.whole["fusion-F10"].rows) == 4
+    assert len(some.with_all_seeds().tables["fusion-F10"].rows) == 4
 
 
 def test_settings_and_scales() -> None:
     changed = plan("flat-T3", set=["updates=20", "sentence-updates=7"], amp=True)
-    assert changed.scale.label == "tiny.amp.sentence-updates-7.updates-20"
-    settings = changed.scale.settings
+    assert changed.label == "tiny.amp.sentence-updates-7.updates-20"
+    settings = changed.settings
     assert settings["sentence-updates"] == "7" and settings["fusion-updates"] == "20"
     words = ["--scale", "tiny", "--amp", "--set", "sentence-updates=7", "--set", "updates=20"]
-    assert changed.words == words
+    command = table_of(changed, changed.tables["flat-T3"])["command"]
+    assert command == ["gtrans", "reproduce", "flat-T3", *words]
 
 
-def test_a_corpus_of_several_pairs_has_a_column_for_each_direction(corpora: Path) -> None:
+def test_a_corpus_of_several_pairs_is_scored_in_all_directions(corpora: Path) -> None:
     several = Plan({"scale": "paper", "tables": ["fusion-T4"], "data": str(corpora)})
-    table = several.tables["fusion-T4"]
-    titles = [f"s-BLEU {it}" for it in ("en-de", "de-en", "en-it", "it-en")]
-    assert list(several.columns(table)) == [*titles, "mean s-BLEU", "validation loss"]
+    files = several.inputs(several.tables["fusion-T4"])
+    scored = {Path(it).stem for it in files if "/directions/" in it}
+    assert scored == {"en-de", "de-en", "en-it", "it-en"}
     assert several.corpus("iwslt17-multi").pairs and not several.corpus("europarl7").pairs
 
 
@@ -171,19 +176,16 @@ def test_a_corpus_of_several_pairs_has_a_column_for_each_direction(corpora: Path
         ([], "give the name of a table or figure"),
         (["gtransformer-T6"], "`--out`, the folder to write"),
         (["gtransformer-T66"], "`--out`"),
-        (["gtransformer-T66", "--out", "o"], "'gtransformer-t66'; did you mean gtransformer-t6?"),
-        (["gtransformer-T6", "--out", "o", "--seeds", "1,1"], "`--seeds` must be different"),
-        (["gtransformer-T6", "--out", "o", "--seeds", "a"], "`--seeds` must be different"),
-        (["gtransformer-T6", "--out", "o", "--cores", "0"], "`--cores` must be at least 1"),
+        (["gtransformer-T66", "--out", "o"], "'gtransformer-T66'; did you mean gtransformer-T6?"),
+        (["gtransformer-t6", "--out", "o"], "'gtransformer-t6'; did you mean gtransformer-T6?"),
         (["gtransformer-T6", "--out", "o", "--set", "x=1"], "scale tiny has no setting 'x'"),
         (["gtransformer-T6", "--out", "o", "--set", "beam=0"], "a whole number of at least 1"),
         (["gtransformer-T6", "--out", "o", "--scale", "small"], "`--corpus` is missing"),
         (["gtransformer-T6", "--out", "o", "--scale", "paper"], "`--data` is missing"),
         (["bert-context-T5.2", "--out", "o"], "bert-context-T5.2 is not shown at scale tiny"),
-        (["fusion-T1", "--out", "o", "--scale", "paper"], "fusion-T1 cannot be had freely"),
+        (["fusion-T1", "--out", "o", "--scale", "paper"], "`--data` is missing"),
         (["gtransformer-T6", "--out", "o", "--rows", "x"], "'x': there is no such row, only "),
         (["memory-F2", "--out", "o", "--rows", "512 vectors"], "512 vectors': not at this scale"),
-        (["gtransformer-T6", "--list", "gtransformer-T6"], "give it behind `--list`"),
         (["flat-T3", "--out", "o", "--scale", "small", "--corpus", "c", "--data", "."],
          "c: there is no such folder (`--data`, `--corpus`)"),
     ],
@@ -240,8 +242,7 @@ def test_a_dry_run_is_short_and_has_all_commands_with_verbose(
     tables = ["gtransformer-T6", "fusion-T4", "fusion-F7", "memory-F3", "bert-context-T5.5"]
     words = ["reproduce", *tables, "--out", str(tmp_path / "out"), "--seeds", "1", "--dry-run"]
     assert main(words) == 0
-    text = capfd.readouterr().out
-    assert len(text) < 3000 and text.count("Job stats:") == 1
+    assert len("".join(capfd.readouterr())) < 6000
     assert main([*words, "--verbose"]) == 0
     lines = commands(capfd)
     names = {shlex.split(it)[1] for it in lines if it.startswith("gtrans ")}
@@ -292,11 +293,11 @@ def test_a_signal_ends_what_was_started(tmp_path: Path) -> None:
     program = (
         "import sys, gtrans.lab.reproduce as it; from pathlib import Path; "
         "here = Path(sys.argv[1]); it._SNAKEFILE = here / 'Snakefile'; "
-        "it._snakemake({}, here, here, ['--cores', '1'])"
+        "sys.exit(it._snakemake({}, here, here, ['--cores', '1']) and 3)"
     )
     rule = "rule all:\n    output: 'x'\n    shell: 'echo $$ >started; sleep 60; touch x'\n"
     (tmp_path / "Snakefile").write_text(rule)
-    words = [sys.executable, "-c", f"{program} and sys.exit(3)", str(tmp_path)]
+    words = [sys.executable, "-c", program, str(tmp_path)]
     process = subprocess.Popen(words, start_new_session=True)
     started = tmp_path / "started"
     for _ in range(600):

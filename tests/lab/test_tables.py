@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 import tarfile
 from math import isclose
@@ -17,7 +15,7 @@ from support.empty_corpus import corpus_in
 from gtrans.errors import GtransError
 from gtrans.lab.experiments import Plan, read
 from gtrans.lab.provenance import provenance
-from gtrans.lab.tables import draw, read_number, table_of, to_csv, to_markdown, write
+from gtrans.lab.tables import draw, read_number, table_of, to_markdown, write
 
 NAME = "flat-T3"
 SIGNATURE = "nrefs:1|tok:13a"
@@ -43,7 +41,7 @@ def scores(value: float, p: float | None = None, **more: Any) -> dict[str, Any]:
 
 def measured(plan: Plan, label: str, values: dict[int, Any], p: float | None = None) -> None:
     """Files of finished runs, in the current folder, with an s-BLEU for each seed."""
-    table = plan.whole[NAME]
+    table = plan.tables[NAME]
     (row,) = [it for it in plan.rows(table) if it.row.label == label]
     for run in row.runs:
         if run.seed not in values:
@@ -52,7 +50,7 @@ def measured(plan: Plan, label: str, values: dict[int, Any], p: float | None = N
         folder.mkdir(parents=True)
         (folder / "trained").write_text(json.dumps({"commit": "abc"}))
         (folder / "train.log").write_text(LOG.format(wall=10 * run.seed))
-        (file,) = plan.files("score", run, plan.other(table, row, run))
+        (file,) = plan.files("score", run)
         Path(file).parent.mkdir(parents=True, exist_ok=True)
         Path(file).write_text(json.dumps(scores(values[run.seed], p)))
 
@@ -70,30 +68,34 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
 def test_differences_that_rounding_alone_tells_apart_have_no_test(plan: Plan) -> None:
     for number, file in enumerate(sorted(Path().glob("runs/*/*/measures/score/*~*.json")), 1):
         file.write_text(json.dumps(scores(19.0 + number + (1.4e-14 if number == 1 else 0) + 0.1)))
-    cell = table_of(plan, plan.whole[NAME])["rows"][1]["cells"]["s-BLEU"]
+    cell = table_of(plan, plan.tables[NAME])["rows"][1]["cells"]["s-BLEU"]
     assert cell["difference"]["p"] is None and isclose(cell["difference"]["mean"], 0.1)
 
 
 def test_files_have_all_of_it(plan: Plan) -> None:
     # Also of a plan for one row and another seed: the table has what is there.
-    write(Plan({"scale": "tiny", "tables": [NAME], "seeds": [4]}), plan.whole[NAME])
+    write(Plan({"scale": "tiny", "tables": [NAME], "seeds": [4]}), NAME)
     text = Path(f"{NAME}.md").read_text()
-    assert "| Flat-Transformer | 21.00 ± 1.00 | 21.00 ± 1.00 | 20 | 24.87 | 47.05 |" in text
-    assert "- not run: w/o Unified: not made" in text and "seeds 1, 2, 3" in text
+    assert "| Flat-Transformer | 21.00 ± 1.00 | 21.00 ± 1.00 | 20 |" in text
+    assert "| Flat-Transformer | 24.87 | 47.05 |" in text
+    assert "- w/o Unified: not made" in text and "seeds 1, 2, 3" in text
     intervals = ", ".join(["+0.50 to +1.50"] * 3)
-    tested = "0.03, 0.03, 0.03 (paired approximate randomisation)"
+    tested = "0.03, 0.03, 0.03 | paired approximate randomisation"
     change = "| w/o Segment | Flat-Transformer | s-BLEU | +2.00 ± 1.00"
-    assert f"{change} | {intervals} | 0.0742 | {tested} |" in text
+    assert f"{change} | 0.0742 | {intervals} | {tested} |" in text
     assert f"- s-BLEU: `{SIGNATURE}`" in text
-    lines = list(csv.DictReader(io.StringIO(Path(f"{NAME}.csv").read_text())))
-    assert len(lines) == 12 and lines[0]["value"] == "20.0" and lines[0]["low"] == "19.0"
-    assert lines[6]["p"] == "0.03" and lines[6]["change high"] == "1.5"
-    _, better, other = json.loads(Path(f"{NAME}.json").read_text())["rows"]
+    table = json.loads(Path(f"{NAME}.json").read_text())
+    first, better, other = table["rows"]
+    score = first["cells"]["s-BLEU"]["seeds"][0]
+    assert score["value"] == 20 and score["interval"] == [19, 21]
+    score = better["cells"]["s-BLEU"]["seeds"][0]
+    assert score["p"] == 0.03 and score["change"] == [0.5, 1.5]
     # t = 2 / (1 / sqrt 3) with 2 degrees of freedom: p = 1 - t / sqrt(t ** 2 + 2).
     assert isclose(better["cells"]["s-BLEU"]["difference"]["p"], 1 - 12**0.5 / 14**0.5)
     run = {"seed": 2, "folder": "runs/synthetic/seed-2/flat-nosegment", "seconds": 20}
     assert better["runs"][1] == {**run, "trained with": {"commit": "abc"}}
-    assert better["paper"] == [24.36, "46.20"] and better["baseline"] == "Flat-Transformer"
+    assert table["printed"]["rows"]["w/o Segment"] == [24.36, "46.20"]
+    assert better["baseline"] == "Flat-Transformer"
     assert other["why_not"] == "not made" and other["cells"] == {}
 
 
@@ -116,7 +118,7 @@ CONTRAST = {
                                 "test": "exact McNemar", "change": [10, 20]}),
         ("pronouns", CONTRAST, {"value": 75}),
         ("accuracy at distance 1", CONTRAST, {"value": 25, "p": 0.2, "test": "exact McNemar"}),
-        ("pronouns at distance 1", CONTRAST, {"value": 100, "interval": None}),
+        ("pronouns at distance 1", CONTRAST, {"value": 100}),
         ("accuracy at distance 3", CONTRAST, None),
         ("context use in nats", {"value": 0.5, "interval": [0.4, 0.6]},
          {"value": 0.5, "interval": [0.4, 0.6]}),
@@ -131,7 +133,7 @@ def test_a_number_is_found_in_what_a_command_prints(
     title: str, content: Any, expected: Any, tmp_path: Path
 ) -> None:
     plan = Plan({"scale": "tiny", "tables": ["gtransformer-T6"]})
-    run = plan.rows(plan.whole["gtransformer-T6"])[0].runs[0]
+    run = plan.rows(plan.tables["gtransformer-T6"])[0].runs[0]
     file = tmp_path / "measure.json"
     file.write_text(json.dumps(content))
     found = read_number(plan, run, read("columns")["columns"][title], [file])
@@ -139,7 +141,7 @@ def test_a_number_is_found_in_what_a_command_prints(
 
 
 def test_numbers_of_a_training_and_of_the_time_of_a_translation(plan: Plan, tmp_path: Path) -> None:
-    run = plan.rows(plan.whole[NAME])[0].runs[0]
+    run = plan.rows(plan.tables[NAME])[0].runs[0]
     mark = Path(run.folder, run.model, "trained")
 
     def number(title: str, *files: Path) -> float:
@@ -164,19 +166,21 @@ def test_means_over_directions_and_classes(tmp_path: Path, monkeypatch: pytest.M
                 (tmp_path / "c" / f"{part}.{pair}.{lang}").touch()
     request = {"scale": "small", "tables": ["fusion-T5"], "corpora": ["c"], "data": str(tmp_path)}
     plan = Plan(request)
-    rows = plan.rows(plan.whole["fusion-T5"])
+    rows = plan.rows(plan.tables["fusion-T5"])
     _, reference, gtrans = [it for it in rows if it.row.label != "XLM-R"]
-    run, other = gtrans.runs[0], reference.runs[0]
+    run = gtrans.runs[0]
+    assert run.against == reference.runs[0]
     prepared = Path("data/c", plan.preparation(run.model))
     prepared.mkdir(parents=True)
     (prepared / "pairs.json").write_text('{"de-en": 100000, "fr-en": 10}')
-    columns = plan.columns(plan.whole["fusion-T5"])
-    files = [Path(it) for it in plan.files("directions", run, other)]
+    files = [Path(it) for it in plan.files("directions", run)]
     assert plan.corpus("c").directions == ["en-de", "de-en", "en-fr", "fr-en"]
     for file, value in zip(files, (10.0, 20.0, 30.0, 40.0, 10.5, 19.0, 29.0, 41.0), strict=True):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(scores(value)))
-    found = {title: read_number(plan, run, column, files) for title, column in columns.items()
+    columns = read("columns")["columns"]
+    found = {title: read_number(plan, run, columns[title], files)
+             for title in plan.tables["fusion-T5"].columns
              if "BLEU" in title or "ratio" in title}  # fmt: skip
     values = {title: it and it["value"] for title, it in found.items()}
     assert values == {
@@ -193,7 +197,7 @@ def test_a_figure_has_a_curve_for_each_series(
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
     plan = Plan({"scale": "tiny", "tables": ["gtransformer-F7"], "seeds": [1]})
-    table = plan.whole["gtransformer-F7"]
+    table = plan.tables["gtransformer-F7"]
     rows = [
         {"label": label, "corpus": "c", "cells": {"d-BLEU": {"seeds": [{"seed": 1, "value": 2.0}]}}}
         for label in ("Transformer, 64 tokens", "G-Transformer, 64 tokens")
@@ -205,15 +209,6 @@ def test_a_figure_has_a_curve_for_each_series(
     assert [it["label"] for it in panels[0]["series"]] == ["document Transformer", "G-Transformer"]
 
 
-def test_committed_results_are_written_so(repo: Path) -> None:
-    files = [it for it in (repo / "results" / "reproduced").glob("*.json")
-             if '"experiment"' in it.read_text()[:100]]  # fmt: skip
-    assert len(files) == 11
-    for file in files:
-        table = json.loads(file.read_text(encoding="utf-8"))
-        assert file.with_suffix(".csv").read_text(encoding="utf-8") == to_csv(table), file
-
-
 # --- where numbers come from -------------------------------------------------------------
 
 LINES = "".join(f"Satz {n}.\n" for n in range(20))
@@ -221,7 +216,7 @@ LINES = "".join(f"Satz {n}.\n" for n in range(20))
 
 def translated(plan: Plan, label: str, text: str) -> Path:
     """The translation of a row by its first seed."""
-    (row,) = [it for it in plan.rows(plan.whole[NAME]) if it.row.label == label]
+    (row,) = [it for it in plan.rows(plan.tables[NAME]) if it.row.label == label]
     file = Path(plan.translation(row.runs[0]))
     file.write_text(text, encoding="utf-8")
     return file
@@ -232,7 +227,7 @@ def test_numbers_say_where_they_come_from(plan: Plan) -> None:
         Path("corpora/synthetic").mkdir(parents=True, exist_ok=True)
         Path(f"corpora/synthetic/test.{lang}").write_text(LINES)
     file = translated(plan, "Flat-Transformer", LINES)
-    write(plan, plan.whole[NAME])
+    write(plan, NAME)
     found = json.loads(Path(f"{NAME}.json").read_text())
     assert found["made with"] == provenance()
     assert {"date", "commit", "gtrans", "python", "torch", "fairseq", "sacrebleu"} == {
@@ -248,7 +243,7 @@ def test_numbers_say_where_they_come_from(plan: Plan) -> None:
         names = ["corpora/synthetic/test.de", "corpora/synthetic/test.en", str(file)]
         assert packed.getnames() == names
     assert archive.name in found["made"]
-    write(plan, plan.whole[NAME])
+    write(plan, NAME)
     assert archive.read_bytes() == before
 
 
@@ -258,32 +253,32 @@ def test_a_copy_of_another_row_is_an_error(plan: Plan) -> None:
     with pytest.raises(
         GtransError, match=rf"{file.name} \(w/o Segment\) is the same as .*flat\.de"
     ):
-        table_of(plan, plan.whole[NAME])
+        table_of(plan, plan.tables[NAME])
     for label in ("Flat-Transformer", "w/o Segment"):  # models that have learned nothing
         translated(plan, label, "nein\n" * 20)
-    table_of(plan, plan.whole[NAME])
+    table_of(plan, plan.tables[NAME])
 
 
 def test_a_control_has_no_numbers_of_its_model(tmp_path: Path) -> None:
     corpus_in(tmp_path, "debian-web-ende", "en", "de")
     request = {"scale": "small", "tables": ["results-limits"], "data": str(tmp_path)}
     plan = Plan(request)
-    rows = {it.row.label: it for it in plan.rows(plan.whole["results-limits"])}
+    rows = {it.row.label: it for it in plan.rows(plan.tables["results-limits"])}
     plain, shuffled = (rows[f"G-Transformer{end}"].runs[0] for end in ("", ", shuffled context"))
-    assert plain.model == shuffled.model and shuffled.control == "shuffled"
+    assert plain.model == shuffled.model and shuffled.row.control == "shuffled"
     for measure, both in (("score", True), ("contrapro", False), ("cxmi", False)):
-        assert plan.files(measure, plain, None)
-        assert bool(plan.files(measure, shuffled, None)) == both
+        assert plan.files(measure, plain)
+        assert bool(plan.files(measure, shuffled)) == both
 
 
 def test_fewer_seeds_are_said(plan: Plan) -> None:
     sorted(Path().glob("runs/*/seed-2/measures/score/flat.json"))[0].unlink()
-    text = to_markdown(table_of(plan, plan.whole[NAME]))
+    text = to_markdown(table_of(plan, plan.tables[NAME]))
     assert "| Flat-Transformer | 21.00 ± 1.41 (2 of 3 seeds) |" in text
 
 
 def test_a_measure_that_is_damaged_is_named(plan: Plan) -> None:
     (file,) = Path().glob("runs/*/seed-1/measures/score/flat.json")
     file.write_text("{")
-    with pytest.raises(GtransError, match=r"flat\.json: not readable"):
-        table_of(plan, plan.whole[NAME])
+    with pytest.raises(GtransError, match=r"flat\.json: not JSON"):
+        table_of(plan, plan.tables[NAME])
