@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from gtrans.checkpoints.checkpoint import AVERAGE_OF, Checkpoint
 from gtrans.checkpoints.identity import PUBLISHED, ModelIdentity, published
@@ -27,11 +28,9 @@ from gtrans.text.prepared_folder import (
 from gtrans.train.compare import recorded_in
 
 Facts = dict[str, Any]
-"""By short names: text, numbers, None (unknown), lists, or such by names."""
+"""By short names: text, numbers, lists, or such by names; None: it is not known."""
 
 _CHECKPOINTS = "checkpoint*.pt"
-_DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
-_SIZE_OF_BPE = {"symbols": "BPE subwords, at most", "merges": "BPE merges, at most"}
 # By group, the options of a training that a reader wants to know.
 _SETTINGS = {
     "criterion": "_name label_smoothing",
@@ -45,7 +44,7 @@ _SETTINGS = {
 
 
 def facts_of(path: Path) -> Facts:
-    """What a file or a folder is: ``path``, ``kind``, facts of that kind, and ``notes``.
+    """What a file or a folder is: ``path``, ``kind``, and facts of that kind.
 
     Raises:
         GtransError: there is none, it is nothing of this project, or it is damaged.
@@ -70,42 +69,23 @@ def facts_of(path: Path) -> Facts:
             f"{path}: neither a checkpoint nor a translation with its record "
             f"({path.name}.made.json), so nothing is known of it."
         )
-    return {"path": str(path), "kind": facts.pop("kind"), **facts, "notes": facts.get("notes", [])}
+    known: Facts = _known({"path": str(path), "kind": facts.pop("kind"), **facts})
+    return known
 
 
 def lines_of(facts: Facts) -> list[str]:
-    """The facts as text under headings, digests by their first 12 digits."""
-    known = {name: facts[name] for name in facts if name not in ("path", "kind", "notes")}
-    return [
-        f"{facts['path']}: {facts['kind']}",
-        *_rows(known, "  "),
-        *(f"  note: {note}" for note in facts["notes"]),
-    ]
+    """The facts as YAML, under what was shown."""
+    known = {name: value for name, value in facts.items() if name not in ("path", "kind")}
+    text: str = yaml.safe_dump(known, sort_keys=False, allow_unicode=True)
+    return [f"{facts['path']}: {facts['kind']}", *(f"  {line}" for line in text.splitlines())]
 
 
-def _rows(facts: Facts, indent: str) -> Iterator[str]:
-    """Names and values in columns, then the nested facts, each under its name."""
-    known = {name: value for name, value in facts.items() if value is not None}
-    plain = [name for name, value in known.items() if not isinstance(value, dict)]
-    width = max(map(len, plain), default=0)
-    for name in plain:
-        text = _DIGEST.sub(r"\1", _text(known[name]))
-        yield f"{indent}{name.ljust(width)}  {text}"
-    for name, value in known.items():
-        if isinstance(value, dict) and (rows := list(_rows(value, f"{indent}  "))):
-            yield f"{indent}{name}"
-            yield from rows
-
-
-def _text(value: Any) -> str:
-    """A value as a reader expects it."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, (int, float)):
-        return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(_text, value)) or "none"
-    return str(value)
+def _known(facts: Any) -> Any:
+    """Without what is unknown or empty, such as a list of no notes."""
+    if not isinstance(facts, Mapping):
+        return facts
+    known = {name: _known(value) for name, value in facts.items()}
+    return {name: value for name, value in known.items() if value not in (None, "", [], {})}
 
 
 def checkpoint_facts(path: Path) -> Facts:
@@ -122,19 +102,17 @@ def checkpoint_facts(path: Path) -> Facts:
     check_described(state, path)
     checkpoint.check_fit()
     model, identity = checkpoint.options("model"), checkpoint.identity
-    averaged, card = ", ".join(state.get(AVERAGE_OF, [])), published(state)
-    unknown = ["it does not say which data and preparation it comes from"]
     return {
         "kind": "checkpoint",
         "architecture": model.get("arch") or model.get("_name"),
-        **({PUBLISHED: card} if card else {}),
+        PUBLISHED: published(state),
         "parameters": checkpoint.parameters,
         **_identity_facts(identity, checkpoint.options("task")),
-        **({"average of": averaged} if averaged else {}),
+        "average of": state.get(AVERAGE_OF),
         "training": _training(checkpoint),
         "provenance": _provenance(checkpoint),
         "sha256": checkpoint.fingerprint,
-        "notes": unknown if identity is None else [],
+        "note": "it does not say which data it comes from" if identity is None else None,
     }
 
 
@@ -143,28 +121,18 @@ def _identity_facts(identity: ModelIdentity | None, task: Mapping[str, Any]) -> 
     if identity is None:
         pair = [task.get("source_lang"), task.get("target_lang")]
         return {"languages": "-".join(map(str, pair)) if all(pair) else None}
-    kind = identity.unit.get("unit")
     return {
         "languages": "-".join(identity.languages),
         **_data_facts(identity),
-        "unit": kind,
+        "unit": identity.unit.get("unit"),
         "unit options": {
             name.replace("_", " "): value
             for name, value in identity.unit.items()
-            if value and name != "unit" and _matters(name, value, kind)
+            if value and name != "unit"
         },
         "written by": f"gtrans {identity.version}",
         "fingerprint": identity.digest,
     }
-
-
-def _matters(name: str, value: Any, unit: str | None) -> bool:
-    """Whether models of a unit depend on an option."""
-    if name == "context_kind":
-        return str(value) != "true"
-    if name.startswith("context_"):
-        return unit == "window"
-    return name != "max_doc_tokens" or unit in ("document", "stream")
 
 
 def _data_facts(identity: ModelIdentity) -> Facts:
@@ -182,14 +150,13 @@ def _preparation_facts(preparation: Preparation | None) -> Facts | None:
     if preparation is None:
         return None
     state = preparation.state
-    segmented: Facts = {"subwords": state.get("pieces")}
-    if not state.get("pieces"):
-        # The first of the two, if the size of the vocabulary was given.
-        name = next(name for name in _SIZE_OF_BPE if state["bpe"].get(name))
-        steps = [name for name, done in state["steps"].items() if done]
-        segmented = {"steps": [*steps, "BPE"], _SIZE_OF_BPE[name]: state["bpe"][name]}
-    bert = {"BERT": state["bert"]["name"]} if state.get("bert") else {}
-    return {**segmented, **bert, "fingerprint": preparation.digest}
+    return {
+        "steps": [name for name, done in state["steps"].items() if done],
+        "subwords": state.get("pieces") or "BPE",
+        "BPE": state["bpe"],
+        "BERT": (state.get("bert") or {}).get("name"),
+        "fingerprint": preparation.digest,
+    }
 
 
 def _training(checkpoint: Checkpoint) -> Facts:
@@ -199,7 +166,7 @@ def _training(checkpoint: Checkpoint) -> Facts:
         (group if name == "_name" else name).replace("_", " "): value
         for group, names in _SETTINGS.items()
         for name in names.split()
-        if (value := checkpoint.options(group).get(name)) not in (None, "", False)
+        if (value := checkpoint.options(group).get(name)) is not False
     }
     return {
         "updates": history[-1].get("num_updates"),
@@ -229,7 +196,7 @@ def _prepared_facts(path: Path) -> Facts:
     languages = str(state["source_lang"]), str(state["target_lang"])
     facts: Facts = {"kind": "prepared folder", "languages": "-".join(languages)}
     if LAST_STEP not in finished:
-        return {**facts, "notes": ["not finished: run its `gtrans prepare` again"]}
+        return {**facts, "note": "not finished: run its `gtrans prepare` again"}
     check_recorded(
         path, (name for step in finished.values() for name in step["outputs"]), whole=True
     )
@@ -265,11 +232,11 @@ def _translation_facts(path: Path) -> Facts:
             f"{path}: it or its record was changed after `gtrans translate` wrote it, so nobody "
             "knows what it is; translate again."
         )
-    parts = {"files": record.names, "provenance": record.made_from}
     return {
         "kind": "translation",
         "sentences": record.sentences,
-        **{name: {k: v for k, v in part.items() if v is not None} for name, part in parts.items()},
+        "files": record.names,
+        "provenance": record.made_from,
         "fingerprint": record.run,
         "sha256": record.output,
     }
