@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gtrans.checkpoints.reading import check_tensors, check_values, reading, reason_of
+from gtrans.checkpoints.reading import check_values, reading, reason_of
 from gtrans.errors import GtransError
 from gtrans.libraries import require
 
@@ -103,6 +103,5 @@ def _read(path: Path) -> dict[str, Tensor]:
                 ) from error
         else:
             tensors = load_file(path)
-        check_tensors(tensors, path)
         check_values(tensors, path)
     return dict(tensors)
