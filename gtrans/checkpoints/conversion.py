@@ -33,7 +33,6 @@ from gtrans.checkpoints.sources import (
     BIAS,
     DECODER_TABLE,
     ENCODER_TABLE,
-    LACKING,
     OUTPUT,
     ForeignCheckpoint,
     read_fairseq,
@@ -63,10 +62,7 @@ SOURCES: dict[str, Callable[[Path], ForeignCheckpoint]] = {
 # Entries of ``prepare.json`` where a model of subwords takes plain text.
 _PLAIN_TEXT = {"steps": NO_STEPS.record(), "bpe": {"merges": None}, "bert": None}
 SIDES = ("encoder", "decoder")
-_POSITIONS = ("encoder.embed_positions.weight", "decoder.embed_positions.weight")
-_NETWORKS = tuple(f"{side}.layers.0.fc1.weight" for side in SIDES)
-# An encoder that is a BERT has a size of its own, and no vectors before the first position.
-_BERT_OPTION = "bert_positions"
+_POSITIONS = tuple(f"{side}.embed_positions.weight" for side in SIDES)
 
 # Options with the same name and meaning in both, and what they are where a checkpoint is silent.
 _SAME = {
@@ -112,7 +108,7 @@ def convert(
     _check_target(path, target, data)
     foreign = SOURCES[program](path)
     state, card = foreign.state, foreign.card
-    refuse_missing_parts(state, foreign.options, path)
+    _refuse_missing_parts(foreign.options, path)
     languages = source_lang or foreign.source_lang, target_lang or foreign.target_lang
     with ExitStack() as stack:
         folder = stack.enter_context(_own_data(foreign, *languages)) if data is None else str(data)
@@ -122,12 +118,12 @@ def convert(
         _check_vocabulary(foreign, task)
         joint = task.source_dictionary == task.target_dictionary
         with reading(path, "what it says of its options"):
-            model_cfg = model_options(state, foreign.options, joint, foreign.doc_mode, path)
+            model_cfg = _model_options(state, foreign.options, joint, foreign.doc_mode)
         for name in (*UNIT_FIELDS, "source_lang", "target_lang"):
             setattr(model_cfg, name, getattr(root.task, name))
         if positions is not None:
-            for name in extend_positions(state, positions, path):
-                setattr(model_cfg, name, positions)
+            _extend_positions(state, positions, path)
+            model_cfg.max_positions = positions
         check_fit({"cfg": {"model": asdict(model_cfg)}, "model": state}, path)
         model = task.build_model(OmegaConf.structured(model_cfg), from_checkpoint=True)
         model.load_state_dict(state)
@@ -208,11 +204,6 @@ def _described(model: GTransformerConfig, source: int, target: int) -> list[str]
     """The model in words; ``source`` and ``target``: sizes of the vocabularies."""
     before = model.encoder_normalize_before, model.decoder_normalize_before
     norms = ["pre-norm" if is_pre else "post-norm" for is_pre in before]
-    tables = "separate embeddings"
-    if model.share_decoder_input_output_embed:
-        tables = "decoder input and output embeddings shared"
-    if model.share_all_embeddings:
-        tables = "all embeddings shared"
     attention = "plain attention over the whole unit"
     if model.doc_mode == "partial":
         attention = (
@@ -220,19 +211,15 @@ def _described(model: GTransformerConfig, source: int, target: int) -> list[str]
             f"{model.encoder_global_layers} encoder, {model.decoder_global_layers} decoder "
             f"and {model.cross_global_layers} cross-attention layers"
         )
-    lines = [
+    return [
         f"layers {model.encoder_layers} + {model.decoder_layers}, dim {model.encoder_embed_dim}, "
         f"feed-forward {model.encoder_ffn_embed_dim} + {model.decoder_ffn_embed_dim}, "
         f"heads {model.encoder_attention_heads} + {model.decoder_attention_heads}, "
         + " + ".join(dict.fromkeys(norms)),
         attention,
-        f"vocabulary {source} + {target}, languages {model.langs}, {tables}",
+        f"vocabulary {source} + {target}, languages {model.langs}, special tokens "
+        f"{model.sentence_marks}",
     ]
-    if model.learned_positions:
-        norm = ", layer norm on embeddings" if model.layernorm_embedding else ""
-        marks = f"special tokens {model.sentence_marks}"
-        lines.append(f"{model.max_positions} learned positions{norm}, {marks}")
-    return lines
 
 
 def _check_vocabulary(foreign: ForeignCheckpoint, task: DocumentTranslationTask) -> None:
@@ -298,9 +285,7 @@ def _as_of_fairseq(
 # ---- the model that fits ------------------------------------------------------------------------
 
 
-def refuse_missing_parts(
-    state: Mapping[str, Tensor], options: Mapping[str, Any], path: Path
-) -> None:
+def _refuse_missing_parts(options: Mapping[str, Any], path: Path) -> None:
     """Raises GtransError for parts that this model does not have."""
     parts = [label for name, label in _MISSING.items() if options.get(name)]
     activation = options.get("activation_fn") or "relu"
@@ -308,34 +293,29 @@ def refuse_missing_parts(
         parts.append(f"the activation {activation} (there is {', '.join(ACTIVATIONS)})")
     if parts:
         raise GtransError(f"{path}: it has parts that gtrans does not have: {'; '.join(parts)}.")
-    for name in _NETWORKS:
-        if name not in state:
-            raise GtransError(f"{path}: {LACKING} {name}.")
 
 
-def model_options(
+def _model_options(
     state: Mapping[str, Tensor],
     options: Mapping[str, Any],
     joint: bool,
     named_mode: str,
-    path: Path,
 ) -> GTransformerConfig:
-    """Options of the model that fits the checkpoint at ``path``.
+    """Options of the model that fits a checkpoint.
 
     Args:
         state: its tensors, under their names in this project.
         options: its options.
         joint: both sides share one dictionary.
         named_mode: the doc_mode to which the names of its tensors point.
-        path: the checkpoint, for messages.
     """
 
     options = {name: value for name, value in options.items() if value is not None}
     preset = PRESETS.get(str(options.get("arch")), PRESETS["gtransformer"])
     tops: dict[str, Any] = {
-        "encoder_global_layers": _count_global(state, "encoder", "self_attn", path),
-        "decoder_global_layers": _count_global(state, "decoder", "self_attn", path),
-        "cross_global_layers": _count_global(state, "decoder", "encoder_attn", path),
+        "encoder_global_layers": _count(state, "encoder", "self_attn.gate.proj"),
+        "decoder_global_layers": _count(state, "decoder", "self_attn.gate.proj"),
+        "cross_global_layers": _count(state, "decoder", "encoder_attn.gate.proj"),
     }
     tied = torch.equal(state[OUTPUT], state[DECODER_TABLE])
     shared = joint and tied and torch.equal(state[ENCODER_TABLE], state[DECODER_TABLE])
@@ -351,11 +331,11 @@ def model_options(
     others |= {name: options.get(name, default) for name, default in _SAME.items()}
     return GTransformerConfig(
         _name="gtransformer",
-        encoder_layers=_count_layers(state, "encoder", path),
-        decoder_layers=_count_layers(state, "decoder", path),
+        encoder_layers=_count(state, "encoder", "fc1"),
+        decoder_layers=_count(state, "decoder", "fc1"),
         encoder_embed_dim=state[ENCODER_TABLE].size(1),
-        encoder_ffn_embed_dim=state[_NETWORKS[0]].size(0),
-        decoder_ffn_embed_dim=state[_NETWORKS[1]].size(0),
+        encoder_ffn_embed_dim=state["encoder.layers.0.fc1.weight"].size(0),
+        decoder_ffn_embed_dim=state["decoder.layers.0.fc1.weight"].size(0),
         dropout=float(options.get("dropout", 0.1)),
         attention_dropout=float(options.get("attention_dropout", 0.0)),
         activation_dropout=float(
@@ -376,98 +356,69 @@ def model_options(
     )
 
 
-def _count_layers(state: Mapping[str, Tensor], side: str, path: Path) -> int:
-    matches = (re.match(rf"{side}\.layers\.(\d+)\.", name) for name in state)
-    numbers = sorted({int(match[1]) for match in matches if match})
-    if numbers != list(range(len(numbers))):
-        raise GtransError(f"{path}: layers of its {side} are missing, there are {numbers}.")
-    return len(numbers)
-
-
-def _count_global(state: Mapping[str, Tensor], side: str, attention: str, path: Path) -> int:
-    """Number of top layers that have global attention in addition to group attention."""
-    gate, layers = f"{attention}.gate.proj.weight", _count_layers(state, side, path)
-    numbers = [n for n in range(layers) if f"{side}.layers.{n}.{gate}" in state]
-    if numbers != list(range(layers))[layers - len(numbers) :]:
-        raise GtransError(
-            f"{path}: {side} layers {numbers} have global {attention}, but this model can have "
-            "it in the top layers only."
-        )
-    return len(numbers)
+def _count(state: Mapping[str, Tensor], side: str, part: str) -> int:
+    """Number of layers of a side that have a part."""
+    pattern = re.compile(rf"{side}\.layers\.\d+\.{re.escape(part)}\.weight")
+    return sum(pattern.fullmatch(name) is not None for name in state)
 
 
 # ---- more positions -----------------------------------------------------------------------------
 
 
-def extend_positions(
-    state: dict[str, Tensor], positions: int, path: Path, is_bert: bool = False
-) -> dict[str, int]:
+def _extend_positions(state: dict[str, Tensor], positions: int, path: Path) -> int:
     """Extend the position tables in ``state`` to ``positions`` positions, in place.
 
     A new position starts as a copy of the one that is a table's size before it, as in Longformer
     (Beltagy et al. 2020). So what the model has learnt about neighbouring positions still holds,
     except at the seams, and nothing changes for texts of up to the old size.
 
-    Args:
-        state: parameters by name.
-        positions: new number of positions of every table that has fewer.
-        path: the file, for messages.
-        is_bert: the encoder is a BERT.
-
     Returns:
-        the options of the model that are ``positions`` now, each with its value before.
+        the number of positions before.
 
     Raises:
-        GtransError: the model has no learned positions, or has enough of them.
+        GtransError: the model of ``path`` has no learned positions, or has enough of them.
     """
-    sizes: dict[str, int] = {}
-    for name in _POSITIONS:
-        if name not in state:
-            continue
-        option, offset = "max_positions", OFFSET
-        if is_bert and name.startswith("encoder."):
-            option, offset = _BERT_OPTION, 0
-        table = state[name]
-        sizes[option] = size = table.size(0) - offset
-        if positions > size:
-            copies = torch.arange(size, positions) % size + offset
-            state[name] = torch.cat([table, table[copies]])
-    if not sizes:
+    tables = [name for name in _POSITIONS if name in state]
+    if not tables:
         raise GtransError(
             f"{path}: its positions are not learned and have no limit; leave out "
             "`--extend-positions`."
         )
-    before = {option: size for option, size in sizes.items() if positions > size}
-    if not before:
+    size = state[tables[0]].size(0) - OFFSET
+    if positions <= size:
         raise GtransError(
-            f"`--extend-positions` must be more than the model's {min(sizes.values())} positions, "
-            f"but is {positions}."
+            f"`--extend-positions` must be more than the model's {size} positions, but is "
+            f"{positions}."
         )
-    return before
+    copies = torch.arange(size, positions) % size + OFFSET
+    for name in tables:
+        state[name] = torch.cat([state[name], state[name][copies]])
+    return size
 
 
 def extend_own(path: Path, target: Path, positions: int) -> str:
     """Write this project's checkpoint ``path`` with more positions as ``target``.
 
     The optimizer state does not fit the new tables and is dropped: training can start from the
-    new file (``--init-from``, ``--finetune-from-model``) but not resume from it. A model whose
-    encoder is a BERT is for translating only: a training has the positions of its BERT.
+    new file (``--init-from``, ``--finetune-from-model``) but not resume from it.
 
     Returns:
         a line that says what was done.
 
     Raises:
-        GtransError: the checkpoint is unreadable, or as in :func:`extend_positions`.
+        GtransError: the checkpoint is unreadable or of another system, or as in
+            :func:`_extend_positions`.
     """
     _check_target(path, target)
     checkpoint = Checkpoint.read(path)
     checkpoint.check_fit()
-    model = (checkpoint.state.get("cfg") or {}).get("model")
-    if not isinstance(model, dict) or not str(model.get("_name")).startswith("gtransformer"):
-        raise GtransError(f"{path}: not a checkpoint of this project's G-Transformer.")
-    is_bert = model.get(_BERT_OPTION) is not None
-    before = extend_positions(checkpoint.tensors, positions, path, is_bert)
-    model.update(dict.fromkeys(before, positions))
+    model = (checkpoint.state.get("cfg") or {}).get("model") or {}
+    if not str(model.get("_name")).startswith("gtransformer") or model.get("bert_positions"):
+        raise GtransError(
+            f"{path}: not a checkpoint of this project's G-Transformer, without BERT."
+        )
+    before = _extend_positions(checkpoint.tensors, positions, path)
+    model["max_positions"] = positions
     checkpoint.forget_training()
     checkpoint.write(target)
-    return f"{positions} learned positions, {min(before.values())} before"
+    return f"{positions} learned positions, {before} before"

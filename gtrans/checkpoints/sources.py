@@ -267,7 +267,7 @@ def read_fairseq(path: Path) -> ForeignCheckpoint:
     return foreign(
         "fairseq",
         path,
-        _flat(options),
+        flat_options(options),
         checkpoint["model"],
         langs=split_languages(options.get("langs")),
         source_lang=source,
@@ -279,7 +279,7 @@ def read_fairseq(path: Path) -> ForeignCheckpoint:
     )
 
 
-def _flat(options: Mapping[str, Any]) -> dict[str, Any]:
+def flat_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of fairseq's Transformer by their older names: ``encoder_normalize_before``."""
     flat = dict(options)
     for side in ("encoder", "decoder"):

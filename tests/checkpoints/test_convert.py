@@ -115,7 +115,7 @@ def test_the_report(
     printed = capsys.readouterr().out
     assert "layers 3 + 3, dim 32, feed-forward 64 + 64, heads 4 + 4, post-norm" in printed
     assert "top 2 encoder, 1 decoder and 2 cross-attention layers" in printed
-    assert "vocabulary 60 + 60, languages en,de, all embeddings shared" in printed
+    assert "vocabulary 60 + 60, languages en,de, special tokens both" in printed
     assert "tensors: 57 kept, 122 renamed, 4 ignored" in printed
     assert "ignored: encoder.embed_positions._float_tensor" in printed
 

@@ -85,9 +85,7 @@ def test_converted_models_compute_and_find_the_same(
     target = tmp_path / "converted.pt"
     assert convert(program, source, target, data) == 0, capsys.readouterr().err
     printed = capsys.readouterr().out
-    assert f"{POSITIONS} learned positions, layer norm on embeddings, special tokens {kind}" in (
-        printed
-    )
+    assert f"special tokens {kind}" in printed
     assert "pre-norm" in printed
     (ours,), task = load_models([str(target)], str(data), cpu=True)
     frames = [frame_of(kind, data, pair) for pair in (WORDS, SHORT)]

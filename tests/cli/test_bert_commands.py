@@ -248,22 +248,6 @@ def test_models_whose_encoder_is_a_bert(
     before, after = (torch.load(p, weights_only=True)["model"] for p in (first, second))
     name = "encoder.embed_tokens.weight"
     torch.testing.assert_close(before[name], after[name], atol=1e-5, rtol=0.0)
-    if arch.startswith("gtransformer"):
-        check_extended_positions(world, first, tmp_path)
-
-
-def check_extended_positions(world: BertWorld, short: Path, folder: Path) -> None:
-    """BERT's positions are extended, texts that they were enough for are translated as before."""
-    size = torch.load(short, weights_only=True)["cfg"]["model"]["bert_positions"]
-    convert = ["convert", "--from", "gtrans", "--extend-positions", str(2 * size + 3)]
-    assert main([*convert, str(short), str(folder / "long.pt")]) == 0
-    name = "encoder.embed_positions.weight"
-    before, after = (
-        torch.load(path, weights_only=True)["model"][name] for path in (short, folder / "long.pt")
-    )
-    assert torch.equal(after, torch.cat([before, before, before[:3]]))
-    assert world.translate(folder / "long.pt", folder / "long.de") == 0
-    assert (folder / "long.de").read_text() == (folder / "first.de").read_text()
 
 
 def test_a_bert_of_another_size_than_the_model(world: BertWorld) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from gtrans.checkpoints.identity import ModelIdentity, published, say_unknown
 from gtrans.checkpoints.reading import options_of, read_checkpoint
-from gtrans.checkpoints.sources import RENAMES, renamed
+from gtrans.checkpoints.sources import RENAMES, flat_options, renamed
 from gtrans.data.binarised import load_dictionary
 from gtrans.data.frame import pretrained_marks
 from gtrans.data.vocabulary import MASK, language_symbol, split_languages
@@ -210,7 +210,11 @@ def _check_options(
     """Raises GtransError if parameters would compute something else than in the checkpoint."""
     raw = options_of(checkpoint, "model")
     theirs = described_model(raw, path)
-    there = _stock_traits(raw) if theirs is None else _traits(*theirs)
+    if theirs is None:  # a model of fairseq's may not say all of it
+        stock = flat_options(raw)
+        there = {name: stock[name] for name in _COMPUTED if stock.get(name) is not None}
+    else:
+        there = _traits(*theirs)
     assert issubclass(model, DocumentModel)
     here = _traits(model, options)
     for name in sorted({*there} & {*here}):
@@ -238,16 +242,6 @@ def _traits(model: type[DocumentModel], options: Any) -> dict[str, Any]:
         if getattr(options, size, 0):
             traits[name] = str(getattr(options, name))
     return traits
-
-
-def _stock_traits(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The same of a model of fairseq's, as far as its checkpoint says it."""
-    flat = dict(options)
-    for side in ("encoder", "decoder"):  # fairseq's structured options
-        inner = options.get(side)
-        if isinstance(inner, Mapping):
-            flat |= {f"{side}_{name}": value for name, value in inner.items()}
-    return {name: flat[name] for name in _COMPUTED if flat.get(name) is not None}
 
 
 def _check_share(report: WarmStartReport, path: str) -> None:

@@ -87,8 +87,7 @@ class BertPart(TaskPart):
         """Raises GtransError if the model with options ``cfg`` was trained with another BERT."""
         for name, here in self.traits.items():
             trained = cfg.get(name)
-            extended = name == "bert_positions" and (trained or 0) > here  # `gtrans convert`
-            if trained not in (None, here) and not extended:
+            if trained not in (None, here):
                 raise self._another(f": {name.removeprefix('bert_')} {trained}, not {here}")
 
     def _another(self, difference: str = "") -> GtransError:
