@@ -30,9 +30,6 @@ from gtrans.errors import GtransError
 
 StrPath = str | os.PathLike[str]
 
-# How files of torch begin: an archive, or a pickle of protocol 2.
-_OF_TORCH = (b"PK\x03\x04", b"\x80\x02")
-
 _LOCK_SECONDS, _LOCK_POLL = 0.2, 0.02  # a writer that is just ending is waited for
 _REASONS = {
     errno.ENOSPC: "the disk is full",
@@ -64,12 +61,6 @@ def digest(path: Path) -> str:
 def digest_of_bytes(contents: bytes) -> str:
     """SHA-256 of bytes."""
     return hashlib.sha256(contents).hexdigest()
-
-
-def is_checkpoint(path: Path) -> bool:
-    """Whether a file begins as the checkpoints of torch do."""
-    with open(path, "rb") as file:
-        return file.read(4).startswith(_OF_TORCH)
 
 
 # ---- JSON ----------------------------------------------------------------------------------------

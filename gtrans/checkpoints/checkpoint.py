@@ -111,16 +111,13 @@ class Checkpoint:
         write_checkpoint(self.state, target)
 
 
-def last_checkpoints(
-    folder: Path, count: int, names: re.Pattern[str], upto: int | None = None
-) -> list[Path]:
+def last_checkpoints(folder: Path, count: int, names: re.Pattern[str]) -> list[Path]:
     """The last ``count`` checkpoints in a folder, oldest first.
 
     Args:
         folder: where ``fairseq-train`` has saved them.
         count: how many.
         names: :data:`BY_EPOCH` or :data:`BY_UPDATE`.
-        upto: later epochs or updates are ignored (None: there is no limit).
 
     Raises:
         GtransError: there are fewer.
@@ -128,18 +125,15 @@ def last_checkpoints(
     if not folder.is_dir():
         raise GtransError(f"{folder}: there is no such folder.")
     numbered = sorted(
-        (int(match[1]), path)
-        for path in folder.iterdir()
-        if (match := names.fullmatch(path.name)) and (upto is None or int(match[1]) <= upto)
+        (int(match[1]), path) for path in folder.iterdir() if (match := names.fullmatch(path.name))
     )
     if len(numbered) < count:
         flag, pattern = "--keep-last-epochs", "checkpointE.pt"
         if names is not BY_EPOCH:
             flag, pattern = "--keep-interval-updates", "checkpoint_E_U.pt"
         raise GtransError(
-            f"{folder}: {count} checkpoints {pattern} are needed"
-            + ("" if upto is None else f" up to {upto}")
-            + f", but there are {len(numbered)}; train with {flag} {count}."
+            f"{folder}: {count} checkpoints {pattern} are needed, but there are {len(numbered)}; "
+            f"train with {flag} {count}."
         )
     return [path for _, path in numbered[-count:]]
 

@@ -121,11 +121,6 @@ class ModelIdentity:
             raise GtransError(f"{path}: its fingerprint is damaged ({error}).") from None
 
     @property
-    def dictionaries(self) -> str:
-        """A digest of both dictionaries, without the symbols that the task has added."""
-        return fingerprint(self.source.words, self.target.words)
-
-    @property
     def digest(self) -> str:
         """A digest of everything that the identity holds, without the version."""
         prepared = None if self.preparation is None else self.preparation.digest

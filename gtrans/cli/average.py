@@ -35,9 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--last-updates", "average the last N checkpoints made by updates"),
     ):
         which.add_argument(flag, type=whole(1), metavar="N", help=text)
-    parser.add_argument(
-        "--upto", type=int, metavar="N", help="ignore later epochs (or updates) than this one"
-    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -57,9 +54,7 @@ def run(args: argparse.Namespace) -> None:
         if len(paths) > 1:
             raise GtransError(f"`{flag}` takes one folder, but {len(paths)} paths are given.")
         names = BY_UPDATE if args.last_epochs is None else BY_EPOCH
-        paths = last_checkpoints(paths[0], count, names, args.upto)
-    elif args.upto is not None:
-        raise GtransError("`--upto` needs `--last-epochs` or `--last-updates`.")
+        paths = last_checkpoints(paths[0], count, names)
     elif folders := [path for path in paths if path.is_dir()]:
         raise GtransError(
             f"'{folders[0]}' is a folder; say how many of its checkpoints to average "

@@ -1,9 +1,8 @@
-"""Say what a checkpoint, a prepared folder, a run folder or a translation is.
+"""Say what a checkpoint is and what it was made from.
 
-For a checkpoint: architecture, languages, vocabulary, preparation, unit, training, and
-provenance: the data and the model that it comes from. Two things with the same fingerprint have
-the same vocabulary, preparation or data. A run folder is shown by its last checkpoint. A
-translation is known by the record that `gtrans translate` writes beside it.
+That is its architecture, languages, vocabulary, preparation, unit, training, and provenance: the
+data and the model that it comes from. Two checkpoints with the same fingerprint have the same
+vocabulary, preparation and unit. A run folder is shown by its last checkpoint.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ NEEDS = ENGINE
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``gtrans show``."""
-    parser.add_argument("path", type=Path, metavar="FILE|FOLDER", help="what to show")
+    parser.add_argument("path", type=Path, metavar="CKPT|DIR", help="checkpoint, or run folder")
     parser.add_argument("--json", action="store_true", help="write JSON to standard output")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -80,7 +79,7 @@ def test_logits_and_translations(
     printed = capsys.readouterr().out
     assert "licence cc-by-4.0" in printed and " parameters\n" in printed
     assert main(["show", str(target)]) == 0
-    assert re.search(r"licence +cc-by-4\.0", capsys.readouterr().out)
+    assert "licence: cc-by-4.0" in capsys.readouterr().out
     ours = Translator.load(target, cpu=True, search=SEARCH)
     source = load_pipeline(ours.task.data_folder, "en")
     looks_like_symbols = "the [en] and <s> again"

@@ -64,9 +64,7 @@ def test_the_mean_by_hand(tmp_path: Path) -> None:
     [
         (("--last-epochs", "5"), (8 + 9 + 10 + 11 + 12) / 5),
         (("--last-epochs", "1"), 12),
-        (("--last-epochs", "2", "--upto", "3"), 2.5),
         (("--last-updates", "2"), 10500),
-        (("--last-updates", "2", "--upto", "1000"), 950),
     ],
 )
 def test_the_last_checkpoints_of_a_run(
@@ -105,13 +103,12 @@ def test_mistakes_are_one_line(run_folder: Path, capsys: pytest.CaptureFixture[s
             "13 checkpoints checkpointE.pt are needed, but there are 12;",
         ),
         (
-            ("--last-updates", "2", "--upto", "900", run_folder),
-            "needed up to 900, but there are 1; train",
+            ("--last-updates", "4", run_folder),
+            "checkpoint_E_U.pt are needed, but there are 3; train",
         ),
         (("--last-epochs", "2", one, one), "`--last-epochs` takes one folder, but 2 paths"),
         (("--last-epochs", "2", run_folder / "none"), "none: there is no such folder."),
         ((run_folder,), "is a folder; say how many of its checkpoints to average (`--last-ep"),
-        (("--upto", "2", one), "`--upto` needs `--last-epochs` or `--last-updates`."),
     ):
         assert message in refusal(capsys, "--output", target, *arguments)
     assert "; say how many of its checkpoints" in refusal(capsys, run_folder)

@@ -106,4 +106,3 @@ def test_a_preparation_goes_on_when_there_is_room(
         )
         assert not [name for name in files(tmp_path) if name.endswith(".tmp")]
     assert main(command) == 0
-    assert main(["show", str(tmp_path / "data")]) == 0

@@ -30,7 +30,7 @@ COMMANDS = {
     "score": "score translations: BLEU, chrF, TER, METEOR; confidence intervals, significance",
     "contrast": "measure a model's accuracy on contrastive sets, by phenomenon and distance",
     "cxmi": "measure how much context raises the probability of the reference",
-    "show": "say what a checkpoint, a prepared or run folder, or a translation was made from",
+    "show": "say what a checkpoint was made from",
     "average": "average checkpoints of one training run",
     "convert": "convert a checkpoint of another program",
     "trim-vocab": "reduce a pretrained model to the subwords that a corpus uses",
