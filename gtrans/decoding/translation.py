@@ -34,7 +34,6 @@ from gtrans.decoding.translator import (
     WARNED_OF,
     Alternative,
     Kept,
-    Progress,
     Sentence,
     Task,
     Translations,
@@ -42,6 +41,7 @@ from gtrans.decoding.translator import (
     Work,
     best_of,
     decode,
+    progress_of,
     workers,
 )
 from gtrans.errors import GtransError
@@ -385,7 +385,7 @@ def _run(jobs: Sequence[Job], failed: Callable[[Job, Exception], None]) -> Itera
 
     with (
         workers(translator, options) as connections,
-        Progress(sum(job.sentences for job in jobs)) as progress,
+        progress_of(sum(job.sentences for job in jobs)) as progress,
         ExitStack() as everything,
     ):
         for work in decode(translator, connections, tasks()):

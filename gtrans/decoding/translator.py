@@ -12,7 +12,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -189,7 +188,7 @@ class Translator:
                 check_length(f"document {number}", place, sentence)
         encoded = self.encoded(documents)
         self.warn_of("the text", documents, encoded, places or counted)
-        with Progress(len(counted)) as progress:
+        with progress_of(len(counted)) as progress:
             work = Work(self, encoded, Kept(), progress)
             for number, rows in work.missing():
                 work.add(number, self.decode_or_say(rows, work.parts(number)))
@@ -311,9 +310,6 @@ class Translator:
 
 # ---- documents in translation --------------------------------------------------------------------
 
-EVERY = 30.0
-"""Seconds between two lines of a log."""
-
 Place = tuple[int, ...]
 """The number of a batch, or of a batch, of a document in it and of a part of that."""
 
@@ -374,41 +370,11 @@ class Kept:
                 self._file.close()
 
 
-class Progress:
-    """Tells how many sentences are translated, and the time that is left. A context.
-
-    Args:
-        sentences: how many there are.
-        clock: seconds, from any begin.
-    """
-
-    def __init__(self, sentences: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._all = sentences
-        self._clock = clock
-        self._sentences = self._known = 0
-        self._bar = tqdm(total=sentences, desc="translating", unit=" sentences", disable=None)
-
-    def __enter__(self) -> Progress:
-        self._started = self._reported = self._clock()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.close()
-
-    def add(self, sentences: int, known: bool = False) -> None:
-        """Count translated sentences; ``known``: an earlier run has translated them."""
-        self._sentences += sentences
-        self._known += sentences if known else 0
-        self._bar.update(sentences)
-        now = self._clock()
-        if self._bar.disable and now - self._reported >= EVERY:
-            self._reported = now
-            rate = (self._sentences - self._known) / max(now - self._started, 1e-9)
-            left = (self._all - self._sentences) / rate if rate else 0
-            say(
-                f"translating: {self._sentences} of {self._all} sentences, {rate:.1f} a second, "
-                f"{tqdm.format_interval(left) if rate else 'some time'} left"
-            )
+def progress_of(sentences: int) -> Any:
+    """A progress bar of so many sentences; in a log it has a line every 30 seconds."""
+    pause = 0.1 if sys.stderr.isatty() else 30.0
+    unit = {"unit": " sentences", "mininterval": pause, "delay": pause}
+    return tqdm(total=sentences, desc="translating", **unit)
 
 
 class Work:
@@ -418,7 +384,7 @@ class Work:
         translator: cuts documents into rows, and rows into batches.
         documents: from :meth:`Translator.encoded`.
         kept: keeps finished batches and parts.
-        progress: is told of them.
+        progress: counts their sentences, from :func:`progress_of`.
     """
 
     def __init__(
@@ -426,7 +392,7 @@ class Work:
         translator: Translator,
         documents: Sequence[Sequence[Sentence]],
         kept: Kept,
-        progress: Progress,
+        progress: Any,
     ) -> None:
         self._cut = translator.cut(documents)
         self._rows = list(chain.from_iterable(self._cut))
@@ -468,7 +434,10 @@ class Work:
             self._translated[index] = row
         written = sum(self._rows[index]["written"] if self._free else len(self._translated[index])
                       for index in batch)  # fmt: skip
-        self._progress.add(written - self._reported.pop(number), known)
+        written -= self._reported.pop(number)
+        if known:  # an earlier run has translated them, which says nothing of this one's speed
+            self._progress.initial += written
+        self._progress.update(written)
 
     @property
     def is_translated(self) -> bool:
@@ -490,7 +459,7 @@ class Work:
     def add_part(self, number: int, document: int, part: int, hypotheses: PartsOfDocument) -> None:
         """Keep the translations of a part of a document of a batch."""
         self._kept.add(hypotheses, number, document, part)
-        self._progress.add(len(hypotheses[0]))
+        self._progress.update(len(hypotheses[0]))
         self._reported[number] += len(hypotheses[0])
 
     def translations(self) -> list[Translations]:

@@ -21,7 +21,7 @@ from support.translating import FAST, Interrupted, command, error, interrupt_aft
 import gtrans
 from gtrans.cli import main
 from gtrans.decoding.options import SearchOptions
-from gtrans.decoding.translator import EVERY, Alternative, Progress
+from gtrans.decoding.translator import Alternative
 from gtrans.errors import GtransError
 
 if TYPE_CHECKING:
@@ -353,18 +353,6 @@ def test_from_python(
     assert "--max-doc-tokens 512" in told and told.count("\n") == 1
     with pytest.raises(AttributeError, match="module 'gtrans' has no attribute 'Other'"):
         _ = gtrans.Other
-
-
-def test_progress_in_a_log(capsys: pytest.CaptureFixture[str]):
-    now = [0.0]
-    with Progress(100, clock=lambda: now[0]) as progress:
-        progress.add(20, known=True)
-        for _ in range(4):
-            now[0] += EVERY / 3
-            progress.add(10)
-    assert capsys.readouterr().err == (
-        "translating: 50 of 100 sentences, 1.0 a second, 00:50 left\n"
-    )
 
 
 @pytest.mark.parametrize(
