@@ -184,6 +184,23 @@ def table_named(name: str, before: str = "model.decoder.embed_tokens.weight") ->
     return change
 
 
+def with_nan(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    tensors["model.shared.weight"][0, 0] = float("nan")
+    save_file(tensors, folder / "model.safetensors")
+
+
+def in_shards(name: str) -> Any:
+    """One file of weights, and an index that says that ``x`` is in the file ``name``."""
+
+    def change(folder: Path) -> None:
+        (folder / "model.safetensors").rename(folder / "part.safetensors")
+        index = json.dumps({"weight_map": {"x": name}})
+        (folder / "model.safetensors.index.json").write_text(index)
+
+    return change
+
+
 @pytest.mark.parametrize("kind", ["opus", "m2m100"])
 def test_a_shared_table_has_any_of_its_names(
     kind: str, models: dict[str, Published], tmp_path: Path
@@ -219,6 +236,10 @@ def test_licences_as_cards_name_them(tmp_path: Path) -> None:
         ("opus", without("source.spm"), "source.spm: there is no such file; download all"),
         ("opus", without("vocab.json"), "vocab.json: there is no such file; download all"),
         ("opus", without("model.safetensors"), "there are no weights (model.safetensors,"),
+        ("opus", with_nan, "holds NaN"),
+        ("opus", in_shards("no.safetensors"), "'no.safetensors' is missing"),
+        ("opus", in_shards("part.safetensors"), "its files lack x"),
+        ("opus", lambda it: (it / "model.safetensors").write_bytes(b""), "its safetensors content"),
         ("opus", fewer_words, "do not fit its vocabulary"),
         ("opus", with_config(decoder_start_token_id=-1), "do not fit its vocabulary"),
         ("opus", with_config(encoder_layers=3), "have 2 encoder layers, but config.json says 3"),

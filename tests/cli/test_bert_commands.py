@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shutil
@@ -255,3 +256,28 @@ def test_a_bert_of_another_size_than_the_model(world: BertWorld) -> None:
     assert done.status != 0
     last = done.stderr.splitlines()[-1]
     assert "GtransError: `--encoder-embed-dim` is 128, but that of the BERT" in last
+
+
+def test_code_of_a_bert_is_not_run_by_prepare(
+    bert: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Nor is anybody asked; the standard input would say yes."""
+    folder = shutil.copytree(bert, tmp_path / "bert")
+    config = {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Mine"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "mine.py").write_text(
+        f"from pathlib import Path\nPath({str(tmp_path / 'done')!r}).touch()\n"
+        "from transformers import PretrainedConfig\nclass Mine(PretrainedConfig): pass\n"
+    )
+    for lang in ("en", "de"):
+        (tmp_path / f"train.{lang}").write_text("a\n")
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n" * 9))
+    command = ["prepare", "--source-lang", "en", "--target-lang", "de", "--bert", str(folder)]
+    paths = ["--train", str(tmp_path / "train"), "--out", str(tmp_path / "out")]
+    assert main([*command, *paths]) == 1
+    streams = capsys.readouterr()
+    assert f"gtrans: error: {folder}: cannot load this BERT" in streams.err
+    assert not (tmp_path / "done").exists() and "y/N" not in streams.out + streams.err

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from support.tiny_bert import SENTENCES
 from support.untrained import task_for, untrained
 from torch import Tensor
@@ -90,43 +92,60 @@ def test_a_long_row_loses_the_oldest_context_first_and_never_the_sentence() -> N
 # ---- folders -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("missing", ["config.json", "tokenizer.json", "model.safetensors"])
-def test_an_incomplete_folder_is_one_line(bert: Path, tmp_path: Path, missing: str) -> None:
+def lacking(file: str) -> Any:
+    return lambda folder: (folder / file).unlink()
+
+
+def with_weights(change: Callable[[dict[str, Tensor]], object]) -> Any:
+    def apply(folder: Path) -> None:
+        tensors = load_file(folder / "model.safetensors")
+        change(tensors)
+        save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+
+    return apply
+
+
+def without_attention(tensors: dict[str, Tensor]) -> None:
+    for name in [name for name in tensors if "layer.1.attention" in name]:
+        del tensors[name]
+
+
+def with_nan(tensors: dict[str, Tensor]) -> None:
+    next(iter(tensors.values())).fill_(float("nan"))
+
+
+def another_kind(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": "roberta"}))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lacking("config.json"), "cannot load"),
+        (lacking("tokenizer.json"), "cannot load"),
+        (lacking("model.safetensors"), "cannot load"),
+        (with_weights(without_attention), "its weights lack"),
+        (with_weights(with_nan), "holds NaN"),
+        (another_kind, "of type roberta, not a BERT"),
+        (shutil.rmtree, "there is no such BERT folder"),
+    ],
+)
+def test_a_folder_that_is_not_whole_is_one_line(
+    change: Any, message: str, bert: Path, tmp_path: Path
+) -> None:
     folder = shutil.copytree(bert, tmp_path / "bert")
-    (folder / missing).unlink()
-    with pytest.raises(GtransError, match="cannot load") as error:
+    change(folder)
+    with pytest.raises(GtransError, match=message) as error:
         load_bert(str(folder)), WordPieces(str(folder))
     assert "\n" not in str(error.value) and str(folder) in str(error.value)
 
 
-def test_a_missing_folder_and_a_name_that_cannot_be_had(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(GtransError, match="there is no such BERT folder"):
-        WordPieces(str(tmp_path / "none"))
+def test_a_name_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(GtransError, match="no-such-bert: cannot load") as error:
         WordPieces("no-such-bert")
     assert "\n" not in str(error.value)
-
-
-def test_weights_that_are_not_all_there(bert: Path, tmp_path: Path) -> None:
-    from safetensors.torch import load_file, save_file
-
-    folder = shutil.copytree(bert, tmp_path / "bert")
-    file = folder / "model.safetensors"
-    kept = {k: v for k, v in load_file(file).items() if "layer.1.attention" not in k}
-    save_file(kept, file, metadata={"format": "pt"})
-    with pytest.raises(GtransError, match="its weights lack"):
-        load_bert(str(folder))
-
-
-def test_another_kind_of_model(bert: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(bert, tmp_path / "bert")
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "model_type": "roberta"}))
-    with pytest.raises(GtransError, match="of type roberta, not a BERT"):
-        WordPieces(str(folder))
 
 
 # ---- frozen features -----------------------------------------------------------------------------
@@ -258,28 +277,3 @@ def test_flat_bert_is_bert_on_the_pair(bert: Path, pieces: WordPieces) -> None:
             input_ids=pieces.order[pair][None], token_type_ids=token_types(pair)[None]
         )
     assert torch.allclose(found, wanted.last_hidden_state[0, -len(sentence) :], atol=1e-4)
-
-
-def test_bert_is_frozen(pieces: WordPieces) -> None:
-    """It gets no gradient and drops nothing: the states are the same every time."""
-    frozen = FrozenBert(pieces)
-    row = context_row([], pieces.encode(SENTENCES[:1])[0], 512)
-    assert not frozen([row], CPU)[0].requires_grad
-    assert torch.equal(frozen([row], CPU)[0], frozen([row], CPU)[0])
-
-
-def test_flat_bert_top_blocks_see_the_sentence_only(pieces: WordPieces) -> None:
-    model = model_of(FlatBert, "window", pieces, flat_bottom_layers=0)
-    context, sentence = pieces.encode(SENTENCES[:2])
-    cls = torch.tensor([CLS])
-    window = torch.cat([cls, context, cls, sentence])[None]
-    other = window.clone()
-    other[0, 1] = 9
-    with torch.no_grad():
-        current = torch.tensor([1])
-        states = [
-            model.encode({"src_tokens": rows, "current": current}).states
-            for rows in (window, other)
-        ]
-    assert torch.equal(*states)
-    assert len(states[0]) == len(sentence)
