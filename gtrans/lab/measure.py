@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -176,39 +176,6 @@ def _dataset(task: Any, split: str) -> Any:
     return dataset
 
 
-def as_json(analysis: Analysis) -> dict[str, Any]:
-    """The analysis as an object for JSON; entropies are means over queries, in bits."""
-    attention = [
-        {
-            **asdict(location),
-            "queries": spread.queries,
-            "entropy": spread.entropy / spread.queries,
-            "most": spread.max_entropy / spread.queries,
-        }
-        for location, spread in in_order(analysis.seen.attention)
-    ]
-    gates = [
-        {"side": gate.side, "kind": gate.kind, "layer": gate.layer, "open": opening.mean}
-        for gate, opening in in_order(analysis.seen.gates)
-    ]
-    reach, layers = analysis.reach, analysis.layers
-    gradients = None if reach is None else [
-        {"side": side, "distance": distance, "words": words, "norm": reach.mean(side, distance)}
-        for (side, distance), words in sorted(reach.words.items())
-    ]  # fmt: skip
-    return {
-        "label": analysis.label,
-        "path": analysis.path,
-        "updates": analysis.updates,
-        "unit": analysis.unit,
-        "units": analysis.units,
-        "attention": attention,
-        "gates": gates,
-        "gradients": gradients,
-        "layer_gradients": None if layers is None else list(map(asdict, layers)),
-    }
-
-
 # -------------------------------------------------------------------------------------------------
 #
 # The figure of several models: entropy, gates and gradients.
@@ -251,7 +218,9 @@ def overview(analyses: Sequence[Analysis], title: str = "", bin_size: int = 1) -
     for name, lines in _lines(analyses, partial(_norms, training), training).items():
         series = _series(analyses, lines, shaded=training)
         panels.append(Panel(name, axis, "norm, loss per token", series, True))
-    return Figure(title, tuple(panels), {"checkpoints": list(map(as_json, analyses))})
+    facts = [{"label": it.label, "path": it.path, "updates": it.updates, "unit": it.unit,
+              "units": it.units} for it in analyses]  # fmt: skip
+    return Figure(title, tuple(panels), {"checkpoints": facts})
 
 
 def _entropy(analysis: Analysis, most: bool = False) -> Iterator[_Value]:

@@ -8,6 +8,7 @@ from typing import Any
 from gtrans.data.units import CONTEXT_KINDS
 from gtrans.decoding.options import MIN_DOC_TOKENS
 from gtrans.errors import GtransError
+from gtrans.option_types import whole
 
 
 def add_model_files(files: argparse._ArgumentGroup, required: bool = True) -> None:
@@ -40,7 +41,7 @@ def add_units(group: argparse._ArgumentGroup) -> None:
     """``--units``."""
     group.add_argument(
         "--units",
-        type=int,
+        type=whole(1),
         default=200,
         metavar="N",
         help="read at most N units, evenly spread over the split (default: %(default)s)",

@@ -44,6 +44,7 @@ from gtrans.lab.plots import (
 )
 from gtrans.lab.runs import labelled_paths
 from gtrans.libraries import ENGINE
+from gtrans.option_types import whole
 
 EXAMPLE = (
     "gtrans analyse cost --path sentence=sentence/checkpoint_best.pt memory=memory/"
@@ -74,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text.add_argument(
         "--lengths",
         nargs="+",
-        type=int,
+        type=whole(1),
         default=list(LENGTHS),
         metavar="N",
         help=f"tokens of a text: multiples of {CHUNK}, or fewer (default: 100 200 500 1000)",
@@ -101,8 +102,6 @@ def run(args: argparse.Namespace) -> None:
     check_figure(args, list(models.values()))
 
     lengths = sorted(set(args.lengths))
-    if lengths[0] < 1:
-        raise GtransError(f"`--lengths` must be at least 1, but one is {lengths[0]}.")
     for tokens in lengths:
         if tokens > CHUNK and tokens % CHUNK:
             raise GtransError(f"`--lengths` must be multiples of {CHUNK}, but one is {tokens}.")

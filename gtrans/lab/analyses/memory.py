@@ -4,7 +4,7 @@ The model is run on the split --split and its references. Attention decides whic
 memory (update attention) and which of its vectors a word sees (output attention). The gain
 is the entropy of these weights with a memory as it begins training, minus that with the trained
 memory, in bits: how much more the trained memory selects. Models of different sizes are points of
-one line; models of one size are its seeds. The divergence of the two is drawn beside it.
+one line; models of one size are its seeds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import argparse
 import copy
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from statistics import mean
 from typing import Any
 
 import torch
@@ -60,8 +61,6 @@ def run(args: argparse.Namespace) -> None:
             no memory, or an option has an impossible value.
     """
     check_scoring(args)
-    if args.units < 1:
-        raise GtransError(f"`--units` must be at least 1, but is {args.units}.")
     runs = runs_of(labelled_paths(args.path))
     files = [step.path for run in runs for step in run.steps]
     check_figure(args, [*files, *prepared_files(args.data)])
@@ -76,11 +75,9 @@ def run(args: argparse.Namespace) -> None:
 # The paper compares "the attention maps in Update Attention and Output Attention" of both,
 # without a formula. Here the random memory is the whole memory as it begins training: initial
 # vectors and both attentions, in a model that is otherwise trained. The gain is the information
-# that a map has more than that of the random memory: the difference of their entropies. The
-# Kullback-Leibler divergence of the two maps, which some call so, is measured, too.
+# that a map has more than that of the random memory: the difference of their entropies.
 
 KINDS = {"update": "Update Attention", "memory": "Output Attention"}
-_TINY = 1e-12  # a weight that is 0 in single precision has no logarithm
 
 
 @dataclass
@@ -91,27 +88,19 @@ class Gain:
         queries: number of queries.
         entropy: entropy of the trained memory's weights.
         random_entropy: entropy of the random memory's weights.
-        divergence: Kullback-Leibler divergence of the trained from the random weights.
     """
 
     queries: int = 0
     entropy: float = 0.0
     random_entropy: float = 0.0
-    divergence: float = 0.0
 
     def add(self, trained: Tensor, random: Tensor) -> None:
         """Count the weights ``(heads, queries, keys)`` of one call with both memories."""
         heads, queries, _ = trained.shape
-        trained, random = trained.double(), random.double()
-        values = (
-            -torch.xlogy(trained, trained).sum(),
-            -torch.xlogy(random, random).sum(),
-            (torch.xlogy(trained, trained) - torch.xlogy(trained, random.clamp(min=_TINY))).sum(),
-        )
-        sums = [float(value) / heads / math.log(2) for value in values]
         total = self.queries + queries
-        for name, value in zip(("entropy", "random_entropy", "divergence"), sums, strict=True):
-            setattr(self, name, (getattr(self, name) * self.queries + value) / total)
+        for name, weights in (("entropy", trained.double()), ("random_entropy", random.double())):
+            bits = -float(torch.xlogy(weights, weights).sum()) / heads / math.log(2)
+            setattr(self, name, (getattr(self, name) * self.queries + bits) / total)
         self.queries = total
 
     @property
@@ -137,15 +126,12 @@ class MemoryGain:
     places: dict[Location, Gain] = field(default_factory=dict)
     system: str = ""
 
-    def mean(self, kind: str, value: str = "gain") -> float:
-        """The mean of an attribute of :class:`Gain` over layers and sides, of a kind of attention.
-
-        ``kind``: one of :data:`KINDS`.
-        """
-        values: list[float] = [
-            getattr(gain, value) for place, gain in self.places.items() if place.kind == kind
-        ]
-        return sum(values) / len(values)
+    def means(self) -> dict[str, float]:
+        """The mean gain over layers and sides, of each of :data:`KINDS` that the model has."""
+        gains: dict[str, list[float]] = {}
+        for place, gain in self.places.items():
+            gains.setdefault(place.kind, []).append(gain.gain)
+        return {kind: mean(gains[kind]) for kind in KINDS if kind in gains}
 
 
 def memory_gain(
@@ -227,29 +213,13 @@ def gain_figure(models: Sequence[MemoryGain]) -> Figure:
             f"{first.path} is a {first.system}, {other.path} a {other.system}; a line is of one "
             "system, so analyse them in two calls."
         )
-    panels = []
-    for value, heading in (("gain", "information gain"), ("divergence", "divergence from random")):
-        series = []
-        for number, (kind, label) in enumerate(KINDS.items()):
-            if any(place.kind == kind for place in first.places):
-                runs = ([(model.size, model.mean(kind, value))] for model in models)
-                series.append(Series(label, mean_of_runs(runs), number))
-        panels.append(Panel(heading, "memory vectors", "bits", tuple(series)))
-    return Figure("", tuple(panels), {"models": [as_json(model) for model in models]})
-
-
-def as_json(model: MemoryGain) -> dict[str, Any]:
-    """The gains of one model, place by place."""
-    places = sorted(model.places.items(), key=lambda item: item[0].order)
-    means = {kind: model.mean(kind) for kind in KINDS if any(p.kind == kind for p in model.places)}
-    return {
-        "label": model.label,
-        "path": model.path,
-        "size": model.size,
-        "update_gain": means.get("update"),
-        "output_gain": means.get("memory"),
-        "gain": sum(means.values()) / len(means),
-        "attention": [
-            {**asdict(place), **asdict(gain), "gain": gain.gain} for place, gain in places
-        ],
-    }
+    means = [(model, model.means()) for model in models]
+    series = []
+    for number, (kind, label) in enumerate(KINDS.items()):
+        runs = [[(model.size, gains[kind])] for model, gains in means if kind in gains]
+        if runs:
+            series.append(Series(label, mean_of_runs(runs), number))
+    panel = Panel("information gain", "memory vectors", "bits", tuple(series))
+    facts = [{"label": model.label, "path": model.path, "size": model.size,
+              "gain": mean(gains.values())} for model, gains in means]  # fmt: skip
+    return Figure("", (panel,), {"models": facts})
