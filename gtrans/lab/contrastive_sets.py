@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from gtrans.data.documents import resolve
-from gtrans.errors import GtransError
+from gtrans.errors import GtransError, one_line
 from gtrans.evaluation.contrastive.contrapro import (
     GENDERS,
     GENDERS_FILE,
@@ -29,6 +28,35 @@ from gtrans.evaluation.contrastive.generated import changed_words, words_of
 from gtrans.evaluation.contrastive.items import Item, ReadOptions, Sentences
 
 AnyPath = str | os.PathLike[str]
+
+
+def _items(path: AnyPath, read: Callable[[Entry], Iterable[Item]]) -> list[Item]:
+    """The items of all entries of a file of JSON."""
+    items: list[Item] = []
+    for entry in read_entries(path):
+        try:
+            items += map(_checked, read(entry))
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise entry.error(
+                f"it does not have the form of this set ({one_line(error)})"
+            ) from None
+    return items
+
+
+def _checked(item: Item) -> Item:
+    """The item.
+
+    Raises:
+        ValueError: its source and candidates have not the same number of sentences.
+    """
+    texts = (item.source, *item.candidates)
+    if len({*map(len, texts)}) > 1 or not all(map(all, texts)):
+        raise ValueError("source and candidates need equally many sentences, none of them empty")
+    return item
+
+
+def _stripped(sentences: Iterable[str]) -> Sentences:
+    return tuple(sentence.strip() for sentence in sentences)
 
 
 # --- ContraCAT -----------------------------------------------------------------------------------
@@ -72,27 +100,16 @@ def _template(folder: Path, context: int) -> Iterator[Item]:
     files = [resolve(str(folder / side), "txt") for side in ("en", "de", "genders")]
     *texts, genders = two_sides(*files)
     sources, targets = (separated(*side) for side in zip(texts, files, strict=False))
-    if len(genders) % _SIZE:
-        raise GtransError(
-            f"{files[2]}:{len(genders)}: an example has {_SIZE} lines, the last one "
-            f"has {len(genders) % _SIZE}."
-        )
     for begin in range(0, len(genders), _SIZE):
-        where, end = f"{files[1]}:{begin + 1}", begin + _SIZE
-        if len({*zip(sources[begin:end], genders[begin:end], strict=True)}) > 1:
-            raise GtransError(
-                f"{where}: the lines of an example must have equal source and gender."
-            )
+        end = begin + _SIZE
         source, candidates, gender = sources[begin], targets[begin:end], genders[begin]
-        if any(len(target) != len(source) for target in candidates):
-            raise GtransError(f"{where}: must have the same number of <SEP> as its source.")
-        if not all(all(sentences) for sentences in (source, *candidates)):
-            raise GtransError(f"{where}: a sentence of the example is empty.")
         pronouns = _pronouns_of([target[-1] for target in candidates])
-        if sorted(pronouns) != sorted(GENDERS):
-            raise GtransError(f"{where}: the lines of an example must differ in er, sie and es.")
-        if gender not in GENDERS.values():
-            raise GtransError(f"{where}: {GENDERS_FILE} has '{gender}', not m, f or n.")
+        same = {*zip(sources[begin:end], genders[begin:end], strict=True)} == {(source, gender)}
+        if not same or sorted(pronouns) != sorted(GENDERS) or gender not in GENDERS.values():
+            raise GtransError(
+                f"{files[1]}:{begin + 1}: an example must have {_SIZE} lines of one source that "
+                f"differ in er, sie and es, and one gender in {GENDERS_FILE}: m, f or n."
+            )
         right = [GENDERS[pronoun] for pronoun in pronouns].index(gender)
         kept = [target[-(context + 1) :] for target in candidates]
         yield Item(
@@ -138,46 +155,25 @@ def read_consistency(path: AnyPath, options: ReadOptions) -> list[Item]:
     told apart.
     """
     phenomenon = Path(path).name.split(".")[0]
-    return [_instance(entry, phenomenon) for entry in read_entries(path)]
 
+    def instances(entry: Entry) -> Iterator[Item]:
+        of_file, right = entry.value, entry.number("true_ind")
+        source, *targets = (
+            _stripped(text.split("_eos")) for text in (of_file["src"], *of_file["dst"])
+        )
+        yield Item(
+            id=f"{phenomenon}-{entry.name}",
+            phenomenon=phenomenon,
+            distance=entry.number("ctx_dist"),
+            cue=_CUES.get(phenomenon, "target"),
+            source=source,
+            target=targets[right],
+            contrastive=tuple(targets[:right] + targets[right + 1 :]),
+            form="tokenised",
+            right_index=right,
+        )
 
-def _instance(entry: Entry, phenomenon: str) -> Item:
-    source = _eos_sentences(entry, "src", entry.text("src"))
-    candidates = entry.value.get("dst")
-    if not isinstance(candidates, list) or len(candidates) < 2:
-        raise entry.error("'dst' must be a list of at least two candidates.")
-    targets = [_eos_sentences(entry, "dst", candidate) for candidate in candidates]
-    for target in targets:
-        if len(target) != len(source):
-            raise entry.error(
-                f"a candidate of 'dst' has {len(target)} sentences, but 'src' has {len(source)}."
-            )
-    right = entry.number("true_ind")
-    if not 0 <= right < len(targets):
-        raise entry.error(f"'true_ind' is {right}, but 'dst' has {len(targets)} candidates.")
-    distance = entry.number("ctx_dist")
-    if distance < 0:
-        raise entry.error(f"'ctx_dist' must be at least 0, but is {distance}.")
-    return Item(
-        id=f"{phenomenon}-{entry.name}",
-        phenomenon=phenomenon,
-        distance=distance,
-        cue=_CUES.get(phenomenon, "target"),
-        source=source,
-        target=targets[right],
-        contrastive=tuple(targets[:right] + targets[right + 1 :]),
-        form="tokenised",
-        right_index=right,
-    )
-
-
-def _eos_sentences(entry: Entry, key: str, text: object) -> Sentences:
-    """The sentences of ``one _eos two``, spaces or not."""
-    parts = text.split("_eos") if isinstance(text, str) else [""]
-    sentences = tuple(part.strip() for part in parts)
-    if not all(sentences):
-        raise entry.error(f"{key!r} has a sentence that is empty or not text.")
-    return sentences
+    return _items(path, instances)
 
 
 # --- Bawden et al. -------------------------------------------------------------------------------
@@ -209,68 +205,36 @@ def read_discevalmt(path: AnyPath, options: ReadOptions) -> list[Item]:
     of the pair, or where there is none, that of the first pronoun that differs from the wrong
     translation.
     """
-    return [item for entry in read_entries(path) for item in _block(entry)]
+    return _items(path, _block)
 
 
-def _block(entry: Entry) -> list[Item]:
+def _block(entry: Entry) -> Iterator[Item]:
     block = entry.value
-    if not isinstance(block, dict):
-        raise entry.error("a block must be a JSON object.")
     if "examples" in block:
-        kind = block.get("type")
-        if not isinstance(kind, str | None):
-            raise entry.error("'type' must be a text.")
+        kind = block.get("type") or ""
         name, phenomenon = _LEXICAL, f"{_LEXICAL}, {kind}" if kind else _LEXICAL
-        cue = _LEXICAL_CUES.get(kind or "", "source/target")
-        examples = _objects(entry, "examples", block["examples"])
-        pairs = [(example.get("src"), example.get("trg")) for example in examples]
+        cue = _LEXICAL_CUES.get(kind, "source/target")
+        pairs = [(example["src"], example["trg"]) for example in block["examples"]]
     else:
         name, phenomenon, cue = _ANAPHORA, _ANAPHORA, "target"
-        pairs = [(block.get("src"), pair) for pair in _objects(entry, "trg", block.get("trg"))]
-    items = []
+        pairs = [(block["src"], pair) for pair in block["trg"]]
     for number, (source, pair) in enumerate(pairs, start=1):
-        if not isinstance(pair, dict):
-            raise entry.error("'trg' of an example must be a JSON object.")
         right = "correct" if "correct" in pair else "semi-correct"
-        sentences = _sentences(entry, "src", source)
-        target, wrong = (_sentences(entry, key, pair.get(key)) for key in (right, "incorrect"))
-        if not len(sentences) == len(target) == len(wrong):
-            raise entry.error(
-                "'src', 'correct' and 'incorrect' must have the same number of sentences."
-            )
+        target, wrong = _stripped(pair[right]), _stripped(pair["incorrect"])
         label = phenomenon if right == "correct" else f"{phenomenon}, {right}"
-        forms = {"form": _form(pair.get("type"), target, wrong)} if name == _ANAPHORA else {}
-        items.append(
-            Item(
-                f"{entry.name}.{number}", label, 1, cue, sentences, target, (wrong,),
-                groups={"set": name, **forms}, block=f"{name} {entry.name}",
-            )
+        forms = {"form": _form(pair.get("type") or "", target, wrong)} if name == _ANAPHORA else {}
+        yield Item(
+            f"{entry.name}.{number}", label, 1, cue, _stripped(source), target, (wrong,),
+            groups={"set": name, **forms}, block=f"{name} {entry.name}",
         )  # fmt: skip
-    return items
 
 
-def _form(kind: object, right: Sentences, wrong: Sentences) -> str:
+def _form(kind: str, right: Sentences, wrong: Sentences) -> str:
     """Gender and number of the pronoun: m.sg., f.sg., m.pl., f.pl., or other."""
-    if isinstance(kind, str) and kind.strip():
+    if kind.strip():
         return f"{kind.strip().rstrip('.')}."
     changed = changed_words(" ".join(right), [" ".join(wrong)])
     return next((_FORM_OF[word] for word in changed if word in _FORM_OF), "other")
-
-
-def _objects(entry: Entry, key: str, value: object) -> list[dict[str, Any]]:
-    if not isinstance(value, list) or not all(isinstance(part, dict) for part in value):
-        raise entry.error(f"{key!r} must be a list of JSON objects.")
-    return value
-
-
-def _sentences(entry: Entry, key: str, value: object) -> Sentences:
-    if (
-        not isinstance(value, list)
-        or not value
-        or not all(isinstance(part, str) and part.strip() for part in value)
-    ):
-        raise entry.error(f"{key!r} must be a list of sentences, none of them empty.")
-    return tuple(part.strip() for part in value)
 
 
 # --- Lopes et al. --------------------------------------------------------------------------------
@@ -309,15 +273,10 @@ def read_large_pronoun(path: AnyPath, options: ReadOptions) -> list[Item]:
     contexts = _contexts(prefix, len(sources), options.context)
     items = []
     for number in range(0, len(sources), 2):
-        if contexts[number] != contexts[number + 1]:
+        if (contexts[number], sources[number]) != (contexts[number + 1], sources[number + 1]):
             raise GtransError(
-                f"{path}:{number + 1}: has another context than the next line, the source of the "
-                "wrong translation."
-            )
-        if sources[number] != sources[number + 1]:
-            raise GtransError(
-                f"{path}:{number + 1}: must be equal to the next line, the source of the wrong "
-                "translation."
+                f"{path}:{number + 1}: has another context or source than the next line, the "
+                "source of the wrong translation."
             )
         before = tuple(target for _, target in contexts[number])
         right, wrong = targets[number : number + 2]

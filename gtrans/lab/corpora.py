@@ -12,6 +12,7 @@ loses all its pairs disappears.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -166,6 +167,14 @@ def corpus_named(name: str) -> Corpus:
         f"there is no corpus '{name}'; `gtrans get-corpus --list` names all (newstest: with its "
         f"year, such as newstest2016; a corpus of one's own: {OWN})"
     )
+
+
+def yaml_lines(value: Any) -> list[str]:
+    """A value as lines of YAML for people, what stands in it twice in full."""
+    text: str = yaml.safe_dump(
+        json.loads(json.dumps(value)), sort_keys=False, allow_unicode=True, width=96
+    )
+    return text.splitlines()
 
 
 def name_of(name: str) -> str:

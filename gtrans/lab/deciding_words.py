@@ -1,9 +1,9 @@
 """Name the words of the context that decided words of the reference.
 
 Every word of the reference has a gain: its log-probability given source and context, minus that
-given the source alone (CXMI of a word, Fernandes et al. 2023). For the words that gain at least
---threshold, the words of the context that decided them are named: gradients find candidates,
-which are replaced by other words to see whether the model still prefers the reference's word.
+given the source alone (CXMI of a word, Fernandes et al. 2023). For each word that gains at least
+--threshold, the word of the context that decided it is named: gradients find candidates, which are
+replaced by other words to see whether the model still prefers the reference's word.
 See docs/context-use.md.
 """
 
@@ -13,7 +13,7 @@ import argparse
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
@@ -47,14 +47,11 @@ END = "</s>"
 SHOWN = 20  # words in the printed list
 SUSPECTS = 3  # words of the context that are replaced, one after the other
 REPLACEMENTS = 5  # words that are tried in the place of one
-TOGETHER = 3  # most words that are replaced together
-ALIKE = 0.5  # words with this share of the highest bound may say the same as the first one
 SLIGHT = 0.05  # smaller losses say nothing, in nats
 SIDES = ("source", "target")
 
 Scores = Sequence[Sequence["Tensor"]]
 """``(tokens, 3)`` by document and sentence: log-probabilities of a token and its rival, its id."""
-_Try = tuple[int, tuple["Change", ...]]  # the number of a word whose deciders are sought, changes
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -157,26 +154,26 @@ class Change:
 
 @dataclass(frozen=True)
 class Decision:
-    """The words of the context that decided a word of the translation.
+    """The word of the context that decided a word of the translation.
 
     Attributes:
-        changes: these words with their replacements; empty if no context could be replaced.
-        loss: log-probability that the word loses if they are replaced, in nats.
+        change: this word with its replacement; None if no context could be replaced.
+        loss: log-probability that the word loses if it is replaced, in nats.
         flips: whether the decision falls: the word's token was the most probable one at the
             decisive place, and is no longer.
     """
 
-    changes: tuple[Change, ...]
+    change: Change | None
     loss: float
     flips: bool
 
     @property
-    def strength(self) -> tuple[bool, int, float]:
-        """Sort key: decisions that fall are stronger, then fewer words, then larger losses.
+    def strength(self) -> tuple[bool, float]:
+        """Sort key: decisions that fall are stronger, then larger losses.
 
         Slight losses count as equal, so that the first one wins, which has the largest gradient.
         """
-        return self.flips, -len(self.changes), self.loss if self.loss >= SLIGHT else 0.0
+        return self.flips, self.loss if self.loss >= SLIGHT else 0.0
 
 
 @dataclass(frozen=True)
@@ -188,7 +185,7 @@ class Word:
         text: as the user wrote it; :data:`END` for the end mark of the sentence.
         tokens: its number of subwords.
         with_context, without_context: its log-probability, in nats.
-        decision: the words that decided it; None if it gains less than the threshold.
+        decision: the word that decided it; None if it gains less than the threshold.
     """
 
     document: int
@@ -208,8 +205,8 @@ class Word:
     def entry(self) -> dict[str, Any]:
         """Its values for a file; None stands for those of a missing decision."""
         values = asdict(self)
-        decision = values.pop("decision") or dict.fromkeys(("loss", "flips", "changes"))
-        decision["decided_by"] = decision.pop("changes")
+        decision = values.pop("decision") or dict.fromkeys(("loss", "flips", "change"))
+        decision["decided_by"] = decision.pop("change")
         return {**values, "cxmi": self.cxmi, **decision}
 
 
@@ -309,52 +306,41 @@ class _Deciders:
                     self._placed[reading.document, sentence + reading.begin] = reading, row, span
 
     def decisions(self, asked: Sequence[Asked]) -> list[Decision]:
-        """The deciders of each word: words of its context are replaced until its decision falls.
+        """The decider of each word: words of its context are replaced until its decision falls.
 
-        First the suspect with the highest bound; then together with others of the translation that
-        may mean the same, such as two mentions; then other suspects and other replacements; at last
-        the changes with the largest losses together.
+        First the suspect with the highest bound, then other suspects and other replacements.
         """
         suspects = [self._suspects(word) for word in asked]
         tried: list[list[Decision]] = [[] for _ in asked]
-
-        def attempt(tries: Iterable[_Try]) -> None:
-            flips = [any(decision.flips for decision in decisions) for decisions in tried]
-            left = [(n, changes) for n, changes in tries if changes and not flips[n]]
-            for n, decision in zip([n for n, _ in left], self._tried(asked, left), strict=True):
+        for number in range(REPLACEMENTS + 1):
+            tries = [
+                (n, change)
+                for n, words in enumerate(suspects)
+                if not any(decision.flips for decision in tried[n])
+                for rank, changes in enumerate(words)
+                for place, change in enumerate(changes)
+                if place == number - (rank > 0)
+            ]
+            for (n, _), decision in zip(tries, self._tried(asked, tries), strict=True):
                 tried[n].append(decision)
-
-        def single(first: int, last: int | None, number: int) -> Iterator[_Try]:
-            for n, words in enumerate(suspects):
-                for changes in words[first:last]:
-                    yield n, tuple(changes[number : number + 1])
-
-        attempt(single(0, 1, 0))
-        attempt((n, _alike(words)) for n, words in enumerate(suspects))
-        for number in range(1, REPLACEMENTS + 1):
-            attempt([*single(0, 1, number), *single(1, None, number - 1)])
-        attempt((n, changes) for n, decisions in enumerate(tried) for changes in _joined(decisions))
-        none = Decision((), 0.0, False)
+        none = Decision(None, 0.0, False)
         return [max(decisions, key=attrgetter("strength"), default=none) for decisions in tried]
 
-    def _tried(self, asked: Sequence[Asked], tries: Sequence[_Try]) -> list[Decision]:
-        """The loss of each word when the model reads its document with other words."""
+    def _tried(self, asked: Sequence[Asked], tries: Sequence[tuple[int, Change]]) -> list[Decision]:
+        """The loss of each word when the model reads its document with another word."""
         from gtrans.decoding.force_decode import score_tokens
 
         documents, plain, first = [], [], []
-        for n, changes in tries:
+        for n, change in tries:
             reading, _, _ = self._placed[asked[n].document, asked[n].sentence]
             encoded = dict(zip(SIDES, map(list, self._text.encoded(reading)), strict=True))
             texts = list(self._text.plain(reading))
-            lines: defaultdict[tuple[str, int], dict[int, str]] = defaultdict(dict)
-            for change in changes:
-                lines[change.side, change.sentence - 1][change.word - 1] = change.replaced_by
-            for (side, sentence), others in lines.items():
-                side_text = self._text.sides[side]
-                changed = words_of_side(side_text)[asked[n].document][sentence].with_other(others)
-                encoded[side][sentence - reading.begin] = side_text.pipeline.encode(changed)
-                if side == "source":
-                    texts[sentence - reading.begin] = changed
+            side, sentence = self._text.sides[change.side], change.sentence - 1
+            words = words_of_side(side)[asked[n].document][sentence]
+            changed = words.with_other({change.word - 1: change.replaced_by})
+            encoded[change.side][sentence - reading.begin] = side.pipeline.encode(changed)
+            if change.side == "source":
+                texts[sentence - reading.begin] = changed
             documents.append((encoded["source"], encoded["target"]))
             plain.append(texts)
             first.append(asked[n].sentence - reading.begin)
@@ -364,11 +350,11 @@ class _Deciders:
             rows=self._rows,
         )  # fmt: skip
         decisions = []
-        for (n, changes), (scores, *_) in zip(tries, scored, strict=True):
+        for (n, change), (scores, *_) in zip(tries, scored, strict=True):
             word = asked[n]
             own, best, _ = scores[word.decisive].tolist()
             value = float(scores[word.pieces.start : word.pieces.stop, 0].sum())
-            decisions.append(Decision(changes, word.value - value, word.is_best and best > own))
+            decisions.append(Decision(change, word.value - value, word.is_best and best > own))
         return decisions
 
     def _suspects(self, asked: Asked) -> list[list[Change]]:
@@ -454,29 +440,6 @@ class _Deciders:
                         bounds[side, number, word] += float(norm)
                     offset += len(self._text.sides[side].encoded[asked.document][number].split())
         return bounds
-
-
-def _alike(suspects: Sequence[Sequence[Change]]) -> tuple[Change, ...]:
-    """The first suspect together with those of the translation that may mean the same."""
-    first = suspects[0][0] if suspects else None
-    if first is None or first.bound is None or first.side != "target":
-        return ()
-    least = ALIKE * first.bound
-    changes = (suspect[0] for suspect in suspects if suspect[0].side == "target")
-    alike = [change for change in changes if (change.bound or 0) >= least]
-    return tuple(alike) if len(alike) > 1 else ()
-
-
-def _joined(tried: Sequence[Decision]) -> list[tuple[Change, ...]]:
-    """The strongest changes of two words together, of three, ..., up to :data:`TOGETHER`."""
-    best: dict[tuple[str, int, int], Decision] = {}
-    singles = (decision for decision in tried if len(decision.changes) == 1)
-    for decision in sorted(singles, key=attrgetter("strength")):
-        change = decision.changes[0]
-        best[change.side, change.sentence, change.word] = decision
-    order = sorted(best.values(), key=attrgetter("strength"), reverse=True)[:TOGETHER]
-    changes = [decision.changes[0] for decision in order]
-    return [tuple(changes[:count]) for count in range(2, len(changes) + 1)]
 
 
 class Substitutes:
@@ -566,13 +529,13 @@ def _lines(words: Sequence[Word], threshold: float) -> Iterator[str]:
     top = [f"{form['text']} {form['cxmi']:+.1f} ({form['count']} times)" for form in short["forms"]]
     yield (
         f"{short['gain']} of {short['words']} words gain {threshold:g} nats or more; "
-        f"{short['flip']} of these decisions fall when the words named are replaced"
+        f"{short['flip']} of these decisions fall when the word named is replaced"
     )
     yield f"in all, most is gained by {', '.join(top)}"
     decided = sorted((word for word in words if word.decision), key=lambda word: -word.cxmi)
     for word in decided[:SHOWN]:
         assert word.decision is not None
-        by = "; ".join(map(str, word.decision.changes)) or "nothing found"
+        by = word.decision.change or "nothing found"
         result = "falls" if word.decision.flips else "stands"
         place = f"{word.document}:{word.sentence}:{word.word}"
         yield f"{place} {word.text} {word.cxmi:+.2f}: {by} ({-word.decision.loss:+.2f}, {result})"

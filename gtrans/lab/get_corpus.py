@@ -17,7 +17,6 @@ from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from textwrap import wrap
 from typing import TextIO
 
 from gtrans.errors import GtransError
@@ -40,6 +39,7 @@ from gtrans.lab.corpora import (
     corpus_named,
     read_corpora,
     word_counter,
+    yaml_lines,
 )
 from gtrans.lab.corpus_readers import BOUNDARIES, Pair, Pairs, Part, read_part
 from gtrans.languages import known_language
@@ -50,7 +50,6 @@ EXAMPLE = "gtrans get-corpus iwslt17 --from selective-attn --out corpus"
 NEEDS = ()
 RECORD = "corpus.json"
 TRAIN, VALID = "train", "valid"
-_WIDTH = 96
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--list",
         action="store_true",
-        help="list the corpora, or say all that is known of NAME: files, addresses, licence",
+        help="list the corpora, or print all that is known of NAME: files, addresses, licence",
     )
     add("--out", type=Path, metavar="DIR", help="folder to write NAME to")
     add = parser.add_argument_group("where from").add_argument
@@ -94,8 +93,8 @@ def run(args: argparse.Namespace) -> None:
         GtransError: an option is wrong, a file is missing, or nothing can be written.
     """
     if args.list:
-        lines = _described(corpus_named(args.name)) if args.name else _overview(read_corpora())
-        print_lines(*lines)
+        named = yaml_lines({args.name: asdict(corpus_named(args.name))}) if args.name else []
+        print_lines(*(named or _overview(read_corpora())))
         return
     if not args.name or args.out is None or args.source is None:
         raise GtransError(
@@ -414,41 +413,3 @@ def _overview(corpora: list[Corpus]) -> Iterator[str]:
         rows.append([*names, corpus.size, corpus.licence, kind])
     yield from aligned(rows, set(range(len(rows[0]))))
     yield "public: an address that anybody can download from."
-
-
-def _described(corpus: Corpus) -> Iterator[str]:
-    languages = ", ".join("-".join(pair) for pair in corpus.pairs() if all(pair))
-    yield f"{corpus.name}: {corpus.title}"
-    yield from _text(f"languages: {languages or 'any'}")
-    yield from _text(f"size: {corpus.size}; licence: {corpus.licence}")
-    if corpus.says:
-        sizes = ", ".join(f"{split} {size}" for split, size in corpus.says.items())
-        yield from _text(f"the papers say: {sizes}")
-    rules = ", ".join(f"{name} {value}" for name, value in asdict(corpus.cleaning).items())
-    yield from _text(f"cleaning: {rules}")
-    for form in corpus.forms:
-        yield f"  form {form.name}: {form.title}"
-        for home in form.homes:
-            kind = "by hand" if home.by_hand else "public"
-            checksum = f", MD5 {home.md5}" if home.md5 else ""
-            yield f"    {home.url} ({kind}{checksum}) -> {home.file}"
-        source, target = next(iter(corpus.pairs()))
-        for split, parts in form.splits.items():
-            names = [
-                group[0]
-                for part in parts
-                for group in part.patterns(split, source or "SRC", target or "TGT", corpus.year)
-            ]
-            yield from _text(f"{split}: {', '.join(names)}", indent=4)
-        for folder, files in form.copies.items():
-            yield from _text(f"{folder}/: {', '.join(files)}", indent=4)
-        if form.note:
-            yield from _text(form.note, indent=4)
-
-
-def _text(text: str, indent: int = 2) -> list[str]:
-    first, rest = " " * indent, " " * (indent + 2)
-    return wrap(
-        text, _WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False,
-        break_long_words=False,
-    )  # fmt: skip

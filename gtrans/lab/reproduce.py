@@ -35,10 +35,9 @@ from subprocess import DEVNULL, Popen
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import yaml
-
 from gtrans.errors import GtransError
 from gtrans.files import atomic_writer, check_output_folder, locked
+from gtrans.lab.corpora import yaml_lines
 from gtrans.lab.experiments import PAPERS, SCALES, Plan, Table, find, read
 from gtrans.libraries import require
 from gtrans.messages import print_lines
@@ -91,8 +90,7 @@ def run(args: argparse.Namespace) -> None:
              for name, table in tables.items()]  # fmt: skip
     if names:
         entries = {name: _entry(table) for name, table in tables.items()}
-        text = yaml.safe_dump(entries, sort_keys=False, allow_unicode=True, width=96)
-        lines = text.splitlines()
+        lines = yaml_lines(entries)
     print_lines(*lines)
 
 

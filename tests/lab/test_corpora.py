@@ -92,7 +92,7 @@ def test_every_corpus_is_listed_and_known_to_the_run_scripts(repo: Path, call: C
         assert next(line for line in lines if line.startswith(name)).endswith(home)
     for name in names:
         asked = "newstest2016" if name == "newstest" else name
-        assert "  form " in call("get-corpus", asked, "--list")
+        assert f"{asked}:\n  name: " in call("get-corpus", asked, "--list")
     script = 'source exp_gtransformer/lib.sh; echo "${CORPORA[*]}"'
     words = ["bash", "-c", f"NAME=x SUMMARY=x TRAINS=no; {script}"]
     done = subprocess.run(words, cwd=repo, capture_output=True, text=True, check=True)

@@ -39,25 +39,23 @@ def test_every_model_and_unit(case: Case, prepared_with_bert: Path, tiny: TinyWo
     assert looked_at
     for gain in looked_at:
         number, sentence, decision = gain.document - 1, gain.sentence, gain.decision
-        assert decision is not None and decision.changes
+        assert decision is not None
+        change = decision.change
+        assert change is not None and change.sentence != sentence
+        assert change.side == "source" or change.sentence < sentence
         source, target = (list(side.encoded[number]) for side in (text.source, text.target))
         plain = list(text.source.documents[number])
-        for change in decision.changes:
-            assert change.sentence != sentence
-            assert change.side == "source" or change.sentence < sentence
-            of_side, lines = text.sides[change.side], source if change.side == "source" else target
-            if len(decision.changes) == 1:
-                line = words_of_side(of_side)[number][change.sentence - 1]
-                assert line.texts[change.word - 1] == change.text
-                changed = line.with_other({change.word - 1: change.replaced_by})
-                lines[change.sentence - 1] = of_side.pipeline.encode(changed)
-                if change.side == "source":
-                    plain[change.sentence - 1] = changed
-        if len(decision.changes) == 1:
-            again = score_tokens(models, task, [(source, target)], plain=[plain], whole=False)
-            at = words_of_side(text.target)[number][sentence - 1].pieces[gain.word - 1]
-            value = float(again[0][sentence - 1][at.start : at.stop, 0].sum())
-            assert decision.loss == pytest.approx(gain.with_context - value, abs=1e-4)
+        of_side, lines = text.sides[change.side], source if change.side == "source" else target
+        line = words_of_side(of_side)[number][change.sentence - 1]
+        assert line.texts[change.word - 1] == change.text
+        changed = line.with_other({change.word - 1: change.replaced_by})
+        lines[change.sentence - 1] = of_side.pipeline.encode(changed)
+        if change.side == "source":
+            plain[change.sentence - 1] = changed
+        again = score_tokens(models, task, [(source, target)], plain=[plain], whole=False)
+        at = words_of_side(text.target)[number][sentence - 1].pieces[gain.word - 1]
+        value = float(again[0][sentence - 1][at.start : at.stop, 0].sum())
+        assert decision.loss == pytest.approx(gain.with_context - value, abs=1e-4)
 
 
 def substitutes(*lines: str) -> Substitutes:
@@ -123,9 +121,9 @@ def test_words_add_up_to_sentences_and_name_their_context(
     assert "".join(word["text"] for word in words if word["text"] != END) == "".join(texts)
     looked_at = [word for word in words if word["cxmi"] >= 0.0002 and word["text"] != END]
     assert looked_at
-    assert [word for word in words if word["decided_by"] is not None] == looked_at
+    assert [word for word in words if word["loss"] is not None] == looked_at
     for word in looked_at:
-        for decider in word["decided_by"]:
+        if decider := word["decided_by"]:
             assert decider["sentence"] != word["sentence"]
             assert decider["replaced_by"] != decider["text"]
     found = json.loads(call("deciding-words", "again.jsonl", *flags, "--json"))
