@@ -43,8 +43,6 @@ from gtrans.data.stream import stream_windows
 from gtrans.data.units import DocumentUnit, SentenceUnit, StreamUnit, Unit, WindowUnit
 from gtrans.decoding.force_decode import score_tokens
 from gtrans.decoding.loading import import_plugin
-from gtrans.modules.layer_fusion import group_tops
-from gtrans.modules.transformer import Gate
 from gtrans.tasks.document_translation import DocumentTranslationTask
 from gtrans.tasks.options import DocumentTranslationConfig
 
@@ -85,13 +83,6 @@ def cells(axes: Any, values: Sequence[Sequence[int]], left: float = 0) -> None:
         axes.add_patch(PathPatch(shape, facecolor=COLOUR_OF[value], edgecolor="white", lw=0.5))
     axes.autoscale_view()
     axes.set_aspect("equal")
-
-
-def box(axes: Any, x: float, y: float, text: str, size: float, height: float, **look: Any) -> None:
-    """A coloured box of width 0.94 with a white text in its middle."""
-    axes.add_patch(Rectangle((x, y), 0.94, height, **look))
-    axes.text(x + 0.47, y + height / 2, text, color="white", ha="center", va="center",
-              fontsize=size)  # fmt: skip
 
 
 def legend(figure: Figure, *names: str) -> None:
@@ -229,28 +220,6 @@ def groups() -> Figure:
     return figure
 
 
-def gates() -> Figure:
-    """How far new gates are open, by ``--gate-bias``."""
-    torch.manual_seed(1)
-    dim = 256
-    figure, axes = drawing(6.4, 2.8)
-    group, other = torch.randn(2, 200, dim, dtype=torch.double)
-    names = ["random (default)"]
-    for x, bias in enumerate((None, 0.0, 3.0, 5.0, 10.0)):
-        names += [f"--gate-bias {bias:.0f}"] if bias is not None else []
-        with torch.no_grad():
-            mixed = Gate(dim, bias).double()(group, other)
-        opened = ((mixed - group) / (other - group)).flatten()
-        low, middle, high = opened.quantile(opened.new_tensor([0.05, 0.5, 0.95])).tolist()
-        axes.bar(x, middle, color=BLUE, width=0.6)
-        axes.plot([x, x], [low, high], color=LINE)
-        axes.text(x, high + 0.03, f"{middle:.2g}", ha="center", fontsize=8)
-    axes.set_xticks(range(len(names)), names, fontsize=8)
-    axes.set_ylabel("share of global attention", fontsize=8)
-    axes.set_ylim(0, 1)
-    return figure
-
-
 def memory() -> Figure:
     """Which update reads which sentence: two documents side by side, 3 sentences of each."""
     counts = [7, 5, 6, 4]
@@ -260,8 +229,10 @@ def memory() -> Figure:
     for number, window in enumerate(windows):
         for run in (run for part in window for run in part):
             for position in range(run.position, run.position + run.count):
-                box(axes, position, -run.document - 1, str(number + 1), 9, 0.94,
-                    facecolor=COLOURS[number % len(COLOURS)])  # fmt: skip
+                y, colour = -run.document - 1, COLOURS[number % len(COLOURS)]
+                axes.add_patch(Rectangle((position, y), 0.94, 0.94, facecolor=colour))
+                axes.text(position + 0.47, y + 0.47, str(number + 1), color="white", ha="center",
+                          va="center", fontsize=9)  # fmt: skip
     axes.autoscale_view()
     axes.set_aspect("equal")
     axes.set_yticks(
@@ -271,23 +242,6 @@ def memory() -> Figure:
     )
     axes.tick_params(left=False)
     axes.set_xlabel("sentences; the number is that of the update", fontsize=8)
-    return figure
-
-
-def fusion() -> Figure:
-    """Groups of layers of ``gtrans_fusion`` with 12 + 6 layers."""
-    figure, axes = drawing(7.2, 2.2)
-    panel(axes)
-    for row, (side, layers, size) in enumerate((("encoder", 12, 3), ("decoder", 6, 2))):
-        tops = group_tops(layers, size)
-        for layer in range(1, layers + 1):
-            box(axes, layer - 1, -1.6 * row - 1, str(layer), 8, 1, lw=2,
-                facecolor=COLOURS[sum(top < layer for top in tops)],
-                edgecolor="black" if layer in tops else "white")  # fmt: skip
-        axes.text(-0.3, -1.6 * row - 0.5, side, ha="right", va="center", fontsize=8)
-    axes.autoscale_view()
-    axes.set_xlim(-2, 12.2)
-    axes.set_aspect("equal")
     return figure
 
 
@@ -656,18 +610,7 @@ def benchmarks() -> Figure:
 FIGURES: dict[str, Callable[[], Figure]] = {
     **{
         draw.__name__: draw
-        for draw in (
-            systems,
-            units,
-            groups,
-            gates,
-            memory,
-            fusion,
-            flow,
-            distances,
-            resegmenting,
-            benchmarks,
-        )
+        for draw in (systems, units, groups, memory, flow, distances, resegmenting, benchmarks)
     },
     **{f"results-{draw.__name__}": draw for draw in (forest, learning, context, pronouns)},
 }

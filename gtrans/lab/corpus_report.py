@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
@@ -21,6 +21,7 @@ from gtrans.data.units import MARKS_PER_SENTENCE, split_instances
 from gtrans.errors import GtransError
 from gtrans.files import read_object
 from gtrans.messages import aligned, json_text, of_form, print_lines
+from gtrans.option_types import whole
 from gtrans.text.prepared_folder import STATE_FILE, read_state
 from gtrans.text.reader import Sides
 
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--target-lang", metavar="LANG", help="target language of text")
     add(
         "--max-doc-tokens",
-        type=int,
+        type=whole(1),
         default=512,
         metavar="N",
         help="longest chunk, with two special tokens for each sentence (default: %(default)s)",
@@ -57,8 +58,6 @@ def run(args: argparse.Namespace) -> None:
     languages = [args.source_lang, args.target_lang]
     if any(languages) != all(languages):
         raise GtransError("`--source-lang` and `--target-lang` belong together; give both or none")
-    if args.max_doc_tokens < 1:
-        raise GtransError(f"`--max-doc-tokens` must be at least 1, but is {args.max_doc_tokens}")
     data = report(args.path, languages if all(languages) else [], args.max_doc_tokens)
     if args.json:
         print(json_text(of_form("corpus-report", data)))
@@ -105,8 +104,11 @@ def report(path: Path, languages: Sequence[str], max_doc_tokens: int) -> dict[st
         names = {m[1] for file in path.glob("text/*") if (m := _PIECES.fullmatch(file.name))}
         files = {name: [path / "text" / f"{name}.bpe.{lang}" for lang in pair] for name in names}
     else:
-        pair = [*languages] if languages else _languages(path)
-        names = _splits_of(path, pair)
+        texts = _texts(path)
+        pair = [*languages] if languages else _languages(path, texts)
+        own, other = (texts[lang] for lang in pair)
+        # A text without its other side is an error if it is a split.
+        names = {it for it in own | other if it in own & other or _SPLIT.fullmatch(it)}
         files = {name: [resolve(str(path / name), lang) for lang in pair] for name in names}
     if not files:
         raise GtransError(
@@ -123,25 +125,16 @@ def report(path: Path, languages: Sequence[str], max_doc_tokens: int) -> dict[st
     }
 
 
-def _splits_of(path: Path, pair: Sequence[str]) -> set[str]:
-    """The names of texts that have both sides.
-
-    Raises:
-        GtransError: a side of a split is missing.
-    """
-    names = [_TEXT.fullmatch(file.name.removesuffix(".gz")) for file in path.iterdir()]
-    sides = [{m[1] for m in names if m and m[2] == lang} for lang in pair]
-    for name in sorted(sides[0] ^ sides[1]):
-        if _SPLIT.fullmatch(name):
-            lang, other = pair if name in sides[1] else pair[::-1]
-            raise GtransError(
-                f"{path / name}.{lang}: there is no such file (nor .gz), the other side of "
-                f"{name}.{other}"
-            )
-    return sides[0] & sides[1]
+def _texts(path: Path) -> Mapping[str, set[str]]:
+    """The names of the texts of a folder, by language."""
+    texts: defaultdict[str, set[str]] = defaultdict(set)
+    for file in path.iterdir():
+        if match := _TEXT.fullmatch(file.name.removesuffix(".gz")):
+            texts[match[2]].add(match[1])
+    return texts
 
 
-def _languages(path: Path) -> list[str]:
+def _languages(path: Path, texts: Mapping[str, set[str]]) -> list[str]:
     """Source and target language: as recorded with the text, or those of its files, English first.
 
     Raises:
@@ -152,8 +145,7 @@ def _languages(path: Path) -> list[str]:
         pairs = record.get("pairs", [record.get("pair")])
         if len(pairs) == 1 and str(pairs[0]).count("-") == 1:
             return str(pairs[0]).split("-")
-    names = [_TEXT.fullmatch(file.name.removesuffix(".gz")) for file in path.iterdir()]
-    langs = {m[2] for m in names if m and _SPLIT.fullmatch(m[1])}
+    langs = [lang for lang, names in texts.items() if any(map(_SPLIT.fullmatch, names))]
     if len(langs) != 2:
         raise GtransError(
             f"{path}: it has texts of {', '.join(sorted(langs)) or 'no language'}; name two with "

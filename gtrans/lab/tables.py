@@ -15,13 +15,11 @@ from statistics import mean, stdev
 from typing import Any
 
 from gtrans.errors import GtransError
-from gtrans.files import digest, read_object
+from gtrans.files import atomic_writer, binary_writer, digest, read_object
 from gtrans.lab.experiments import TESTED_SETS, Plan, PlannedRow, Run, Table, read
 from gtrans.lab.logs import logged, read_history
 from gtrans.lab.provenance import provenance
 from gtrans.messages import change_interval, in_digits, of_form
-
-ARCHIVE = ".translations.tar.xz"
 
 
 def write(plan: Plan, name: str) -> None:
@@ -38,10 +36,12 @@ def write(plan: Plan, name: str) -> None:
     if table.figure is not None:
         data["made"] += draw(table, data)
     if texts := texts_of(plan, data):
-        data["made"].append(f"{name}{ARCHIVE}")
-        pack(texts, Path(f"{name}{ARCHIVE}"))
-    Path(f"{name}.json").write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", "utf-8")
-    Path(f"{name}.md").write_text(to_markdown(data), "utf-8")
+        data["made"].append(archive := f"{name}.translations.tar.xz")
+        pack(texts, archive)
+    text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    for file, content in ((f"{name}.json", text), (f"{name}.md", to_markdown(data))):
+        with atomic_writer(file) as written:
+            written.write(content)
 
 
 def table_of(plan: Plan, table: Table) -> dict[str, Any]:
@@ -181,9 +181,9 @@ def texts_of(plan: Plan, data: Mapping[str, Any]) -> list[Path]:
     return sorted({*map(Path, texts)})
 
 
-def pack(files: Iterable[Path], archive: Path) -> None:
+def pack(files: Iterable[Path], archive: str) -> None:
     """Write files into an archive; the same files give the same archive."""
-    with tarfile.open(archive, "w:xz") as packed:
+    with binary_writer(archive) as written, tarfile.open(fileobj=written, mode="w:xz") as packed:
         for file in files:
             member = tarfile.TarInfo(file.as_posix())
             member.size = file.stat().st_size
@@ -363,7 +363,6 @@ def to_markdown(table: Mapping[str, Any]) -> str:
     rows, printed = table["rows"], table["printed"]
     # A corpus has the seed 0.
     seeds = sorted({run["seed"] for row in rows for run in row["runs"]} - {0})
-    listed = f"; seeds {', '.join(map(str, seeds))}" if seeds else ""
     paper = [{"printed in the paper": label,
               **{title: value for title, value in zip(printed["columns"], values, strict=True)
                  if value is not None}}
@@ -375,14 +374,14 @@ def to_markdown(table: Mapping[str, Any]) -> str:
     pictures = [name for name in table["made"] if name.endswith(".png")]
     lines = [
         f"# {table['experiment']}: {table['title']}",
-        f"{table['paper']}. Scale {table['scale']}; corpus {', '.join(table['corpora'])}{listed}."
+        f"{table['paper']}. Scale {table['scale']}; corpus {', '.join(table['corpora'])}."
         f" Made by `{join(table['command'])}`, gtrans {table['version']}.",
         _markdown(_scores(table), "---:"),
         _markdown(paper, "---:"),
         _markdown(_changes(table), "---"),
-        "A cell is the mean over seeds ± their standard deviation; of a single seed, the score and "
-        "its 95% interval. A change is that from the row of the same seed that a row is tested "
-        "against; p over seeds is that of a paired t-test." if seeds else "",
+        f"A cell is the mean over seeds {', '.join(map(str, seeds))} ± their deviation, or of a "
+        "single seed the score and its 95% interval. A change is that from the row of that seed "
+        "that a row is tested against; p over seeds is that of a t-test." if seeds else "",
         "\n".join(dict.fromkeys(f"- {name}: {text}" for name, text in notes if text)),
         *(f"![{name}]({name})" for name in pictures),
         ", ".join(f"[{name}]({name})" for name in table["made"] if name not in pictures),

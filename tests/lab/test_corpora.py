@@ -482,9 +482,8 @@ def test_the_languages_are_recorded_or_those_of_the_files(
     [
         (["none"], "there is no such folder"),
         ([".", "--source-lang", "en"], "belong together"),
-        ([".", *PAIR, "--max-doc-tokens", "0"], "`--max-doc-tokens` must be at least 1"),
         ([".", "--source-lang", "*", "--target-lang", "de"], "no text of *-de"),
-        (["half", *PAIR], "test.de: there is no such file (nor .gz), the other side of test.en"),
+        (["half", *PAIR], "there is no file 'half/test.de' and no file"),
     ],
 )
 def test_mistakes_of_the_report(

@@ -15,7 +15,6 @@ import pytest
 
 from gtrans.cli import main
 from gtrans.errors import GtransError
-from gtrans.lab.analyse import PARTS
 from gtrans.lab.analyses.curves import curves
 from gtrans.lab.logs import History, read_history
 from gtrans.lab.plots import (
@@ -144,18 +143,6 @@ def test_mistakes_of_curves(
     assert main(["analyse", "curves", *options]) == 1
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_every_part_is_named_and_shows_an_example(
-    part: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for words in (["analyse"], ["analyse", part]):
-        with pytest.raises(SystemExit) as end:
-            main([*words, "--help"])
-        assert end.value.code == 0
-        text = capsys.readouterr().out
-        assert f"\n  {part} " in text or f"example:\n  gtrans analyse {part} " in text
 
 
 # ---- logs of trainings ---------------------------------------------------------------------------

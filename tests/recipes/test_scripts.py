@@ -192,8 +192,8 @@ def long(*names: str) -> list[object]:
 @pytest.mark.parametrize(
     "call",
     [
-        "run-finetune",
-        *long("run-randinit", "run-memory --runs 1", "run-fusion --corpus iwslt14", "run-han",
+        "run-randinit",
+        *long("run-finetune", "run-memory --runs 1", "run-fusion --corpus iwslt14", "run-han",
               "run-flat --system flat,zhang", "run-compare --system lossless",
               "run-bert --make-bert 1x16 --bert-updates 2 --system context,aware"),
     ],

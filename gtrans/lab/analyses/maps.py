@@ -165,23 +165,6 @@ class Map:
         parts = (self.place.side, self.place.kind, self.place.range, f"layer-{self.place.layer}")
         return "-".join(filter(None, (*parts, sentence)))
 
-    @property
-    def title(self) -> str:
-        """Its name for readers."""
-        title = f"{self.place.side.replace('_', ' ')}, {_TITLES[self.place.kind]}"
-        title += f" ({self.place.range})" if self.place.range else ""
-        title += f", layer {self.place.layer}"
-        return title if self.sentence is None else f"{title}, sentence {self.sentence}"
-
-
-_TITLES = {
-    "self": "self-attention",
-    "cross": "cross-attention",
-    "context": "attention to the context",
-    "memory": "reading the memory",
-    "update": "writing to the memory",
-}
-
 
 @dataclass(frozen=True)
 class UnitText:
@@ -308,11 +291,6 @@ def as_json(heatmap: Map) -> dict[str, Any]:
     """A map as an object; its weights are the means of all heads, and those of each head."""
     return {
         "name": heatmap.name,
-        "side": heatmap.place.side,
-        "kind": heatmap.place.kind,
-        "range": heatmap.place.range,
-        "layer": heatmap.place.layer,
-        "sentence": heatmap.sentence,
         "queries": heatmap.queries.labels,
         "keys": heatmap.keys.labels,
         "weights": _rounded(heatmap.weights.mean(0)),
@@ -350,7 +328,7 @@ def draw_map(heatmap: Map) -> Any:
         for begin in _begins(words):
             line(begin - 0.5, color="#D55E00", linewidth=0.6)
     figure.colorbar(image, ax=axes, label="weight", fraction=0.05)
-    axes.set_title(plain(heatmap.title), fontsize="medium")
+    axes.set_title(heatmap.name.replace("-", " "), fontsize="medium")
     return figure
 
 
