@@ -379,8 +379,8 @@ def to_markdown(table: Mapping[str, Any]) -> str:
         _markdown(_scores(table), "---:"),
         _markdown(paper, "---:"),
         _markdown(_changes(table), "---"),
-        f"A cell is the mean over seeds {', '.join(map(str, seeds))} ± their deviation, or of a "
-        "single seed the score and its 95% interval. A change is that from the row of that seed "
+        f"Seeds {', '.join(map(str, seeds))}: a cell is their mean ± standard deviation, of a "
+        "single one the score and its 95% interval. A change is that from the row of the same seed "
         "that a row is tested against; p over seeds is that of a t-test." if seeds else "",
         "\n".join(dict.fromkeys(f"- {name}: {text}" for name, text in notes if text)),
         *(f"![{name}]({name})" for name in pictures),

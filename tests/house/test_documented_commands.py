@@ -238,23 +238,6 @@ def test_the_commands_are_found() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "```\ngtran score --hyp a --ref b\n```\n",
-        "```sh\ngtrans score --hyp a --reff b\n```\n",
-        "```json\n{}\n```\nas `gtrans scores` says\n```sh\nmake test\n```\n",
-        "as `gtrans train --lrr 1` says",
-        "as `make nothing` says",
-        "as `python scripts/nothing.py` says",
-        "as `exp_gtransformer/run-nothing.sh` says",
-        "as `run-memory.sh --nothing` says",
-    ],
-)
-def test_what_cannot_be_typed_is_found(text: str) -> None:
-    assert len(wrong(text)) == 1
-
-
 def quickstart_commands() -> list[str]:
     text = (REPO / "docs" / "quickstart.md").read_text(encoding="utf-8").split("\n## ")[0]
     return [line for line in commands(text) if line.startswith("gtrans ")]

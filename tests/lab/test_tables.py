@@ -78,7 +78,7 @@ def test_files_have_all_of_it(plan: Plan) -> None:
     text = Path(f"{NAME}.md").read_text()
     assert "| Flat-Transformer | 21.00 ± 1.00 | 21.00 ± 1.00 | 20 |" in text
     assert "| Flat-Transformer | 24.87 | 47.05 |" in text
-    assert "- w/o Unified: not made" in text and "seeds 1, 2, 3" in text
+    assert "- w/o Unified: not made" in text and "Seeds 1, 2, 3: a cell" in text
     intervals = ", ".join(["+0.50 to +1.50"] * 3)
     tested = "0.03, 0.03, 0.03 | paired approximate randomisation"
     change = "| w/o Segment | Flat-Transformer | s-BLEU | +2.00 ± 1.00"

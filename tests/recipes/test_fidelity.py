@@ -81,12 +81,3 @@ def test_every_file_is_on_the_page_of_its_system(repo: Path) -> None:
         for name in names.split()
     }
     assert shown == set(ALL)
-
-
-def test_options_belong_to_the_model_whose_folder_stands_before_them() -> None:
-    assert said_in("`out/a`: `--lr 1` and `--beam 2`; `out/b`: `--lr 3`; `-- --lr 4`") == [
-        Option("out/a", "--lr 1"),
-        Option("out/a", "--beam 2"),
-        Option("out/b", "--lr 3"),
-    ]
-    assert said_in("`--lr 1`; `--lr 2` for theirs") == [Option("", "--lr 1")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -29,16 +30,16 @@ def test_only_masked_words_are_predicted_and_the_loss_is_that_of_the_model(repo:
 
 def test_the_same_text_gives_the_same_vocabulary(repo: Path, tmp_path: Path) -> None:
     """In every process, also where many pieces are as frequent as others."""
+    draw = random.Random(1)
+    words = ["".join(draw.choices("abcdefghijkl", k=6)) for _ in range(1000)]
+    lines = [" ".join(words[at : at + 2]) for at in range(0, 1000, 2)]
     code = (
-        "import random, sys; from pathlib import Path; from make_bert import write_vocabulary; "
-        "draw = random.Random(1); word = lambda: ''.join(draw.choices('abcdefghijkl', k=6)); "
-        "lines = [f'{word()} {word()}' for _ in range(500)]; "
-        "write_vocabulary(lines, 300, Path(sys.argv[1]))"
+        "import sys; from pathlib import Path; from make_bert import write_vocabulary; "
+        "write_vocabulary(sys.argv[2:], 300, Path(sys.argv[1]))"
     )
-    made = []
-    for number in range(2):
-        folder = tmp_path / str(number)
-        words = [sys.executable, "-c", code, str(folder)]
-        subprocess.run(words, cwd=repo / "scripts", check=True)
-        made.append((folder / "tokenizer.json").read_text(encoding="utf-8"))
-    assert '"##a"' in made[0] and made[0] == made[1]
+    script(repo).write_vocabulary(lines, 300, tmp_path / "here")
+    command = [sys.executable, "-c", code, str(tmp_path / "there"), *lines]
+    subprocess.run(command, cwd=repo / "scripts", check=True)
+    here, there = ((tmp_path / name / "tokenizer.json").read_text("utf-8") for name in
+                   ("here", "there"))  # fmt: skip
+    assert '"##a"' in here and here == there

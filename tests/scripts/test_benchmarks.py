@@ -83,18 +83,14 @@ def test_all_of_them(folder: Path) -> None:
         assert personal not in json.dumps(results)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("decoding", "--toy"), "`--toy` needs `--out DIR`"),
-        *(
-            pytest.param(*case, marks=pytest.mark.long)
-            for case in (
-                (("decoding", "--rounds", "0", "--out", "o"), "`--rounds` must be at least 1"),
-                (("test-set",), "test-set needs `--data` and `--checkpoints`"),
-                (("speed",), "invalid choice: 'speed'"),
-            )
-        ),
+        (("decoding", "--rounds", "0", "--out", "o"), "`--rounds` must be at least 1"),
+        (("test-set",), "test-set needs `--data` and `--checkpoints`"),
+        (("speed",), "invalid choice: 'speed'"),
     ],
 )
 def test_mistakes(arguments: tuple[str, ...], message: str) -> None:
