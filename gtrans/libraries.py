@@ -21,7 +21,6 @@ ENGINE = ("torch", "fairseq")
 _EXTRAS = {
     "transformers": "bert",
     "sentencepiece": "mbart",
-    "tokenizers": "mbart",
     "safetensors": "mbart",
     "matplotlib": "plots",
     "jieba": "zh",

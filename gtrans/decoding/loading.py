@@ -185,8 +185,7 @@ def carried_data(state: Mapping[str, Any], path: str) -> dict[str, str]:
     if identity.preparation is None:
         raise GtransError(
             f"{path}: it stores no preparation, because `gtrans prepare` did not make its data "
-            "folder; make one of that folder with `gtrans prepare --binarised`, and give it "
-            "(`--data`)."
+            "folder; make one with its `--bpe-codes` and `--dictionary`, and give it (`--data`)."
         )
     folder = identity.data_folder()
     atexit.register(folder.cleanup)

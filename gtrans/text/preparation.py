@@ -6,13 +6,13 @@ The steps, in order, and the files that each writes to the data folder:
 ``tokenise train``  ``text/train.tok.LANG``: normalised, tokenised, escaped; only if something
                     is learnt from it
 ``models``          what turns text into subwords: ``truecase.LANG`` and ``codes.bpe`` (joint), or
-                    the files of ``--sentencepiece`` or ``--byte-bpe``
+                    the files of ``--sentencepiece``
 ``encode SPLIT``    ``text/SPLIT.bpe.LANG``: truecased, in subwords. Not of the training text:
                     ``text/SPLIT.plain.TGT``, with which validation by translations scores
 ``bert SPLIT``      ``SPLIT.SRC-TGT.SRC.bert.{bin,idx}``, with ``--bert``: word pieces of the
                     plain source, one line for each line of the binarised source
 ``binarise``        ``SPLIT.SRC-TGT.LANG.{bin,idx}``, ``dict.LANG.txt``, as ``fairseq-preprocess``
-                    writes them; with ``--binarised``, they are copied
+                    writes them
 ==================  =====================================================
 
 A finished step is recorded in ``prepare.json`` with a fingerprint of everything that it depends
@@ -48,7 +48,6 @@ from gtrans.text.pipeline import input_warnings, not_plain
 from gtrans.text.preparation_options import (
     DEFAULT_MERGES,
     PreparationOptions,
-    binarised_splits,
     check_options,
 )
 from gtrans.text.prepared_folder import (
@@ -65,7 +64,12 @@ from gtrans.text.prepared_folder import (
     recorded_word_pieces,
 )
 from gtrans.text.reader import Sides, open_text
-from gtrans.text.subwords import SUBWORD_MODELS, count_merges, learn_codes
+from gtrans.text.subwords import (
+    SUBWORD_MODELS,
+    SentencePiecePipeline,
+    count_merges,
+    learn_codes,
+)
 from gtrans.text.workers import all_cores, map_chunks
 
 if TYPE_CHECKING:
@@ -165,7 +169,7 @@ def prepare(options: PreparationOptions) -> list[SideCounts]:
         for name, prefixes in options.splits.items()
     }
     preparation = _Preparation(options, inputs)
-    for path in filter(None, [*preparation.texts, options.pieces, options.bpe_codes]):
+    for path in filter(None, [*preparation.texts, options.dictionary, options.bpe_codes]):
         if options.out.resolve() in path.resolve().parents:
             raise GtransError(f"`--out` '{options.out}' holds the input '{path}'; name another")
     options.out.mkdir(parents=True, exist_ok=True)
@@ -181,7 +185,7 @@ def _checked_sides(options: PreparationOptions, split: str, prefix: str) -> Side
     else:
         source, target = (resolve(prefix, lang) for lang in options.languages)
     sides = Sides(source, target, options.choice)
-    plain = options.steps.tokenise or options.subword_model is not None
+    plain = options.steps.tokenise or options.sentencepiece is not None
     for side, lang in enumerate(options.languages):
         sentences = (pair[side] if plain else "" for pair in sides.read(quiet=bool(side)) if pair)
         for warning in not_plain(f"{split}.{lang}", sentences):
@@ -196,7 +200,7 @@ class _Preparation:
         self.options, self.inputs, self.out = options, inputs, options.out
         self.texts = [path for split in inputs.values() for sides in split for path in sides[:2]]
         self.workers = options.workers or all_cores()
-        self.model = options.subword_model and options.subword_model[0]
+        self.model = SentencePiecePipeline if options.sentencepiece is not None else None
         self.steps = options.steps
         # How many merges, or how large the vocabulary is to become.
         self.bpe: dict[str, Any] = {"merges": options.bpe_merges or DEFAULT_MERGES}
@@ -257,17 +261,11 @@ class _Preparation:
                 outputs = [f"{begin}.bin", f"{begin}.idx"]
                 record.step(f"bert {split}", (text, pieces.fingerprint), outputs, work)
         record.forget_others()
-        folder = options.binarised
-        splits = binarised_splits(options, folder) if folder else list(self.inputs)
-        outputs = options.files(splits)
-        files = [folder / name for name in outputs] if folder else self._dictionaries()
-        binarise = partial(self._copy, folder) if folder else self._binarise
-        depends_on = learnt if folder else encoded, list(map(digest, files))
-        record.step(LAST_STEP, depends_on, outputs, binarise)
+        depends_on = encoded, list(map(digest, self._dictionaries()))
+        record.step(LAST_STEP, depends_on, options.files(texts), self._binarise)
         use = f": gtrans train '{self.out}' --config NAME --save-dir DIR"
-        say(f"'{self.out}' is ready{use if {*splits} >= {'train', 'valid'} else ''}")
-        splits.sort(key=lambda split: (split != "train", split != "valid", split))
-        counts = [count_split(self.out, split, options.languages) for split in splits]
+        say(f"'{self.out}' is ready{use if texts.keys() >= {'train', 'valid'} else ''}")
+        counts = [count_split(self.out, split, options.languages) for split in texts]
         return list(chain(*counts))
 
     def _open(self) -> StepRecord:
@@ -332,10 +330,11 @@ class _Preparation:
         if options.reuse is not None:
             files = [options.reuse / name for name in names]
             work = partial(self._copy, options.reuse)
-        elif options.subword_model is not None:
-            kind, path = options.subword_model
-            files = [*kind.model_files(path), *filter(None, [options.pieces])]
-            work = lambda _: kind.copy(path, options.pieces, self.out)  # noqa: E731
+        elif (model := options.sentencepiece) is not None:
+            files = [model, *filter(None, [options.dictionary])]
+            work = lambda _: SentencePiecePipeline.copy(  # noqa: E731
+                model, options.dictionary, self.out
+            )
         name = "BPE" if self.model is None else self.model.name
         depends_on = name, self.steps.truecase, self.bpe, tokenised, list(map(digest, files))
         return record.step("models", depends_on, names, work)
@@ -420,7 +419,7 @@ class _Preparation:
             return [self.options.reuse / f"dict.{lang}.txt" for lang in self.options.languages]
         if self.model is not None:
             return [self.out / self.model.files[-1]]
-        return [self.options.pieces] if self.options.pieces is not None else []
+        return list(filter(None, [self.options.dictionary]))
 
     def _binarise(self, _: Sequence[str]) -> None:
         """Write the dictionaries and the ids of all splits, as ``fairseq-preprocess`` does."""

@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from gtrans.errors import GtransError
 from gtrans.files import check_output_folder
 from gtrans.languages import known_language
 from gtrans.libraries import require
 from gtrans.option_types import whole
-from gtrans.text.moses import NO_STEPS, MosesPipeline, Steps, is_chinese, jieba_tokenizer
-from gtrans.text.pipeline import TextPipeline
+from gtrans.text.moses import NO_STEPS, Steps, is_chinese, jieba_tokenizer
 from gtrans.text.reader import ANY, Choice
-from gtrans.text.subwords import SUBWORD_MODELS, SubwordPipeline, load_bpe, read_pieces
+from gtrans.text.subwords import load_bpe, load_sentencepiece, read_pieces
 
 DEFAULT_MERGES = 30000
-# Sentences of a binarised split that are segmented anew, and how many must come out the same: not
-# all, because BPE may have been applied with dropout or with a vocabulary.
-_CHECKED_SENTENCES, _SAME = 500, 0.9
-
-
 # By the word that stands for a value in the help: its type.
 _TYPES = {"N": whole(1), **dict.fromkeys(("DIR", "DIR|CKPT", "FILE", "MODEL", "DICT"), Path)}
 
@@ -64,12 +54,6 @@ class PreparationOptions:
         "corpus", "PREFIX", "test text; several become the splits test, test1, ...", (), nargs="+"
     )
     choice: Choice = ANY
-    binarised: Path | None = _flag(
-        *("corpus", "DIR"),
-        "instead of text: the dictionaries and splits that fairseq-preprocess has written to DIR, "
-        "in the subwords of --bpe-codes, --sentencepiece or --byte-bpe; an empty line of the text "
-        "ends a document. Other commands then take the text as it was before these subwords",
-    )
     out: Path = _flag("corpus", "DIR", "data folder to write", required=True)
     reuse: Path | None = _flag(
         *("subwords", "DIR|CKPT"),
@@ -102,15 +86,10 @@ class PreparationOptions:
         "segment the plain text with this SentencePiece model instead of Moses steps and BPE; "
         "mBART needs its sentence.bpe.model",
     )
-    byte_bpe: Path | None = _flag(
-        *("subwords", "DIR"),
-        "segment the plain text with the byte-level BPE in this folder instead of Moses steps and "
-        "BPE; BART needs it (encoder.json and vocab.bpe, or vocab.json and merges.txt)",
-    )
     dictionary: Path | None = _flag(
         *("text", "DICT"),
         "dict.txt with the subwords to use, with --bpe-codes (default: those of the training "
-        "text), --sentencepiece or --byte-bpe (default: all subwords of the model)",
+        "text) or --sentencepiece (default: all subwords of the model)",
     )
     bert: str | None = _flag(
         *("text", "NAME_OR_DIR"),
@@ -140,24 +119,11 @@ class PreparationOptions:
         return {name: prefixes for name, prefixes in splits.items() if prefixes}
 
     @property
-    def subword_model(self) -> tuple[type[SubwordPipeline], Path] | None:
-        """The published subword model that is given, and its kind."""
-        paths = {"sentencepiece": self.sentencepiece, "byte-bpe": self.byte_bpe}
-        return next(((SUBWORD_MODELS[name], path) for name, path in paths.items() if path), None)
-
-    @property
     def steps(self) -> Steps:
-        """The steps before the subwords; published subword models take plain text."""
-        if self.subword_model is not None or self.binarised is not None:
+        """The steps before the subwords; SentencePiece takes plain text."""
+        if self.sentencepiece is not None:
             return NO_STEPS
         return Steps(self.normalise, not self.no_tokenise, not self.no_truecase, self.segmenter)
-
-    @property
-    def pieces(self) -> Path | None:
-        """The dictionary that is given."""
-        if self.binarised is not None:
-            return self.binarised / f"dict.{self.source_lang}.txt"
-        return self.dictionary
 
     def files(self, splits: Iterable[str]) -> list[str]:
         """Names of the files that ``fairseq-preprocess`` writes for these splits."""
@@ -169,9 +135,7 @@ class PreparationOptions:
 _MOSES = ("normalise", "no_tokenise", "no_truecase", "segmenter", "bpe_merges", "bpe_symbols")
 _CONFLICTS = {
     "sentencepiece": _MOSES,
-    "byte_bpe": _MOSES,
     "reuse": _MOSES,
-    "binarised": (*_MOSES, "train", "valid", "test", "reuse", "bert", "dictionary"),
     "no_tokenise": ("segmenter",),
 }
 """Options that decide the value of others, and these."""
@@ -188,24 +152,28 @@ def check_options(options: PreparationOptions) -> None:
     _check_languages(options)
     if options.bert is not None:
         require(["transformers"], "`--bert`")
-    pipelines = _given_pipelines(options)
-    learns = options.steps.truecase or options.pieces is None
+    if options.bpe_codes is not None:
+        load_bpe(options.bpe_codes)
+    if options.sentencepiece is not None:
+        load_sentencepiece(options.sentencepiece)
+    has_model = bool(options.bpe_codes or options.sentencepiece)
+    if options.dictionary is not None:
+        if not has_model:
+            raise GtransError(
+                "`--dictionary` needs `--bpe-codes` or `--sentencepiece`, the model of its subwords"
+            )
+        read_pieces(options.dictionary)
+    learns = options.steps.truecase or options.dictionary is None
     if options.bpe_codes is not None and learns and not options.train:
         raise GtransError(
             "`--train` is missing: a truecaser (or give `--no-truecase`) and the dictionary "
             "(or give `--dictionary`) come from it"
         )
-    if options.pieces is not None and not pipelines:
-        flag = "--dictionary" if options.binarised is None else "--binarised"
-        flags = "`--bpe-codes` or `--sentencepiece` or `--byte-bpe`"
-        raise GtransError(f"`{flag}` needs {flags}, the model of its subwords")
-    if not (pipelines or options.train or options.reuse):
+    if not (has_model or options.train or options.reuse):
         raise GtransError("give `--train`, or `--reuse` with an earlier preparation")
-    if options.binarised is None and not options.splits:
+    if not options.splits:
         raise GtransError("give at least one of `--train`, `--valid` and `--test`")
-    check_output_folder("--out", options.out, filter(None, [options.reuse, options.binarised]))
-    if options.binarised is not None:
-        _check_binarised(options, options.binarised, pipelines)
+    check_output_folder("--out", options.out, filter(None, [options.reuse]))
 
 
 def _check_languages(options: PreparationOptions) -> None:
@@ -225,62 +193,3 @@ def _check_languages(options: PreparationOptions) -> None:
                 f"are {' and '.join(options.languages)}; leave it out"
             )
         jieba_tokenizer()
-
-
-def _given_pipelines(options: PreparationOptions) -> list[TextPipeline]:
-    """The pipelines of both languages, if a subword model is given.
-
-    Raises:
-        GtransError: a file of the model or its dictionary cannot be read.
-    """
-    if options.bpe_codes is not None:
-        if options.pieces is not None and options.binarised is None:
-            read_pieces(options.pieces)
-        bpe = load_bpe(options.bpe_codes)
-        return [MosesPipeline(lang, NO_STEPS, bpe=bpe) for lang in options.languages]
-    if options.subword_model is None:
-        return []
-    kind, model = options.subword_model
-    with tempfile.TemporaryDirectory(prefix="gtrans-") as folder:
-        kind.copy(model, options.pieces, Path(folder))
-        return [kind(lang, Path(folder)) for lang in options.languages]
-
-
-def _check_binarised(
-    options: PreparationOptions, folder: Path, pipelines: Sequence[TextPipeline]
-) -> None:
-    """Raises GtransError if a file is missing, or the text is not in the given subwords."""
-    from gtrans.data.binarised import load_dictionary, load_lines
-
-    splits = binarised_splits(options, folder)
-    if not splits:
-        raise GtransError(
-            f"`--binarised` '{folder}' has no split SPLIT.{options.pair}.{options.source_lang}"
-            ".idx, as fairseq-preprocess writes it"
-        )
-    dictionaries = [load_dictionary(folder / f"dict.{lang}.txt") for lang in options.languages]
-    if options.subword_model is not None and dictionaries[0] != dictionaries[1]:
-        raise GtransError(
-            f"`--{options.subword_model[0].name}` needs one dictionary for both languages, but "
-            f"those in '{folder}' differ"
-        )
-    for lang, pipeline, dictionary in zip(options.languages, pipelines, dictionaries, strict=True):
-        for text in (f"{split}.{options.pair}.{lang}" for split in splits):
-            lines = load_lines(str(folder / text), dictionary, len(dictionary))
-            sentences = (lines[number] for number in np.flatnonzero(lines.sizes > 1))
-            unknown = dictionary.unk()
-            segmented = (dictionary.string(ids) for ids in sentences if unknown not in ids)
-            pieces = list(islice(segmented, _CHECKED_SENTENCES))
-            same = sum(pipeline.segment(pipeline.unsegment(tokens)) == tokens for tokens in pieces)
-            if same < _SAME * len(pieces):
-                raise GtransError(
-                    f"of {len(pieces)} sentences of {text} in '{folder}', the subword model "
-                    f"makes only {same} again; give the one that the text was segmented with "
-                    "(`--bpe-codes`, `--sentencepiece`, `--byte-bpe`)."
-                )
-
-
-def binarised_splits(options: PreparationOptions, folder: Path) -> list[str]:
-    """The splits of a folder of ``fairseq-preprocess``."""
-    end = f".{options.pair}.{options.source_lang}.idx"
-    return sorted(path.name.removesuffix(end) for path in folder.glob(f"*{end}"))

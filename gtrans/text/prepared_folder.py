@@ -81,8 +81,7 @@ def read_state(data_dir: Path) -> dict[str, Any]:
         state = read_object(path, "; prepare the data anew")
     except FileNotFoundError:
         raise GtransError(
-            f"there is no '{path}'; make it with 'gtrans prepare' (from a folder of "
-            "fairseq-preprocess: 'gtrans prepare --binarised')"
+            f"there is no '{path}'; make it with 'gtrans prepare', from the text"
         ) from None
     try:
         check_state(state)

@@ -1,25 +1,17 @@
-"""Subwords: our own BPE, and the subword models of pretrained models with their dictionaries.
+"""Subwords: our own BPE, and SentencePiece models of others with their dictionaries.
 
-A model of mBART is a file of SentencePiece. One of BART is a folder with the byte-level BPE of
-GPT-2 in one of two forms. fairseq's has ``encoder.json`` and ``vocab.bpe``, and writes a piece as
-its number in these files; the ``dict.txt`` of the model says which row of the embeddings a number
-has. Hugging Face's has ``vocab.json`` and ``merges.txt``, writes a piece as it is, and its number
-is the row. Both segment plain text, without Moses steps, and ``decode`` gives it back except for
-the kind and number of white space (and SentencePiece's own normalisation).
+SentencePiece segments plain text, without Moses steps, and ``decode`` gives it back except for the
+kind and number of white space (and SentencePiece's own normalisation).
 
 This module imports neither torch nor fairseq.
 """
 
 from __future__ import annotations
 
-import importlib
 import io
-import json
-from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import redirect_stderr
-from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,7 +20,7 @@ from subword_nmt.learn_bpe import learn_bpe
 
 from gtrans.data.documents import read_text
 from gtrans.errors import GtransError
-from gtrans.files import atomic_writer, copy_file, read_object
+from gtrans.files import atomic_writer, copy_file
 from gtrans.libraries import require
 from gtrans.messages import say
 from gtrans.text.pipeline import PLACEHOLDER, TextPipeline, clean, escape, unescape
@@ -38,9 +30,6 @@ SPACE = "\u2581"  # stands for a space in the pieces of SentencePiece
 # Lower than the score of any piece, which is a log-probability or the number of a merge.
 _UNKNOWN_SCORE = -1e7
 _WHERE = "docs/pretrained.md says where it is"
-_FAIRSEQ, _HUGGING_FACE = ("vocab.bpe", "encoder.json"), ("merges.txt", "vocab.json")
-# In Hugging Face's files; fairseq's dictionaries have them by themselves.
-_SPECIAL = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 
 
 # ---- our own BPE ---------------------------------------------------------------------------------
@@ -100,66 +89,32 @@ def load_bpe(codes: Path, vocabulary: Path | None = None) -> BPE:
 # ---- models of others ----------------------------------------------------------------------------
 
 
-class SubwordPipeline(TextPipeline):
-    """Plain text in the pieces of a subword model, which replaces the Moses steps and our own BPE.
+class SentencePiecePipeline(TextPipeline):
+    """Plain text in the pieces of SentencePiece, as mBART uses it.
+
+    It replaces the Moses steps and our own BPE. A piece that is not in the dictionary (see
+    :mod:`gtrans.checkpoints.trimming`) is split into pieces that are; characters without a piece
+    become the unknown word.
+
+    Args:
+        lang: language code.
+        folder: a data folder.
+        side: 0 for the source, 1 for the target, where they have different models.
+
+    Raises:
+        GtransError: a file of the folder is missing or not of its kind.
 
     Attributes:
-        name: the flag of ``gtrans prepare`` for this kind, without the dashes in front.
+        name: of this kind in ``prepare.json``.
         files: its files in a data folder; the last one is the dictionary of the pieces that are in
             the vocabulary of the network.
     """
 
-    name: ClassVar[str]
-    files: ClassVar[tuple[str, ...]]
-
-    def __init__(self, lang: str, folder: Path, side: int = 0) -> None:
-        """Load the files of a data folder.
-
-        Args:
-            lang: language code.
-            folder: the data folder.
-            side: 0 for the source, 1 for the target, where they have different models.
-
-        Raises:
-            GtransError: a file is missing or not of its kind.
-        """
-        super().__init__(lang)
-
-    @staticmethod
-    @abstractmethod
-    def model_files(model: Path) -> tuple[Path, ...]:
-        """The files of a model, by its path."""
-
-    @classmethod
-    @abstractmethod
-    def copy(cls, model: Path, dictionary: Path | None, folder: Path) -> None:
-        """Copy a model and its dictionary (None: all pieces) into a data folder, as ``files``.
-
-        Raises:
-            GtransError: one of them cannot be read, or they do not belong together.
-        """
-
-    def tokenise(self, sentence: str) -> str:
-        """The words as they are: a published model knows no escapes."""
-        return clean(sentence) or PLACEHOLDER
-
-    def detokenise(self, tokens: str) -> str:
-        """Plain text of what ``tokenise`` returned, on one line."""
-        return " ".join(tokens.split())
-
-
-class SentencePiecePipeline(SubwordPipeline):
-    """SentencePiece, as mBART uses it.
-
-    A piece that is not in the dictionary (see :mod:`gtrans.checkpoints.trimming`) is split into
-    pieces that are; characters without a piece become the unknown word.
-    """
-
-    name = "sentencepiece"
+    name: ClassVar[str] = "sentencepiece"
     files: ClassVar[tuple[str, ...]] = ("sentencepiece.model", "sentencepiece.dict.txt")
 
     def __init__(self, lang: str, folder: Path, side: int = 0) -> None:
-        super().__init__(lang, folder, side)
+        super().__init__(lang)
         # Of OPUS-MT, each language has its own.
         names = self.files if len(self.files) == 2 else self.files[side::2]
         model, pieces = (folder / name for name in names)
@@ -167,22 +122,25 @@ class SentencePiecePipeline(SubwordPipeline):
         self._vocabulary = frozenset(read_pieces(pieces))
         self._split: dict[str, list[str]] = {}
 
-    @staticmethod
-    def model_files(model: Path) -> tuple[Path, ...]:
-        """See :meth:`SubwordPipeline.model_files`."""
-        return (model,)
-
     @classmethod
     def copy(cls, model: Path, dictionary: Path | None, folder: Path) -> None:
-        """See :meth:`SubwordPipeline.copy`."""
+        """Copy a model and its dictionary (None: all pieces) into a data folder, as ``files``.
+
+        Raises:
+            GtransError: one of them cannot be read.
+        """
         pieces = model_pieces(load_sentencepiece(model))
         pieces = pieces if dictionary is None else read_pieces(dictionary)
         copy_file(model, folder / cls.files[0])
         write_pieces(pieces, folder / cls.files[1])
 
     def tokenise(self, sentence: str) -> str:
-        """The words as they are; U+2581 is a space to the model."""
-        return super().tokenise(sentence.replace(SPACE, " "))
+        """The words as they are: the model knows no escapes, and U+2581 is a space to it."""
+        return clean(sentence.replace(SPACE, " ")) or PLACEHOLDER
+
+    def detokenise(self, tokens: str) -> str:
+        """Plain text of what ``tokenise`` returned, on one line."""
+        return " ".join(tokens.split())
 
     def segment(self, tokens: str) -> str:
         """Pieces of what ``tokenise`` returned, separated by one space; at least one.
@@ -258,94 +216,6 @@ class MarianPipeline(SentencePiecePipeline):
     files = ("source.spm", "target.spm", "source.dict.txt", "target.dict.txt")
 
 
-class ByteBpePipeline(SubwordPipeline):
-    """Byte-level BPE, as BART uses it; every byte is a piece, so every text can be segmented."""
-
-    name = "byte-bpe"
-    files = ("byte-bpe.merges", "byte-bpe.json", "byte-bpe.dict.txt")
-
-    def __init__(self, lang: str, folder: Path, side: int = 0) -> None:
-        super().__init__(lang, folder, side)
-        merges, symbols = (folder / name for name in self.files[:2])
-        library = _tokenizers()
-        # How each piece is written.
-        self._symbols: dict[str, str] = _table_in(symbols)
-        self._written = {symbol: piece for piece, symbol in self._symbols.items()}
-        numbers = {piece: number for number, piece in enumerate(self._symbols)}
-        try:
-            lines = [line for line in _lines(merges) if line and line[:8] != "#version"]
-            merged = [tuple(line.split(" ")) for line in lines]
-            self._tokenizer = library.ByteLevelBPETokenizer(numbers, merged)
-        except Exception as error:  # the library raises nothing more precise
-            raise GtransError(f"{merges}: not merges of {symbols.name} ({error}).") from None
-        self._decoder = library.decoders.ByteLevel()
-
-    @staticmethod
-    def model_files(model: Path) -> tuple[Path, ...]:
-        """The merges and the numbers of the pieces."""
-        if not model.is_dir():
-            raise GtransError(f"{model}: there is no such folder of a byte-level BPE; {_WHERE}.")
-        for form in (_FAIRSEQ, _HUGGING_FACE):
-            if any((model / name).is_file() for name in form):
-                return tuple(model / name for name in form)
-        raise GtransError(f"{model}: it holds no byte-level BPE; {_WHERE}.")
-
-    @classmethod
-    def copy(cls, model: Path, dictionary: Path | None, folder: Path) -> None:
-        """See :meth:`SubwordPipeline.copy`."""
-        merges, vocabulary = cls.model_files(model)
-        numbers: dict[str, int] = _table_in(vocabulary)
-        symbols = {piece: piece for piece in numbers if piece not in _SPECIAL}
-        if vocabulary.name == _FAIRSEQ[1]:
-            symbols = {piece: str(number) for piece, number in numbers.items()}
-            if dictionary is None:
-                raise GtransError(
-                    f"`--byte-bpe` '{model}' needs `--dictionary`, the dict.txt of the model: "
-                    f"{vocabulary.name} does not say which row of the embeddings a subword has."
-                )
-        pieces = sorted(symbols, key=numbers.__getitem__)
-        pieces = pieces if dictionary is None else read_pieces(dictionary)
-        alphabet, present = _tokenizers().pre_tokenizers.ByteLevel.alphabet(), set(pieces)
-        missing = sum(symbols.get(byte) not in present for byte in alphabet)
-        if missing:
-            raise GtransError(
-                f"{dictionary or vocabulary}: {missing} of the 256 bytes are missing; it does not "
-                f"belong to the byte-level BPE in '{model}'."
-            )
-        copy_file(merges, folder / cls.files[0])
-        with atomic_writer(folder / cls.files[1]) as file:
-            json.dump(symbols, file, ensure_ascii=False)
-        write_pieces(pieces, folder / cls.files[2])
-
-    def segment(self, tokens: str) -> str:
-        """Symbols of what ``tokenise`` returned, separated by one space; at least one."""
-        pieces: list[str] = self._tokenizer.encode(tokens).tokens
-        return " ".join(self._symbols[piece] for piece in pieces)
-
-    def unsegment(self, tokens: str) -> str:
-        """Text of pieces; a symbol that is only in the dictionary stays as it is."""
-        parts = []
-        for is_symbol, group in groupby(tokens.split(), self._written.__contains__):
-            if is_symbol:
-                parts.append(str(self._decoder.decode([self._written[symbol] for symbol in group])))
-            else:
-                parts.extend(group)
-        return " ".join(parts)
-
-
-def _tokenizers() -> Any:
-    require(["tokenizers"], "`--byte-bpe`")
-    return importlib.import_module("tokenizers")
-
-
-def _table_in(path: Path) -> dict[str, Any]:
-    """The JSON object of a file: pieces, each with its number, or with how it is written."""
-    try:
-        return read_object(path, f"; {_WHERE}.")
-    except FileNotFoundError:
-        raise GtransError(f"{path}: there is no such file; {_WHERE}.") from None
-
-
 def _lines(path: Path) -> list[str]:
     """The lines of a file that belongs to a model.
 
@@ -381,7 +251,7 @@ def write_pieces(pieces: Sequence[str], path: Path) -> None:
         file.writelines(f"{piece} 1\n" for piece in pieces)
 
 
-SUBWORD_MODELS: dict[str, type[SubwordPipeline]] = {
-    kind.name: kind for kind in (SentencePiecePipeline, ByteBpePipeline, MarianPipeline)
+SUBWORD_MODELS: dict[str, type[SentencePiecePipeline]] = {
+    kind.name: kind for kind in (SentencePiecePipeline, MarianPipeline)
 }
-"""The kinds of subword models by their names, the first two flags of ``gtrans prepare``."""
+"""The kinds of subword models by their names in ``prepare.json``."""

@@ -1,4 +1,4 @@
-"""``gtrans prepare`` with somebody's own BPE codes, dictionaries and binarised corpora."""
+"""``gtrans prepare`` with somebody's own BPE codes and dictionary."""
 
 from __future__ import annotations
 
@@ -16,96 +16,80 @@ PAIR = ("prepare", "--source-lang", "en", "--target-lang", "de")
 
 
 @pytest.fixture(scope="module")
-def foreign(tiny: TinyWorld, stock: StockCommands, tmp_path_factory) -> Path:
-    """``codes``, text in their pieces, and ``bin``, which fairseq-preprocess has made of it."""
+def foreign(tiny: TinyWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """``codes``, ``dict.txt``, and ``test.LANG``, text in their subwords."""
     folder = tmp_path_factory.mktemp("foreign")
     shutil.copy(tiny.data / "codes.bpe", folder / "codes")
-    for split in ("train", "valid", "test"):
-        for lang in ("en", "de"):
-            shutil.copy(tiny.data / "text" / f"{split}.bpe.{lang}", folder / f"{split}.{lang}")
-    stock.succeed(
-        "preprocess", "--source-lang", "en", "--target-lang", "de",
-        "--trainpref", folder / "train", "--validpref", folder / "valid",
-        "--testpref", folder / "test", "--destdir", folder / "bin",
-    )  # fmt: skip
+    shutil.copy(tiny.data / "dict.en.txt", folder / "dict.txt")
+    for lang in ("en", "de"):
+        shutil.copy(tiny.data / "text" / f"test.bpe.{lang}", folder / f"test.{lang}")
     return folder
 
 
-def take(foreign: Path) -> Path:
-    """The data folder that is made from ``bin``."""
-    words = ["--binarised", str(foreign / "bin"), "--bpe-codes", str(foreign / "codes")]
-    assert main([*PAIR, *words, "--out", str(foreign / "data")]) == 0
-    return foreign / "data"
-
-
-def test_a_binarised_corpus_becomes_a_data_folder(foreign, capsys):
-    taken = take(foreign)
-    copied = [path for path in (foreign / "bin").iterdir() if path.suffix != ".log"]
-    assert len(copied) == 14
-    for path in copied:
-        assert (taken / path.name).read_bytes() == path.read_bytes()
-    for lang in ("en", "de"):
-        pipeline = load_pipeline(taken, lang)
-        for line in (foreign / f"test.{lang}").read_text(encoding="utf-8").splitlines():
-            if line:
-                words = line.replace("@@ ", "")
-                assert pipeline.encode(words) == line
-                assert pipeline.decode(line) == words
-    take(foreign)
-    assert "binarise: finished earlier, skipped" in capsys.readouterr().err
-
-
-@pytest.mark.long
-def test_a_model_of_it_translates_text_as_it_was_before_bpe(foreign, stock, tmp_path):
-    data, model = str(foreign / "bin"), str(tmp_path / "checkpoint_last.pt")
-    train = (
-        *("--user-dir", "gtrans", "--task", "document_translation", "--source-lang", "en"),
-        *("--target-lang", "de", "--arch", "gtransformer_tiny", "--max-tokens", "512", "--cpu"),
-        *("--encoder-embed-dim", "32", "--max-update", "1", "--lr", "5e-4", "--optimizer", "adam"),
-        *("--disable-validation", "--save-dir", str(tmp_path)),
-    )
-    stock.succeed("train", data, *train)  # the folder of fairseq-preprocess itself
-    text = tmp_path / "in.en"
-    lines = (foreign / "test.en").read_text(encoding="utf-8").replace("@@ ", "").splitlines()[:6]
-    text.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    out = tmp_path / "out.de"
-    words = ["translate", "--path", model, "--input", str(text), "--output", str(out)]
-    assert main([*words, "--data", str(take(foreign)), "--cpu", "--beam", "1"]) == 0
-    assert len(out.read_text(encoding="utf-8").splitlines()) == len(lines)
-
-
-def test_text_is_prepared_with_given_codes_and_dictionary(foreign, tiny, tmp_path, capsys):
+def test_text_is_prepared_with_given_codes_and_dictionary(foreign, tmp_path, capsys):
     """It has no training text, and is not said to train."""
-    dictionary = tiny.data / "dict.en.txt"
+    for lang in ("en", "de"):
+        text = (foreign / f"test.{lang}").read_text(encoding="utf-8").replace("@@ ", "")
+        (tmp_path / f"words.{lang}").write_text(text, encoding="utf-8")
     words = [
-        *("--valid", str(tiny.text / "valid"), "--bpe-codes", str(foreign / "codes")),
-        *("--dictionary", str(dictionary), "--no-truecase", "--out", str(tmp_path / "data")),
+        *("--test", str(tmp_path / "words"), "--bpe-codes", str(foreign / "codes")),
+        *("--dictionary", str(foreign / "dict.txt"), "--no-truecase", "--no-tokenise"),
     ]
-    assert main([*PAIR, *words]) == 0
     data = tmp_path / "data"
+    assert main([*PAIR, *words, "--out", str(data)]) == 0
     assert (data / "codes.bpe").read_bytes() == (foreign / "codes").read_bytes()
-    assert (data / "dict.de.txt").read_bytes() == dictionary.read_bytes()
+    assert (data / "dict.de.txt").read_bytes() == (foreign / "dict.txt").read_bytes()
     state = json.loads((data / "prepare.json").read_text(encoding="utf-8"))
     assert state["bpe"]["merges"] == len((foreign / "codes").read_text().splitlines()) - 1
     (last,) = [line for line in capsys.readouterr().err.splitlines() if "is ready" in line]
     assert "gtrans train" not in last
+    for lang in ("en", "de"):
+        pipeline, segmented = load_pipeline(data, lang), foreign / f"test.{lang}"
+        for line in filter(None, segmented.read_text(encoding="utf-8").splitlines()):
+            assert pipeline.encode(line.replace("@@ ", "")) == line
+            assert pipeline.decode(line) == line.replace("@@ ", "")
+
+
+@pytest.mark.long
+def test_a_model_of_fairseqs_folder_translates(foreign: Path, stock: StockCommands, tmp_path: Path):
+    """Trained in a folder of fairseq-preprocess, it reads text by a folder with its codes."""
+    for split in ("train", "valid"):
+        for lang in ("en", "de"):
+            shutil.copy(foreign / f"test.{lang}", tmp_path / f"{split}.{lang}")
+    stock.succeed(
+        "preprocess", "--source-lang", "en", "--target-lang", "de", "--joined-dictionary",
+        "--trainpref", tmp_path / "train", "--validpref", tmp_path / "valid",
+        "--destdir", tmp_path / "bin",
+    )  # fmt: skip
+    stock.succeed(
+        "train", tmp_path / "bin", "--user-dir", "gtrans", "--task", "document_translation",
+        "--source-lang", "en", "--target-lang", "de", "--arch", "gtransformer_tiny", "--cpu",
+        "--max-tokens", "512", "--encoder-embed-dim", "32", "--max-update", "1", "--lr", "5e-4",
+        "--optimizer", "adam", "--disable-validation", "--save-dir", tmp_path,
+    )  # fmt: skip
+    text = (foreign / "test.en").read_text(encoding="utf-8").replace("@@ ", "").splitlines()[:6]
+    (tmp_path / "in.en").write_text("\n".join(text) + "\n", encoding="utf-8")
+    (tmp_path / "in.de").write_text("\n".join(text) + "\n", encoding="utf-8")
+    words = [
+        *("--test", str(tmp_path / "in"), "--bpe-codes", str(foreign / "codes"), "--no-truecase"),
+        *("--dictionary", str(tmp_path / "bin" / "dict.en.txt"), "--no-tokenise"),
+    ]
+    assert main([*PAIR, *words, "--out", str(tmp_path / "data")]) == 0
+    words = ["--path", str(tmp_path / "checkpoint_last.pt"), "--data", str(tmp_path / "data")]
+    words += ["--input", str(tmp_path / "in.en"), "--output", str(tmp_path / "out.de")]
+    assert main(["translate", *words, "--cpu", "--beam", "1"]) == 0
+    assert len((tmp_path / "out.de").read_text(encoding="utf-8").splitlines()) == len(text)
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--binarised {f}/bin", "`--binarised` needs `--bpe-codes` or"),
-        ("--binarised {f}/bin --bpe-codes {f}/few", "the subword model makes only"),
-        ("--binarised {f}/none --bpe-codes {f}/codes", "has no split SPLIT.en-de.en.idx"),
-        ("--binarised {f}/bin --bpe-codes {f}/codes --train t", "`--train` cannot be combined"),
-        ("--binarised {f}/bin --bpe-codes {f}/test.en", "test.en:1: not a BPE merge"),
+        ("--bpe-codes {f}/test.en --train t", "test.en:1: not a BPE merge"),
         ("--bpe-codes {f}/codes --test {f}/test", "`--train` is missing: a truecaser"),
         ("--bpe-codes {f}/codes --dictionary d.txt --train t", "there is no file 'd.txt'"),
     ],
 )
 def test_a_mistake_is_one_line(words, said, foreign, tmp_path, capsys):
-    codes = (foreign / "codes").read_text(encoding="utf-8").splitlines(keepends=True)
-    (foreign / "few").write_text("".join(codes[:5]), encoding="utf-8")
     out = ["--out", str(tmp_path / "data")]
     assert main([*PAIR, *words.format(f=foreign).split(), *out]) == 1
     error = capsys.readouterr().err.splitlines()[-1]

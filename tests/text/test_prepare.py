@@ -222,12 +222,10 @@ def test_reuse(corpus, prepared, tmp_path, capsys):
         (("--train", "{c}/tiny"), "`--train` is too small for BPE"),
         (("--segmenter", "jieba"), "finds words of Chinese (zh), but the languages are en and de"),
         (("--segmenter", "jieba", "--no-tokenise"), "`--segmenter` cannot be combined with"),
-        (("--byte-bpe", "{c}", "--no-truecase"), "`--no-truecase` cannot be combined with"),
-        (("--byte-bpe", "none"), "none: there is no such folder of a byte-level BPE"),
-        (("--byte-bpe", "{c}"), "it holds no byte-level BPE; docs/pretrained.md"),
         (("--sentencepiece", "none.model"), "none.model: there is no such SentencePiece model"),
         (("--sentencepiece", __file__), "not a SentencePiece model"),
-        (("--dictionary", "d"), "needs `--bpe-codes` or `--sentencepiece` or `--byte-bpe`"),
+        (("--dictionary", "d"), "needs `--bpe-codes` or `--sentencepiece`, the model"),
+        (("--sentencepiece", "{c}", "--no-truecase"), "`--no-truecase` cannot be combined with"),
     ],
 )
 def test_refusals(corpus, prepared, tmp_path, capsys, more, message):
