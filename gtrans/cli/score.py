@@ -44,7 +44,6 @@ from gtrans.data.units import split_instances
 from gtrans.errors import GtransError
 from gtrans.evaluation.characters import is_written_without_spaces, spaced
 from gtrans.evaluation.metrics import (
-    DEFAULT_METRICS,
     DOCUMENT_METRICS,
     METRICS,
     TOKENIZERS,
@@ -65,10 +64,8 @@ from gtrans.evaluation.other_scores import (
 from gtrans.evaluation.resegment import SIGNATURE, write_documents
 from gtrans.evaluation.significance import resample, seed
 from gtrans.evaluation.table import (
-    SENTENCE_LENGTHS,
     Report,
-    by_position,
-    by_sentence_length,
+    by_part,
     segments,
     to_csv,
     to_json,
@@ -133,8 +130,8 @@ OPTIONS: dict[str, OptionTable] = {
     },
     "metrics, tokeniser and case": {
         "-m --metrics": (
-            f"compute only these of: {', '.join(METRICS)}; bleu is s_bleu (default: all but "
-            f"d_chrf_pp; with --documents-only: {' and '.join(DOCUMENT_METRICS)})",
+            f"compute only these of: {', '.join(METRICS)}; bleu is s_bleu (default: all; "
+            f"with --documents-only: {' and '.join(DOCUMENT_METRICS)})",
             {"nargs": "+", "type": _metric, "choices": METRICS, "metavar": "KEY"},
         ),
         "--target-lang": (
@@ -194,11 +191,6 @@ OPTIONS: dict[str, OptionTable] = {
     },
     "scores of parts of the corpus (in JSON, and with --details)": {
         "--test-parts": ("also test within each part (in JSON)", {"action": "store_true"}),
-        "--sentence-lengths": (
-            "upper bounds of the buckets of sentences, in reference tokens "
-            f"(default: {' '.join(map(str, SENTENCE_LENGTHS))})",
-            {"type": int, "nargs": "+", "default": SENTENCE_LENGTHS, "metavar": "N"},
-        ),
     },
     "other scores": {
         "--lower-is-better": (
@@ -232,10 +224,6 @@ def _check(args: argparse.Namespace) -> None:
         raise GtransError(
             f"--max-doc-tokens must be at least {MIN_DOC_TOKENS}, but is {args.max_doc_tokens}"
         )
-    bounds = list(args.sentence_lengths)
-    if bounds != sorted(set(bounds)) or bounds[0] < 1:
-        shown = " ".join(map(str, bounds))
-        raise GtransError(f"--sentence-lengths must be ascending numbers from 1, but is {shown}")
     chosen = chosen_scores(args)
     # The names of other scores are known once they are computed.
     unsure = any(flag != "--segment-scores" for flag in chosen)
@@ -282,7 +270,7 @@ def _check_documents_only(args: argparse.Namespace, why: str) -> None:
 
 def _measured(args: argparse.Namespace) -> list[str]:
     """The scores that compare with the reference, by these options."""
-    default = DOCUMENT_METRICS if args.documents_only else DEFAULT_METRICS
+    default = DOCUMENT_METRICS if args.documents_only else METRICS
     return list(args.metrics or default) if args.ref else []
 
 
@@ -424,14 +412,8 @@ def _measure(
     report.resegmented |= set(report.measurements) if args.resegment else set()
     if s_bleu := report.measurements.get("s_bleu"):
         tests = partial(resample, unit=args.resample, all_tests=args.all_tests)
-        compare = tests if args.test_parts else None
         lengths = token_counts(first, options)
-        report.buckets = {
-            "by_position": by_position(s_bleu, compare=compare),
-            "by_sentence_length": by_sentence_length(
-                s_bleu, lengths, args.sentence_lengths, compare
-            ),
-        }
+        report.buckets = by_part(s_bleu, lengths, tests if args.test_parts else None)
 
 
 def _notes_on_text(

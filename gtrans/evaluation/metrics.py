@@ -33,7 +33,6 @@ from sacrebleu.metrics.ter import TER
 from sacrebleu.tokenizers.tokenizer_base import BaseTokenizer
 
 from gtrans.errors import GtransError
-from gtrans.evaluation.characters import spaced
 from gtrans.languages import CHINESE, WITHOUT_SPACES
 
 Unit = Literal["sentence", "document", "instance"]
@@ -60,8 +59,8 @@ class Options:
         tokenize: one of :data:`TOKENIZERS`; None: the one that sacreBLEU recommends for
             ``target_lang`` (``zh``, ``ja``, ``ko``; otherwise ``13a``).
         target_lang: code of the language of the translations
-            (:func:`gtrans.languages.language_code`); also chooses METEOR's stemmer and synonyms,
-            how TER treats Chinese and Japanese, and the words of chrF2++ over documents.
+            (:func:`gtrans.languages.language_code`); also chooses METEOR's stemmer and synonyms
+            and how TER treats Chinese and Japanese.
         lowercase: ignore case.
         without_spaces: the translations are written without spaces between words, whatever
             their language is.
@@ -162,7 +161,7 @@ def measure(
         systems: the documents of each system, by name. An empty sentence is an empty
             translation. A document must have as many sentences as its reference, unless all
             metrics are of the unit ``document``.
-        keys: keys of :data:`METRICS`; None: :data:`DEFAULT_METRICS`.
+        keys: keys of :data:`METRICS`; None: all of them.
         options: tokeniser, case, language.
         jobs: number of processes for a large corpus; it does not change the result.
 
@@ -172,7 +171,7 @@ def measure(
     Raises:
         GtransError: the tokeniser cannot be used.
     """
-    keys = [key for key in METRICS if key in (DEFAULT_METRICS if keys is None else keys)]
+    keys = [key for key in METRICS if keys is None or key in keys]
     options = options or Options()
     given: list[list[Documents]] = [[corpus.references, *corpus.others], [*systems.values()]]
     signatures = {key: METRICS[key].signature(options, len(given[0])) for key in keys}
@@ -422,23 +421,19 @@ def _chrf_words(segment: str) -> list[str]:
 
 
 def _chrf_counts(
-    options: Options, references: _Texts, systems: _Texts, words: int = 0, documents: bool = False
+    options: Options, references: _Texts, systems: _Texts, words: int = 0
 ) -> list[Statistics]:
     """For n-grams of 1 to 6 characters, then of words: of translation, of reference, of both.
 
     Of several references a segment takes the one with the best score.
 
     Args:
-        options: case, language.
+        options: case.
         references, systems: the segments of each.
         words: the largest order of words.
-        documents: characters of text without spaces are words; with words by spaces, the space
-            that joins two sentences would change the score.
     """
-    spaces = documents and _without_spaces(options)
     lower = str.lower if options.lowercase else str
-    texts = [[spaced(lower(sentence)) if spaces else lower(sentence) for sentence in text]
-             for text in (*references, *systems)]  # fmt: skip
+    texts = [[lower(sentence) for sentence in text] for text in (*references, *systems)]
     bare = [["".join(sentence.split()) for sentence in text] for text in texts]
     joined = "".join(sentence for text in bare for sentence in text)
     characters = np.frombuffer(joined.encode("utf-32-le"), np.uint32).astype(np.int64)
@@ -477,10 +472,6 @@ def _chrf(sums: Statistics) -> Statistics:
     weighted = 4 * mean_precision + mean_recall
     score: Statistics = 5 * mean_precision * mean_recall / np.where(weighted > 0, weighted, 1.0)
     return 100 * score
-
-
-def _without_spaces(options: Options) -> bool:
-    return options.without_spaces or options.target_lang in WITHOUT_SPACES
 
 
 # --- TER ------------------------------------------------------------------------------------------
@@ -610,13 +601,8 @@ def _bleu_signature(options: Options, references: int) -> str:
     return str(_signed(build_bleu(options), references))
 
 
-def _chrf_signature(
-    options: Options, references: int, words: int = 0, documents: bool = False
-) -> str:
-    signature = _signed(CHRF(lowercase=options.lowercase, word_order=words), references)
-    if documents and _without_spaces(options):
-        signature.update("words", "characters")
-    return str(signature)
+def _chrf_signature(options: Options, references: int, words: int = 0) -> str:
+    return str(_signed(CHRF(lowercase=options.lowercase, word_order=words), references))
 
 
 def _meteor_signature(options: Options, references: int) -> str:
@@ -672,10 +658,6 @@ METRICS: dict[str, Metric] = {
         _CHRF, label="chrF2++", count=partial(_chrf_counts, words=2),
         signature=partial(_chrf_signature, words=2),
     ),
-    "d_chrf_pp": Metric(
-        "chrF2++ (documents)", "document", partial(_chrf_counts, words=2, documents=True), _chrf,
-        partial(_chrf_signature, words=2, documents=True),
-    ),
     "ter": Metric(
         "TER", "sentence", _ter_counts, _ter,
         lambda options, references: str(_signed(_ter_metric(options), references)),
@@ -690,6 +672,3 @@ METRICS: dict[str, Metric] = {
 
 DOCUMENT_METRICS = tuple(key for key, spec in METRICS.items() if spec.unit == "document")
 """The metrics that need no aligned sentences."""
-
-DEFAULT_METRICS = tuple(key for key in METRICS if key != "d_chrf_pp")
-"""The metrics that are computed by default if the sentences are aligned."""

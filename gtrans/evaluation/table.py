@@ -30,8 +30,8 @@ from gtrans.evaluation.significance import (
 from gtrans.files import StrPath, atomic_writer
 from gtrans.messages import aligned, change_interval, in_digits, of_form
 
-POSITIONS_PER_BUCKET = 10
-SENTENCE_LENGTHS = (20, 40, 80)
+POSITIONS, SENTENCE_LENGTHS = 10, (20, 40, 80)
+"""Positions in a bucket; the largest lengths in each bucket but the last."""
 
 # Intervals and tests of a metric, such as :func:`gtrans.evaluation.significance.resample`.
 Compare = Callable[[Measurement], Resampling]
@@ -71,55 +71,28 @@ class Report:
 # --- JSON -----------------------------------------------------------------------------------------
 
 
-def by_position(
-    s_bleu: Measurement, per_bucket: int = POSITIONS_PER_BUCKET, compare: Compare | None = None
-) -> list[Bucket]:
-    """s-BLEU by the position of a sentence in its document, counted from 1.
+def by_part(
+    s_bleu: Measurement, lengths: Sequence[int], compare: Compare | None = None
+) -> dict[str, list[Bucket]]:
+    """s-BLEU by the position of a sentence in its document, and by its length.
 
-    ``mean_of_positions`` is BLEU at each position, averaged over the positions of a bucket, as in
-    Feng et al. (2022), recurrent memory, figure 3. ``s_bleu`` is the corpus BLEU of all
-    sentences of the bucket, which is less noisy.
+    Feng et al. (2022), recurrent memory, figure 3, and Yang et al. (2022), layer fusion, figure 12,
+    have them. Scores of small buckets are noisy, and BLEU depends on length for every system; so
+    compare systems within a bucket, not buckets.
 
     Args:
         s_bleu: the scores of sentences.
-        per_bucket: positions in a bucket.
+        lengths: number of tokens of each sentence of the (first) reference.
         compare: tests the systems within each bucket; None: there is no test.
     """
     positions = _positions(s_bleu)
-    buckets = []
-    for first in range(1, int(positions.max()) + 1, per_bucket):
-        last = first + per_bucket - 1
-        inside = (first <= positions) & (positions <= last)
-        places = [positions == place for place in np.unique(positions[inside])]
-        means = {
-            name: float(np.mean([s_bleu.score(name, place) for place in places]))
-            for name in s_bleu.statistics
-        }
-        bucket = _bucket(s_bleu, inside, first, last, compare)
-        buckets.append(bucket | {"mean_of_positions": means})
-    return buckets
-
-
-def by_sentence_length(
-    s_bleu: Measurement,
-    tokens: Sequence[int],
-    bounds: Sequence[int] = SENTENCE_LENGTHS,
-    compare: Compare | None = None,
-) -> list[Bucket]:
-    """s-BLEU by the length of the reference, as Yang et al. (2022), layer fusion, figure 12.
-
-    Args:
-        s_bleu: the scores of sentences.
-        tokens: number of tokens of each sentence of the (first) reference.
-        bounds: largest length in each bucket except the last, ascending.
-        compare: as for :func:`by_position`.
-    """
-    number = np.searchsorted(bounds, tokens)  # of the bucket of each sentence
-    firsts, lasts = [1, *(bound + 1 for bound in bounds)], [*bounds, None]
-    return [
-        _bucket(s_bleu, number == n, first, last, compare)
-        for n, (first, last) in enumerate(zip(firsts, lasts, strict=True))
-    ]
+    ends = range(POSITIONS, int(positions.max()) + POSITIONS, POSITIONS)
+    return {
+        "by_position": _buckets(s_bleu, positions, ends, compare),
+        "by_sentence_length": _buckets(
+            s_bleu, np.array(lengths), [*SENTENCE_LENGTHS, None], compare
+        ),
+    }
 
 
 def _positions(metric: Measurement) -> NDArray[np.int64]:
@@ -129,25 +102,27 @@ def _positions(metric: Measurement) -> NDArray[np.int64]:
     )
 
 
-def _bucket(
-    metric: Measurement, inside: NDArray[np.bool_], first: int, last: int | None,
+def _buckets(
+    metric: Measurement, values: NDArray[np.int64], ends: Sequence[int | None],
     compare: Compare | None,
-) -> Bucket:  # fmt: skip
-    """The corpus BLEU of some sentences by system, None of none, and the tests.
-
-    Scores of small buckets are noisy, and BLEU depends on length for every system; so compare
-    systems within a bucket, not buckets.
-    """
-    some = bool(inside.any())
-    scores = {name: metric.score(name, inside) if some else None for name in metric.statistics}
-    bucket: Bucket = {"from": first, "to": last, "sentences": int(inside.sum()), metric.key: scores}
-    if some and compare is not None and len(scores) > 1:
-        # Documents are counted anew: those that are not there have no say.
-        _, documents = np.unique(metric.documents[inside], return_inverse=True)
-        statistics = {name: values[inside] for name, values in metric.statistics.items()}
-        part = replace(metric, statistics=statistics, documents=documents)
-        bucket["comparison"] = {metric.key: compare(part).comparisons}
-    return bucket
+) -> list[Bucket]:  # fmt: skip
+    """The corpus score of the sentences with values up to each end, None where there are none."""
+    buckets, first = [], 1
+    for last in ends:
+        inside = (first <= values) & (values <= (values.max() if last is None else last))
+        some = bool(inside.any())
+        scores = {name: metric.score(name, inside) if some else None for name in metric.statistics}
+        bucket: Bucket = {"from": first, "to": last, "sentences": int(inside.sum())}
+        bucket[metric.key] = scores
+        if some and compare is not None and len(scores) > 1:
+            # Documents are counted anew: those that are not there have no say.
+            _, documents = np.unique(metric.documents[inside], return_inverse=True)
+            statistics = {name: values[inside] for name, values in metric.statistics.items()}
+            part = replace(metric, statistics=statistics, documents=documents)
+            bucket["comparison"] = {metric.key: compare(part).comparisons}
+        buckets.append(bucket)
+        first = (last or 0) + 1
+    return buckets
 
 
 def to_json(report: Report) -> dict[str, Any]:
@@ -363,14 +338,12 @@ def _compared(report: Report) -> Iterator[tuple[Measurement, Resampling]]:
 
 def _bucket_lines(report: Report, table: str, buckets: Sequence[Bucket]) -> list[str]:
     heads = {"by_position": "sentence in its document"}
-    about = ("from", "to", "sentences", "comparison")
-    columns = [(key, name) for key in buckets[0] if key not in about for name in report.systems]
     rows = [[heads.get(table, "tokens of the reference"), "sentences"]]
-    rows[0] += [f"{key}: {name}" for key, name in columns]
+    rows[0] += [f"s_bleu: {name}" for name in report.systems]
     for bucket in buckets:
         first, last = bucket["from"], bucket["to"]
         span = f"{first} and more" if last is None else f"{first} to {last}"
-        scores = [bucket[key][name] for key, name in columns]
+        scores = [bucket["s_bleu"][name] for name in report.systems]
         shown = ["-" if score is None else f"{score:.2f}" for score in scores]
         rows.append([span, str(bucket["sentences"]), *shown])
     return aligned(rows, [0])

@@ -81,7 +81,6 @@ DIRECT = {
     "d_bleu_instance": BLEU,
     "chrf": CHRF,
     "chrf_pp": lambda **options: CHRF(word_order=2, **options),
-    "d_chrf_pp": lambda **options: CHRF(word_order=2, **options),
     "ter": lambda **options: TER(),
 }
 

@@ -10,9 +10,8 @@ from nltk.stem.snowball import SnowballStemmer
 from nltk.translate.meteor_score import single_meteor_score
 from sacrebleu.metrics import BLEU
 
-from gtrans.evaluation import metrics
+from gtrans.evaluation import metrics, table
 from gtrans.evaluation.metrics import METRICS, Corpus, Measurement, Options, measure, token_counts
-from gtrans.evaluation.table import by_position, by_sentence_length
 
 REFERENCES = [
     ["a b c d e f", "g h i j k", "l m n o", "p q r s t u v w"],
@@ -40,21 +39,17 @@ def bleu(*places: tuple[int, int]) -> float:
 # --- parts -------------------------------------------------------------------------------
 
 
-def test_bleu_by_position() -> None:
-    first, second = by_position(measured("s_bleu")["s_bleu"], 2)
+def test_bleu_by_position_and_by_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "POSITIONS", 2)
+    monkeypatch.setattr(table, "SENTENCE_LENGTHS", (4, 6))
+    lengths = token_counts(REFERENCES, Options())
+    parts = table.by_part(measured("s_bleu")["s_bleu"], lengths)
+    first, second = parts["by_position"]
     assert (first["from"], first["to"], first["sentences"]) == (1, 2, 5)
     assert (second["from"], second["to"], second["sentences"]) == (3, 4, 2)
     assert first["s_bleu"]["hyp"] == bleu((0, 0), (0, 1), (1, 0), (1, 1), (2, 0))
-    assert first["mean_of_positions"]["hyp"] == pytest.approx(
-        (bleu((0, 0), (1, 0), (2, 0)) + bleu((0, 1), (1, 1))) / 2
-    )
     assert second["s_bleu"]["perfect"] == pytest.approx(100)
-
-
-def test_bleu_by_sentence_length() -> None:
-    short, middle, long = by_sentence_length(
-        measured("s_bleu")["s_bleu"], token_counts(REFERENCES, Options()), [4, 6]
-    )
+    short, middle, long = parts["by_sentence_length"]
     assert [bucket["sentences"] for bucket in (short, middle, long)] == [2, 3, 2]
     assert [bucket["to"] for bucket in (short, middle, long)] == [4, 6, None]
     assert short["s_bleu"]["hyp"] == bleu((0, 2), (1, 0))

@@ -190,7 +190,7 @@ def test_what_is_done_twice_counts_once(tmp_path: Path) -> None:
 # ---- scores --------------------------------------------------------------------------------------
 
 
-LENGTHS = ["--sentence-lengths", "4", "8", "--metrics", "s_bleu", "--target-lang", "de"]
+LENGTHS = ["--metrics", "s_bleu", "--target-lang", "de"]
 GOOD = "das ist ein kleiner Satz ."
 REFERENCE = [GOOD, "der Hund sieht die Katze im Garten heute nicht .", "nein danke .", GOOD] * 4
 
@@ -206,7 +206,8 @@ def scored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     systems = ["--hyp", *(f"{name}={folder / name}.de" for name in ("bad", "good"))]
     words = ["score", *systems, "--ref", str(folder / "ref.de"), *LENGTHS, "--test-parts", "--json"]
     printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        patch.setattr("gtrans.evaluation.table.SENTENCE_LENGTHS", (4, 8))
         assert main(words) == 0
     (folder / "both.json").write_text(printed.getvalue(), encoding="utf-8")
     return folder
