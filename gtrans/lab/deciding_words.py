@@ -337,7 +337,7 @@ class _Deciders:
             texts = list(self._text.plain(reading))
             side, sentence = self._text.sides[change.side], change.sentence - 1
             words = words_of_side(side)[asked[n].document][sentence]
-            changed = words.with_other({change.word - 1: change.replaced_by})
+            changed = words.with_other(change.word - 1, change.replaced_by)
             encoded[change.side][sentence - reading.begin] = side.pipeline.encode(changed)
             if change.side == "source":
                 texts[sentence - reading.begin] = changed

@@ -31,6 +31,7 @@ from gtrans.lab.synthetic import (
     generate_items,
 )
 from gtrans.messages import print_lines
+from gtrans.option_types import whole
 
 EXAMPLE = "gtrans make-corpus --seed 1 --docs 4000 --out corpus"
 NEEDS = ()
@@ -56,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--docs",
-        type=int,
+        type=whole(MIN_DOCS),
         default=4000,
         metavar="N",
         help="documents of train, valid and test together (default: %(default)s); valid and"
@@ -71,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--join",
-        type=int,
+        type=whole(1),
         default=1,
         metavar="N",
         help="N documents of a split become one long document, as experiments on the length of "
@@ -105,17 +106,10 @@ def write_corpus(
         GtransError: a number is impossible, ``out`` cannot be written, or it has files of these
             names that are not of an earlier run.
     """
-    if docs < MIN_DOCS:
-        raise GtransError(
-            f"`--docs` must be at least {MIN_DOCS}, but is {docs}: valid and test take at least 50 "
-            "documents each."
-        )
     if items < 2 or items % 2:
         raise GtransError(
             f"`--items` must be even and at least 2, but is {items}; items come in pairs."
         )
-    if join < 1:
-        raise GtransError(f"`--join` must be at least 1, but is {join}.")
     check_output_folder("--out", out)
     sets = {
         phenomenon: [

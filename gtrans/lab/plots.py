@@ -1,9 +1,8 @@
-"""Figures as numbers: panels with the points of several series, and their CSV and JSON."""
+"""Figures as numbers: panels with the points of several series, and their JSON."""
 
 from __future__ import annotations
 
 import argparse
-import csv
 import importlib
 import io
 import json
@@ -133,26 +132,11 @@ def to_json(figure: Figure) -> dict[str, Any]:
     return of_form("figure", finite(asdict(figure)))
 
 
-def to_csv(figure: Figure) -> str:
-    """A line for every point, under a head."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("panel", "series", "x", "y", "low", "high", "runs"))
-    for panel in figure.panels:
-        for series in panel.series:
-            for p in series.points:
-                ends = ("" if end is None else f"{end:.8g}" for end in (p.low, p.high))
-                x = p.x if isinstance(p.x, str) else f"{p.x:g}" if p.x % 1 else f"{int(p.x)}"
-                writer.writerow((panel.title, series.label, x, f"{p.y:.8g}", *ends, p.runs))
-    return text.getvalue()
-
-
 # -------------------------------------------------------------------------------------------------
 #
 # Figures drawn by matplotlib, with their numbers beside them.
 
 SUFFIXES = (".png", ".pdf", ".svg")
-NUMBERS = (".csv", ".json")
 _DATE = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
 
 # Okabe and Ito 2008: colours that stay apart for colour-blind readers. Marks repeat later than
@@ -175,15 +159,10 @@ def check_figure(args: argparse.Namespace, inputs: Sequence[str | Path]) -> None
     for path in map(Path, args.plot):
         if path.suffix not in SUFFIXES:
             raise GtransError(f"`--plot` must end in {', '.join(SUFFIXES)}, but is '{path}'.")
-        for file in (path, *numbers_beside(path)):
+        for file in (path, path.with_suffix(".json")):
             check_output("--plot", file, inputs)
     if args.plot:
         figure_class()
-
-
-def numbers_beside(path: Path) -> list[Path]:
-    """The files with the numbers of a plot."""
-    return [path.with_suffix(suffix) for suffix in NUMBERS]
 
 
 def figure_class() -> Any:
@@ -235,16 +214,16 @@ def write_together(contents: Mapping[Path, str | Callable[[], Any]]) -> None:
 
 
 def write_figure(figure: Figure, paths: Iterable[str]) -> None:
-    """Draw a figure into each of ``paths``, and write its numbers as CSV and JSON beside them.
+    """Draw a figure into each of ``paths``, and write its numbers as JSON beside them.
 
     Raises:
         GtransError: a file cannot be written; then none is.
     """
-    texts = {".csv": to_csv(figure), ".json": json.dumps(to_json(figure), indent=2) + "\n"}
+    text = json.dumps(to_json(figure), indent=2) + "\n"
     contents: dict[Path, str | Callable[[], Any]] = {}
     for path in map(Path, paths):
         contents[path] = partial(draw, figure)
-        contents |= {file: texts[file.suffix] for file in numbers_beside(path)}
+        contents[path.with_suffix(".json")] = text
     if contents:
         write_together(contents)
 
@@ -359,7 +338,7 @@ def add_plot(group: argparse._ArgumentGroup) -> None:
         default=[],
         metavar="FILE",
         help="draw into .png, .pdf or .svg files (needs the extra 'plots'); the numbers are "
-        "written beside each, as FILE.csv and FILE.json without its .png",
+        "written beside each, as FILE.json without its .png",
     )
 
 

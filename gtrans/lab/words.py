@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cache
@@ -46,13 +46,10 @@ class Words:
         """The words as the user wrote them."""
         return [self.sentence[begin:end] for begin, end in self.spans]
 
-    def with_other(self, words: Mapping[int, str]) -> str:
-        """The sentence with some words replaced; ``words``: the new words by number."""
-        text = self.sentence
-        for number in sorted(words, reverse=True):  # so that the earlier spans stay
-            begin, end = self.spans[number]
-            text = text[:begin] + words[number] + text[end:]
-        return text
+    def with_other(self, number: int, word: str) -> str:
+        """The sentence with another word in the place of the word ``number``."""
+        begin, end = self.spans[number]
+        return self.sentence[:begin] + word + self.sentence[end:]
 
 
 @cache

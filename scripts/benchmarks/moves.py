@@ -1,17 +1,15 @@
 """How many files one reads to follow a batch, a pass and a translation, next to stock fairseq.
 
-    .venv/bin/python scripts/benchmarks/moves.py [--path CHECKPOINT --data FOLDER]
+    .venv/bin/python scripts/benchmarks/moves.py
 
 A *move* is a call whose caller and callee lie in different files of the package; the caller is the
 nearest function below it that is of the package, so that torch between two modules hides none. It
 counts G-Transformer with 2 + 2 layers: a batch of two documents from data set to tensors, a forward
-and a backward pass over it, and the translation of a document by beam search; with ``--path`` also
-the translation of two sentences of text by a checkpoint.
+and a backward pass over it, and the translation of a document by beam search.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -28,7 +26,6 @@ import gtrans
 from gtrans.data.document_dataset import DocumentDataset
 from gtrans.data.units import document_units
 from gtrans.decoding.loading import import_plugin
-from gtrans.decoding.translator import Translator
 
 SETUP = models.Setup(models.Size(2, 64, 128, 4, 200))
 WORDS = 60
@@ -79,11 +76,6 @@ def dataset_of(documents: list[models.Document]) -> DocumentDataset:
 
 def main() -> None:
     """Count and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--path", metavar="CHECKPOINT", help="also translate text with this one")
-    parser.add_argument("--data", metavar="FOLDER", help="the data that it was trained with")
-    parser.add_argument("--files", action="store_true", help="also name the files")
-    args = parser.parse_args()
     import_plugin()
     torch.set_num_threads(1)
     documents = SETUP.documents(WORDS, 2)
@@ -116,15 +108,9 @@ def main() -> None:
         ),
         ("search", fairseq, search_of_stock),
     ]
-    if args.path is not None:
-        translator = Translator.load(args.path, data=args.data, cpu=True)
-        text = [["the dog sleeps", "he runs"]]
-        works.append(("text", gtrans, lambda: translator.translate(text)))
     for name, package, work in works:
         files, count = moves(package, work)
         print(f"{package.__name__:8} {name:18} {len(files):3} files {count:6,} moves")
-        if args.files:
-            print("        ", ", ".join(sorted(files)))
 
 
 if __name__ == "__main__":

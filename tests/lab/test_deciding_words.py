@@ -48,7 +48,7 @@ def test_every_model_and_unit(case: Case, prepared_with_bert: Path, tiny: TinyWo
         of_side, lines = text.sides[change.side], source if change.side == "source" else target
         line = words_of_side(of_side)[number][change.sentence - 1]
         assert line.texts[change.word - 1] == change.text
-        changed = line.with_other({change.word - 1: change.replaced_by})
+        changed = line.with_other(change.word - 1, change.replaced_by)
         lines[change.sentence - 1] = of_side.pipeline.encode(changed)
         if change.side == "source":
             plain[change.sentence - 1] = changed
@@ -87,7 +87,8 @@ def test_words_are_those_of_the_user(sentence: str, expected: list[str], tiny: T
     assert [piece for pieces in words.pieces for piece in pieces] == list(
         range(len(encoded.split()))
     )
-    assert words.with_other({0: "X", len(expected) - 1: "Y"}).strip()[0] == "X"
+    assert words.with_other(0, "X").strip()[0] == "X"
+    assert words.with_other(len(expected) - 1, "Y")[-1] == "Y"
 
 
 def test_words_add_up_to_sentences_and_name_their_context(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import io
 import json
 import math
@@ -24,7 +23,6 @@ from gtrans.lab.plots import (
     Series,
     draw,
     mean_of_runs,
-    to_csv,
     to_json,
     write_figure,
 )
@@ -55,19 +53,13 @@ def test_seeds_are_a_mean_with_its_ends() -> None:
 def test_numbers_beside_the_figure(tmp_path: Path) -> None:
     series = (Series("a, b", (Point(1.5, 2.0, 1.0, 3.0, 2), Point(2, math.inf))),)
     figure = Figure("$t_1$", (Panel("p", "x", "y", series), Panel("q", "x", "y", ())))
-    rows = list(csv.reader(to_csv(figure).splitlines()))
-    assert rows[1:] == [
-        ["p", "a, b", "1.5", "2", "1", "3", "2"],
-        ["p", "a, b", "2", "inf", "", "", "1"],
-    ]
     assert to_json(figure)["panels"][0]["series"][0]["points"][1]["y"] is None
     assert to_json(figure)["schema"] == "gtrans.figure/1"
     names = [str(tmp_path / f"f.{kind}") for kind in ("png", "svg", "pdf")]
     write_figure(figure, names)
     first = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert set(first) == {"f.png", "f.svg", "f.pdf", "f.csv", "f.json"}
+    assert set(first) == {"f.png", "f.svg", "f.pdf", "f.json"}
     assert json.loads(first["f.json"]) == json.loads(json.dumps(to_json(figure)))
-    assert first["f.csv"].decode() == to_csv(figure)
     # Text stays text, also what matplotlib would take for mathematics.
     assert b">$t_1$<" in first["f.svg"]
     write_figure(figure, names)
@@ -127,7 +119,7 @@ def test_the_curves_of_two_runs(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["--path", "=a"], "must be LABEL=PATH"),
         (["--path", "a", "sub/a"], "have the same name 'a'; name them with --path LABEL=PATH."),
         (["--path", "a", "--plot", "a/train.txt"], "`--plot` must end in .png, .pdf, .svg"),
-        (["--path", "x=plot.csv", "--plot", "plot.png"], "is the input 'plot.csv'"),
+        (["--path", "x=plot.json", "--plot", "plot.png"], "is the input 'plot.json'"),
     ],
 )
 def test_mistakes_of_curves(
@@ -138,8 +130,8 @@ def test_mistakes_of_curves(
     log(tmp_path / "a")
     (tmp_path / "plot.txt").write_text("nothing\n")
     (tmp_path / "sub").mkdir()
-    (log(tmp_path / "sub" / "a") / "train.log").rename(tmp_path / "plot.csv")
-    (tmp_path / "sub" / "a" / "train.log").symlink_to(tmp_path / "plot.csv")
+    (log(tmp_path / "sub" / "a") / "train.log").rename(tmp_path / "plot.json")
+    (tmp_path / "sub" / "a" / "train.log").symlink_to(tmp_path / "plot.json")
     assert main(["analyse", "curves", *options]) == 1
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1

@@ -158,22 +158,13 @@ def test_nothing_beats_chance_without_the_cue(items: list[Item]) -> None:
             assert best_table(chosen, lambda item: tuple(item["target"][:-1])) == 1.0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--docs", "3"], "`--docs` must be at least 200, but is 3: valid and test take"),
-        (["--items", "7"], "`--items` must be even and at least 2, but is 7;"),
-        (["--join", "0"], "`--join` must be at least 1, but is 0."),
-    ],
-)
-def test_mistakes_end_with_one_line(
-    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_an_odd_number_of_items_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["make-corpus", "--out", str(tmp_path / "new"), *arguments]) == 1
+    assert main(["make-corpus", "--out", str(tmp_path / "new"), "--items", "7"]) == 1
     error = capsys.readouterr().err
-    assert error.startswith(f"gtrans: error: {message}")
-    assert error.count("\n") == 1
-    assert not (tmp_path / "new").exists()
+    assert error.startswith("gtrans: error: `--items` must be even and at least 2, but is 7;")
+    assert error.count("\n") == 1 and not (tmp_path / "new").exists()
 
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
