@@ -44,17 +44,8 @@ def test_as_a_user_types_it(tiny: TinyWorld, text: Path, tmp_path: Path, capsys:
     state = torch.load(tiny.checkpoints["sentence"], weights_only=True)
     state["task_state"]["published"] = {"name": "opus-mt", "licence": "cc-by-4.0"}
     torch.save(state, path)
-    options = (
-        "--every",
-        "2",
-        "--",
-        "--max-update",
-        "4",
-        "--num-workers",
-        "0",
-        "--max-tokens",
-        "512",
-    )
+    sizes = ("--max-update", "4", "--num-workers", "0", "--max-tokens", "512")
+    options = ("--every", "2", "--", *sizes)
     assert adapt(path, text, out, *options) == 0
     printed = capsys.readouterr().out  # type: ignore[attr-defined]
     for words in ("Development set:", "Test set:", "d-BLEU", "sentence", "continued", "document"):

@@ -244,11 +244,8 @@ def test_a_layer_with_two_feed_forward_nets() -> None:
         ({"fusion_bias": 0.0, "system": "ta"}, "`--fusion-bias 0.0` is for --system gtrans; 'ta'"),
         ({"keep_encoder_layers": 6}, "`--keep-encoder-layers` must be 1 to 5, but is 6."),
         ({"keep_encoder_layers": 3, "system": "mlrf"}, "must be 5 for --system mlrf, but is 3."),
-        ({"encoder_group_size": -2}, "`--encoder-group-size` must be at least 0, but is -2."),
         ({"no_encoder_fusion": True, "system": "dlcl"}, "`--no-encoder-fusion` is for --system"),
-        ({"decoder_attention_heads": 3}, "`--decoder-attention-heads` must divide"),
         ({"decoder_layers": 0}, "`--decoder-layers` must be at least 1, but is 0."),
-        ({"learned_positions": True, "max_positions": 0}, "`--max-positions` must be at least 1"),
     ],
 )
 def test_a_mistake_is_one_line(options: dict[str, Any], message: str) -> None:

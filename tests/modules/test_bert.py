@@ -218,12 +218,6 @@ def test_within_groups_a_sentence_is_what_bert_knows(pieces: WordPieces) -> None
     assert torch.allclose(together, alone, atol=1e-5)
 
 
-def test_a_bert_of_another_width(pieces: WordPieces) -> None:
-    model = encoder_model(pieces, encoder_embed_dim=32)
-    with pytest.raises(GtransError, match=r"`--encoder-embed-dim` is 32, .* is 16"):
-        model.encoder.start_from(BertWeights(pieces))
-
-
 def test_documents_beyond_what_bert_reads(pieces: WordPieces) -> None:
     with pytest.raises(GtransError, match="`--max-doc-tokens` must be at most 512"):
         encoder_model(pieces, max_doc_tokens=600)
