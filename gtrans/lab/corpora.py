@@ -146,7 +146,8 @@ class Corpus:
         return [(other, self.target) for other in self.others] or [(self.source, self.target)]
 
 
-def read_corpora() -> list[Corpus]:
+@cache
+def read_corpora() -> Sequence[Corpus]:
     """All corpora."""
     return [_corpus(entry) for entry in yaml.safe_load(shipped(FILE).read_text(encoding="utf-8"))]
 

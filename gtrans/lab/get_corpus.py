@@ -404,7 +404,7 @@ def _summary(made: Mapping[str, Counts]) -> Iterator[str]:
         yield f"{name}: {counts.documents:,} documents, {counts.pairs:,} sentence pairs{left_out}"
 
 
-def _overview(corpora: list[Corpus]) -> Iterator[str]:
+def _overview(corpora: Sequence[Corpus]) -> Iterator[str]:
     rows = [["name", "also", "papers", "size", "licence", "home"]]
     for corpus in corpora:
         homes = corpus.forms[0].homes

@@ -236,13 +236,11 @@ def commands(capfd: pytest.CaptureFixture[str]) -> list[str]:
 
 
 @needs_snakemake
-def test_a_dry_run_is_short_and_has_all_commands_with_verbose(
+def test_a_dry_run_with_verbose_prints_all_commands(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     tables = ["gtransformer-T6", "fusion-T4", "fusion-F7", "memory-F3", "bert-context-T5.5"]
     words = ["reproduce", *tables, "--out", str(tmp_path / "out"), "--seeds", "1", "--dry-run"]
-    assert main(words) == 0
-    assert len("".join(capfd.readouterr())) < 6000
     assert main([*words, "--verbose"]) == 0
     lines = commands(capfd)
     names = {shlex.split(it)[1] for it in lines if it.startswith("gtrans ")}
