@@ -142,11 +142,6 @@ CASES: dict[str, tuple[str, ...]] = {
     "average": (
         "gtrans average --last-updates 3 --output average.pt {train-sentence}/run", "average.pt"
     ),
-    "convert": (
-        "gtrans convert --from gtrans --extend-positions 300 {train-bf}/run/checkpoint_last.pt "
-        "longer.pt",
-        "longer.pt",
-    ),
     "script": (
         "bash {root}/exp_gtransformer/run-finetune.sh --out out --gpus 0 "
         "--train-prefix {corpus}/corpus/train --valid-prefix {corpus}/corpus/valid "

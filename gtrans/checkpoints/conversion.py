@@ -1,4 +1,4 @@
-"""Convert a checkpoint of another program into one of this project, or give one more positions.
+"""Convert a checkpoint of another program into one of this project.
 
 The new model is created and loaded in the same way as by all commands, so a converted file can
 certainly be read. Layers and sizes are read from the tensors; what tensors cannot show (heads,
@@ -71,7 +71,6 @@ _SAME = {
 _MISSING = {
     "no_token_positional_embeddings": "no positions",
     "cross_self_attention": "joint cross- and self-attention",
-    "no_cross_attention": "no cross-attention",
 }
 
 
@@ -103,7 +102,8 @@ def convert(
         GtransError: the checkpoint is unreadable, of another program or has parts that gtrans
             does not have, the dictionaries have another size, or ``target`` cannot be written.
     """
-    _check_target(path, target, data)
+    inputs = list(path.iterdir()) if path.is_dir() else [path]
+    check_output("OUT.pt", target, inputs + (prepared_files(data) if data is not None else []))
     foreign = SOURCES[program](path)
     state, card = foreign.state, foreign.card
     _refuse_missing_parts(foreign.options, path)
@@ -239,13 +239,6 @@ def _check_vocabulary(foreign: ForeignCheckpoint, task: DocumentTranslationTask)
         )
 
 
-def _check_target(source: Path, target: Path, data: Path | None = None) -> None:
-    """Raises GtransError for a checkpoint that cannot be written, or is a file that is read."""
-    inputs = list(source.iterdir()) if source.is_dir() else [source]
-    inputs += prepared_files(data) if data is not None else []
-    check_output("OUT.pt", target, inputs)
-
-
 def _as_of_fairseq(
     root: Any, state: dict[str, Tensor], task_state: dict[str, Any]
 ) -> dict[str, Any]:
@@ -346,15 +339,12 @@ def _count_layers(state: Mapping[str, Tensor], side: str) -> int:
 # ---- more positions -----------------------------------------------------------------------------
 
 
-def _extend_positions(state: dict[str, Tensor], positions: int, path: Path) -> int:
+def _extend_positions(state: dict[str, Tensor], positions: int, path: Path) -> None:
     """Extend the position tables in ``state`` to ``positions`` positions, in place.
 
     A new position starts as a copy of the one that is a table's size before it, as in Longformer
     (Beltagy et al. 2020). So what the model has learnt about neighbouring positions still holds,
     except at the seams, and nothing changes for texts of up to the old size.
-
-    Returns:
-        the number of positions before.
 
     Raises:
         GtransError: the model of ``path`` has no learned positions, or has enough of them.
@@ -374,32 +364,3 @@ def _extend_positions(state: dict[str, Tensor], positions: int, path: Path) -> i
     copies = torch.arange(size, positions) % size + OFFSET
     for name in tables:
         state[name] = torch.cat([state[name], state[name][copies]])
-    return size
-
-
-def extend_own(path: Path, target: Path, positions: int) -> str:
-    """Write this project's checkpoint ``path`` with more positions as ``target``.
-
-    The optimizer state does not fit the new tables and is dropped: training can start from the
-    new file (``--init-from``, ``--finetune-from-model``) but not resume from it.
-
-    Returns:
-        a line that says what was done.
-
-    Raises:
-        GtransError: the checkpoint is unreadable or of another system, or as in
-            :func:`_extend_positions`.
-    """
-    _check_target(path, target)
-    checkpoint = Checkpoint.read(path)
-    checkpoint.check_fit()
-    model = (checkpoint.state.get("cfg") or {}).get("model") or {}
-    if not str(model.get("_name")).startswith("gtransformer") or model.get("bert_positions"):
-        raise GtransError(
-            f"{path}: not a checkpoint of this project's G-Transformer, without BERT."
-        )
-    before = _extend_positions(checkpoint.tensors, positions, path)
-    model["max_positions"] = positions
-    checkpoint.forget_training()
-    checkpoint.write(target)
-    return f"{positions} learned positions, {before} before"

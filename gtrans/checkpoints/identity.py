@@ -146,17 +146,7 @@ class ModelIdentity:
         return differences
 
     def data_folder(self) -> tempfile.TemporaryDirectory[str]:
-        """A temporary folder with what a data folder holds besides the corpus.
-
-        Raises:
-            GtransError: a dictionary cannot hold the vocabulary.
-        """
-        for vocabulary in (self.source, self.target):
-            if len(set(vocabulary.words)) < len(vocabulary.words):
-                raise GtransError(
-                    "an entry is twice in the vocabulary that the checkpoint stores; give the "
-                    "data folder it was trained with (`--data`)."
-                )
+        """A temporary folder with what a data folder holds besides the corpus."""
         folder = tempfile.TemporaryDirectory(prefix="gtrans-")
         if self.preparation is not None:
             self.preparation.write(Path(folder.name))

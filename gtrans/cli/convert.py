@@ -4,7 +4,6 @@
                       wmt19.en-de/model1.pt).
 --from huggingface    IN is a folder with OPUS-MT, M2M100, NLLB-200 or mBART as Hugging Face saves
                       it (config.json and model.safetensors or pytorch_model.bin).
---from gtrans         IN is a checkpoint of this project; only for --extend-positions.
 
 Numbers of layers, widths and shared embeddings are read from the tensors.
 The files of the subwords in IN's folder become part of the new checkpoint. Without them, --data DIR
@@ -22,7 +21,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gtrans.errors import GtransError
 from gtrans.libraries import ENGINE
 from gtrans.messages import print_lines
 
@@ -36,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--from",
         dest="program",
         required=True,
-        choices=["fairseq", "huggingface", "gtrans"],
+        choices=["fairseq", "huggingface"],
         help="the program that wrote IN",
     )
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder with the dictionaries")
@@ -59,15 +57,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Convert, and print what was found."""
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.checkpoints.conversion import convert, extend_own
+    from gtrans.checkpoints.conversion import convert
 
-    if args.program == "gtrans":
-        if args.extend_positions is None:
-            raise GtransError("`--from gtrans` needs `--extend-positions`: nothing else changes.")
-        lines = [extend_own(args.source, args.target, args.extend_positions)]
-    else:
-        languages = {"source_lang": args.source_lang, "target_lang": args.target_lang}
-        paths = args.source, args.target, args.data
-        lines = convert(args.program, *paths, **languages, positions=args.extend_positions)
+    languages = {"source_lang": args.source_lang, "target_lang": args.target_lang}
+    paths = args.source, args.target, args.data
+    lines = convert(args.program, *paths, **languages, positions=args.extend_positions)
     indented = (f"  {line}" for line in lines)
     print_lines(f"{args.source}:", *indented, f"written to {args.target}")

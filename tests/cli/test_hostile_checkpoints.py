@@ -23,7 +23,7 @@ COMMANDS: dict[str, str] = {
     "translate": "translate --path {path} --input {text}/test.en --output {out}",
     "contrast": "contrast --path {path} --data {data} --set {text}/contrastive/pronoun.jsonl",
     "cxmi": "cxmi --path {path} --src {text}/test.en --ref {text}/test.de --output {out}",
-    "convert": "convert --from gtrans --extend-positions 2000 {path} {out}",
+    "trim-vocab": "trim-vocab --data {data} --out {out} {path}",
     "show": "show {path}",
     "average": "average {whole} {path} --output {out}",
 }
@@ -56,7 +56,7 @@ def without_number(right: torch.Tensor) -> torch.Tensor:
 # A damage, a part of what is said of it, and the commands that must see it.
 DAMAGES: dict[str, tuple[Damage, str, tuple[str, ...]]] = {
     "not a number": (parameter(without_number), f"{TABLE} holds NaN", tuple(COMMANDS)),
-    "no model": (entry("model", [1, 2]), "holds no model", ("translate", "convert")),
+    "no model": (entry("model", [1, 2]), "holds no model", ("translate", "trim-vocab")),
     "cfg a list": (entry("cfg", ["model"]), "its contents are damaged", tuple(COMMANDS)),
     "identity a list": (
         entry("task_state.identity", [1]), "its fingerprint is damaged", ("translate", "average")
