@@ -250,11 +250,8 @@ def _check(args: argparse.Namespace) -> None:
         if not args.resegment:
             raise GtransError("--resegment-dir needs --resegment")
         check_output_folder("--resegment-dir", args.resegment_dir)
-    flags: dict[Path, str] = {}
     for flag, path in _outputs(args).items():
         check_output(flag, path, inputs(args))
-        if (other := flags.setdefault(path.resolve(), flag)) != flag:
-            raise GtransError(f"{other} and {flag} are both {path}; give each a file of its own")
 
 
 def _check_documents_only(args: argparse.Namespace, why: str) -> None:
@@ -303,8 +300,6 @@ def _margins(
             )
         if not _MARGIN.fullmatch(number) or not float(number) < float("inf"):
             raise GtransError(f"--non-inferior {word}: the margin must be a number of at least 0")
-        if key in margins:
-            raise GtransError(f"--non-inferior has several margins for {key}; give one")
         margins[key] = float(number)
     if margins and args.resample == "none":
         raise GtransError("--non-inferior resamples, but --resample is none; leave one of them out")

@@ -168,45 +168,49 @@ def read_jsonl(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]
     return list(items.values())
 
 
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _are_sentences(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_is_text, value))
+
+
+_TEXT = _is_text, "a text that is not empty"
+_SENTENCES = _are_sentences, "a list of sentences that are not empty"
+_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    **{"id": _TEXT, "phenomenon": _TEXT, "cue": _TEXT, "source": _SENTENCES, "target": _SENTENCES},
+    "distance": (lambda value: type(value) is int and value >= 0, "a number from 0"),
+    "contrastive": (
+        lambda value: isinstance(value, list) and bool(value) and all(map(_are_sentences, value)),
+        "a list of at least one wrong translation, each a list of sentences that are not empty",
+    ),
+    "form": (FORMS.__contains__, f"one of {', '.join(FORMS)}"),
+    "groups": (
+        lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
+        "a JSON object whose values are texts",
+    ),
+    "block": (lambda value: isinstance(value, str), "a text"),
+    "document": (lambda value: isinstance(value, str), "a text"),
+}
+"""For each key of an item, what fits it, in code and in words."""
+_DEFAULTS: dict[str, Any] = {"form": FORMS[0], "groups": {}, "block": "", "document": ""}
+
+
 def _item(entry: Any) -> Item:
     """The item of a decoded line; raises ValueError that describes the mistake."""
     if not isinstance(entry, dict):
         raise ValueError("an item must be a JSON object")
-    wrong, distance = entry.get("contrastive"), entry.get("distance")
-    if not isinstance(wrong, list) or not wrong:
-        raise ValueError("'contrastive' must be a list of at least one wrong translation")
-    if type(distance) is not int or distance < 0:
-        raise ValueError(f"'distance' must be a number from 0, but is {json.dumps(distance)}")
-    groups, form = entry.get("groups", {}), entry.get("form", FORMS[0])
-    if not isinstance(groups, dict) or not all(isinstance(group, str) for group in groups.values()):
-        raise ValueError("'groups' must be a JSON object whose values are texts")
-    if form not in FORMS:
-        raise ValueError(f"'form' must be one of {', '.join(FORMS)}, but is {form!r}")
-    texts = {name: entry.get(name, "") for name in ("id", "phenomenon", "cue", "block", "document")}
-    for name, value in texts.items():
-        if not isinstance(value, str) or not (value or name in ("block", "document")):
-            shown = json.dumps(entry.get(name))
-            raise ValueError(f"{name!r} must be a text that is not empty, but is {shown}")
-    source, target = (_sentences(entry.get(name), f"'{name}'") for name in ("source", "target"))
-    contrastive = tuple(_sentences(candidate, "'contrastive'") for candidate in wrong)
-    for name, sentences in [("target", target), *(("contrastive", rival) for rival in contrastive)]:
-        if len(sentences) != len(source):
-            raise ValueError(
-                f"'{name}' has {len(sentences)} sentences, but 'source' has {len(source)}"
-            )
+    values: dict[str, Any] = {name: entry.get(name, _DEFAULTS.get(name)) for name in _FIELDS}
+    for name, (fits, what) in _FIELDS.items():
+        if not fits(values[name]):
+            raise ValueError(f"{name!r} must be {what}, but is {json.dumps(values[name])[:60]}")
+    target, wrong = values["target"], values["contrastive"]
+    if {*map(len, (target, *wrong))} != {len(values["source"])}:
+        raise ValueError("'source', 'target' and 'contrastive' have different numbers of sentences")
     # White space makes no difference to a model.
-    right, *others = ([line.split() for line in lines] for lines in (target, *contrastive))
+    right, *others = ([line.split() for line in lines] for lines in (target, *wrong))
     if right in others:
         raise ValueError("a wrong translation in 'contrastive' equals 'target'")
-    return Item(
-        **texts, distance=distance, source=source, target=target, contrastive=contrastive,
-        form=form, groups=groups,
-    )  # fmt: skip
-
-
-def _sentences(value: Any, name: str) -> Sentences:
-    if not isinstance(value, list) or not value:
-        raise ValueError(f"{name} must be a list of sentences")
-    if not all(isinstance(sentence, str) and sentence.strip() for sentence in value):
-        raise ValueError(f"{name} has a sentence that is empty or not text")
-    return tuple(value)
+    values |= {"source": tuple(values["source"]), "target": tuple(target)}
+    return Item(**values | {"contrastive": tuple(map(tuple, wrong))})

@@ -14,7 +14,6 @@ from gtrans.files import parse_json
 from gtrans.languages import language_code
 from gtrans.text.reader.base import (
     BAD_SOURCE,
-    NEEDS_IDS,
     NO_REFERENCE,
     Document,
     Head,
@@ -39,7 +38,6 @@ _TEXTS: dict[Role, tuple[str, ...]] = {
     "source": ("source", "src", "srctext", "sourcetext", "paragraphs", "text"),
 }
 """Names of the column that has the text, the first one that a file has; without ``_`` and ``-``."""
-_KNOWN = frozenset(chain(("id",), _DOCUMENT, _SEGMENT, *_TEXTS.values()))
 _PAIR = ("lp", "langpair", "languagepair")
 _FROM = ("srclang", "sourcelang", "srclanguage", "sourcelanguage")
 _TO = ("tgtlang", "trglang", "targetlang", "tgtlanguage", "targetlanguage")
@@ -100,11 +98,9 @@ class Rows(Reader):
         names = {_name(cell) for cell in head.first.split("\t")}
         if len(names) > 1 and (names & {*_DOCUMENT} or ("id" in names and names & {*_WHOLE_TEXT})):
             return True
-        number = head.numbered[0][0] if head.lines else 0
-        if number and head.suffix in (".jsonl", ".ndjson"):
+        if head.lines and head.suffix in (".jsonl", ".ndjson"):
+            number = head.numbered[0][0]
             raise GtransError(f"{head.path}:{number}: no JSON object; give one per line")
-        if len(names) > 1 and names <= _KNOWN:
-            raise GtransError(f"{head.path}:{number}: there is no document id; {NEEDS_IDS}")
         return False
 
     def __iter__(self) -> Iterator[Document]:
