@@ -67,13 +67,11 @@ class Consistency:
         consistent: for each document, pairs of sentences with the same translation of a term.
         shared: those of them whose translation is in the reference of both sentences.
         pairs: for each document, pairs with a translation of the term in at least one sentence.
-        terms: terms of documents with at least one such pair.
     """
 
     consistent: tuple[int, ...]
     shared: tuple[int, ...]
     pairs: tuple[int, ...]
-    terms: int
 
     @property
     def counts(self) -> dict[str, int]:
@@ -82,7 +80,6 @@ class Consistency:
             "consistent": sum(self.consistent),
             "consistent_and_in_reference": sum(self.shared),
             "pairs": sum(self.pairs),
-            "terms": self.terms,
         }
 
     @property
@@ -228,16 +225,14 @@ class ConsistencyJudge:
         for sentence, term, word in self._translations(target):
             translated[self._document[sentence], term].append((sentence, word))
         consistent, shared, pairs = ([0] * len(self._shape) for _ in range(3))
-        terms = 0
         for (document, _), entries in translated.items():
             counted = [pair for pair in combinations(entries, 2) if pair[0][1] or pair[1][1]]
-            terms += bool(counted)
             pairs[document] += len(counted)
             for (first, first_word), (second, second_word) in counted:
                 same = {first_word} & words[second] | {second_word} & words[first]
                 consistent[document] += bool(same)
                 shared[document] += bool(same & self._expected[first] & self._expected[second])
-        return Consistency(tuple(consistent), tuple(shared), tuple(pairs), terms)
+        return Consistency(tuple(consistent), tuple(shared), tuple(pairs))
 
     def _translations(self, target: Sequence[Words]) -> Iterator[tuple[int, str, str]]:
         """Sentence, term and its translation there, empty for none.

@@ -342,10 +342,8 @@ def test_mistakes(
     words: str, message: str, tiny: TinyWorld, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["analyse", *words.format_map(tiny.checkpoints).split()]
-    if command[1] not in ("fusion",):
-        command += ["--data", str(tiny.data), "--cpu"]
-    if command[1] not in ("fusion", "cost") and "--units" not in command:
-        command += ["--units", "2"]
+    if command[1] not in ("fusion", "cost"):
+        command += ["--data", str(tiny.data), "--cpu", "--units", "2"]
     assert main(command) == 1
     error = capsys.readouterr().err
     assert message in error.splitlines()[-1]

@@ -66,11 +66,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="[LABEL=]CKPT",
         help="checkpoints; training makes no difference to their cost",
     )
-    files.add_argument(
-        "--data",
-        metavar="DIR",
-        help="data folder that they were trained with (default: what each checkpoint stores)",
-    )
     text = parser.add_argument_group("texts")
     text.add_argument(
         "--lengths",
@@ -105,7 +100,7 @@ def run(args: argparse.Namespace) -> None:
     for tokens in lengths:
         if tokens > CHUNK and tokens % CHUNK:
             raise GtransError(f"`--lengths` must be multiples of {CHUNK}, but one is {tokens}.")
-    measured = costs(models, args.data, lengths, args.cpu, args.fp16)
+    measured = costs(models, lengths, args.cpu, args.fp16)
     write(args, cost_figure(measured, title_of(list(models))))
 
 
@@ -130,7 +125,7 @@ class Cost:
 
 
 def costs(
-    models: Mapping[str, str], data: str | None, lengths: Sequence[int], cpu: bool, fp16: bool
+    models: Mapping[str, str], lengths: Sequence[int], cpu: bool, fp16: bool
 ) -> dict[str, list[Cost]]:
     """The cost of every length, by the label of the model.
 
@@ -138,7 +133,6 @@ def costs(
 
     Args:
         models: a checkpoint of each model, by its label.
-        data: the data folder that they were trained with; None: what each checkpoint carries.
         lengths: tokens of a text.
         cpu, fp16: see :func:`gtrans.decoding.loading.load_models`.
 
@@ -151,7 +145,7 @@ def costs(
     for (label, path), tokens in product(models.items(), lengths):
         with ProcessPoolExecutor(1, spawn, initializer=_begin_process) as pool:
             try:
-                cost = pool.submit(_measure, path, data, tokens, cpu, fp16).result()
+                cost = pool.submit(_measure, path, tokens, cpu, fp16).result()
             except BrokenProcessPool:
                 raise GtransError(
                     f"{path}: the process that translated {tokens} tokens was ended from outside, "
@@ -161,9 +155,9 @@ def costs(
     return measured
 
 
-def _measure(path: str, data: str | None, tokens: int, cpu: bool, fp16: bool) -> Cost:
+def _measure(path: str, tokens: int, cpu: bool, fp16: bool) -> Cost:
     torch.set_num_threads(1)
-    models, task = load_models([path], data, cpu=cpu, fp16=fp16)
+    models, task = load_models([path], None, cpu=cpu, fp16=fp16)
     device = next(models[0].parameters()).device
     chunk = min(CHUNK, tokens)
     search = SearchOptions(beam=BEAM, max_len_a=1, max_len_b=0, min_len=chunk)
