@@ -136,11 +136,6 @@ def test_a_finished_run_does_nothing(options, more, reason, tiny, tmp_path):
 # ---- changes that are meant ----------------------------------------------------------------------
 
 
-def test_equal_settings_may_be_written_in_several_ways(folder, tiny, stock):
-    log_of(train(stock, tiny.data, folder, "--adam-betas", "(0.9,0.999)", updates=4))
-    assert updates(folder) == 4
-
-
 def test_another_optimizer_is_told(folder, tiny, stock):
     options = ("--optimizer", "adafactor", "--reset-meters")
     line = refusal(train(stock, tiny.data, folder, *options, updates=4))
