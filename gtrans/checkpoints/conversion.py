@@ -36,6 +36,7 @@ from gtrans.checkpoints.sources import (
     OUTPUT,
     ForeignCheckpoint,
     read_fairseq,
+    read_g_transformer,
 )
 from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.data.vocabulary import MASK, Vocabulary, language_symbol
@@ -44,7 +45,7 @@ from gtrans.files import check_output
 from gtrans.languages import language_code
 from gtrans.messages import say
 from gtrans.models.base.checkpoint_fit import check_fit
-from gtrans.models.gtransformer import GTransformerConfig
+from gtrans.models.gtransformer import PRESETS, GTransformerConfig
 from gtrans.modules.embedding import OFFSET
 from gtrans.modules.transformer import ACTIVATIONS
 from gtrans.tasks.document_translation import DocumentTranslationTask
@@ -53,6 +54,7 @@ from gtrans.text.moses import NO_STEPS
 from gtrans.text.prepared_folder import Preparation, prepared_files
 
 SOURCES: dict[str, Callable[[Path], ForeignCheckpoint]] = {
+    "g-transformer": read_g_transformer,
     "fairseq": read_fairseq,
     "huggingface": read_hugging_face,
 }
@@ -111,11 +113,12 @@ def convert(
     with ExitStack() as stack:
         folder = stack.enter_context(_own_data(foreign, *languages)) if data is None else str(data)
         root, task = _task(foreign, os.path.abspath(folder), *languages)
-        has_new_mask = foreign.add_mask(len(task.source_dictionary), len(task.target_dictionary))
+        if foreign.add_mask(len(task.source_dictionary), len(task.target_dictionary)):
+            say(f"{path}: it has no {MASK}; its new row is the mean of all")
         _check_vocabulary(foreign, task)
         joint = task.source_dictionary == task.target_dictionary
         with reading(path, "what it says of its options"):
-            model_cfg = _model_options(state, foreign.options, joint)
+            model_cfg = _model_options(state, foreign.options, joint, foreign.doc_mode)
         for name in (*UNIT_FIELDS, "source_lang", "target_lang"):
             setattr(model_cfg, name, getattr(root.task, name))
         if positions is not None:
@@ -131,8 +134,6 @@ def convert(
         written["cfg"]["task"]["data"] = ""
     checkpoint = Checkpoint(target, written)
     checkpoint.write(target)
-    if has_new_mask:
-        say(f"{path}: it has no {MASK}; its new row is the mean of all")
     kept = [name for name in foreign.original if name in state]
     renamed = len(foreign.original) - len(kept) - len(foreign.ignored)
     return [
@@ -153,7 +154,7 @@ def _task(
         data=data,
         source_lang=source,
         target_lang=target,
-        unit="sentence",
+        unit=foreign.unit,
         sentence_marks=foreign.marks,
         langs=",".join(foreign.langs) or None,
     )
@@ -203,11 +204,19 @@ def _described(model: GTransformerConfig, source: int, target: int) -> list[str]
     """The model in words; ``source`` and ``target``: sizes of the vocabularies."""
     before = model.encoder_normalize_before, model.decoder_normalize_before
     norms = ["pre-norm" if is_pre else "post-norm" for is_pre in before]
+    attention = "plain attention over the whole unit"
+    if model.doc_mode == "partial":
+        attention = (
+            "group attention; global attention in the top "
+            f"{model.encoder_global_layers} encoder, {model.decoder_global_layers} decoder "
+            f"and {model.cross_global_layers} cross-attention layers"
+        )
     return [
         f"layers {model.encoder_layers} + {model.decoder_layers}, dim {model.encoder_embed_dim}, "
         f"feed-forward {model.encoder_ffn_embed_dim} + {model.decoder_ffn_embed_dim}, "
         f"heads {model.encoder_attention_heads} + {model.decoder_attention_heads}, "
         + " + ".join(dict.fromkeys(norms)),
+        attention,
         f"vocabulary {source} + {target}, languages {model.langs}, special tokens "
         f"{model.sentence_marks}",
     ]
@@ -283,6 +292,7 @@ def _model_options(
     state: Mapping[str, Tensor],
     options: Mapping[str, Any],
     joint: bool,
+    named_mode: str,
 ) -> GTransformerConfig:
     """Options of the model that fits a checkpoint.
 
@@ -290,22 +300,32 @@ def _model_options(
         state: its tensors, under their names in this project.
         options: its options.
         joint: both sides share one dictionary.
+        named_mode: the doc_mode to which the names of its tensors point.
     """
 
     options = {name: value for name, value in options.items() if value is not None}
+    preset = PRESETS.get(str(options.get("arch")), PRESETS["gtransformer"])
+    tops: dict[str, Any] = {
+        "encoder_global_layers": _count(state, "encoder", "self_attn.gate.proj"),
+        "decoder_global_layers": _count(state, "decoder", "self_attn.gate.proj"),
+        "cross_global_layers": _count(state, "decoder", "encoder_attn.gate.proj"),
+    }
     tied = torch.equal(state[OUTPUT], state[DECODER_TABLE])
     shared = joint and tied and torch.equal(state[ENCODER_TABLE], state[DECODER_TABLE])
     no_final_norm = bool(
         options.get("decoder_normalize_before") and options.get("no_decoder_final_norm")
     )
+    # Without gates, only the options say whether attention is grouped. The names of tensors
+    # do not: the last version of the authors' program has self_attn_local in both modes.
+    is_full = not any(tops.values()) and options.get("doc_mode", named_mode) == "full"
     positions = state.get(_POSITIONS[0])
-    others = {name: options.get(name, default) for name, default in _SAME.items()}
+    heads = [f"{side}_attention_heads" for side in SIDES]
+    others = {name: options.get(name, preset[name]) for name in heads}
+    others |= {name: options.get(name, default) for name, default in _SAME.items()}
     return GTransformerConfig(
         _name="gtransformer",
-        encoder_layers=_count_layers(state, "encoder"),
-        decoder_layers=_count_layers(state, "decoder"),
-        encoder_attention_heads=options["encoder_attention_heads"],
-        decoder_attention_heads=options["decoder_attention_heads"],
+        encoder_layers=_count(state, "encoder", "fc1"),
+        decoder_layers=_count(state, "decoder", "fc1"),
         encoder_embed_dim=state[ENCODER_TABLE].size(1),
         encoder_ffn_embed_dim=state["encoder.layers.0.fc1.weight"].size(0),
         decoder_ffn_embed_dim=state["decoder.layers.0.fc1.weight"].size(0),
@@ -323,16 +343,15 @@ def _model_options(
         max_positions=None if positions is None else positions.size(0) - OFFSET,
         share_decoder_input_output_embed=tied and not shared,
         share_all_embeddings=shared,
-        doc_mode="full",
-        encoder_global_layers=0,
-        decoder_global_layers=0,
-        cross_global_layers=0,
+        doc_mode="full" if is_full else "partial",
+        **tops,
         **others,
     )
 
 
-def _count_layers(state: Mapping[str, Tensor], side: str) -> int:
-    pattern = re.compile(rf"{side}\.layers\.\d+\.fc1\.weight")
+def _count(state: Mapping[str, Tensor], side: str, part: str) -> int:
+    """Number of layers of a side that have a part."""
+    pattern = re.compile(rf"{side}\.layers\.\d+\.{re.escape(part)}\.weight")
     return sum(pattern.fullmatch(name) is not None for name in state)
 
 

@@ -1,12 +1,11 @@
 """Checkpoints of other programs: where their parts are, and one table of renames for each.
 
-===============  =============================================================================
-``fairseq``      mBART and ``transformer`` as fairseq saves them (``model.pt``):
-                 ``{'args': Namespace, 'model': state dict}``, or ``cfg`` in place of ``args``
-``huggingface``  :mod:`gtrans.checkpoints.hugging_face`
-===============  =============================================================================
-
-The authors' G-Transformer has names of its own, under which models start from it (``--init-from``).
+=================  =============================================================================
+``g-transformer``  the authors' G-Transformer: ``{'args': Namespace, 'model': state dict}``
+``fairseq``        mBART and ``transformer`` as fairseq saves them (``model.pt``): the same, or
+                   ``cfg`` in place of ``args``
+``huggingface``    :mod:`gtrans.checkpoints.hugging_face`
+=================  =============================================================================
 
 The rows of all embeddings are in fairseq's order: the symbols of ``dict.txt``, then ``[lang]`` for
 each language, then ``<mask>``.
@@ -15,6 +14,7 @@ each language, then ``<mask>``.
 from __future__ import annotations
 
 import re
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,6 +112,8 @@ class ForeignCheckpoint:
         langs: languages whose symbols follow the dictionary's own.
         source_lang, target_lang: languages that it translates from and to, if it names them.
         marks: the marks around sentences, see :class:`gtrans.data.frame.Frame`.
+        unit: the unit that it was trained on.
+        doc_mode: ``partial`` if the names of its tensors point to group attention, else ``full``.
         identity: what it was made from, if it says so: a model of fairseq's after
             ``gtrans trim-vocab`` does.
         without_mask: its embeddings may lack the mask.
@@ -128,6 +130,8 @@ class ForeignCheckpoint:
     source_lang: str | None = None
     target_lang: str | None = None
     marks: str = "both"
+    unit: str = "sentence"
+    doc_mode: str = "full"
     identity: ModelIdentity | None = None
     without_mask: bool = False
     tokens: Tokens | None = None
@@ -207,6 +211,37 @@ def foreign(
         if name not in state:
             raise GtransError(f"{path}: {LACKING} {name}.")
     return ForeignCheckpoint(path, state, options, list(tensors), ignored, **more)
+
+
+def read_g_transformer(path: Path) -> ForeignCheckpoint:
+    """The checkpoint of the authors' G-Transformer at ``path``.
+
+    Raises:
+        GtransError: it is unreadable, of another program, or does not name its languages.
+    """
+    checkpoint = read_checkpoint(path)
+    args, tensors = checkpoint.get("args"), checkpoint["model"]
+    if not isinstance(args, Namespace):
+        raise GtransError(
+            f"{path}: not a checkpoint of the authors' G-Transformer, it holds no options "
+            "('args') of fairseq 0.9."
+        )
+    langs = split_languages(getattr(args, "langs", None))
+    pair = [getattr(args, f"{side}_lang", None) for side in ("source", "target")]
+    if not all(pair) and len(langs) != 2:
+        raise GtransError(f"{path}: its options name no source and target language.")
+    source, target = pair if all(pair) else langs
+    return foreign(
+        "g-transformer",
+        path,
+        vars(args),
+        tensors,
+        langs=langs or list(dict.fromkeys([source, target])),
+        source_lang=source,
+        target_lang=target,
+        unit="document",
+        doc_mode="partial" if any("_attn_local." in name for name in tensors) else "full",
+    )
 
 
 def read_fairseq(path: Path) -> ForeignCheckpoint:

@@ -1,11 +1,12 @@
 """Convert a checkpoint of another program into one that all gtrans commands can read.
 
+--from g-transformer  IN is a checkpoint of the authors' G-Transformer (fairseq 0.9).
 --from fairseq        IN is mBART or a Transformer as fairseq saves it (mbart.cc25/model.pt,
                       wmt19.en-de/model1.pt).
 --from huggingface    IN is a folder with OPUS-MT, M2M100, NLLB-200 or mBART as Hugging Face saves
                       it (config.json and model.safetensors or pytorch_model.bin).
 
-Numbers of layers, widths and shared embeddings are read from the tensors.
+Numbers of layers, widths, global layers and shared embeddings are read from the tensors.
 The files of the subwords in IN's folder become part of the new checkpoint. Without them, --data DIR
 holds the dictionaries that the model was trained with (dict.LANG.txt, as `gtrans prepare` writes
 them). The command prints what it found, renamed and ignored. A
@@ -34,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--from",
         dest="program",
         required=True,
-        choices=["fairseq", "huggingface"],
+        choices=["g-transformer", "fairseq", "huggingface"],
         help="the program that wrote IN",
     )
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder with the dictionaries")

@@ -241,13 +241,19 @@ def test_decoding_never_leaves_the_table(data: Path, theirs: Any) -> None:
     assert max(len(hypothesis.tokens) for hypothesis in found) <= POSITIONS
 
 
-def test_what_is_missing_is_named(data: Path, tmp_path: Path, capsys: Any) -> None:
-    """With the place to have it from; nothing is downloaded."""
+def test_what_is_missing_is_named(data: Path, theirs: Any, tmp_path: Path, capsys: Any) -> None:
+    """With the place to have it from; nothing is downloaded. And BART, which is not read."""
     source, target = tmp_path / "mbart.cc25" / "model.pt", tmp_path / "out.pt"
     assert convert("fairseq", source, target, data) == 1
     error = capsys.readouterr().err
     assert "no such checkpoint; download https://" in error and "unpack it" in error
     assert error.count("\n") == 1 and not target.exists()
+    state = torch.load(theirs["fairseq", "mbart"][1], weights_only=False)
+    state["args"].arch, state["args"].langs = "bart_large", None
+    source.parent.mkdir()
+    torch.save(state, source)
+    assert convert("fairseq", source, target, data) == 1
+    assert "is 'bart_large', neither mBART nor a `tr" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("form", ["pytorch_model.bin", "several files"])

@@ -37,7 +37,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 
 
 SCORED = ("--path", "run/model.pt", "--data", "data", "--src", "test.en", "--ref", "test.de")
-CONVERT = ("convert", "--from", "fairseq", "--data", "data", "run/model.pt")
+CONVERT = ("convert", "--from", "g-transformer", "--data", "data", "run/model.pt")
 
 
 @pytest.mark.parametrize(

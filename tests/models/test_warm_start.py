@@ -212,27 +212,6 @@ def test_a_stock_transformer_starts_a_document_model(tmp_path: Path) -> None:
         begin += len(sentence)
 
 
-def test_a_model_starts_from_a_checkpoint_of_the_authors_code(tmp_path: Path) -> None:
-    """It has other names, and does not say which vocabulary it has."""
-    theirs = model_of(task_of())
-    names = {
-        name: re.sub(r"(self|encoder)_attn\.", r"\1_attn_local.", name)
-        .replace("_attn_local.global_attn.", "_attn_global.")
-        .replace("_attn_local.gate.proj.", "_attn_gate.0.")
-        for name in theirs.state_dict()
-    }
-    state = {names[name]: tensor for name, tensor in theirs.state_dict().items()}
-    state["encoder.embed_positions._float_tensor"] = torch.zeros(1)
-    torch.save({"model": state, "args": Namespace(**SIZES)}, tmp_path / "in.pt")
-    dictionary(30).save(str(tmp_path / "dict.txt"))
-    ours, report = start(str(tmp_path / "in.pt"), dictionaries=str(tmp_path / "dict.txt"))
-    assert "encoder.layers.0.self_attn_local.q_proj.weight" in state
-    assert not report.new and not report.ignored and not report.grown
-    assert all(
-        torch.equal(tensor, ours.state_dict()[n]) for n, tensor in theirs.state_dict().items()
-    )
-
-
 def _stock(symbols: Dictionary) -> TransformerModel:
     torch.manual_seed(4)
     args = Namespace(**SIZES, dropout=0.0, max_source_positions=99, max_target_positions=99)
