@@ -250,8 +250,11 @@ def _check(args: argparse.Namespace) -> None:
         if not args.resegment:
             raise GtransError("--resegment-dir needs --resegment")
         check_output_folder("--resegment-dir", args.resegment_dir)
+    flags: dict[Path, str] = {}
     for flag, path in _outputs(args).items():
         check_output(flag, path, inputs(args))
+        if (other := flags.setdefault(path.resolve(), flag)) != flag:
+            raise GtransError(f"{other} and {flag} are both {path}; give each a file of its own")
 
 
 def _check_documents_only(args: argparse.Namespace, why: str) -> None:

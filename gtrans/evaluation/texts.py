@@ -436,15 +436,29 @@ def by_document(translation: Identified, reference: Identified) -> list[list[Seg
     Raises:
         GtransError: a document is missing, or is not in ``reference``.
     """
-    kept = [
-        name
+    kept = {
+        name: expected
         for name, expected in reference.documents.items()
         if not all(map(_is_missing, expected))
-    ]
+    }
     known = reference.documents.keys() | reference.others
     names = [name for name in translation.documents if name in kept or name not in known]
-    _compare("", "document", names, kept, translation, reference)
+    _compare("", "document", names, list(kept), translation, reference)
+    for name, expected in kept.items():
+        segments = translation.documents[name]
+        if len(segments) != len(expected) and _comes_again([segment.texts for segment in segments]):
+            raise GtransError(
+                f"{translation.path} has the same text of document '{name}' several times; give "
+                "every document once, or its segments with ids"
+            )
     return [translation.documents.get(name, []) for name in reference.documents]
+
+
+def _comes_again(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether rows are the same rows twice or more."""
+    count = len(rows)
+    sizes = (size for size in range(1, count // 2 + 1) if count % size == 0)
+    return any(rows[size:] == rows[:-size] for size in sizes)
 
 
 def _compare(

@@ -40,6 +40,9 @@ def test_tables(tmp_path: Path, capsys: Capture) -> None:
 
     for flag, path in [("--csv", ref), ("--latex", hyp), ("--csv", str(tmp_path))]:
         assert flag in refusal(capsys, *arguments, flag, path)
+    for flags in (("--latex", "--csv"), ("--csv", "--json")):
+        both = [word for flag in flags for word in (flag, str(latex))]
+        assert f"{' and '.join(flags)} are both {latex}" in refusal(capsys, *arguments, *both)
     assert Path(ref).read_text() == text(REFERENCES)
 
 
