@@ -60,6 +60,7 @@ from gtrans.evaluation.contrastive.results_file import (
 from gtrans.files import atomic_writer, check_output
 from gtrans.libraries import ENGINE, require
 from gtrans.messages import json_text, print_lines, say
+from gtrans.option_types import whole
 
 EXAMPLE = (
     "gtrans contrast --path checkpoints/checkpoint_best.pt --data data-bin "
@@ -86,7 +87,7 @@ _FILES: OptionTable = {
     "--context": (
         "for contrapro, contracat and large-pronoun: the most sentences of context (default: "
         "%(default)s)",
-        {"type": int, "default": 1, "metavar": "N"},
+        {"type": whole(0), "default": 1, "metavar": "N"},
     ),
     "--output": (
         "write what the first system, the model if there is one, makes of each item, as JSON "
@@ -226,10 +227,6 @@ def _checked_files(args: argparse.Namespace) -> dict[str, str]:
     """
     check_scoring(args)
     check_instances(args)
-    if args.context < 0:
-        raise GtransError(f"`--context` must be at least 0, but is {args.context}.")
-    if args.documents is not None and not Path(args.documents).is_dir():
-        raise GtransError(f"`--documents`: there is no folder '{args.documents}'.")
     if args.generate and args.scores:
         raise GtransError(
             "`--scores` are not translations; give `--translations` with `--generate`."
@@ -238,8 +235,6 @@ def _checked_files(args: argparse.Namespace) -> dict[str, str]:
         raise GtransError("`--translations` needs `--generate`.")
     flag = "--translations" if args.generate else "--scores"
     files = system_names(args.translations or args.scores, flag)
-    if args.lower_is_better is not None and not args.scores:
-        raise GtransError(f"`{LOWER}` is of the scores of other systems, `--scores`.")
     if unknown := [name for name in args.lower_is_better or () if name not in files]:
         raise GtransError(
             f"`{LOWER}` {unknown[0]}: no file of `--scores` has this name; take one of "

@@ -35,6 +35,7 @@ from gtrans.evaluation.table import write_rows
 from gtrans.files import check_output
 from gtrans.libraries import ENGINE
 from gtrans.messages import json_text, of_form, print_lines
+from gtrans.option_types import whole
 from gtrans.text.reader import read_parallel
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ _CONTEXT: OptionTable = {
     "--context": (
         "give each sentence only the N sentences before it as context (default: all that the "
         "model's unit contains)",
-        {"type": int, "metavar": "N"},
+        {"type": whole(1), "metavar": "N"},
     ),
     "--shuffled-context": (
         "also measure shuffled context: documents of the same lengths, whose sentences are drawn "
@@ -102,8 +103,6 @@ def run(args: argparse.Namespace) -> None:
     """
     check_scoring(args)
     check_instances(args)
-    if args.context is not None and args.context < 1:
-        raise GtransError(f"`--context` must be at least 1, but is {args.context}.")
     for flag in ("max_doc_tokens", "overlap"):
         if args.context is not None and getattr(args, flag):
             shown = f"--{flag.replace('_', '-')} {getattr(args, flag)}"

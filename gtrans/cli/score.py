@@ -77,6 +77,7 @@ from gtrans.evaluation.texts import Alignment, Texts, read_texts
 from gtrans.files import atomic_writer, check_output, check_output_folder
 from gtrans.languages import WITHOUT_SPACES, known_language, language_code
 from gtrans.messages import json_text, print_lines, say
+from gtrans.option_types import whole
 from gtrans.text.pipeline import not_plain
 
 EXAMPLE = (
@@ -167,7 +168,7 @@ OPTIONS: dict[str, OptionTable] = {
         "--max-doc-tokens": (
             "longest chunk in tokens; a sentence counts two more for its special tokens "
             "(default: %(default)s)",
-            {"type": int, "default": 512, "metavar": "N"},
+            {"type": whole(MIN_DOC_TOKENS), "default": 512, "metavar": "N"},
         ),
         "--data": ("count BPE tokens of this data folder (default: words)", {"metavar": "DIR"}),
     },
@@ -220,10 +221,6 @@ def _check(args: argparse.Namespace) -> None:
     Raises:
         GtransError: names the flag, its value and what is possible.
     """
-    if args.max_doc_tokens < MIN_DOC_TOKENS:
-        raise GtransError(
-            f"--max-doc-tokens must be at least {MIN_DOC_TOKENS}, but is {args.max_doc_tokens}"
-        )
     chosen = chosen_scores(args)
     # The names of other scores are known once they are computed.
     unsure = any(flag != "--segment-scores" for flag in chosen)

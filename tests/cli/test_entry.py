@@ -99,6 +99,8 @@ def test_a_library_that_every_command_needs_is_named(command, tmp_path):
         ("analyse curvs", "did you mean curves?"),
         ("translate --path x --beam five", "argument --beam: "),
         ("average x --last-epochs 0", "argument --last-epochs: must be at least 1, but is 0 ("),
+        ("score --hyp a --max-doc-tokens 3", "must be at least 8, but is 3 ("),
+        ("contrast --set a --context -1", "argument --context: must be at least 0, but is -1 ("),
         ("adapt --every 0", "argument --every: must be at least 1, but is 0 ("),
     ],
 )

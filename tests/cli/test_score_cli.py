@@ -205,7 +205,6 @@ def test_mistakes_end_in_one_line_and_status_1(
             f"{longer}:7 is a document boundary but {ref} ends",
         ),
         (["--hyp", hyp, "--ref", ref, "--src", longer], f"{longer}:7 "),
-        (["--hyp", hyp, "--ref", ref, "--max-doc-tokens", "3"], "at least 8, but is 3"),
         (["--hyp", hyp], "--ref is missing"),
         (["--hyp", hyp, hyp, "--ref", ref], "have the same name 'hyp.txt'"),
         (["--hyp", f"a b={hyp}", "--ref", ref], "'a b' cannot name a system"),

@@ -182,8 +182,6 @@ def test_the_command_prints_json(contrast: Call):
         ("sentence", ("--max-tokens", "0"), "`--max-tokens` must be at least 1, but is 0."),
         ("sentence:document", (), "was trained with --unit document, not sentence"),
         ("sentence", ("--data", "nowhere"), "nowhere: there is no such data folder."),
-        ("sentence", ("--context", "-1"), "`--context` must be at least 0, but is -1."),
-        ("sentence", ("--documents", "nowhere"), "`--documents`: there is no folder 'nowhere'."),
         ("sentence", ("--format", "contrapro", "--context", "0"), ".jsonl: not JSON"),
     ],
 )

@@ -191,7 +191,6 @@ def test_another_model_may_stand_for_no_context(
     ("more", "message"),
     [
         (("--max-tokens", "0"), "`--max-tokens` must be at least 1, but is 0."),
-        (("--context", "0"), "`--context` must be at least 1, but is 0."),
         (
             ("--context", "1", "--overlap", "2"),
             "`--overlap 2` cuts documents, but with `--context 1` every sentence is scored with",
