@@ -13,7 +13,7 @@ COMMANDS = {
     "analyse": "measure attention, gates, gradients, memory and cost of models; draw figures",
     "deciding-words": "name the words of the context that decided words of the reference",
     "reproduce": "make the tables and figures of the papers, or list what each needs",
-    "report": "write one page of HTML: scores, learning curves, a reader of documents",
+    "report": "write one page of HTML: scores and a reader of documents",
 }
 """Name and help of each command; ``gtrans.lab.NAME`` has it, as in :mod:`gtrans.cli`."""
 

@@ -10,7 +10,6 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -180,13 +179,6 @@ def _matplotlib() -> Any:
     return importlib.import_module("matplotlib")
 
 
-def repeatable() -> AbstractContextManager[None]:
-    """matplotlib's settings: a figure is the same file again, and the text of an SVG is text."""
-    settings = {"svg.hashsalt": "gtrans", "svg.fonttype": "none"}
-    context: AbstractContextManager[None] = _matplotlib().rc_context(settings)
-    return context
-
-
 def plain(text: str) -> str:
     """``text`` for matplotlib, which reads text between dollars as mathematics."""
     return text.replace("$", r"\$")
@@ -202,7 +194,9 @@ def write_together(contents: Mapping[Path, str | Callable[[], Any]]) -> None:
     Raises:
         GtransError: a file cannot be written.
     """
-    with replacing(*contents) as temporary, repeatable():
+    # A figure is the same file again, and the text of an SVG is text.
+    settings = {"svg.hashsalt": "gtrans", "svg.fonttype": "none"}
+    with replacing(*contents) as temporary, _matplotlib().rc_context(settings):
         for written, (path, content) in zip(temporary, contents.items(), strict=True):
             if isinstance(content, str):
                 written.write_text(content, encoding="utf-8")

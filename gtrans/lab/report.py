@@ -1,9 +1,9 @@
-"""Write one page of HTML: scores with intervals and tests, learning curves, a document reader.
+"""Write one page of HTML: scores with intervals and tests, and a document reader.
 
 The systems are given and scored as by 'gtrans score', whose options all count. The page has the
-table of scores, with --runs the losses and scores of the trainings by updates, and the source, the
-reference and every system sentence by sentence, with the words marked that the reference does not
-have; sentences are found by text, or by the loss of chrF against the first system.
+table of scores, and the source, the reference and every system sentence by sentence, with the words
+marked that the reference does not have; sentences are found by text, or by the loss of chrF against
+the first system.
 
 It is a single file, opens from disk and needs no network. See docs/report.md.
 """
@@ -13,13 +13,11 @@ from __future__ import annotations
 import argparse
 import base64
 import hashlib
-import io
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from html import escape
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -34,25 +32,16 @@ from gtrans.version import __version__
 
 EXAMPLE = (
     "gtrans report --hyp sentence=out1.de document=out2.de --ref test.de --src test.en "
-    "--target-lang de --runs sentence=runs/sentence document=runs/document --output report.html"
+    "--target-lang de --output report.html"
 )
 NEEDS = ()
 SIGNIFICANT = 0.05
-_CURVES = ("loss", "valid:loss", "valid:s_bleu", "valid:d_bleu", "valid:chrf", "weight_group_*")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``gtrans report``: its own, and those of ``gtrans score``."""
     page = parser.add_argument_group("page")
     page.add_argument("--output", required=True, metavar="FILE", help="the page to write")
-    page.add_argument(
-        "--runs",
-        nargs="+",
-        default=[],
-        metavar="[LABEL=]RUN",
-        help="draw the learning curves of these run folders or logs; those with one LABEL are "
-        "seeds (needs the extra 'plots')",
-    )
     score.add_arguments(parser)
 
 
@@ -60,32 +49,29 @@ def run(args: argparse.Namespace) -> None:
     """Write the page.
 
     Raises:
-        GtransError: as of ``gtrans score``; or a log is missing, or the page cannot be written.
+        GtransError: as of ``gtrans score``; or the page cannot be written.
     """
     if not args.ref:
         raise GtransError("a page needs --ref.")
     check_output("--output", args.output, inputs(args))
-    charts = _charts(args.runs)
     report, texts = score.report_of(args)
-    page = _page(args, report, texts, charts)
+    page = _page(args, report, texts)
     with atomic_writer(args.output, inputs(args)) as file:
         file.write(page)
     say(f"{len(page.encode()) / 1000:,.0f} kB written to {args.output}")
 
 
-def _page(args: argparse.Namespace, report: Report, texts: Texts, charts: str) -> str:
+def _page(args: argparse.Namespace, report: Report, texts: Texts) -> str:
     template = Path(__file__).with_name("report.html").read_text(encoding="utf-8")
     # Data inside a script must not end it.
     data = json.dumps(_reader(report, texts), ensure_ascii=False, separators=(",", ":"))
     script = template.partition("<script>")[2].partition("</script>")[0]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     systems = ", ".join(report.systems)
-    training = f"<section><h2>Training</h2>{charts}</section>" if charts else ""
     values = {
         "title": escape(f"{systems} on {Path(args.ref[0]).name}"),
         "hash": digest,
         "scores": "".join(_scores(report)),
-        "training": training,
         "version": escape(__version__),
         "data": data.replace("<", "\\u003c"),
     }
@@ -139,38 +125,6 @@ def _about(entry: Mapping[str, Any], digits: int) -> Iterator[str]:
         if "non_inferiority" in comparison:
             lower = p_value(comparison["non_inferiority"]["p"])
             yield f"<small>p non-inf {escape(lower)}</small>"
-
-
-# ---- curves --------------------------------------------------------------------------------------
-
-
-def _charts(runs: Sequence[str]) -> str:
-    """The learning curves as SVG; empty without runs."""
-    if not runs:
-        return ""
-    from gtrans.lab.analyses.curves import curves
-    from gtrans.lab.logs import read_history
-    from gtrans.lab.plots import draw, repeatable
-    from gtrans.lab.runs import labelled_paths
-
-    labelled = labelled_paths(runs, "--runs")
-    models = {label: [read_history(path) for path in paths] for label, paths in labelled.items()}
-    logged = {
-        f"{split}:{name}" if split != "train" else name
-        for histories in models.values()
-        for history in histories
-        for split in ("train", "valid")
-        for name in history.names(split)
-    }
-    values = [pattern for pattern in _CURVES if any(Path(name).match(pattern) for name in logged)]
-    content = io.BytesIO()
-    with repeatable():
-        drawn = draw(curves(models, values))
-        import_module("matplotlib.backends.backend_svg").FigureCanvasSVG(drawn).print_svg(
-            content, metadata={"Date": None}
-        )
-    svg = content.getvalue().decode()
-    return f'<figure class="wide">{svg[svg.index("<svg") :]}</figure>'
 
 
 # ---- document reader -----------------------------------------------------------------------------

@@ -101,7 +101,7 @@ def add_checkpoints(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -
     )
 
 
-def labelled_paths(arguments: Sequence[str], flag: str = "--path") -> dict[str, list[str]]:
+def labelled_paths(arguments: Sequence[str]) -> dict[str, list[str]]:
     """The paths of every label, in the order of the labels.
 
     Without ``LABEL=`` a folder is called by its name, and a file by that of its folder. Paths with
@@ -121,13 +121,13 @@ def labelled_paths(arguments: Sequence[str], flag: str = "--path") -> dict[str, 
             label = folder.name
             if unlabelled.setdefault(label, folder) != folder:
                 raise GtransError(
-                    f"{flag} {unlabelled[label]} and {folder} have the same name '{label}'; name "
-                    f"them with {flag} LABEL=PATH."
+                    f"--path {unlabelled[label]} and {folder} have the same name '{label}'; name "
+                    "them with --path LABEL=PATH."
                 )
         label = label.strip()
         if not label or not path or printable(label) != label:
             raise GtransError(
-                f"{flag} '{argument}' must be LABEL=PATH, with a label that can be printed and a "
+                f"--path '{argument}' must be LABEL=PATH, with a label that can be printed and a "
                 "path, or a path alone."
             )
         labelled.setdefault(label, []).append(path)
