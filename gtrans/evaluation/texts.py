@@ -100,18 +100,20 @@ def read_texts(
             "only the wanted files"
         )
 
+    def mixed(with_ids: str, other: str) -> GtransError:
+        return GtransError(
+            f"{with_ids} has document ids, but {other} has none; give both with the same ids, or "
+            "both without"
+        )
+
     def parallel(path: str, role: Role) -> list[Documents]:
         identified = ids if path == main else read_identified(path, role, choice)
-        if (identified is None) != (ids is None):
-            with_ids, other = (main, path) if identified is None else (path, main)
-            raise GtransError(
-                f"{with_ids} has document ids, but {other} has none; give both with ids, or "
-                "both without"
-            )
         if identified is not None and ids is not None:
             return [
                 match(identified, ids, number) for number in range(len(identified.references) or 1)
             ]
+        if identified is not ids:
+            raise mixed(main, path) if identified is None else mixed(path, main)
         if path == main:
             return [read_documents(path)]
         return [[document for document, _ in read_parallel(path, main)]]
@@ -140,10 +142,7 @@ def read_texts(
             match_plain = _by_sentences if alignment == "aligned" else _by_documents
             translations[name] = match_plain(plain[name], main, sizes, places)
         elif ids is None:
-            raise GtransError(
-                f"{translation.path} has document ids, but {main} has none; give the reference "
-                "with the same ids, or all files without"
-            )
+            raise mixed(translation.path, main)
         elif alignment == "aligned":
             translations[name] = match(translation, ids)
         else:

@@ -128,7 +128,8 @@ def test_a_text_that_no_model_can_read_gets_a_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     """In preparing, translating a text or files, and from Python; other text gets none."""
-    text = text or (tiny.text / "test.en").read_text(encoding="utf-8")
+    if text is None:
+        text = (tiny.text / "test.en").read_text(encoding="utf-8").split("\n\n")[0] + "\n"
     source, model = tmp_path / "in.en", str(tiny.checkpoints["document"])
     for side in (source, tmp_path / "in.de", tmp_path / "in.txt"):
         side.write_text(text, encoding="utf-8")
@@ -146,6 +147,6 @@ def test_a_text_that_no_model_can_read_gets_a_line(
             "it is tokenised" in line)]  # fmt: skip
         told = [line for line in warnings if f"warning: {name}: " in line and str(part) in line]
         assert bool(told) == bool(warnings) == bool(part)
-    document = text.split("\n\n")[0].strip().split("\n")
-    Translator.load(model, cpu=True, search=SearchOptions(beam=1)).translate([document])
+    translator = Translator.load(model, cpu=True, search=SearchOptions(beam=1))
+    translator.translate([text.strip().split("\n")])
     assert (str(part) in capsys.readouterr().err) == bool(part)
