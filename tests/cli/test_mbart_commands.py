@@ -229,3 +229,20 @@ def test_it_learns(world: World, stock: StockCommands, tmp_path: Path) -> None:
         found = re.findall(r"nll_loss ([\d.]+)", done.stdout + done.stderr)
         losses[updates] = float(found[-1])
     assert losses["250"] < 0.6 * losses["1"], losses
+
+
+def test_words_of_pieces_that_are_gone_are_segmented_anew(world: World, tmp_path: Path) -> None:
+    pieces = read_pieces(world.published / "dict.txt")
+    long = max((piece for piece in pieces if "unused" not in piece), key=len)
+    fewer = tmp_path / "dict.txt"
+    fewer.write_text("".join(f"{piece} 1\n" for piece in pieces if piece != long))
+    model, pipelines = world.published / "sentence.bpe.model", []
+    for name, dictionary in (("all", None), ("fewer", fewer)):
+        (tmp_path / name).mkdir()
+        SentencePiecePipeline.copy(model, dictionary, tmp_path / name)
+        pipelines.append(SentencePiecePipeline("de", tmp_path / name))
+    word = long.replace("\u2581", "")
+    whole, split = (pipeline.encode(word).split() for pipeline in pipelines)
+    assert long in whole and long not in split
+    assert set(split) <= set(pieces)
+    assert pipelines[1].decode(" ".join(split)) == word

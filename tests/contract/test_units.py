@@ -102,8 +102,10 @@ def test_is_analysed(case, checkpoint, prepared_with_bert, capsys):
     pytest.importorskip("gtrans.lab")
     flags = ["--data", str(prepared_with_bert), "--units", "3", "--json"]
     assert main(["analyse", "--path", str(checkpoint), *flags]) == 0
-    (found,) = json.loads(capsys.readouterr().out)
-    assert found["attention"] and found["unit"] == case.unit
+    found = json.loads(capsys.readouterr().out)
+    (facts,) = found["facts"]["checkpoints"]
+    assert facts["unit"] == case.unit
+    assert any("attention" in panel["title"] for panel in found["panels"])
     status = main(["analyse", "--path", str(checkpoint), *flags, "--gradients"])
     errors = capsys.readouterr().err.strip()
     assert status == 0 or (errors.startswith("gtrans: error: ") and "\n" not in errors)

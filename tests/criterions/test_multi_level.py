@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.logging import metrics
 from hypothesis import given
 from hypothesis import strategies as st
@@ -163,3 +164,23 @@ def test_mistakes() -> None:
         criterion(rows=0)
     with pytest.raises(GtransError, match="`--label-smoothing` must be at least 0 and below 1"):
         criterion(smoothing=1.0)
+
+
+@pytest.mark.parametrize("options", [{"system": "post-norm"}, {"decoder_group_size": 5}])
+def test_one_group_has_the_loss_and_the_gradient_of_fairseqs_criterion(
+    options: dict[str, Any],
+) -> None:
+    stock = LabelSmoothedCrossEntropyCriterion(TASK, False, 0.1)
+    results = []
+    for each in (criterion(rows=4), stock):
+        model = shake(fusion_model(**options))
+        loss, _, logged = each(model, SAMPLE)
+        loss.backward()
+        gradient = {n: p.grad for n, p in model.named_parameters()}
+        gradient.pop("decoder.probabilities.weights", None)  # has no say when it is alone
+        results.append((float(loss), float(logged["nll_loss"]), gradient))
+    (loss, nll, gradient), (loss_, nll_, gradient_) = results
+    assert (loss, nll) == pytest.approx((loss_, nll_), rel=1e-5)
+    for name, value in gradient.items():
+        assert value is not None, name
+        torch.testing.assert_close(value, gradient_[name], atol=1e-4, rtol=1e-4)

@@ -271,3 +271,20 @@ def test_flat_bert_is_bert_on_the_pair(bert: Path, pieces: WordPieces) -> None:
             input_ids=pieces.order[pair][None], token_type_ids=token_types(pair)[None]
         )
     assert torch.allclose(found, wanted.last_hidden_state[0, -len(sentence) :], atol=1e-4)
+
+
+def test_flat_bert_top_blocks_see_the_sentence_only(pieces: WordPieces) -> None:
+    model = model_of(FlatBert, "window", pieces, flat_bottom_layers=0)
+    context, sentence = pieces.encode(SENTENCES[:2])
+    cls = torch.tensor([CLS])
+    window = torch.cat([cls, context, cls, sentence])[None]
+    other = window.clone()
+    other[0, 1] = 9
+    with torch.no_grad():
+        current = torch.tensor([1])
+        states = [
+            model.encode({"src_tokens": rows, "current": current}).states
+            for rows in (window, other)
+        ]
+    assert torch.equal(*states)
+    assert len(states[0]) == len(sentence)
