@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import io
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -71,7 +71,7 @@ def test_one_line_a_document_and_scores_over_documents(
     assert "--metrics s_bleu needs aligned sentences;" in message and "copy.de" in message
 
 
-def test_a_free_stream_has_a_line_for_each_document(tiny: TinyWorld, argv, tmp_path: Path):
+def test_a_free_stream_has_a_line_for_each_document(argv, tmp_path, monkeypatch, capsys):
     text = "You are late.\nIt sang.\n\nThe old man.\n\n"
     (tmp_path / "in").write_text(text, encoding="utf-8")
     command = argv("--free")
@@ -82,12 +82,10 @@ def test_a_free_stream_has_a_line_for_each_document(tiny: TinyWorld, argv, tmp_p
     for flag in ("--input", "--output"):
         at = command.index(flag)
         del command[at : at + 2]
-    with (tmp_path / "in").open(encoding="utf-8") as stdin:
-        done = subprocess.run(
-            [sys.executable, "-m", "gtrans", *command, "--stream"],
-            stdin=stdin, capture_output=True, text=True, check=True,
-        )  # fmt: skip
-    assert done.stdout == expected
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    capsys.readouterr()
+    assert main([*command, "--stream"]) == 0
+    assert capsys.readouterr().out == expected
 
 
 def test_other_systems_are_refused(tiny: TinyWorld, argv, tmp_path: Path, capsys):

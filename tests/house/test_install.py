@@ -163,6 +163,7 @@ def test_install_runs_its_steps_once_and_again_when_something_changed(recorded):
     assert asked(recorded)
 
 
+@pytest.mark.long
 def test_what_the_tests_need_is_installed_when_asked_for_and_stays(recorded):
     def installed(*words: str) -> str:
         """The requirements that were installed by a run."""

@@ -46,6 +46,7 @@ def test_docstrings_come_as_markdown(site: Path) -> None:
     assert ":class:" not in text and ":func:" not in text and "====" not in text
 
 
+@pytest.mark.long
 def test_figures_are_those_of_the_code(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["figures", "--check"])
     monkeypatch.syspath_prepend(str(repo / "scripts"))

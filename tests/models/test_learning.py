@@ -26,7 +26,7 @@ def test_learns_across_sentences(task: str, start: dict[str, Any]) -> None:
     assert learnt(task, **start) >= 0.95
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", others_long(TASKS, ["target"]))
 def test_group_attention_alone_cannot(task: str) -> None:
     """Without global attention nothing passes from one sentence to another."""
     grouped = {f"{part}_top_attention": "group" for part in ("encoder", "decoder", "cross")}

@@ -50,7 +50,7 @@ CASES: dict[str, tuple[str, tuple[int, ...], int]] = {
         "--lr-scheduler inverse_sqrt --patience 30 --max-tokens 3000", (), 20
     ),
 }  # fmt: skip
-QUICK = ("streams", "bf16", "batches in an update")
+QUICK = ("streams", "bf16")
 
 
 @pytest.mark.parametrize(
