@@ -305,7 +305,7 @@ def _languages(folder: Path, words: int) -> dict[str, int]:
     """The languages of M2M100 or NLLB-200, each with its row behind those of the ``words``.
 
     Raises:
-        GtransError: tokenizer.json, which names NLLB's, is missing or of another model.
+        GtransError: NLLB's are in none of the files that name them.
     """
     added = _entries(folder, "tokenizer.json").get("added_tokens", ())
     numbers = {str(token["content"]).strip("_"): int(token["id"]) for token in added}
@@ -313,12 +313,18 @@ def _languages(folder: Path, words: int) -> dict[str, int]:
         if min(languages.values()) > words:
             raise GtransError(f"{folder}: {_MODEL} and tokenizer.json are of two models.")
         return languages
-    if not (folder / _VOCABULARY).is_file():
-        raise GtransError(
-            f"{folder}: tokenizer.json is missing, which names the languages of the model; "
-            "download it, too."
-        )
-    return {name: words + n for n, name in enumerate(split_languages(M2M100))}
+    names = split_languages(M2M100) if (folder / _VOCABULARY).is_file() else []
+    for name in ("tokenizer_config.json", "special_tokens_map.json"):
+        info = _entries(folder, name)
+        tokens = info.get("additional_special_tokens") or info.get("extra_special_tokens") or ()
+        symbols = [str(token["content"] if isinstance(token, dict) else token) for token in tokens]
+        names = [symbol.strip("_") for symbol in symbols if symbol not in _SPECIAL] or names
+    if names:
+        return {name: words + n for n, name in enumerate(names)}
+    raise GtransError(
+        f"{folder}: tokenizer.json or special_tokens_map.json is missing, which names the "
+        "languages of the model; download it, too."
+    )
 
 
 def _entries(folder: Path, name: str) -> dict[str, Any]:

@@ -300,6 +300,8 @@ def _margins(
             )
         if not _MARGIN.fullmatch(number) or not float(number) < float("inf"):
             raise GtransError(f"--non-inferior {word}: the margin must be a number of at least 0")
+        if key in margins:
+            raise GtransError(f"--non-inferior has several margins for {key}; give one")
         margins[key] = float(number)
     if margins and args.resample == "none":
         raise GtransError("--non-inferior resamples, but --resample is none; leave one of them out")

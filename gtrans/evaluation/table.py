@@ -107,9 +107,11 @@ def _buckets(
     compare: Compare | None,
 ) -> list[Bucket]:  # fmt: skip
     """The corpus score of the sentences with values up to each end, None where there are none."""
-    buckets, first = [], 1
+    buckets: list[Bucket] = []
+    first = 1
     for last in ends:
-        inside = (first <= values) & (values <= (values.max() if last is None else last))
+        least = first if buckets else 0  # a reference may be empty
+        inside = (least <= values) & (values <= (values.max() if last is None else last))
         some = bool(inside.any())
         scores = {name: metric.score(name, inside) if some else None for name in metric.statistics}
         bucket: Bucket = {"from": first, "to": last, "sentences": int(inside.sum())}

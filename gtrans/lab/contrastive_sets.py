@@ -47,12 +47,20 @@ def _checked(item: Item) -> Item:
     """The item.
 
     Raises:
-        ValueError: its source and candidates have not the same number of sentences.
+        ValueError: its source and candidates have not the same number of sentences, or it has no
+            wrong candidate or a negative number.
     """
-    texts = (item.source, *item.candidates)
-    if len({*map(len, texts)}) > 1 or not all(map(all, texts)):
+    if not _fit(item.source, item.candidates):
         raise ValueError("source and candidates need equally many sentences, none of them empty")
+    if not item.contrastive or min(item.right_index, item.distance or 0) < 0:
+        raise ValueError("two candidates, and numbers of at least 0, are needed")
     return item
+
+
+def _fit(source: Sentences, candidates: Iterable[Sentences]) -> bool:
+    """Whether all have equally many sentences, none of them empty."""
+    texts = (source, *candidates)
+    return len({*map(len, texts)}) == 1 and all(map(all, texts))
 
 
 def _stripped(sentences: Iterable[str]) -> Sentences:
@@ -105,10 +113,12 @@ def _template(folder: Path, context: int) -> Iterator[Item]:
         source, candidates, gender = sources[begin], targets[begin:end], genders[begin]
         pronouns = _pronouns_of([target[-1] for target in candidates])
         same = {*zip(sources[begin:end], genders[begin:end], strict=True)} == {(source, gender)}
-        if not same or sorted(pronouns) != sorted(GENDERS) or gender not in GENDERS.values():
+        differ = sorted(pronouns) == sorted(GENDERS) and gender in GENDERS.values()
+        if not same or not differ or not _fit(source, candidates):
             raise GtransError(
-                f"{files[1]}:{begin + 1}: an example must have {_SIZE} lines of one source that "
-                f"differ in er, sie and es, and one gender in {GENDERS_FILE}: m, f or n."
+                f"{files[1]}:{begin + 1}: an example must have {_SIZE} lines of one source and as "
+                f"many sentences, none of them empty, that differ in er, sie and es, and one "
+                f"gender in {GENDERS_FILE}: m, f or n."
             )
         right = [GENDERS[pronoun] for pronoun in pronouns].index(gender)
         kept = [target[-(context + 1) :] for target in candidates]

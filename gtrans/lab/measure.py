@@ -237,9 +237,8 @@ def _open(analysis: Analysis) -> Iterator[_Value]:
 
 def _reach(analysis: Analysis) -> Iterator[_Value]:
     for (side, distance), words in sorted(analysis.reach.words.items()) if analysis.reach else ():
-        # A logarithmic axis has no place for zeros, as of group attention.
-        if total := analysis.reach.norms[side, distance] if analysis.reach else 0:
-            yield f"gradients at {side} words", "", distance, total, words
+        total = analysis.reach.norms[side, distance] if analysis.reach else 0.0
+        yield f"gradients at {side} words", "", distance, total, words
 
 
 def _norms(training: bool, analysis: Analysis) -> Iterator[_Value]:

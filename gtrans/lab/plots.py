@@ -255,7 +255,7 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
         if len(set(numbers)) == 1:
             axes.set_xlim(numbers[0] - 1, numbers[0] + 1)
     if panel.logarithmic:
-        axes.set_yscale("log")
+        axes.set_yscale("log", nonpositive="mask")
     if len(panel.series) > 1 or any(series.label for series in panel.series):
         handles, labels = axes.get_legend_handles_labels()
         step = max(math.ceil(len(handles) / _MANY_SERIES), 1)

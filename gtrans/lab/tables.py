@@ -421,6 +421,7 @@ def _changes(table: Mapping[str, Any]) -> list[dict[str, str]]:
             continue
         spread = "" if change["spread"] is None else f" ± {change['spread']:.{digits}f}"
         tested = [seed for seed in cell["seeds"] if "change" in seed and "p" in seed]
+        seeds = cell["seeds"] if tested else ()
         changes.append({
             "": row["label"],
             "corpus": row["corpus"] * (len(table["corpora"]) > 1),
@@ -429,9 +430,9 @@ def _changes(table: Mapping[str, Any]) -> list[dict[str, str]]:
             "change": in_digits(change["mean"], digits, "+") + spread,
             "p over seeds": "" if change["p"] is None else f"{change['p']:.3g}",
             "each seed: 95% interval": ", ".join(
-                change_interval(seed["change"], digits) for seed in tested
+                change_interval(seed["change"], digits) if seed in tested else "-" for seed in seeds
             ),
-            "p": ", ".join(f"{seed['p']:.3g}" for seed in tested),
+            "p": ", ".join(f"{seed['p']:.3g}" if seed in tested else "-" for seed in seeds),
             "test": ", ".join(sorted({seed["test"] for seed in tested})),
         })  # fmt: skip
     return changes

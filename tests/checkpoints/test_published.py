@@ -251,7 +251,6 @@ def test_licences_as_cards_name_them(tmp_path: Path) -> None:
         ("opus", with_config(encoder_attention_heads=5), "must divide"),
         ("opus", with_config(decoder_start_token_id=None), "its tokenizer or config.json is dam"),
         ("m2m100", without("sentencepiece.bpe.model"), "model: there is no such file; download"),
-        ("nllb", without("tokenizer.json"), "tokenizer.json is missing, which names the languages"),
         ("nllb", without("config.json"), "config.json: there is no such file; give the folder of"),
         ("opus", others_pieces("source.spm"), "its subwords are not those of the model; take all"),
         ("nllb", others_pieces("sentencepiece.bpe.model"), "tokenizer.json are of two models"),

@@ -55,6 +55,10 @@ def test_bleu_by_position_and_by_length(monkeypatch: pytest.MonkeyPatch) -> None
     assert short["s_bleu"]["hyp"] == bleu((0, 2), (1, 0))
     assert middle["s_bleu"]["hyp"] == bleu((0, 0), (0, 1), (1, 1))
     assert long["s_bleu"]["hyp"] == bleu((0, 3), (2, 0))
+    # A sentence whose reference is empty is in the first part.
+    lengths[0] = 0
+    shorter = table.by_part(measured("s_bleu")["s_bleu"], lengths)["by_sentence_length"]
+    assert [bucket["sentences"] for bucket in shorter] == [3, 2, 2]
 
 
 # --- METEOR ------------------------------------------------------------------------------

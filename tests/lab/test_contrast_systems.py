@@ -143,6 +143,7 @@ def test_losses_are_turned_round(call: Call, instances: Path, tmp_path: Path) ->
             "has scores above 0, so they are no log-probabilities; if they are",
         ),
         (['{"id": "x", "scores": [1]}'], ":1: 'id' is \"x\", but item 1 of the sets is 'deixis"),
+        (['{"id": "deixis_test-1", "scores": [-1, true]}'], "'scores' must be a list of numbers"),
         (['{"id": "deixis_test-1", "scores": [-1]}'], "'scores' has 1 numbers, but the item has"),
         (['{"id": "deixis_test-1", "scores": [-1, -2, -3]}'], "has 1 items, but the sets have 3."),
         (["{", "x"], "not JSON"),

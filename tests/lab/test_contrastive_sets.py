@@ -233,6 +233,9 @@ MISTAKES: dict[str, tuple[str, list[tuple[dict[str, str | None], str]]]] = {
         ({"set.json": entry(src=None)}, "item 2: it does not have the form of this set"),
         ({"set.json": entry(dst=["a _eos b", "a"])}, "need equally many sentences"),
         ({"set.json": entry(true_ind=3)}, "item 2: it does not have the form of this set"),
+        ({"set.json": entry(true_ind=-1)}, "numbers of at least 0, are needed"),
+        ({"set.json": entry(ctx_dist=-1)}, "numbers of at least 0, are needed"),
+        ({"set.json": entry(dst=["a _eos b"], true_ind=0)}, "two candidates, and numbers"),
         ({"set.json": "[\n{"}, "set.json: not JSON"),
     ]),
     "discevalmt": ("set.json", [
@@ -244,6 +247,8 @@ MISTAKES: dict[str, tuple[str, list[tuple[dict[str, str | None], str]]]] = {
         ({f"{RAIN_FOLDER}/genders.txt": "n\nn\n"}, "en.txt.gz has 3 lines, but genders.txt has 2."),
         ({f"{RAIN_FOLDER}/genders.txt": "n\nm\nn\n"}, "de.txt:1: an example must"),
         ({f"{RAIN_FOLDER}/de.txt": "a <SEP> Er.\n" * 3}, "that differ in er, sie"),
+        ({f"{RAIN_FOLDER}/de.txt": "".join(f"a <SEP> b <SEP> {x}.\n" for x in ("Er", "Sie", "Es"))},
+         "and as many sentences"),
         ({"templates/3_gender_step/big/genders.txt": "f\nf\nf\nfm\nfm\nfm\n"},
          "de.txt:4: an example must"),
         ({f"{RAIN_FOLDER}/genders.txt": None, "templates/3_gender_step/big/genders.txt": None},

@@ -36,7 +36,7 @@ def logged(log: str, key: str = "valid_d_bleu") -> dict[str, float]:
     entry = re.findall(rf'\{{.*"{key}".*\}}', log)[-1]
     return {
         name.removeprefix("valid_"): float(value) for name, value in json.loads(entry).items()
-        if re.fullmatch(r"valid_(s_bleu|d_bleu|chrf|d_chrf_pp)", name)
+        if re.fullmatch(r"valid_(s_bleu|d_bleu|chrf)", name)
     }  # fmt: skip
 
 

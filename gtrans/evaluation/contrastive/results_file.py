@@ -62,7 +62,9 @@ def read_scores(path: AnyPath, items: Sequence[Item], losses: bool) -> list[list
     if _is_json(lines):
         results = []
         for (place, entry), item in zip(_entries(path, lines, items), items, strict=True):
-            scores = entry.get("scores", [])
+            scores = entry.get("scores")
+            if not isinstance(scores, list) or any(type(s) not in (int, float) for s in scores):
+                raise GtransError(f"{place}: 'scores' must be a list of numbers.")
             if len(scores) != len(item.candidates):
                 raise GtransError(
                     f"{place}: 'scores' has {len(scores)} numbers, but the item has "
@@ -105,9 +107,9 @@ def read_translations(path: AnyPath, items: Sequence[Item]) -> list[str]:
     if _is_json(lines):
         translations = []
         for place, entry in _entries(path, [line for line in lines if line[1]], items):
-            if "translation" not in entry:
-                raise GtransError(f"{place}: has no 'translation'.")
-            translations.append(str(entry["translation"]).strip())
+            if not isinstance(entry.get("translation"), str):
+                raise GtransError(f"{place}: 'translation' must be a text.")
+            translations.append(entry["translation"].strip())
         return translations
     if len(lines) != len(items):
         raise GtransError(
