@@ -164,6 +164,10 @@ def _checked(state: Any, path: Path) -> dict[str, Any]:
             state["cfg"] = OmegaConf.to_container(state["cfg"], resolve=True, enum_to_str=True)
     kinds = {"cfg": Mapping, "task_state": Mapping, "args": argparse.Namespace}
     plain = all(isinstance(state.get(name), kind | None) for name, kind in kinds.items())
+    plain = plain and all(
+        name == "_name" or isinstance(group, Mapping | argparse.Namespace | None)
+        for name, group in (state.get("cfg") or {}).items()
+    )
     if not plain or not all(isinstance(tensor, Tensor) for tensor in state["model"].values()):
         raise GtransError(f"{path}: its contents are damaged; take another checkpoint.")
     return state

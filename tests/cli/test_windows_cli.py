@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -159,3 +160,39 @@ def test_options_that_cannot_be(
     done = train(tiny, tmp_path / "no", *MODELS["flat"], *options)
     assert done.status != 0
     assert message in done.stderr.strip().splitlines()[-1]
+
+
+@pytest.mark.long
+def test_random_context_in_training_validation_and_after_a_stop(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The words are the same in every run: in a resumed one, and where a process
+    of its own (``--num-workers 1``) makes the examples of all epochs."""
+    import torch
+
+    random = ("--context-kind", "random")
+    options = (*MODELS["flat"], *random, "--log-format", "json", "--max-tokens", "8000")
+    found = []
+    for name, parts, workers in (("whole", (6,), 0), ("parts", (3, 6), 0), ("worker", (6,), 1)):
+        for updates in parts:
+            made = ("--num-workers", workers)
+            done = train(tiny, tmp_path / name, *options, *made, updates=updates)
+            assert done.status == 0, done.stderr
+        losses = re.findall(r'"valid_loss": "([\d.]+)"', done.stderr)
+        assert losses
+        state = torch.load(tmp_path / name / "checkpoint_last.pt", weights_only=False)["model"]
+        found.append((losses[-1], state))
+    assert '"epoch": 2' in done.stderr
+    for loss, state in found[1:]:
+        assert found[0][0] == loss
+        assert all(tensor.equal(state[name]) for name, tensor in found[0][1].items())
+    path = tmp_path / "whole" / "checkpoint_last.pt"
+    alone = ["translate", "--path", path, "--input", tiny.text / "test.en", "--output"]
+    assert main([str(word) for word in (*alone, tmp_path / "out.de", *SEARCH)]) == 1
+    (error,) = capsys.readouterr().err.strip().splitlines()[-1:]
+    assert "give a data folder that has the split" in error and "/gtrans-" not in error
+    validated = tiny.run.succeed(
+        "validate", tiny.data, *PLUGIN, "--path", path, "--valid-subset", "valid",
+        "--max-tokens", "1024", "--cpu",
+    )  # fmt: skip
+    assert f"loss {found[0][0]}" in validated.stdout + validated.stderr

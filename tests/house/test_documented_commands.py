@@ -270,3 +270,20 @@ def test_the_quickstart_is_typed_in_an_empty_folder(tmp_path: Path) -> None:
     ]
     assert [line == "" for line in lines[0]] == [line == "" for line in lines[1]]
     assert "s-BLEU" in output and "pronoun" in output
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```\ngtran score --hyp a --ref b\n```\n",
+        "```sh\ngtrans score --hyp a --reff b\n```\n",
+        "```json\n{}\n```\nas `gtrans scores` says\n```sh\nmake test\n```\n",
+        "as `gtrans train --lrr 1` says",
+        "as `make nothing` says",
+        "as `python scripts/nothing.py` says",
+        "as `exp_gtransformer/run-nothing.sh` says",
+        "as `run-memory.sh --nothing` says",
+    ],
+)
+def test_what_cannot_be_typed_is_found(text: str) -> None:
+    assert len(wrong(text)) == 1
