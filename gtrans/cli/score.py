@@ -180,12 +180,12 @@ OPTIONS: dict[str, OptionTable] = {
             {"choices": ("document", "sentence", "none"), "default": "document"},
         ),
         "--all-tests": (
-            "also print the paired bootstrap and the sign test, which find differences between "
-            "equal systems too often",
+            "also print the paired bootstrap, which finds differences between equal systems too "
+            "often",
             {"action": "store_true"},
         ),
         "--non-inferior": (
-            "also test whether each system is worse than the first by less than MARGIN points of "
+            "also test whether each system is at most MARGIN points worse than the first in "
             f"a metric ({DEFAULT_MARGIN_METRIC} if none is named), such as 0.2 or s_bleu=0.5",
             {"nargs": "+", "default": [], "metavar": "[METRIC=]MARGIN"},
         ),

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from gtrans.evaluation.metrics import Measurement
 from gtrans.evaluation.resegment import Coverage
 from gtrans.evaluation.significance import (
+    FEW_FOR_NON_INFERIORITY,
     FEW_UNITS,
     SIGNIFICANT,
     Resampling,
@@ -229,9 +230,6 @@ COLUMNS = (
            _p, _dagger),
     Column("comparison.paired_randomisation.p_holm", {"p_holm": None}, "p Holm", _p),
     Column("comparison.paired_bootstrap.p", {"p_bootstrap": None}, "p boot", _p),
-    Column("comparison.sign_test", {"p_sign": "p", "sign_better": "better", "sign_worse": "worse",
-                                    "sign_direction": "direction"}, "p sign",
-           lambda value, _: f"{p_value(value['p'])} {value['direction']}"),
     Column("comparison.non_inferiority", {"non_inferior_margin": "margin", "p_non_inferior": "p"},
            "p non-inf", _p,
            lambda value: r"\circ" if value["p"] < 0.05 else ""),
@@ -367,8 +365,8 @@ def to_latex(report: Report) -> str:
         )
     for metric, margin in _margins(report):
         lines.append(
-            f"% {metric.label}: $\\circ$: p < 0.05 that it is worse than that of "
-            f"{report.systems[0]} by less than {margin:g}"
+            f"% {metric.label}: $\\circ$: p < 0.05 that it is at most {margin:g} "
+            f"{'below' if metric.higher_is_better else 'above'} {report.systems[0]}"
         )
     heads = [
         _escaped(metric.label) + ("" if metric.higher_is_better else r" $\downarrow$")
@@ -430,14 +428,14 @@ def notes(report: Report) -> list[str]:
             )
     for metric, margin in _margins(report):
         lines.append(
-            f"p non-inf: a small one is evidence that {metric.label} is worse than "
-            f"that of {report.systems[0]} by less than {margin:g}"
+            f"p non-inf: a small one is evidence that {metric.label} is at most {margin:g} "
+            f"{'below' if metric.higher_is_better else 'above'} {report.systems[0]}"
         )
         units = report.resampled[metric.key].units
-        if units < FEW_UNITS:
+        if units < FEW_FOR_NON_INFERIORITY:
             lines.append(
-                f"p non-inf from {units} units is too small where a few of many documents fail "
-                "badly; read the largest loss beside it"
+                f"p non-inf from {units} units, fewer than {FEW_FOR_NON_INFERIORITY}, is often too "
+                "small where a few documents fail badly; see the largest loss beside it"
             )
     return lines + _few_units(report)
 

@@ -94,7 +94,6 @@ def score_tests(
         "interval of the change excludes 0": excludes_0(first.get("interval")),
         f"p Holm, any of {OTHERS} systems": any(p_of(comparison) <= 0.05 for comparison in several),
         "p boot (--all-tests)": first["paired_bootstrap"]["p"] <= 0.05,
-        "p sign (--all-tests)": first["sign_test"]["p"] <= 0.05,
     }
     for name, margin in margins.items():
         (test,) = compared(measured(rng, documents, {}, LOSSES[name]), margin)
