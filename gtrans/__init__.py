@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gtrans.version import __version__
 
 if TYPE_CHECKING:
-    from gtrans.decoding.translator import Translator
+    from gtrans.translating.translator import Translator
 
 __all__ = ["Translator", "__version__"]
 
@@ -23,7 +23,7 @@ def __getattr__(name: str) -> Any:
         from gtrans.known_warnings import logging_as_it_is
 
         with logging_as_it_is():
-            from gtrans.decoding.translator import Translator
+            from gtrans.translating.translator import Translator
 
         return Translator
     raise AttributeError(f"module 'gtrans' has no attribute '{name}'")

@@ -13,8 +13,7 @@ import pickle
 import re
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from torch import Tensor
 
 from gtrans.errors import GtransError
 from gtrans.files import binary_writer
+from gtrans.modules.file_values import check_values, reading, reason_of
 
 
 def register_safe_globals() -> None:
@@ -200,24 +200,6 @@ def _refused(path: Path, error: Exception) -> list[str]:
     return sorted(names) or re.findall(r"GLOBAL (\S+)", str(error))[:1]
 
 
-def check_values(tensors: Mapping[str, Tensor], path: str | Path) -> None:
-    """Refuse parameters that are no numbers, with which all results would be meaningless.
-
-    Raises:
-        GtransError: a parameter holds NaN or an infinite number.
-    """
-    for name, tensor in tensors.items():
-        # A sum is finite only if all of its terms are, and needs no memory.
-        if not tensor.is_floating_point() or bool(tensor.sum(dtype=torch.float64).isfinite()):
-            continue
-        wrong = int((~tensor.isfinite()).sum())
-        if wrong:
-            raise GtransError(
-                f"{path}: {name} holds NaN or infinite numbers ({wrong} of {tensor.numel()}); its "
-                "training has diverged, or the file is damaged; take an earlier checkpoint."
-            )
-
-
 def check_shapes(state: Mapping[str, Tensor], own: Mapping[str, Tensor], path: str | Path) -> None:
     """Raises GtransError unless ``state`` has the names, shapes and kinds of numbers of ``own``."""
     for names, what in (
@@ -238,32 +220,6 @@ def check_shapes(state: Mapping[str, Tensor], own: Mapping[str, Tensor], path: s
             raise GtransError(
                 f"{path}: {name} has the type {stored.dtype}, but should have {tensor.dtype}."
             )
-
-
-@contextmanager
-def reading(path: str | Path, what: str) -> Iterator[None]:
-    """Report values of wrong types or sizes in one line, while ``what`` is read.
-
-    Raises:
-        GtransError: with the exception that the values have raised; it begins with ``path``.
-    """
-    try:
-        yield
-    except GtransError as error:
-        if str(error).startswith(str(path)):
-            raise
-        raise GtransError(f"{path}: {error}") from error
-    except torch.OutOfMemoryError:
-        raise
-    except Exception as error:  # values of wrong types fail in every possible way
-        raise GtransError(f"{path}: {what} is damaged ({reason_of(error)}).") from error
-
-
-def reason_of(error: BaseException) -> str:
-    """An exception of a library, short enough for a part of a line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    kind = type(error).__name__
-    return f"{kind}: {lines[0].rstrip('.')[:300]}" if lines else kind
 
 
 def options_of(state: Mapping[str, Any], group: str) -> dict[str, Any]:

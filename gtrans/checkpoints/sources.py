@@ -4,7 +4,7 @@
 ``g-transformer``  the authors' G-Transformer: ``{'args': Namespace, 'model': state dict}``
 ``fairseq``        mBART and ``transformer`` as fairseq saves them (``model.pt``): the same, or
                    ``cfg`` in place of ``args``
-``huggingface``    :mod:`gtrans.checkpoints.hugging_face`
+``huggingface``    :mod:`gtrans.conversion.hugging_face`
 =================  =============================================================================
 
 The rows of all embeddings are in fairseq's order: the symbols of ``dict.txt``, then ``[lang]`` for

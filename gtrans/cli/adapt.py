@@ -161,8 +161,8 @@ def _options_of(path: Path) -> list[str]:
         GtransError: it holds another model, or not what it needs to read text.
     """
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.checkpoints.checkpoint import Checkpoint
-    from gtrans.decoding.loading import check_described, import_plugin
+    from gtrans.conversion.checkpoint import Checkpoint
+    from gtrans.translating.loading import check_described, import_plugin
 
     import_plugin()
     checkpoint = Checkpoint.read(path, in_memory=False)
@@ -193,7 +193,7 @@ def _flag(option: str) -> str:
 
 def _averaged(folder: Path, target: Path) -> Path:
     """The mean of the best checkpoints of a finished training, unless it is there already."""
-    from gtrans.checkpoints.checkpoint import AVERAGE_OF, Checkpoint, average_checkpoints
+    from gtrans.conversion.checkpoint import AVERAGE_OF, Checkpoint, average_checkpoints
 
     paths = sorted(folder.glob(f"checkpoint.best_{_METRIC}_*.pt"))
     names = [path.name for path in paths]

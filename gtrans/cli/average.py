@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Average, and print which checkpoints went in."""
     # Imported on demand: torch needs seconds, which --help should not.
-    from gtrans.checkpoints.checkpoint import (
+    from gtrans.conversion.checkpoint import (
         BY_EPOCH,
         BY_UPDATE,
         average_checkpoints,

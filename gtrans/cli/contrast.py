@@ -32,8 +32,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from gtrans.annexes import add_lab_readers
 from gtrans.cli.shared import OptionTable, add_options
-from gtrans.cli.shared.extras import add_lab_readers
 from gtrans.cli.shared.model_options import (
     add_context,
     add_instances,
@@ -300,11 +300,11 @@ def _of_model(args: argparse.Namespace, variants: Sequence[Sequence[Item]]) -> R
     require(ENGINE, "gtrans contrast --path")
     # Imported on demand: torch and fairseq need seconds, which --help and a mistake in a
     # set should not.
-    from gtrans.decoding.force_decode import score_items, translate_items, with_places
-    from gtrans.decoding.loading import load_models, set_instances
-    from gtrans.decoding.options import SearchOptions, split_paths
-    from gtrans.decoding.translator import Translator
+    from gtrans.search.options import SearchOptions, split_paths
     from gtrans.text.prepared_folder import load_pipeline
+    from gtrans.translating.force_decode import score_items, translate_items, with_places
+    from gtrans.translating.loading import load_models, set_instances
+    from gtrans.translating.translator import Translator
 
     models, task = load_models(
         split_paths(args.path), args.data, context_of(args), cpu=args.cpu, fp16=args.fp16

@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Convert, and print what was found."""
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.checkpoints.conversion import convert
+    from gtrans.conversion.foreign import convert
 
     languages = {"source_lang": args.source_lang, "target_lang": args.target_lang}
     paths = args.source, args.target, args.data

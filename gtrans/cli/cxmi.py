@@ -41,7 +41,7 @@ from gtrans.text.reader import read_parallel
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from gtrans.decoding.force_decode import Text
+    from gtrans.translating.force_decode import Text
 
 EXAMPLE = (
     "gtrans cxmi --path checkpoints/checkpoint_best.pt --data data-bin "
@@ -117,10 +117,10 @@ def run(args: argparse.Namespace) -> None:
     documents = read_parallel(args.src, args.ref, choice_of(args))
 
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.decoding.force_decode import Side, Text, alone, in_shuffled_context, token_scores
-    from gtrans.decoding.loading import load_models, set_instances
-    from gtrans.decoding.options import split_paths
+    from gtrans.search.options import split_paths
     from gtrans.text.prepared_folder import load_pipeline
+    from gtrans.translating.force_decode import Side, Text, alone, in_shuffled_context, token_scores
+    from gtrans.translating.loading import load_models, set_instances
 
     def loaded(paths: str, data: str | None) -> tuple[list[Any], Any, Text]:
         models, task = load_models(split_paths(paths), data, cpu=args.cpu, fp16=args.fp16)

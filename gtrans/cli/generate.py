@@ -30,8 +30,8 @@ def hand_over(argv: Sequence[str]) -> None:
 
     from gtrans.checkpoints.reading import read_checkpoint
     from gtrans.cli.shared.fairseq_commands import parse
-    from gtrans.decoding.loading import check_whole
-    from gtrans.decoding.options import split_paths
+    from gtrans.search.options import split_paths
+    from gtrans.translating.loading import check_whole
 
     args, _ = parse(sys.modules[__name__], options.get_generation_parser, argv)
     if args.path is None:

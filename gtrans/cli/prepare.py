@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> None:
     if args.reuse is not None and args.reuse.is_file():
         # Imported on demand: torch and fairseq need seconds, which --help should not.
         from gtrans.checkpoints.reading import read_checkpoint
-        from gtrans.decoding.loading import carried_data
+        from gtrans.translating.loading import carried_data
 
         state = read_checkpoint(args.reuse, in_memory=False)
         options["reuse"] = Path(carried_data(state, str(args.reuse))["data"])

@@ -35,8 +35,8 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
+from gtrans.annexes import add_lab_columns
 from gtrans.cli.shared import OptionTable, add_options
-from gtrans.cli.shared.extras import add_lab_columns
 from gtrans.cli.shared.reading import add_choice, choice_of
 from gtrans.cli.shared.system_names import system_names
 from gtrans.data.documents import STANDARD_STREAM

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Print what it is."""
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.checkpoints.showing import facts_of, lines_of
+    from gtrans.conversion.showing import facts_of, lines_of
 
     facts = facts_of(args.path)
     if args.json:

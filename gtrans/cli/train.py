@@ -74,8 +74,8 @@ def work(cfg: Any, verbose: bool) -> None:
     hide_known_warnings()
     from fairseq.utils import import_user_module
 
-    from gtrans.decoding.loading import import_plugin
     from gtrans.train.main import train
+    from gtrans.translating.loading import import_plugin
 
     import_plugin()
     with _short_log(verbose):

@@ -25,6 +25,7 @@ import argparse
 import ast
 from typing import Any
 
+from gtrans.annexes import formats
 from gtrans.cli.shared.model_options import (
     add_context,
     add_device,
@@ -33,10 +34,9 @@ from gtrans.cli.shared.model_options import (
     context_of,
 )
 from gtrans.cli.shared.reading import add_choice, choice_of
-from gtrans.decoding.options import DecodingOptions, SearchOptions, split_paths
 from gtrans.errors import GtransError
-from gtrans.formats.catalogue import SUFFIXES
 from gtrans.libraries import ENGINE
+from gtrans.search.options import DecodingOptions, SearchOptions, split_paths
 
 EXAMPLE = (
     "gtrans translate --path checkpoints/checkpoint_best.pt manual.md website "
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     files.add_argument(
         "--format",
-        choices=list(SUFFIXES),
+        choices=list(formats().SUFFIXES),
         help="format of all files (default: by the ends of their names)",
     )
     files.add_argument(
@@ -145,7 +145,7 @@ def run(args: argparse.Namespace) -> None:
     """Translate.
 
     Raises:
-        GtransError: see :func:`gtrans.decoding.translation.translate`.
+        GtransError: see :func:`gtrans.translating.translation.translate`.
     """
     _check(args)
     options = DecodingOptions.of(
@@ -157,7 +157,7 @@ def run(args: argparse.Namespace) -> None:
         nbest=(args.nbest or 1) if args.json else 0,
     )
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.decoding import translation
+    from gtrans.translating import translation
 
     if args.candidates is not None:
         translation.choose_candidates(options, args.candidates, args.output)

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Trim, and print what is left."""
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.checkpoints.trimming import trim
+    from gtrans.conversion.trimming import trim
 
     trimmed = trim(args.checkpoint, args.data, args.out, args.splits)
     (pieces, kept), (before, after) = trimmed.pieces, trimmed.parameters

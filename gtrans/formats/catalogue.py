@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gtrans.errors import GtransError
-from gtrans.formats.document_file import DocumentFile, splitter
 from gtrans.formats.docx import Docx
 from gtrans.formats.html import Html
 from gtrans.formats.markdown import Markdown
 from gtrans.formats.plain import PlainText
 from gtrans.formats.rows import Rows
 from gtrans.libraries import require
+from gtrans.text.document_file import DocumentFile, splitter
 from gtrans.text.reader import ANY, Choice
 
 _KINDS: Mapping[str, tuple[type[DocumentFile], Sequence[str]]] = {

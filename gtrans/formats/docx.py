@@ -14,8 +14,8 @@ from typing import Any
 
 from gtrans.data.documents import read_bytes
 from gtrans.errors import GtransError
-from gtrans.formats.document_file import KEPT, MOVED, DocumentFile, Note
-from gtrans.formats.inline import Block, Mark, Splitter, with_points
+from gtrans.formats.inline import Block, Mark, with_points
+from gtrans.text.document_file import KEPT, MOVED, DocumentFile, Note, Splitter
 from gtrans.text.reader import ANY, Choice
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"

@@ -16,9 +16,9 @@ from operator import itemgetter
 
 from gtrans.data.documents import read_text
 from gtrans.errors import GtransError
-from gtrans.formats.document_file import KEPT, DocumentFile, Note
-from gtrans.formats.inline import Block, Mark, Splitter, with_points
+from gtrans.formats.inline import Block, Mark, with_points
 from gtrans.languages import language_code
+from gtrans.text.document_file import KEPT, DocumentFile, Note, Splitter
 from gtrans.text.reader import ANY, Choice
 
 # ---- tags and text -------------------------------------------------------------------------------

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import groupby, pairwise, zip_longest
 from operator import itemgetter
 from typing import Any, Literal
+
+from gtrans.text.document_file import Splitter
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,6 @@ Content = Sequence[str | Mark]
 class Verbatim(tuple[str | Mark, ...]):
     """The content of a point that was text: a placeholder, an address, a sub- or superscript."""
 
-
-Splitter = Callable[[str], list[str]]
-"""Turns running text into its sentences, without white space at their ends."""
 
 # ---- what is not translated --------------------------------------------------------------------
 

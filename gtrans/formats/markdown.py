@@ -16,9 +16,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from gtrans.data.documents import read_text
-from gtrans.formats.document_file import KEPT, LOST, DocumentFile, Note
 from gtrans.formats.html import LEFT_ALONE, HtmlText, mark_of, notes_of
-from gtrans.formats.inline import PLACEHOLDER, Block, Mark, Splitter, joined, with_addresses
+from gtrans.formats.inline import PLACEHOLDER, Block, Mark, joined, with_addresses
+from gtrans.text.document_file import KEPT, LOST, DocumentFile, Note, Splitter
 from gtrans.text.reader import ANY, Choice
 
 if TYPE_CHECKING:

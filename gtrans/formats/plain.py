@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gtrans.data.documents import check_length, line_end
-from gtrans.formats.document_file import DocumentFile
-from gtrans.formats.inline import PLACEHOLDER, Block, Splitter, with_points
+from gtrans.formats.inline import PLACEHOLDER, Block, with_points
+from gtrans.text.document_file import DocumentFile, Splitter
 from gtrans.text.reader import ANY, Choice, is_boundary, notice_running_text, plain_lines
 
 
@@ -55,13 +55,14 @@ class PlainText(Lines):
         super().__init__(path)
         self.lines = list(plain_lines(path))
         self.line_end = line_end(path)
-        self.documents.append([])
+        documents: list[list[Line]] = [[]]
         for number, line in enumerate(self.lines, start=1):
             if is_boundary(line) and (line or split is None):
-                self.documents.append([])
+                documents.append([])
             elif line:
                 check_length(path, number, line)
-                self.documents[-1].append(Line(line, split, number))
+                documents[-1].append(Line(line, split, number))
+        self.documents += documents
         if split is None:
             notice_running_text(path, self.lines)
 

@@ -13,10 +13,10 @@ from itertools import chain
 
 from gtrans.data.documents import iterate_raw_lines, line_end
 from gtrans.errors import GtransError
-from gtrans.formats.inline import Splitter
 from gtrans.formats.plain import Line, Lines
 from gtrans.messages import say
 from gtrans.text import reader
+from gtrans.text.document_file import Splitter
 from gtrans.text.reader import ANY, Choice, open_text
 
 TRANSLATION = "hypothesis"

@@ -1,10 +1,12 @@
 """What papers are written with: analyses, corpora, the page of results.
 
-Nothing outside this package imports it but one look-up (:mod:`gtrans.cli.shared.extras`): without
+Nothing outside this package imports it but one look-up (:mod:`gtrans.annexes`): without
 this package the other commands work as before.
 """
 
 from __future__ import annotations
+
+import importlib
 
 COMMANDS = {
     "make-corpus": "write the synthetic English-German document corpus and its contrastive sets",
@@ -21,12 +23,19 @@ COMMANDS = {
 def add_readers() -> None:
     """Add the readers of published contrastive sets to the choices of ``--format``."""
     from gtrans.evaluation.contrastive import READERS
+    from gtrans.lab import contrapro
     from gtrans.lab import contrastive_sets as sets
 
+    READERS["contrapro"] = contrapro.read_contrapro
     READERS["contracat"] = sets.read_contracat
     READERS["consistency"] = sets.read_consistency
     READERS["discevalmt"] = sets.read_discevalmt
     READERS["large-pronoun"] = sets.read_large_pronoun
+
+
+def add_texts() -> None:
+    """Add the reader of test sets in SGM and XML, which registers itself where it is imported."""
+    importlib.import_module("gtrans.lab.test_sets")
 
 
 def add_columns() -> None:

@@ -13,7 +13,9 @@ from pathlib import Path
 
 from gtrans.data.documents import resolve
 from gtrans.errors import GtransError, one_line
-from gtrans.evaluation.contrastive.contrapro import (
+from gtrans.evaluation.contrastive.generated import changed_words, words_of
+from gtrans.evaluation.contrastive.items import Item, ReadOptions, Sentences
+from gtrans.lab.contrapro import (
     GENDERS,
     GENDERS_FILE,
     PRONOUN_OF,
@@ -24,8 +26,6 @@ from gtrans.evaluation.contrastive.contrapro import (
     separated,
     two_sides,
 )
-from gtrans.evaluation.contrastive.generated import changed_words, words_of
-from gtrans.evaluation.contrastive.items import Item, ReadOptions, Sentences
 
 AnyPath = str | os.PathLike[str]
 

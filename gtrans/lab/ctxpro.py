@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gtrans.errors import GtransError
-from gtrans.evaluation.contrastive.contrapro import read_entries
 from gtrans.evaluation.metrics import Measurement
 from gtrans.evaluation.other_scores import Found, Given, OtherScore
+from gtrans.lab.contrapro import read_entries
 from gtrans.messages import aligned
 from gtrans.text.reader import plain_lines, read_documents, read_identified
 

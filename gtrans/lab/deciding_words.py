@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from gtrans.data.units import UnitSpan
-    from gtrans.decoding.force_decode import Reading, Row, Side, Text
+    from gtrans.translating.force_decode import Reading, Row, Side, Text
 
 EXAMPLE = (
     "gtrans deciding-words --path checkpoints/checkpoint_best.pt --data data-bin "
@@ -103,10 +103,10 @@ def run(args: argparse.Namespace) -> None:
     documents = read_parallel(args.src, args.ref)
 
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.decoding.force_decode import Side, Text
-    from gtrans.decoding.loading import load_models, set_instances
-    from gtrans.decoding.options import split_paths
+    from gtrans.search.options import split_paths
     from gtrans.text.prepared_folder import load_pipeline
+    from gtrans.translating.force_decode import Side, Text
+    from gtrans.translating.loading import load_models, set_instances
 
     # Gradients of a memory reach back to the beginning of the document.
     models, task = load_models(
@@ -222,7 +222,7 @@ def gains(
         threshold: least gain of a word whose deciders are sought, in nats.
         max_tokens: largest batch in tokens.
     """
-    from gtrans.decoding.force_decode import alone, token_scores
+    from gtrans.translating.force_decode import alone, token_scores
 
     full = token_scores(models, task, text, max_tokens, rivals=True)
     bare = alone(models, task, text, max_tokens, rivals=True)
@@ -290,7 +290,7 @@ class _Deciders:
     """Finds the words that decided others."""
 
     def __init__(self, models: Sequence[Any], task: Any, text: Text, max_tokens: int) -> None:
-        from gtrans.decoding.force_decode import Rows
+        from gtrans.translating.force_decode import Rows
 
         self._models, self._task, self._text = models, task, text
         self._max_tokens = max_tokens
@@ -328,7 +328,7 @@ class _Deciders:
 
     def _tried(self, asked: Sequence[Asked], tries: Sequence[tuple[int, Change]]) -> list[Decision]:
         """The loss of each word when the model reads its document with another word."""
-        from gtrans.decoding.force_decode import score_tokens
+        from gtrans.translating.force_decode import score_tokens
 
         documents, plain, first = [], [], []
         for n, change in tries:

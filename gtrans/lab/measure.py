@@ -11,8 +11,6 @@ from typing import Any
 
 import torch
 
-from gtrans.decoding.generator import make_batches
-from gtrans.decoding.loading import load_models, not_finite
 from gtrans.errors import GtransError
 from gtrans.lab.attention import Measurements, in_order, watched
 from gtrans.lab.gradients import (
@@ -26,6 +24,8 @@ from gtrans.lab.gradients import (
 from gtrans.lab.plots import Figure, Panel, Point, Series, mean_of_runs, shades
 from gtrans.lab.runs import Run, updates_of
 from gtrans.messages import say
+from gtrans.search.generator import make_batches, not_finite
+from gtrans.translating.loading import load_models
 
 
 @dataclass

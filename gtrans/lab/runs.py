@@ -76,7 +76,8 @@ def updates_of(path: Path) -> int:
     Raises:
         GtransError: there is no such checkpoint, or it is damaged.
     """
-    from gtrans.checkpoints.reading import read_checkpoint, reading  # see runs_of
+    from gtrans.checkpoints.reading import read_checkpoint
+    from gtrans.modules.file_values import reading  # see runs_of
 
     state = read_checkpoint(path, in_memory=False)
     with reading(path, "its number of updates"):

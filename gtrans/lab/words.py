@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from gtrans.text.pipeline import TextPipeline
 
 if TYPE_CHECKING:
-    from gtrans.decoding.force_decode import Side
+    from gtrans.translating.force_decode import Side
 
 _WORD = re.compile(r"\w+(?:['’\-]\w+)*|[^\w\s]")
 # Thai, Lao, Burmese and Khmer; Chinese characters, kana, and their extensions.

@@ -11,7 +11,7 @@ Eq 6-8      :func:`gtrans.modules.group_attention.segment_attention` (regrouped)
 Eq 9-10     :class:`gtrans.modules.transformer.DocumentAttention`, ``Gate``
 §4.1        ``G_Q = G_K = G_X`` and so on: :mod:`gtrans.models.base.planning`
 §4.2        combined attention in the top layers: :meth:`GTransformer.attention_kinds`
-§4.3        decoding: :mod:`gtrans.decoding.document_search`
+§4.3        decoding: :mod:`gtrans.search.document_search`
 ==========  ==========================================================================
 
 With ``--doc-mode full`` the same class is the document Transformer (plain

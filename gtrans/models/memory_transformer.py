@@ -7,7 +7,7 @@ Document-Level Machine Translation", 2022.
 Eq 1-5    :mod:`gtrans.modules.memory`
 §3.4      :class:`RecurrentMemories`: which layers have a memory
 §3.4      training: windows of sentences, :mod:`gtrans.data.stream`
-§3.4      inference: sentence by sentence, :mod:`gtrans.decoding.part_search`
+§3.4      inference: sentence by sentence, :mod:`gtrans.search.part_search`
 ========  ===========================================================================
 
 Without its memories it is the sentence Transformer: attention stays within sentences, and

@@ -23,8 +23,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gtrans.checkpoints.reading import check_values
 from gtrans.errors import GtransError
+from gtrans.modules.file_values import check_values
 from gtrans.modules.pretrained_files import loading, transformers
 
 CLS, PAD, SEP, UNK = range(4)

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gtrans.checkpoints.reading import check_values, reading, reason_of
 from gtrans.errors import GtransError
 from gtrans.libraries import require
+from gtrans.modules.file_values import check_values, reading, reason_of
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
            "pytorch_model.bin.index.json")  # fmt: skip

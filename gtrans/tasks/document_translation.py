@@ -29,12 +29,12 @@ from gtrans.data.frame import Frame
 from gtrans.data.stream import StreamDataset
 from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.data.vocabulary import Vocabulary, add_symbols, split_languages
-from gtrans.decoding.generator import DocumentGenerator, refuse_unsupported
-from gtrans.decoding.options import SearchOptions
 from gtrans.errors import GtransError, working_on
 from gtrans.models.base.model import BERT_FEATURES, BERT_PIECES, DocumentModel
 from gtrans.models.base.presets import resolve_sizes
 from gtrans.models.base.warm_start import dictionaries_of, warm_start
+from gtrans.search.generator import DocumentGenerator, refuse_unsupported
+from gtrans.search.options import SearchOptions
 from gtrans.tasks.first_checks import check_first
 from gtrans.tasks.interactive import (
     InteractiveDocuments,
@@ -549,7 +549,7 @@ class DocumentTranslationTask(FairseqTask):
     ) -> list[list[dict[str, Any]]]:
         """The hypotheses of every sentence of a batch.
 
-        See :meth:`~gtrans.decoding.generator.DocumentGenerator.batch`. A batch of
+        See :meth:`~gtrans.search.generator.DocumentGenerator.batch`. A batch of
         ``fairseq-interactive``, which has no ``id``, holds the sentences of one document.
         """
         if "id" not in sample:

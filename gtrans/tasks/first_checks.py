@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from gtrans.decoding.generator import refuse_unsupported
 from gtrans.errors import GtransError, did_you_mean
 from gtrans.libraries import require
 from gtrans.option_types import check_limits
+from gtrans.search.generator import refuse_unsupported
 from gtrans.tasks.parts.eval_bleu import SCORES
 
 _LOSSES = ("loss", "nll_loss", "ppl", "accuracy")

@@ -93,7 +93,7 @@ class SentencePiecePipeline(TextPipeline):
     """Plain text in the pieces of SentencePiece, as mBART uses it.
 
     It replaces the Moses steps and our own BPE. A piece that is not in the dictionary (see
-    :mod:`gtrans.checkpoints.trimming`) is split into pieces that are; characters without a piece
+    :mod:`gtrans.conversion.trimming`) is split into pieces that are; characters without a piece
     become the unknown word.
 
     Args:

@@ -19,10 +19,11 @@ from fairseq.distributed import utils as distributed_utils
 from omegaconf import DictConfig, OmegaConf
 
 from gtrans.checkpoints.identity import STATE, ModelIdentity, say_unknown
-from gtrans.checkpoints.reading import check_values, read_checkpoint, reading
+from gtrans.checkpoints.reading import read_checkpoint
 from gtrans.data.vocabulary import Vocabulary
 from gtrans.errors import GtransError
 from gtrans.messages import say
+from gtrans.modules.file_values import check_values, reading
 from gtrans.option_types import group_of
 from gtrans.text.prepared_folder import Preparation
 from gtrans.train.compare import STARTS, MadeFrom, different, made_from, recorded_in

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gtrans.checkpoints.reading import reading
 from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.files import digest, fingerprint
+from gtrans.modules.file_values import reading
 from gtrans.option_types import group_of
 from gtrans.text.prepared_folder import check_recorded
 

@@ -13,14 +13,9 @@ from fairseq import utils
 from fairseq.optim import lr_scheduler
 from fairseq.trainer import Trainer
 
-from gtrans.checkpoints.reading import (
-    check_shapes,
-    check_values,
-    read_checkpoint,
-    reading,
-    write_checkpoint,
-)
+from gtrans.checkpoints.reading import check_shapes, read_checkpoint, write_checkpoint
 from gtrans.errors import GtransError
+from gtrans.modules.file_values import check_values, reading
 from gtrans.optim.amp import AMPOptimizer, autocast
 from gtrans.train.signals import Signals
 from gtrans.train.state import RunState

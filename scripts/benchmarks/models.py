@@ -22,9 +22,9 @@ from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy
 from gtrans.data.examples import ExampleBuilder
 from gtrans.data.frame import Frame
 from gtrans.data.units import DocumentUnit, UnitSpan
-from gtrans.decoding.document_search import DocumentSearch, SearchVocabulary
-from gtrans.decoding.generator import make_batches
-from gtrans.decoding.options import SearchOptions
+from gtrans.search.document_search import DocumentSearch, SearchVocabulary
+from gtrans.search.generator import make_batches
+from gtrans.search.options import SearchOptions
 
 Batch = dict[str, Any]
 # A document: its sentences on both sides, each with its end symbol.

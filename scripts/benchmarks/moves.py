@@ -25,7 +25,7 @@ from torch import Tensor
 import gtrans
 from gtrans.data.document_dataset import DocumentDataset
 from gtrans.data.units import document_units
-from gtrans.decoding.loading import import_plugin
+from gtrans.translating.loading import import_plugin
 
 SETUP = models.Setup(models.Size(2, 64, 128, 4, 200))
 WORDS = 60

@@ -20,9 +20,9 @@ import gpu
 import torch
 from measuring import Benchmark
 
-from gtrans.decoding.loading import import_plugin
 from gtrans.files import atomic_writer
 from gtrans.lab.provenance import provenance
+from gtrans.translating.loading import import_plugin
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 BENCHMARKS: dict[str, Benchmark] = {

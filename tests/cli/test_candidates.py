@@ -12,8 +12,8 @@ from support.translating import command, error
 
 import gtrans
 from gtrans.cli import main
-from gtrans.decoding.force_decode import score_documents
 from gtrans.text.prepared_folder import load_pipeline
+from gtrans.translating.force_decode import score_documents
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld

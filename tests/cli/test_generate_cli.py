@@ -11,8 +11,8 @@ import pytest
 from support.runs import refusal
 from support.suites import others_long
 
-from gtrans.decoding.generator import refuse_unsupported
 from gtrans.errors import GtransError
+from gtrans.search.generator import refuse_unsupported
 
 if TYPE_CHECKING:
     from support.tiny_models import Finished, TinyWorld

@@ -19,9 +19,9 @@ from support.tiny_models import StockCommands
 from gtrans.checkpoints.reading import read_checkpoint
 from gtrans.checkpoints.sources import MBART25
 from gtrans.cli import main
-from gtrans.decoding.loading import load_models
 from gtrans.text.prepared_folder import load_pipeline
 from gtrans.text.subwords import SentencePiecePipeline, read_pieces
+from gtrans.translating.loading import load_models
 
 SETTINGS = (
     *("--task", "document_translation", "--sentence-marks", "mbart", "--langs", MBART25),

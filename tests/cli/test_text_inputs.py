@@ -13,7 +13,7 @@ from support.translating import FAST, error
 
 from gtrans import Translator
 from gtrans.cli import main
-from gtrans.decoding.options import SearchOptions
+from gtrans.search.options import SearchOptions
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld

@@ -21,12 +21,13 @@ from support.suites import others_long
 from support.translating import FAST, Interrupted, command, error, interrupt_after
 
 from gtrans.cli import main
-from gtrans.decoding import generator, loading, options, translator
-from gtrans.decoding.generator import make_batches, rows_at_once
 from gtrans.modules.precision import Int8Linear
 from gtrans.modules.transformer import Linear
+from gtrans.search import generator, options
+from gtrans.search.generator import make_batches, rows_at_once
 from gtrans.text.pipeline import PLACEHOLDER
 from gtrans.text.prepared_folder import load_pipeline
+from gtrans.translating import loading, translator
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld

@@ -20,9 +20,9 @@ from support.translating import FAST, Interrupted, command, error, interrupt_aft
 
 import gtrans
 from gtrans.cli import main
-from gtrans.decoding.options import SearchOptions
-from gtrans.decoding.translator import Alternative
 from gtrans.errors import GtransError
+from gtrans.search.options import SearchOptions
+from gtrans.translating.translator import Alternative
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
@@ -211,7 +211,7 @@ def test_what_others_wrote_is_kept(
     source, out = tmp_path / "in", tmp_path / "out"
     source.mkdir()
     out.mkdir()
-    monkeypatch.setattr("gtrans.decoding.translator.Translator.decode", sums_of_ids)
+    monkeypatch.setattr("gtrans.translating.translator.Translator.decode", sums_of_ids)
     for name in ("a.md", "b.md", "c.md"):
         (source / name).write_text("The old man.\n")
     (out / "b.md").write_text("My own page.\n")
@@ -235,7 +235,7 @@ def test_what_others_wrote_is_kept(
     # A run that is killed after its record and before its output goes on.
     (source / "a.md").write_text("You are late.\n")
     with monkeypatch.context() as patch:
-        patch.setattr("gtrans.decoding.translation.binary_writer", killed)
+        patch.setattr("gtrans.translating.translation.binary_writer", killed)
         with pytest.raises(Interrupted):
             main(argv)
     assert (out / "a.md").read_text() == translated
@@ -275,7 +275,7 @@ def test_a_locked_output_does_not_stop_the_others(
             raise GtransError(f"{path}: another process is writing it; wait for its end.")
         return nullcontext()
 
-    monkeypatch.setattr("gtrans.decoding.translation.locked", lock)
+    monkeypatch.setattr("gtrans.translating.translation.locked", lock)
     assert main(command(tiny, source, "--output-dir", out, *FAST)) == 1
     told = capsys.readouterr().err.splitlines()
     assert told[0].startswith(f"{out / 'b.md'}: another process is writing it")
@@ -394,7 +394,7 @@ def test_mistakes_are_told_in_one_line(
         Path(name).parent.mkdir(exist_ok=True, parents=True)
         Path(name).write_text("It sang.\n")
     Path("empty").mkdir()
-    monkeypatch.setattr("gtrans.decoding.translator.Translator.of", None)  # not yet
+    monkeypatch.setattr("gtrans.translating.translator.Translator.of", None)  # not yet
     assert message in error(command(tiny, *FAST, *words), capsys)
     assert not Path("o").exists() and not Path("way/a.md").exists()
 

@@ -18,11 +18,11 @@ from support.writing import names
 
 from gtrans import __version__
 from gtrans.cli import main
-from gtrans.decoding import translation
-from gtrans.decoding.translation import read_record
-from gtrans.decoding.translator import Kept
 from gtrans.errors import GtransError
 from gtrans.files import digest
+from gtrans.translating import translation
+from gtrans.translating.translation import read_record
+from gtrans.translating.translator import Kept
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld

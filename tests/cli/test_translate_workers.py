@@ -13,7 +13,7 @@ from support.mixed_documents import write_mixed
 from support.translating import FAST, Interrupted, command, error
 
 from gtrans.cli import main
-from gtrans.decoding import translator
+from gtrans.translating import translator
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gtrans.decoding.force_decode import in_documents, put_back, shuffled_order
+from gtrans.translating.force_decode import in_documents, put_back, shuffled_order
 
 
 @given(st.lists(st.integers(0, 5), max_size=8))

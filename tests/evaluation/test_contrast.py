@@ -26,8 +26,8 @@ from support.contrast_items import (
 from support.untrained import task_for, untrained
 
 from gtrans.cli import main
-from gtrans.decoding.force_decode import score_documents, score_items
 from gtrans.evaluation.contrastive.accuracy import wilson_interval
+from gtrans.translating.force_decode import score_documents, score_items
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld

@@ -15,8 +15,8 @@ from support.untrained import task_for
 from torch import Tensor, nn
 
 from gtrans.cli import main
-from gtrans.decoding.force_decode import Side, Text, token_scores
 from gtrans.evaluation.cxmi import Sentence, corpus_cxmi
+from gtrans.translating.force_decode import Side, Text, token_scores
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld

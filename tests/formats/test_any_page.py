@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gtrans.formats.catalogue import Reader
-from gtrans.formats.document_file import LOST
 from gtrans.formats.markdown import outline, parser
+from gtrans.text.document_file import LOST
 
 MARKDOWN = [
     "word", "It costs", "$5 for", "$HOME and", "**bold text**", "*em*", "E = 10*6*", "`code`",

@@ -25,7 +25,7 @@ from support.mixed_documents import (
 
 from gtrans.errors import GtransError
 from gtrans.formats.catalogue import Reader, check_format, format_of, packer
-from gtrans.formats.document_file import MOVED, DocumentFile, splitter
+from gtrans.text.document_file import MOVED, DocumentFile, splitter
 
 ENGLISH = splitter("en")
 

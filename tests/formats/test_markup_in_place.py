@@ -13,7 +13,7 @@ import pytest
 
 from gtrans.errors import GtransError
 from gtrans.formats.catalogue import Reader, check_format
-from gtrans.formats.document_file import MOVED, DocumentFile
+from gtrans.text.document_file import MOVED, DocumentFile
 
 
 def read(path: Path, contents: str | bytes, split_sentences: bool = False) -> DocumentFile:

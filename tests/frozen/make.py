@@ -30,7 +30,7 @@ from safetensors.torch import load_file, save_file
 
 from gtrans.cli import main as gtrans
 from gtrans.cli.shared.fairseq_commands import architectures
-from gtrans.decoding.loading import import_plugin
+from gtrans.translating.loading import import_plugin
 
 REPO = Path(__file__).resolve().parent.parent.parent
 WIDTH = "12"

@@ -88,7 +88,7 @@ def test_checking_a_checkpoint_leaves_the_compiler_of_torch_alone(
     program = (
         "import sys\n"
         "from gtrans.checkpoints.reading import read_checkpoint\n"
-        "from gtrans.decoding.loading import import_plugin\n"
+        "from gtrans.translating.loading import import_plugin\n"
         "from gtrans.models.base.checkpoint_fit import check_fit\n"
         "import_plugin()\n"
         "for path in sys.argv[1:]:\n"

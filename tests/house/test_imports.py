@@ -1,4 +1,4 @@
-"""Imports between the modules of the package: no circles, and arrows that point one way."""
+"""Imports between modules and folders of the package: no circles, arrows that point one way."""
 
 from __future__ import annotations
 
@@ -12,33 +12,71 @@ import pytest
 
 PACKAGE = "gtrans"
 
-# Layer -> the other layers that its modules may import. A layer is a package or a module; its
-# modules may import one another. A layer that is not named here is only tested for circles.
-MAY_IMPORT = {
-    "errors": {"messages"},
-    "messages": set(),
-    "files": {"errors"},
-    "languages": {"errors"},
-    "lab.experiments": {"errors", "lab.corpora", "shipped"},
-    "checkpoints.reading": {"errors", "files"},
-    "libraries": {"errors", "shipped"},
-    "modules": {"checkpoints.reading", "errors", "files", "libraries"},
-    "data": {"errors", "files", "languages", "messages", "modules"},
-    "text": {
-        *("errors", "files", "languages", "libraries", "messages", "option_types"),
-        *("data.binarised", "data.documents", "modules.bert"),
+# Folder -> the other folders that its modules may import, from the lowest to the highest.
+MAY_IMPORT: dict[str, set[str]] = {
+    "modules": set(),
+    "optim": set(),
+    "data": {"modules"},
+    "text": {"data", "modules"},
+    "checkpoints": {"data", "modules", "text"},
+    "evaluation": {"data", "text"},
+    "train": {"checkpoints", "data", "modules", "optim", "text"},
+    "models": {"checkpoints", "data", "modules", "optim", "train"},
+    "criterions": {"data", "models", "modules"},
+    "search": {"data", "models", "modules", "text"},
+    "translating": {"checkpoints", "data", "evaluation", "models", "modules", "search", "text"},
+    "tasks": {
+        "checkpoints",
+        "criterions",
+        "data",
+        "evaluation",
+        "models",
+        "modules",
+        "optim",
+        "search",
+        "text",
+        "translating",
     },
-    "train": {
-        *("checkpoints.identity", "checkpoints.reading", "data.unit_options", "data.vocabulary"),
-        *("environment", "errors", "files", "messages", "optim.amp", "option_types", "text"),
+    "conversion": {
+        "checkpoints",
+        "data",
+        "models",
+        "modules",
+        "tasks",
+        "text",
+        "train",
+        "translating",
     },
-    "formats": {
-        *("errors", "languages", "libraries", "messages", "data.documents", "text.reader"),
+    "cli": {
+        "checkpoints",
+        "conversion",
+        "data",
+        "evaluation",
+        "models",
+        "search",
+        "tasks",
+        "text",
+        "train",
+        "translating",
     },
-    "evaluation": {
-        *("errors", "files", "languages", "messages", "data.documents", "text.reader"),
+    "lab": {
+        "checkpoints",
+        "cli",
+        "data",
+        "evaluation",
+        "modules",
+        "search",
+        "text",
+        "train",
+        "translating",
     },
+    "formats": {"data", "text"},
 }
+
+# Files beside the folders: all folders may import them, they import only one another, but for the
+# two by which the package begins.
+ENTRANCES = {"": {"translating"}, "__main__": {"cli"}}
+ANNEXES = ("lab", "formats")
 
 
 def modules(repo: Path) -> dict[str, Path]:
@@ -86,39 +124,43 @@ def test_no_circle(repo: Path, types: bool) -> None:
     TopologicalSorter(graph(modules(repo), types)).prepare()  # a CycleError names the circle
 
 
-@pytest.mark.parametrize("layer", MAY_IMPORT)
-def test_arrows_point_one_way(repo: Path, layer: str) -> None:
-    def belongs(module: str, place: str) -> bool:
-        return f"{module}.".startswith(f"{PACKAGE}.{place}.")
-
-    allowed = {layer, *MAY_IMPORT[layer]}
-    edges = graph(modules(repo), types=True)
-    layered = {module: found for module, found in edges.items() if belongs(module, layer)}
-    if layer.startswith("lab.") and "gtrans.lab" not in edges:
-        pytest.skip("gtrans.lab is not installed")
-    assert layered, "there is no such layer"
-    wrong = [
-        f"{module} imports {other}"
-        for module, found in layered.items()
-        for other in sorted(found)
-        if other not in (PACKAGE, f"{PACKAGE}.version")  # its place and its version
-        and not any(belongs(other, place) for place in allowed)
-    ]
-    assert wrong == []
+def room(module: str) -> str:
+    """The folder of a module, or the module itself where it is in none; "" for the package."""
+    return module.removeprefix(PACKAGE).lstrip(".").split(".")[0]
 
 
-def test_nothing_outside_the_lab_imports_it(repo: Path) -> None:
-    """What :mod:`gtrans.lab` registers is found by one look-up, not by an import."""
-    edges = graph(modules(repo), types=True)
-    if "gtrans.lab" not in edges:
-        pytest.skip("gtrans.lab is not installed")
-    wrong = [
-        f"{module} imports {other}"
-        for module, found in edges.items()
-        if not module.startswith("gtrans.lab")
-        for other in found
-        if other.startswith("gtrans.lab")
-    ]
+def folders(repo: Path) -> set[str]:
+    """The folders of the package that hold code."""
+    return {path.parent.name for path in (repo / PACKAGE).glob("*/*.py")}
+
+
+def arrows(repo: Path) -> dict[tuple[str, str], list[str]]:
+    """From one room to another: the imports between them."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for module, others in graph(modules(repo), types=True).items():
+        for other in others:
+            if room(module) != room(other):
+                text = f"{module} imports {other}"
+                found.setdefault((room(module), room(other)), []).append(text)
+    return found
+
+
+def test_every_folder_has_a_row(repo: Path) -> None:
+    assert folders(repo) == MAY_IMPORT.keys()
+
+
+def test_table_has_no_circle() -> None:
+    TopologicalSorter(MAY_IMPORT).prepare()
+    assert not any(set(ANNEXES) & allowed for allowed in MAY_IMPORT.values())
+
+
+def test_arrows_are_those_of_the_table(repo: Path) -> None:
+    rooms = folders(repo)
+    wrong = []
+    for (start, end), imports in arrows(repo).items():
+        allowed = MAY_IMPORT[start] if start in rooms else ENTRANCES.get(start, set())
+        if end in rooms and end not in allowed:
+            wrong += imports
     assert wrong == []
 
 

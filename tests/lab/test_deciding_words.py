@@ -14,11 +14,11 @@ from support.suites import others_long
 from support.tiny_models import TinyWorld
 
 from gtrans.cli import main
-from gtrans.decoding.force_decode import Side, Text, score_tokens
 from gtrans.lab.deciding_words import END, Substitutes, gains
 from gtrans.lab.words import words_of, words_of_side
 from gtrans.text.prepared_folder import load_pipeline
 from gtrans.text.reader import read_documents
+from gtrans.translating.force_decode import Side, Text, score_tokens
 
 
 @pytest.mark.parametrize("case", others_long(cases(), first_cases()[::3]))

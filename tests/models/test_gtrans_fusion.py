@@ -10,8 +10,6 @@ from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from support.batches import EOS, PAD
 from support.untrained import dictionary, fusion_model, pair, shake, untrained
 
-from gtrans.decoding.document_search import DocumentSearch, SearchVocabulary
-from gtrans.decoding.options import SearchOptions
 from gtrans.errors import GtransError
 from gtrans.models.gtrans_fusion import SYSTEMS, GtransFusion
 from gtrans.modules.layer_fusion import (
@@ -20,6 +18,8 @@ from gtrans.modules.layer_fusion import (
     DecoderGroupFusion,
 )
 from gtrans.modules.transformer import DecoderLayer, LayerSpec, ResidualLayer
+from gtrans.search.document_search import DocumentSearch, SearchVocabulary
+from gtrans.search.options import SearchOptions
 
 SOURCE = torch.tensor([[PAD, PAD, 5, 6, 7, EOS], [8, 9, 10, 11, 12, EOS]])
 INPUT = torch.tensor([[EOS, 5, 6, 7], [EOS, 8, PAD, PAD]])

@@ -16,8 +16,6 @@ from support.reference import arrays, tensor
 from support.untrained import translate_rows
 from torch import Tensor
 
-from gtrans.decoding.document_search import DocumentHypothesis, DocumentSearch, SearchVocabulary
-from gtrans.decoding.options import SearchOptions
 from gtrans.models.base.encoder import EncoderOutput
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 from gtrans.modules.group_attention import (
@@ -28,6 +26,8 @@ from gtrans.modules.group_attention import (
     attention_plan,
 )
 from gtrans.modules.transformer import DocumentAttention, MultiheadAttention
+from gtrans.search.document_search import DocumentHypothesis, DocumentSearch, SearchVocabulary
+from gtrans.search.options import SearchOptions
 
 TOLERANCE = 1e-4
 PAD = 1

@@ -11,7 +11,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import OmegaConf
 from support.untrained import pair
 
-from gtrans.decoding.loading import import_plugin
+from gtrans.translating.loading import import_plugin
 
 FULL = {"doc_mode": "full"}
 # GTRANS with XLM-R's 250,002 symbols and 95 languages; its paper counts 362 million (table V).

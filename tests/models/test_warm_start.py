@@ -17,8 +17,6 @@ from support.batches import BOS, EOS, PAD
 from support.untrained import dictionary, pair, sizes, translate_rows
 from torch import Tensor
 
-from gtrans.decoding.document_search import DocumentSearch, SearchVocabulary
-from gtrans.decoding.options import SearchOptions
 from gtrans.errors import GtransError
 from gtrans.models.base.model import DocumentModel
 from gtrans.models.base.presets import resolve_sizes
@@ -27,6 +25,8 @@ from gtrans.models.concat_transformer import ConcatTransformer
 from gtrans.models.flat_transformer import FlatTransformer
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 from gtrans.optim.two_rate_adam import TwoRateAdam, TwoRateAdamConfig
+from gtrans.search.document_search import DocumentSearch, SearchVocabulary
+from gtrans.search.options import SearchOptions
 from gtrans.tasks.document_translation import DocumentTranslationTask
 from gtrans.tasks.options import DocumentTranslationConfig
 

@@ -8,10 +8,10 @@ import torch
 from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from gtrans.decoding.loading import import_plugin
 from gtrans.train.begin import OWN_MAIN
 from gtrans.train.signals import Signals
 from gtrans.train.trainer import RunTrainer
+from gtrans.translating.loading import import_plugin
 from support.runs import G_TRANSFORMER, PLUGIN, TRAINING
 
 

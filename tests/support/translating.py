@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gtrans.cli import main
-from gtrans.decoding import translator
+from gtrans.translating import translator
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld

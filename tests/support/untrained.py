@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from gtrans.data.examples import ExampleBuilder
 from gtrans.data.frame import Frame
 from gtrans.data.units import DocumentUnit
-from gtrans.decoding.document_search import DocumentHypothesis, DocumentSearch
 from gtrans.models.base.model import DocumentModel
 from gtrans.models.gtrans_fusion import GtransFusion
 from gtrans.models.gtransformer import GTransformer
 from gtrans.models.memory_transformer import MemoryTransformer
+from gtrans.search.document_search import DocumentHypothesis, DocumentSearch
 from gtrans.tasks.document_translation import DocumentTranslationTask
 from gtrans.tasks.options import DocumentTranslationConfig
 

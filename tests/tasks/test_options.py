@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.tiny_models import TINY, StockCommands, TinyWorld
 
-from gtrans.checkpoints.showing import checkpoint_facts
+from gtrans.conversion.showing import checkpoint_facts
 
 COMMON = (
     *("--user-dir", "gtrans", "--task", "document_translation", "--unit", "document"),

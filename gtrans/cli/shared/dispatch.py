@@ -12,8 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
+from gtrans.annexes import LAB, lab_commands
 from gtrans.cli.shared import VERBOSE
-from gtrans.cli.shared.extras import LAB, lab_commands
 from gtrans.environment import check_environment
 from gtrans.errors import did_you_mean, with_suggestion
 from gtrans.known_warnings import hide_known_warnings, log_warnings_only

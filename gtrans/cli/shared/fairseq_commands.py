@@ -27,12 +27,12 @@ from gtrans.cli.shared.config_file import FLAG, FOLDER, config_names
 from gtrans.cli.shared.dispatch import BY_ARCH, show_defaults, with_short_errors
 from gtrans.cli.shared.train_help import HELP, HELP_ALL, first_help
 from gtrans.data.unit_options import UNIT_FIELDS
-from gtrans.decoding.loading import TASK, import_plugin
 from gtrans.errors import GtransError
 from gtrans.models.base.model import DocumentModel
 from gtrans.option_types import LIMITS
 from gtrans.shipped import shipped
 from gtrans.tasks.options import DocumentTranslationConfig, adopt_unit
+from gtrans.translating.loading import TASK, import_plugin
 
 _LONGEST_NAME = 34
 _SIZES = (

@@ -6,9 +6,9 @@ import argparse
 from typing import Any
 
 from gtrans.data.units import CONTEXT_KINDS
-from gtrans.decoding.options import MIN_DOC_TOKENS
 from gtrans.errors import GtransError
 from gtrans.option_types import whole
+from gtrans.search.options import MIN_DOC_TOKENS
 
 
 def add_model_files(files: argparse._ArgumentGroup, required: bool = True) -> None:
@@ -125,7 +125,7 @@ def add_context(parser: argparse.ArgumentParser) -> None:
 def context_of(args: argparse.Namespace) -> dict[str, Any]:
     """The options of the checkpoint that these flags replace.
 
-    They are the overrides of :func:`gtrans.decoding.loading.load_models`.
+    They are the overrides of :func:`gtrans.translating.loading.load_models`.
     """
     given = {name: getattr(args, name) for name in ("context_kind", "context_sentence")}
     return {name: value for name, value in given.items() if value is not None}

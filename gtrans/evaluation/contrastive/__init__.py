@@ -7,14 +7,12 @@ from collections.abc import Callable
 
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive.accuracy import ALL
-from gtrans.evaluation.contrastive.contrapro import read_contrapro
 from gtrans.evaluation.contrastive.items import Item, ReadOptions, read_jsonl
 
 __all__ = ["READERS", "Item", "ReadOptions", "read_items"]
 
 READERS: dict[str, Callable[[str | os.PathLike[str], ReadOptions], list[Item]]] = {
     "jsonl": read_jsonl,
-    "contrapro": read_contrapro,
 }
 """A reader for each format, the choices of ``--format``; :mod:`gtrans.lab` adds other sets'."""
 

@@ -3,7 +3,7 @@
 An item is a source document, its right translation and one or more wrong ones. A model gives
 each candidate a score. The item counts as right if the score of the right candidate is strictly
 the highest, so ties gain nothing. This package imports neither torch nor fairseq;
-:mod:`gtrans.decoding.force_decode` computes the scores.
+:mod:`gtrans.translating.force_decode` computes the scores.
 """
 
 from __future__ import annotations

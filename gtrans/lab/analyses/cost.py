@@ -27,9 +27,6 @@ import torch
 
 from gtrans.cli.shared.model_options import add_device
 from gtrans.data.examples import Example
-from gtrans.decoding.loading import load_models
-from gtrans.decoding.options import SearchOptions
-from gtrans.decoding.translator import Translator
 from gtrans.errors import GtransError
 from gtrans.known_warnings import hide_known_warnings, log_warnings_only
 from gtrans.lab.plots import (
@@ -45,6 +42,9 @@ from gtrans.lab.plots import (
 from gtrans.lab.runs import labelled_paths
 from gtrans.libraries import ENGINE
 from gtrans.option_types import whole
+from gtrans.search.options import SearchOptions
+from gtrans.translating.loading import load_models
+from gtrans.translating.translator import Translator
 
 EXAMPLE = (
     "gtrans analyse cost --path sentence=sentence/checkpoint_best.pt memory=memory/"
@@ -134,7 +134,7 @@ def costs(
     Args:
         models: a checkpoint of each model, by its label.
         lengths: tokens of a text.
-        cpu, fp16: see :func:`gtrans.decoding.loading.load_models`.
+        cpu, fp16: see :func:`gtrans.translating.loading.load_models`.
 
     Raises:
         GtransError: a checkpoint is missing or damaged, or its positions do not reach as far as a

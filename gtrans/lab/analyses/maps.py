@@ -24,7 +24,6 @@ import torch
 from torch import Tensor
 
 from gtrans.cli.shared.model_options import add_device, add_read
-from gtrans.decoding.loading import load_models
 from gtrans.errors import GtransError
 from gtrans.files import check_output_folder
 from gtrans.lab.attention import Location, attention_watched
@@ -34,6 +33,7 @@ from gtrans.libraries import ENGINE
 from gtrans.messages import print_lines
 from gtrans.modules.group_attention import AttentionPlan
 from gtrans.modules.transformer import Pairs
+from gtrans.translating.loading import load_models
 
 EXAMPLE = (
     "gtrans analyse maps --path checkpoints/checkpoint_best.pt --data data-bin --split test "

@@ -21,7 +21,6 @@ import torch
 from torch import Tensor, nn
 
 from gtrans.cli.shared.model_options import add_read, add_scoring, add_units, check_scoring
-from gtrans.decoding.loading import load_models
 from gtrans.errors import GtransError
 from gtrans.lab.attention import Location, attention_watched
 from gtrans.lab.measure import read_units
@@ -32,6 +31,7 @@ from gtrans.modules.group_attention import AttentionPlan
 from gtrans.modules.memory import RecurrentMemory
 from gtrans.modules.transformer import Pairs
 from gtrans.text.prepared_folder import prepared_files
+from gtrans.translating.loading import load_models
 
 EXAMPLE = (
     "gtrans analyse memory --path m8/checkpoint_best.pt m16/checkpoint_best.pt --data data-bin "

@@ -16,9 +16,10 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from gtrans.checkpoints.reading import check_shapes, options_of, reading
+from gtrans.checkpoints.reading import check_shapes, options_of
 from gtrans.models.base.model import DocumentModel
 from gtrans.models.base.presets import resolve_sizes
+from gtrans.modules.file_values import reading
 
 
 def check_fit(state: Mapping[str, Any], path: str | Path) -> None:

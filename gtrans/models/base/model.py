@@ -16,7 +16,6 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor
 
 from gtrans.checkpoints.identity import ModelIdentity
-from gtrans.checkpoints.reading import check_values
 from gtrans.data.vocabulary import Vocabulary
 from gtrans.environment import check_environment
 from gtrans.errors import GtransError
@@ -29,6 +28,7 @@ from gtrans.models.base.presets import DocumentModelConfig, Presets, resolve_siz
 from gtrans.modules.bert import BertWeights, Whitening
 from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.embedding import word_table
+from gtrans.modules.file_values import check_values
 from gtrans.modules.group_attention import DocumentLayout, Plan, plan_of, to_device
 from gtrans.modules.memory import MemoryFlow, MemorySpec
 from gtrans.modules.transformer import LayerSpec, MultiheadAttention

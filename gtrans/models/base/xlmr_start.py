@@ -16,11 +16,11 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
-from gtrans.checkpoints.reading import check_values
 from gtrans.errors import GtransError
 from gtrans.models.base.warm_start import WarmStartReport, grown
 from gtrans.modules.bert import name_in_encoder
 from gtrans.modules.embedding import OFFSET
+from gtrans.modules.file_values import check_values
 from gtrans.modules.pretrained_files import loading, transformers
 
 logger = logging.getLogger(__name__)

@@ -22,15 +22,15 @@ import torch
 from fairseq.logging import metrics
 
 from gtrans.data.examples import Example
-from gtrans.decoding.options import DecodingOptions, SearchOptions
-from gtrans.decoding.translator import Sentence, Translator, best_of
 from gtrans.errors import GtransError
 from gtrans.evaluation.characters import is_written_without_spaces
 from gtrans.evaluation.metrics import Corpus, Options, measure
 from gtrans.languages import WITHOUT_SPACES, language_code
+from gtrans.search.options import DecodingOptions, SearchOptions
 from gtrans.tasks.parts import Batch, TaskPart
 from gtrans.text.prepared_folder import load_pipeline, plain_text
 from gtrans.text.reader import read_documents
+from gtrans.translating.translator import Sentence, Translator, best_of
 
 logger = logging.getLogger(__name__)
 

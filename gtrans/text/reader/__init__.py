@@ -28,6 +28,7 @@ from itertools import chain, groupby, islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gtrans.annexes import add_lab_texts
 from gtrans.data.documents import STANDARD_STREAM, iterate_raw_lines
 from gtrans.errors import GtransError
 from gtrans.messages import say
@@ -45,7 +46,6 @@ from gtrans.text.reader.base import is_boundary as is_boundary
 from gtrans.text.reader.base import notice_running_text as notice_running_text
 from gtrans.text.reader.base import sentence_of as sentence_of
 from gtrans.text.reader.rows import Rows as Rows
-from gtrans.text.reader.test_sets import TestSet as TestSet
 
 for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
     importlib.import_module(_module.name)  # so that its formats are known
@@ -73,6 +73,7 @@ def open_text(
 
 def _reader(name: str, first: Sequence[tuple[int, str]], *more: Any) -> Reader:
     """The reader of the first format that recognises these first lines."""
+    add_lab_texts()
     head = Head(name, first)
     return next(kind for kind in Reader.kinds if kind.recognises(head))(name, head, *more)
 

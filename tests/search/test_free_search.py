@@ -9,9 +9,9 @@ import torch
 from support.untrained import task_for, untrained
 
 from gtrans.data.frame import Frame
-from gtrans.decoding.document_search import DocumentSearch, SearchVocabulary
-from gtrans.decoding.options import SearchOptions
 from gtrans.models.gtransformer import GTransformer
+from gtrans.search.document_search import DocumentSearch, SearchVocabulary
+from gtrans.search.options import SearchOptions
 
 BOS, PAD, EOS, UNK = 0, 1, 2, 3
 FRAME = Frame(BOS, EOS, PAD, "document")

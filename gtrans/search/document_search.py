@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gtrans.decoding.options import SearchOptions
 from gtrans.models.base.model import DocumentModel
 from gtrans.modules.decode_state import DecodeState
+from gtrans.search.options import SearchOptions
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class DocumentSearch:
             source_lengths: for each document the words of every source sentence that is to
                 be translated, without marks.
             finished: keeps the parts of documents, in searches that translate part by part
-                (:class:`gtrans.decoding.part_search.Parts`).
+                (:class:`gtrans.search.part_search.Parts`).
 
         Returns:
             for each document its hypotheses, the best first, ``beam`` at most.

@@ -1,8 +1,13 @@
-"""The one look-up of :mod:`gtrans.lab`, whose commands, scores and readers are optional."""
+"""The one look-up of the annexes, which nothing else imports.
+
+:mod:`gtrans.lab` has commands, scores and readers of published sets, and is optional;
+:mod:`gtrans.formats` has documents of other formats than lines and rows.
+"""
 
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -12,6 +17,18 @@ LAB = "gtrans.lab"
 def lab() -> Any:
     """The package ``gtrans.lab``; None where it is missing."""
     return importlib.import_module(LAB) if find_spec(LAB) is not None else None
+
+
+def formats() -> Any:
+    """The module ``gtrans.formats.catalogue``: the formats, and how their files are read."""
+    return importlib.import_module("gtrans.formats.catalogue")
+
+
+@cache
+def add_lab_texts() -> None:
+    """Add its readers of published test sets to those of :mod:`gtrans.text.reader`."""
+    if module := lab():
+        module.add_texts()
 
 
 def lab_commands() -> dict[str, str]:

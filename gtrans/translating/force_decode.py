@@ -24,14 +24,14 @@ from tqdm import tqdm
 
 from gtrans.data.examples import Example, ExampleBuilder, source_of
 from gtrans.data.units import InstanceStreamUnit, Unit, UnitSpan
-from gtrans.decoding.loading import not_finite
-from gtrans.decoding.options import DecodingOptions, SearchOptions
-from gtrans.decoding.translator import Translator
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import Item
 from gtrans.modules.chunked_loss import DecoderStates, rows_of
 from gtrans.modules.group_attention import DocumentLayout, shared_prefixes
+from gtrans.search.generator import not_finite
+from gtrans.search.options import DecodingOptions, SearchOptions
 from gtrans.text.pipeline import TextPipeline
+from gtrans.translating.translator import Translator
 
 MAX_TOKENS = 2000
 
@@ -485,7 +485,7 @@ def token_scores(
         models: one model, or an ensemble.
         task: their task.
         text: what they read.
-        max_tokens, rivals: see :func:`gtrans.decoding.force_decode.score_tokens`.
+        max_tokens, rivals: see :func:`gtrans.translating.force_decode.score_tokens`.
     """
     results = score_tokens(
         models,
@@ -680,7 +680,7 @@ def choose(
 
     Returns:
         of each sentence its translation, and the score of that
-        (:meth:`gtrans.decoding.options.SearchOptions.score`).
+        (:meth:`gtrans.search.options.SearchOptions.score`).
     """
     encoder = task.source_encoder()
     begun = [

@@ -24,10 +24,11 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from gtrans.checkpoints.identity import ModelIdentity
-from gtrans.checkpoints.reading import check_values, options_of, read_checkpoint, reading
+from gtrans.checkpoints.reading import options_of, read_checkpoint
 from gtrans.errors import GtransError
 from gtrans.messages import say
 from gtrans.models.base.checkpoint_fit import check_fit
+from gtrans.modules.file_values import check_values, reading
 from gtrans.modules.precision import to_int8
 from gtrans.text.prepared_folder import check_data_folder
 
@@ -228,15 +229,6 @@ def check_whole(state: Mapping[str, Any], path: str) -> None:
     check_values(state["model"], path)
     check_fit(state, path)
     ModelIdentity.of_state(state.get("task_state"), path)
-
-
-def not_finite(models: Iterable[Any]) -> GtransError:
-    """The error for models whose probabilities are NaN or infinite, with finite parameters."""
-    paths = [str(path) for model in models if (path := getattr(model, "loaded_from", None))]
-    return GtransError(
-        f"{' and '.join(paths) or 'the model'}: probabilities are not finite (NaN); its training "
-        "has diverged, or half precision is too narrow for it: leave out --fp16."
-    )
 
 
 @cache

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from gtrans.data.frame import SENTENCE_MARKS, Frame
 from gtrans.data.units import MARKS_PER_SENTENCE, DocumentUnit, split_instances, split_overlapping
-from gtrans.decoding.part_search import Parts, PartSearch
 from gtrans.errors import GtransError
 from gtrans.models.gtransformer_memory import GTransformerMemory
+from gtrans.search.part_search import Parts, PartSearch
 
 LENGTHS = st.lists(st.integers(1, 20), min_size=1, max_size=30)
 

@@ -25,7 +25,6 @@ import torch
 import yaml
 from torch import Tensor
 
-from gtrans.checkpoints.reading import reading
 from gtrans.checkpoints.sources import (
     BIAS,
     DECODER_TABLE,
@@ -39,6 +38,7 @@ from gtrans.checkpoints.sources import (
 )
 from gtrans.data.vocabulary import MASK, split_languages
 from gtrans.errors import GtransError
+from gtrans.modules.file_values import reading
 from gtrans.modules.pretrained_files import WEIGHTS, read_json, read_weights
 from gtrans.text.subwords import (
     MarianPipeline,

@@ -139,7 +139,7 @@ class DecodingOptions(_Options):
         search: beam and lengths.
         max_tokens: most source tokens of a batch, with special tokens and padding; a longer row is
             a batch of its own. Short rows are fewer, as
-            :func:`gtrans.decoding.generator.rows_at_once` says.
+            :func:`gtrans.search.generator.rows_at_once` says.
         max_doc_tokens: most tokens of a document unit; None: the checkpoint's.
         overlap: sentences of the instance before that an instance of a document begins with.
         context: options instead of the checkpoint's: ``context_kind``, ``context_sentence``,

@@ -25,10 +25,7 @@ from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from gtrans.checkpoints.checkpoint import Checkpoint
-from gtrans.checkpoints.hugging_face import read_hugging_face
 from gtrans.checkpoints.identity import ModelIdentity
-from gtrans.checkpoints.reading import reading
 from gtrans.checkpoints.sources import (
     BIAS,
     DECODER_TABLE,
@@ -38,6 +35,8 @@ from gtrans.checkpoints.sources import (
     read_fairseq,
     read_g_transformer,
 )
+from gtrans.conversion.checkpoint import Checkpoint
+from gtrans.conversion.hugging_face import read_hugging_face
 from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.data.vocabulary import MASK, Vocabulary, language_symbol
 from gtrans.errors import GtransError
@@ -47,6 +46,7 @@ from gtrans.messages import say
 from gtrans.models.base.checkpoint_fit import check_fit
 from gtrans.models.gtransformer import PRESETS, GTransformerConfig
 from gtrans.modules.embedding import OFFSET
+from gtrans.modules.file_values import reading
 from gtrans.modules.transformer import ACTIVATIONS
 from gtrans.tasks.document_translation import DocumentTranslationTask
 from gtrans.tasks.options import DocumentTranslationConfig

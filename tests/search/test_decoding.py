@@ -18,15 +18,15 @@ from support.batches import BATCHES, BOS, EOS, PAD, batch_of
 from support.untrained import g_transformer, translate_rows
 from torch import Tensor
 
-from gtrans.decoding.document_search import (
+from gtrans.errors import GtransError
+from gtrans.models.gtransformer import GTransformer
+from gtrans.search.document_search import (
     DocumentSearch,
     SearchVocabulary,
     forbid_repetitions,
     largest,
 )
-from gtrans.decoding.options import SearchOptions
-from gtrans.errors import GtransError
-from gtrans.models.gtransformer import GTransformer
+from gtrans.search.options import SearchOptions
 
 UNK, WORDS = 3, 20
 BOTH = SearchVocabulary(BOS, EOS, PAD, UNK, (BOS, PAD))

@@ -11,9 +11,9 @@ from support.batches import EOS, PAD
 from support.untrained import dictionary, fusion_model, shake, translate_rows
 from torch import Tensor
 
-from gtrans.decoding.document_search import DocumentSearch, SearchVocabulary
-from gtrans.decoding.options import SearchOptions
 from gtrans.models.gtrans_fusion import SYSTEMS
+from gtrans.search.document_search import DocumentSearch, SearchVocabulary
+from gtrans.search.options import SearchOptions
 
 # Three sources, padded on the left as the stock tasks do, and on the right.
 LEFT = torch.tensor([[PAD, PAD, 5, 6, 7, EOS], [8, 9, 10, 11, 12, EOS], [PAD, 14, 15, 7, 6, EOS]])

@@ -28,18 +28,18 @@ from gtrans.checkpoints.reading import options_of, read_checkpoint
 from gtrans.data.documents import check_length
 from gtrans.data.examples import Example
 from gtrans.data.units import Unit
-from gtrans.decoding.document_search import SentenceHypothesis
-from gtrans.decoding.generator import DocumentGenerator, make_batches
-from gtrans.decoding.loading import check_overrides, load_models, set_instances
-from gtrans.decoding.options import MAX_TOKENS, DecodingOptions, SearchOptions
-from gtrans.decoding.part_search import Parts, PartsOfDocument
 from gtrans.errors import GtransError
 from gtrans.files import digest, unwritable
 from gtrans.messages import say
+from gtrans.search.document_search import SentenceHypothesis
+from gtrans.search.generator import DocumentGenerator, make_batches
+from gtrans.search.options import MAX_TOKENS, DecodingOptions, SearchOptions
+from gtrans.search.part_search import Parts, PartsOfDocument
 from gtrans.text.moses import MosesPipeline
 from gtrans.text.pipeline import PLACEHOLDER, input_warnings
 from gtrans.text.prepared_folder import Preparation, load_pipeline, read_state
 from gtrans.text.reader import is_boundary
+from gtrans.translating.loading import check_overrides, load_models, set_instances
 
 WARNED_OF = 2
 """Of how many texts warnings are printed; a folder may have hundreds that are alike."""
@@ -57,7 +57,7 @@ class Alternative(NamedTuple):
 
     Attributes:
         text: the translation.
-        score: :meth:`gtrans.decoding.options.SearchOptions.score`: the sum of the
+        score: :meth:`gtrans.search.options.SearchOptions.score`: the sum of the
             log-probabilities of its tokens, divided by their number to the power of ``lenpen``.
     """
 
@@ -119,11 +119,11 @@ class Translator:
 
         Args:
             path: the checkpoint.
-            options: fields of :class:`gtrans.decoding.options.DecodingOptions`,
+            options: fields of :class:`gtrans.search.options.DecodingOptions`,
                 such as ``cpu=True`` or ``search=SearchOptions(beam=1)``.
 
         Raises:
-            GtransError: see :func:`gtrans.decoding.loading.load_models`.
+            GtransError: see :func:`gtrans.translating.loading.load_models`.
         """
         return cls.of(DecodingOptions(paths=(os.fspath(path),), **options))
 
@@ -257,7 +257,7 @@ class Translator:
         return examples
 
     def batches(self, examples: Sequence[Example]) -> list[list[int]]:
-        """Which examples are decoded together (:func:`gtrans.decoding.generator.make_batches`)."""
+        """Which examples are decoded together (:func:`gtrans.search.generator.make_batches`)."""
         lengths = self.examples.lengths(examples)
         return make_batches(lengths, self.max_tokens, self.generator.rows_at_once)
 

@@ -10,8 +10,8 @@ from support.fake_models import RowByRow
 from support.untrained import task_for, untrained
 from torch import Tensor, nn
 
-from gtrans.decoding.force_decode import score_documents
 from gtrans.errors import GtransError
+from gtrans.translating.force_decode import score_documents
 
 DOCUMENTS = [
     (["a b", "c"], ["d", "e d a"]),

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from support.suites import others_long
 from support.untrained import task_for, untrained
 
-from gtrans.decoding.force_decode import score_documents
 from gtrans.models.bert_context_transformer import BertContextTransformer
 from gtrans.models.concat_transformer import ConcatTransformer
 from gtrans.models.flat_transformer import FlatTransformer
@@ -19,6 +18,7 @@ from gtrans.models.gtrans_fusion import GtransFusion
 from gtrans.models.gtransformer import GTransformer
 from gtrans.models.memory_transformer import MemoryTransformer
 from gtrans.modules.group_attention import Segments, attention_plan
+from gtrans.translating.force_decode import score_documents
 
 
 @pytest.mark.parametrize("unit", ["document", "sentence", "window"])

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import ClassVar
+from typing import Any, ClassVar, Protocol
 
-from gtrans.formats.inline import Block, Splitter
 from gtrans.languages import language_code
 from gtrans.text.reader import ANY, Choice
+
+Splitter = Callable[[str], list[str]]
+"""Turns running text into its sentences, without white space at their ends."""
 
 LOST, MOVED, KEPT = "emphasis lost", "markup moved", "not translated"
 """Kinds of notes."""
@@ -36,6 +38,23 @@ class Note:
         return f"{self.where}: {self.kind}{self.detail}"
 
 
+class Block(Protocol):
+    """Running text of a document: a paragraph, a heading, a cell, a line.
+
+    Attributes:
+        line: where it begins in its file, from 1; 0: lines say nothing.
+        sentences: its sentences; those without a letter are left out.
+        moved: whether markup inside a word could not stay there in the last translation.
+    """
+
+    line: int
+    sentences: list[str]
+    moved: bool
+
+    def translated(self, translations: Iterable[str], joint: str) -> Any:
+        """The content with the translations of ``sentences``, ``joint`` between two of them."""
+
+
 class DocumentFile(ABC):
     """A file that has been read.
 
@@ -56,7 +75,7 @@ class DocumentFile(ABC):
 
     def __init__(self, path: str, split: Splitter | None = None, choice: Choice = ANY) -> None:
         self.path = path
-        self.documents: list[list[Block]] = []
+        self.documents: list[Sequence[Block]] = []
         self.notes: list[Note] = []
         self.languages: tuple[str, str] | None = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -13,16 +13,15 @@ from torch import Tensor
 
 from gtrans.data.examples import source_of
 from gtrans.data.vocabulary import MASK, language_symbol, split_languages
-from gtrans.decoding.document_search import (
+from gtrans.errors import GtransError
+from gtrans.search.document_search import (
     DocumentHypothesis,
     DocumentSearch,
     SearchVocabulary,
     SentenceHypothesis,
 )
-from gtrans.decoding.loading import not_finite
-from gtrans.decoding.options import SearchOptions
-from gtrans.decoding.part_search import Parts, PartSearch
-from gtrans.errors import GtransError
+from gtrans.search.options import SearchOptions
+from gtrans.search.part_search import Parts, PartSearch
 
 # Tokens of a batch within one document, with padding; --max-tokens of `fairseq-interactive`
 # applies to whole documents.
@@ -250,3 +249,12 @@ class DocumentGenerator:
             "alignment": torch.empty(0),
             "positional_scores": torch.tensor(sentence.scores),
         }
+
+
+def not_finite(models: Iterable[Any]) -> GtransError:
+    """The error for models whose probabilities are NaN or infinite, with finite parameters."""
+    paths = [str(path) for model in models if (path := getattr(model, "loaded_from", None))]
+    return GtransError(
+        f"{' and '.join(paths) or 'the model'}: probabilities are not finite (NaN); its training "
+        "has diverged, or half precision is too narrow for it: leave out --fp16."
+    )

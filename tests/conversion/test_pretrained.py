@@ -23,12 +23,12 @@ from torch import Tensor
 from gtrans.checkpoints.reading import read_checkpoint
 from gtrans.cli import main
 from gtrans.data.frame import pretrained_marks
-from gtrans.decoding.loading import load_models
 from gtrans.errors import GtransError
 from gtrans.models.base.warm_start import WarmStartReport, dictionaries_of, warm_start
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 from gtrans.tasks.document_translation import DocumentTranslationTask
 from gtrans.tasks.options import DocumentTranslationConfig
+from gtrans.translating.loading import load_models
 
 WORDS = [[5, 9, 4, 7, 20, 11], [6, 12, 8]]
 SHORT = [[13, 4], [10, 21, 5, 6, 7]]

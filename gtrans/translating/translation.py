@@ -25,25 +25,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
+from gtrans.annexes import formats
 from gtrans.data.documents import STANDARD_STREAM, check_length, iterate_raw_lines
-from gtrans.decoding.force_decode import choose
-from gtrans.decoding.generator import LEAST_ROW_TOKENS
-from gtrans.decoding.loading import decoding_device, refuse_folders
-from gtrans.decoding.options import DecodingOptions
-from gtrans.decoding.translator import (
-    WARNED_OF,
-    Alternative,
-    Kept,
-    Sentence,
-    Task,
-    Translations,
-    Translator,
-    Work,
-    best_of,
-    decode,
-    progress_of,
-    workers,
-)
 from gtrans.errors import GtransError
 from gtrans.files import (
     StrPath,
@@ -60,17 +43,11 @@ from gtrans.files import (
     read_object,
     unwritable,
 )
-from gtrans.formats.catalogue import (
-    Reader,
-    check_format,
-    format_of,
-    known_formats,
-    packer,
-    require_libraries,
-)
-from gtrans.formats.document_file import DocumentFile, Note, counted
 from gtrans.languages import WITHOUT_SPACES, language_code
 from gtrans.messages import say
+from gtrans.search.generator import LEAST_ROW_TOKENS
+from gtrans.search.options import DecodingOptions
+from gtrans.text.document_file import DocumentFile, Note, counted
 from gtrans.text.pipeline import PLACEHOLDER
 from gtrans.text.prepared_folder import load_pipeline, prepared_files
 from gtrans.text.reader import (
@@ -83,6 +60,22 @@ from gtrans.text.reader import (
     notice_running_text,
     open_text,
 )
+from gtrans.translating.force_decode import choose
+from gtrans.translating.loading import decoding_device, refuse_folders
+from gtrans.translating.translator import (
+    WARNED_OF,
+    Alternative,
+    Kept,
+    Sentence,
+    Task,
+    Translations,
+    Translator,
+    Work,
+    best_of,
+    decode,
+    progress_of,
+    workers,
+)
 from gtrans.version import __version__
 
 # Options that a translation does not depend on, or that the record has in another way.
@@ -93,7 +86,7 @@ _NOT_RECORDED = {"paths", "data", "cpu", "workers", "force", "choice"}
 class Text:
     """A text, of which the output has a line for each line.
 
-    It has the part of :class:`gtrans.formats.document_file.DocumentFile` that a :class:`Job` uses.
+    It has the part of :class:`gtrans.text.document_file.DocumentFile` that a :class:`Job` uses.
 
     Attributes:
         path: the file, for messages.
@@ -331,7 +324,7 @@ class Job:
 
     def write(self, translations: list[Translations]) -> None:
         """Write the translations of all documents, and the record."""
-        contents = packer(Path(self.output))(self._contents(translations))
+        contents = formats().packer(Path(self.output))(self._contents(translations))
         if self.output == STANDARD_STREAM:
             write_out(contents)
             return
@@ -641,7 +634,7 @@ def translate_files(
     refuse_folders(options.paths)
     _check_targets(places, options)
     for place in places:
-        require_libraries(place.path, place.format, split_sentences)
+        formats().require_libraries(place.path, place.format, split_sentences)
     failures: list[str] = []
 
     def failed(path: Path | str, error: Exception) -> None:
@@ -657,7 +650,7 @@ def translate_files(
     translator, jobs, done = Translator.of(options), list[Job](), 0
     cfg = translator.task.cfg
     choice = with_direction(options.choice, translator)
-    reader = Reader(str(cfg.source_lang), split_sentences, str(cfg.target_lang), choice)
+    reader = formats().Reader(str(cfg.source_lang), split_sentences, str(cfg.target_lang), choice)
     for place in places:
         try:
             refuse_foreign(place.target, options.force)
@@ -703,13 +696,15 @@ def _places(source: Path, output: Path, format: str | None, suffix: str) -> Iter
     if not source.exists():
         raise GtransError(f"there is no file or folder '{source}'; check the path.")
     if not source.is_dir():
-        yield _Place(source, check_format(source, format), output / f"{source.name}{suffix}")
+        yield _Place(
+            source, formats().check_format(source, format), output / f"{source.name}{suffix}"
+        )
         return
-    kinds = {path: format or format_of(path) for path in _files_in(source, output)}
+    kinds = {path: format or formats().format_of(path) for path in _files_in(source, output)}
     others = [path for path, kind in kinds.items() if kind is None]
     if len(others) == len(kinds):
         raise GtransError(
-            f"'{source}' has no files of a known format; known are {known_formats()}; "
+            f"'{source}' has no files of a known format; known are {formats().known_formats()}; "
             "`--format NAME` says which it is."
         )
     if others:

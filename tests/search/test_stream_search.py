@@ -12,10 +12,10 @@ from support.untrained import task_for, untrained
 
 from gtrans.data.frame import Frame
 from gtrans.data.units import StreamUnit
-from gtrans.decoding.document_search import DocumentHypothesis, SearchVocabulary
-from gtrans.decoding.options import SearchOptions
-from gtrans.decoding.part_search import PartSearch
 from gtrans.models.memory_transformer import MemoryTransformer
+from gtrans.search.document_search import DocumentHypothesis, SearchVocabulary
+from gtrans.search.options import SearchOptions
+from gtrans.search.part_search import PartSearch
 
 BOS, PAD, EOS, UNK = 0, 1, 2, 3
 WORDS = tuple("abcdefgh")

@@ -23,13 +23,13 @@ from support.published_models import (
 )
 from torch import Tensor
 
-from gtrans.checkpoints.hugging_face import _card
 from gtrans.checkpoints.reading import read_checkpoint
 from gtrans.cli import main
-from gtrans.decoding.options import SearchOptions
-from gtrans.decoding.translator import Translator
+from gtrans.conversion.hugging_face import _card
+from gtrans.search.options import SearchOptions
 from gtrans.text.pipeline import PLACEHOLDER
 from gtrans.text.prepared_folder import load_pipeline
+from gtrans.translating.translator import Translator
 
 SEARCH = SearchOptions(beam=BEAM, max_len_a=0, max_len_b=LONGEST, unkpen=1e6)
 

@@ -24,9 +24,9 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from gtrans.checkpoints.checkpoint import Checkpoint
 from gtrans.checkpoints.identity import PUBLISHED, STATE, ModelIdentity, published, say_unknown
 from gtrans.checkpoints.sources import BIAS, ENCODER_TABLE, TABLES
+from gtrans.conversion.checkpoint import Checkpoint
 from gtrans.data.binarised import count_symbols, load_lines
 from gtrans.data.vocabulary import MASK, Vocabulary, language_symbol, split_languages
 from gtrans.errors import GtransError

@@ -14,13 +14,13 @@ from torch import Tensor
 
 from gtrans.data.frame import Frame
 from gtrans.data.units import MARKS_PER_SENTENCE, Unit, UnitSpan
-from gtrans.decoding.document_search import (
+from gtrans.search.document_search import (
     DocumentHypothesis,
     DocumentSearch,
     SearchVocabulary,
     SentenceHypothesis,
 )
-from gtrans.decoding.options import SearchOptions
+from gtrans.search.options import SearchOptions
 
 PartsOfDocument = list[list[SentenceHypothesis]]
 """The hypotheses of a part of a document, the best first, as sentences."""
@@ -131,7 +131,7 @@ class PartSearch(DocumentSearch):
         source_lengths: Sequence[Sequence[int]],
         finished: Parts | None = None,
     ) -> list[list[DocumentHypothesis]]:
-        """See :meth:`gtrans.decoding.document_search.DocumentSearch.search`.
+        """See :meth:`gtrans.search.document_search.DocumentSearch.search`.
 
         Rows are whole documents. Finished parts are used as long as all documents have the next
         one, so that the rest of the search has the same batches, and the same memories, as an

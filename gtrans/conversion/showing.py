@@ -8,13 +8,13 @@ from typing import Any
 
 import yaml
 
-from gtrans.checkpoints.checkpoint import AVERAGE_OF, Checkpoint
 from gtrans.checkpoints.identity import PUBLISHED, ModelIdentity, published
-from gtrans.checkpoints.reading import check_values
-from gtrans.decoding.loading import check_described, import_plugin
+from gtrans.conversion.checkpoint import AVERAGE_OF, Checkpoint
 from gtrans.errors import GtransError
+from gtrans.modules.file_values import check_values
 from gtrans.text.prepared_folder import Preparation
 from gtrans.train.compare import recorded_in
+from gtrans.translating.loading import check_described, import_plugin
 
 Facts = dict[str, Any]
 """By short names: text, numbers, lists, or such by names; None: it is not known."""
