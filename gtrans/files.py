@@ -19,7 +19,7 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
@@ -227,12 +227,52 @@ def check_output_folder(flag: str, path: StrPath, inputs: Iterable[StrPath] = ()
         raise unwritable(what, error) from None
 
 
+def check_replaceable(
+    flag: str, path: StrPath, is_own: Callable[[Path], bool], force: bool = False
+) -> None:
+    """Refuse to replace what this program did not write, before anything is computed.
+
+    Args:
+        flag: the option that names it, such as ``--csv``.
+        path: the file or folder to write. It may be replaced if there is none, if it is empty,
+            or if it is a device or a FIFO, which keep what they got.
+        is_own: whether this program wrote the file or folder; see :func:`begins_with`.
+        force: whether the user gave ``--force``, which replaces everything.
+
+    Raises:
+        GtransError: something else is there, and the user did not give ``--force``.
+    """
+    place = Path(path)
+    if force or not is_file(place) or not place.exists():
+        return
+    try:
+        is_empty = not any(place.iterdir()) if place.is_dir() else place.stat().st_size == 0
+        if is_empty or is_own(place):
+            return
+    except (OSError, GtransError):
+        pass  # what cannot be read is not known to be this program's
+    raise GtransError(
+        f"`{flag}` '{os.fspath(path)}' exists, and this command did not write it; name another "
+        "place, or replace it with --force."
+    )
+
+
+def begins_with(path: Path, *starts: str) -> bool:
+    """Whether a file begins with one of these texts, for :func:`check_replaceable`."""
+    encoded = tuple(start.encode() for start in starts)
+    with open(path, "rb") as file:
+        return file.read(max(map(len, encoded))).startswith(encoded)
+
+
 def is_file(path: StrPath) -> bool:
     """Whether ``path`` is written as a file under a name: no device, FIFO or open stream."""
     place = Path(os.path.abspath(path))
-    with suppress(OSError):  # the writer will say what is wrong
-        return not (place.parts[1:2] in (("dev",), ("proc",)) or place.is_fifo())
-    return True
+    if place.parts[1:2] in (("dev",), ("proc",)) and place.parts[1:3] != ("dev", "shm"):
+        return False
+    try:
+        return not place.exists() or place.is_file() or place.is_dir()
+    except OSError:
+        return True  # the writer will say what is wrong
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,11 @@ from support.writing import NEW, names, refused, write
 
 from gtrans.files import (
     atomic_writer,
+    begins_with,
     binary_writer,
     check_output,
     check_output_folder,
+    check_replaceable,
     copy_file,
     is_file,
     replacing,
@@ -255,6 +258,43 @@ def test_devices_and_fifos_are_written_through(tmp_path: Path):
     assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
     assert names(tmp_path) == ["fifo"]
     assert not is_file(fifo) and is_file(tmp_path / "new")
+
+
+def test_a_device_outside_dev_stays(tmp_path: Path):
+    link = tmp_path / "link"
+    link.symlink_to("/dev/null")
+    write(link)
+    assert link.is_symlink() and not is_file(link)
+    device = tmp_path / "null"
+    try:
+        os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+    except PermissionError:
+        pytest.skip("only root makes devices")
+    write(device)
+    assert stat.S_ISCHR(device.stat().st_mode)
+    assert is_file("/dev/shm/new"), "files in memory are files"
+
+
+# ---- what others wrote ---------------------------------------------------------------------------
+
+
+def test_what_others_wrote_stays(tmp_path: Path):
+    own, other, empty = tmp_path / "own", tmp_path / "other", tmp_path / "empty"
+    own.write_text("head,line\n1,2\n")
+    other.write_bytes(b"\xff work of days")
+    empty.touch()
+    folder, unread = tmp_path / "folder", tmp_path / "folder" / "file"
+    folder.mkdir()
+
+    def check(path: Path, force: bool = False) -> None:
+        check_replaceable("--csv", path, lambda path: begins_with(path, "head,line"), force)
+
+    for path in (own, empty, folder, tmp_path / "new", Path("/dev/null")):
+        check(path)
+    unread.write_text("work")
+    for path in (other, folder):
+        refused(partial(check, path), f"`--csv` '{path}' exists", "--force")
+        check(path, force=True)
 
 
 def test_the_standard_output_is_never_replaced(tmp_path: Path):
