@@ -1,17 +1,29 @@
-"""Simulate how often every printed test errs where the truth is known.
+"""Measure how often every printed test errs where the truth is known.
 
-Two systems have equal quality, but each is by chance better or worse at a whole document, as real
-systems are; in contrastive sets a film decides once for all its items. A test at 5% should find a
-difference in 5% of the runs. The table goes to results/evaluation-simulations.json:
+Scores: two systems of equal quality are made of real text. They are the second human reference of
+generaltest2022 English-German, scored by the first one; in each document 2 or 12% of the words of a
+system are replaced by other words of the text, by the toss of a coin, as real systems are better
+or worse at whole documents. A test at 5% should find a difference in 5% of the runs. Documents are
+drawn with replacement. The systems of the test of non-inferiority are worse than the baseline by
+exactly the margin: at every document, or by failing at 4% of the documents.
 
-    python scripts/benchmarks/significance.py [--runs 400]
+Contrastive sets: a film decides once for all its items.
+
+The table goes to results/evaluation-simulations.json:
+
+    python scripts/benchmarks/significance.py --data DATA [--runs 1000]
+
+`DATA` has `newstest/generaltest2022.refA.de.gz` and `.refB.de.gz`, one sentence per line, an empty
+line between documents.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 from collections import defaultdict
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,61 +32,138 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gtrans.evaluation.contrastive.accuracy import Change, Gain
-from gtrans.evaluation.metrics import Measurement
-from gtrans.evaluation.significance import Found, p_of, resample
+from gtrans.evaluation.metrics import Corpus, Documents, Measurement, Options, measure
+from gtrans.evaluation.significance import Found, p_of, resample, sum_by
 from gtrans.lab.provenance import provenance
 from gtrans.messages import of_form
+from gtrans.text.reader import read_documents
 
-DOCUMENTS = (8, 20, 50)
+DOCUMENTS = (8, 20, 50, 184)  # 184: as many as the test set has
 TRIALS, ITEMS, OTHERS = 500, 20, 3  # of resampling; of a film; systems beside the baseline
-ITEM_RUNS = 10  # runs of the tests of items, which are fast, for each run of those of scores
-# Systems beside one of the baseline's quality: how they lose.
-LOSSES = {"every document": {"loss": 0.02}, "4% of the documents": {"failing": 0.04}}
+ITEM_RUNS = 4  # runs of the tests of items, which are fast, for each run of those of scores
+ITEM_DOCUMENTS = DOCUMENTS[:3]
+REFERENCE, SECOND = (f"newstest/generaltest2022.ref{name}.de.gz" for name in "AB")
+METRICS = ("s_bleu", "chrf")
+USUAL = (0.02, 0.12)  # shares of disturbed words of a document, equally probable
+MORE = 0.04  # share of words that a system has wrong beside, if it is worse at every document
+FAILED = 0.9  # share of disturbed words of a document at which a system fails
+FAILING = 0.04  # share of documents at which the failing system fails
+VERSIONS = 20  # disturbed versions of every document
+ALIKE = "systems alike"  # both have 2% at the same documents, and 12% at the others
+LOSSES = ("every document", "4% of the documents", f"4% of the documents, {ALIKE}")
 Floats = NDArray[np.float64]
 
 
-def error_rates(
-    rng: np.random.Generator, difficulty: Floats, loss: float = 0, failing: float = 0
-) -> Floats:
-    """``(documents,)`` of a system with a loss at every document, or that fails badly at a few."""
-    fails = failing > 0 and rng.random(len(difficulty)) < failing
-    return np.where(fails, 0.9, difficulty + rng.normal(0, 0.04, len(difficulty)) + loss)
+# --- scores of real text --------------------------------------------------------------------------
 
 
-def bleu(sums: Floats) -> Floats:
-    """BLEU of many corpora at a time, from the statistics of :mod:`gtrans.evaluation.metrics`."""
-    precisions = np.log(np.maximum(sums[..., 2:6], 0.5) / np.maximum(sums[..., 6:], 1))
-    brevity = np.minimum(0, 1 - sums[..., 1] / np.maximum(sums[..., 0], 1))
-    scores: Floats = 100 * np.exp(brevity + precisions.mean(-1))
-    return scores
+@dataclass(frozen=True)
+class Bank:
+    """Statistics of disturbed versions of every document.
+
+    Attributes:
+        metric: a measurement whose unit and formula all others share.
+        statistics: by share of disturbed words, ``(versions, documents, columns)``.
+    """
+
+    metric: Measurement
+    statistics: dict[float, Floats]
+
+    def draw(
+        self, rng: np.random.Generator, documents: NDArray[np.int64], shares: Floats, loss: str
+    ) -> Floats:
+        """Statistics of one system, ``(documents, columns)``; the loss is one of :data:`LOSSES`."""
+        rows = []
+        for document, share in zip(documents, shares, strict=True):
+            if loss == LOSSES[0]:
+                share = share + MORE
+            elif loss in LOSSES and rng.random() < FAILING:
+                share = FAILED
+            version = rng.integers(VERSIONS)
+            rows.append(self.statistics[round(float(share), 2)][version, document])
+        return np.array(rows)
+
+    def expected(self, loss: str = "") -> float:
+        """The score of a system on the whole text, the mean over all that chance may do."""
+        more = MORE if loss == LOSSES[0] else 0
+        usual = [self.statistics[round(share + more, 2)].mean(0) for share in USUAL]
+        statistics = np.mean(usual, axis=0)
+        if loss in LOSSES[1:]:
+            failed = self.statistics[FAILED].mean(0)
+            statistics = (1 - FAILING) * statistics + FAILING * failed
+        return float(self.metric.compute(statistics.sum(0)))
+
+    def measured(self, rng: np.random.Generator, documents: int, losses: list[str]) -> Measurement:
+        """Systems on documents drawn with replacement; no loss: as good as the first one."""
+        total = len(self.statistics[FAILED][0])
+        chosen = rng.integers(total, size=documents)
+        shares = rng.choice(USUAL, size=documents)
+        rows = {}
+        for number, loss in enumerate(losses):
+            if ALIKE not in losses[-1]:
+                shares = rng.choice(USUAL, size=documents)
+            rows[f"system {number}"] = self.draw(rng, chosen, shares, loss)
+        metric = self.metric
+        return Measurement(
+            metric.key,
+            metric.label,
+            "document",
+            metric.higher_is_better,
+            metric.signature,
+            rows,
+            np.arange(documents),
+            metric.compute,
+        )
 
 
-def measured(rng: np.random.Generator, documents: int, *losses: dict[str, float]) -> Measurement:
-    """s-BLEU of systems on documents of 4 to 11 sentences, as statistics of sentences."""
-    difficulty = rng.uniform(0.25, 0.45, documents)
-    numbers = np.repeat(np.arange(documents), rng.integers(4, 12, documents))
-    lengths = rng.integers(6, 25, len(numbers))
-    rows = {}
-    for system, loss in enumerate(losses):
-        statistics = np.zeros((len(numbers), 10))
-        statistics[:, :2] = lengths[:, None]
-        # Right words of each sentence; n-grams of right words are right.
-        drawn = rng.random((len(numbers), 25))
-        right = drawn > error_rates(rng, difficulty, **loss)[numbers][:, None]
-        right &= np.arange(25) < lengths[:, None]
-        for order in range(4):
-            run = np.all([right[:, n : 25 - order + n] for n in range(order + 1)], axis=0)
-            statistics[:, 2 + order], statistics[:, 6 + order] = run.sum(1), lengths - order
-        rows[f"system {system}"] = statistics
-    return Measurement("s_bleu", "s-BLEU", "sentence", True, "", rows, numbers, bleu)
+def disturbed(documents: Documents, share: float, rng: np.random.Generator) -> Documents:
+    """A copy with a share of its words replaced by other words of the text."""
+    words = [word for document in documents for line in document for word in line.split()]
+    copy = []
+    for document in documents:
+        lines = []
+        for line in document:
+            old = line.split()
+            replaced = rng.random(len(old)) < share
+            new = rng.integers(len(words), size=len(old))
+            pairs = zip(old, replaced, new, strict=True)
+            lines.append(" ".join(words[at] if other else word for word, other, at in pairs))
+        copy.append(lines)
+    return copy
+
+
+def banks(data: Path) -> dict[str, Bank]:
+    """The statistics of each metric."""
+    reference, second = read_documents(data / REFERENCE), read_documents(data / SECOND)
+    rng = np.random.default_rng(0)
+    collected: dict[str, dict[float, list[Floats]]] = {key: defaultdict(list) for key in METRICS}
+    options = Options(target_lang="de")
+    # No metric here has chunks, so each document is one.
+    corpus = Corpus(reference, [[range(len(document))] for document in reference])
+    worse = [round(share + MORE, 2) for share in USUAL]
+    for share in [*USUAL, *worse, FAILED]:
+        for _ in range(VERSIONS):
+            system = {"": disturbed(second, share, rng)}
+            found = measure(corpus, system, METRICS, options)
+            for key, metric in found.items():
+                sums = sum_by(metric.documents, metric.statistics[""])
+                collected[key][share].append(sums)
+    filled = {}
+    for key, by_share in collected.items():
+        stacked = {share: np.stack(versions) for share, versions in by_share.items()}
+        filled[key] = Bank(found[key], stacked)
+    return filled
 
 
 def compared(measurement: Measurement, margin: float | None = None) -> list[Found]:
     """The systems compared with the first one, by all tests."""
     result = resample(
-        measurement, bootstrap_trials=TRIALS, randomisation_trials=TRIALS, margin=margin,
+        measurement,
+        bootstrap_trials=TRIALS,
+        randomisation_trials=TRIALS,
+        margin=margin,
         all_tests=True,
-    )  # fmt: skip
+    )
     return list(result.comparisons.values())
 
 
@@ -84,10 +173,10 @@ def excludes_0(interval: tuple[float, float] | None) -> bool:
 
 
 def score_tests(
-    rng: np.random.Generator, documents: int, margins: dict[str, float]
+    rng: np.random.Generator, documents: int, bank: Bank, margins: dict[str, float]
 ) -> dict[str, bool]:
     """Which tests of ``gtrans score`` reject in one run; the losses are those of the margins."""
-    several = compared(measured(rng, documents, *[{}] * (1 + OTHERS)))
+    several = compared(bank.measured(rng, documents, [""] * (1 + OTHERS)))
     first = several[0]
     findings = {
         "p rand": first["paired_randomisation"]["p"] <= 0.05,
@@ -96,9 +185,13 @@ def score_tests(
         "p boot (--all-tests)": first["paired_bootstrap"]["p"] <= 0.05,
     }
     for name, margin in margins.items():
-        (test,) = compared(measured(rng, documents, {}, LOSSES[name]), margin)
+        (test,) = compared(bank.measured(rng, documents, ["", name]), margin)
         findings[f"p non-inf, loss of the margin by {name}"] = test["non_inferiority"]["p"] <= 0.05
-    return findings
+    label = bank.metric.label
+    return {f"{label}, {name}": finding for name, finding in findings.items()}
+
+
+# --- contrastive items ----------------------------------------------------------------------------
 
 
 def item_tests(rng: np.random.Generator, documents: int, half: bool = False) -> dict[str, bool]:
@@ -113,50 +206,66 @@ def item_tests(rng: np.random.Generator, documents: int, half: bool = False) -> 
     changes = tuple((second - first).tolist())
     by_film, by_item = Change(changes, films), Change(changes, ("",) * len(films))
     gains = np.repeat(rng.normal(0, 1, documents), sizes) + rng.normal(0, 0.3, len(films))
+    margin = Gain(tuple(gains.tolist()), films)
     findings = {
         "contrast, p (documents flipped)": by_film.p_value <= 0.05,
         "contrast, interval of the difference excludes 0": excludes_0(by_film.interval),
-        "contrast, interval of the margin excludes 0":
-            excludes_0(Gain(tuple(gains.tolist()), films).interval),
+        "contrast, interval of the margin excludes 0": excludes_0(margin.interval),
         "contrast, p (McNemar; the set names no documents)": by_item.p_value <= 0.05,
-    }  # fmt: skip
+    }
     suffix = "; half of the items in one film" if half else ""
     return {name + suffix: finding for name, finding in findings.items()}
 
 
 def main() -> None:
     """Print the table and write it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=400)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder of the corpora")
+    parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--output", default="results/evaluation-simulations.json")
     args = parser.parse_args()
-    margins = {}
-    for name, loss in LOSSES.items():  # the true one, of a large corpus
-        whole = measured(np.random.default_rng(0), 4000, {}, loss)
-        margins[name] = whole.score("system 0") - whole.score("system 1")
     runs = {"gtrans score": args.runs, "gtrans contrast": ITEM_RUNS * args.runs}
+    margins: dict[str, dict[str, float]] = {}
+    simulations: list[Any] = []
+    for bank in banks(args.data).values():
+        losses = {name: bank.expected() - bank.expected(name) for name in LOSSES}
+        margins[bank.metric.label] = losses
+        simulations.append(partial(score_tests, bank=bank, margins=losses))
+    simulations += [item_tests, partial(item_tests, half=True)]
     counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    simulations: list[Any] = [
-        partial(score_tests, margins=margins), item_tests, partial(item_tests, half=True),
-    ]  # fmt: skip
     for number, simulate in enumerate(simulations):
-        for documents in map(str, DOCUMENTS):
-            rng = np.random.default_rng([int(documents), number])
-            for _ in range(runs["gtrans contrast" if number else "gtrans score"]):
-                for name, significant in simulate(rng, int(documents)).items():
-                    counts[name][documents] = counts[name].get(documents, 0) + significant
+        of_items = number >= len(METRICS)
+        for documents in ITEM_DOCUMENTS if of_items else DOCUMENTS:
+            rng = np.random.default_rng([documents, number])
+            for _ in range(runs["gtrans contrast" if of_items else "gtrans score"]):
+                for name, significant in simulate(rng, documents).items():
+                    row = counts[name]
+                    row[str(documents)] = row.get(str(documents), 0) + significant
     shares = {}
     for name, row in counts.items():
         total = runs["gtrans contrast" if name.startswith("contrast") else "gtrans score"]
         shares[name] = {documents: round(count / total, 4) for documents, count in row.items()}
-        print(f"{name:60}", *(f"{share:6.1%}" for share in shares[name].values()))
-    content = of_form("simulations", {
-        "versions": provenance(), "nominal": 0.05, "runs": runs,
+        print(f"{name:80}", *(f"{share:6.1%}" for share in shares[name].values()))
+    rounded = {}
+    for label, losses in margins.items():
+        rounded[label] = {name: round(margin, 3) for name, margin in losses.items()}
+    content = {
+        "versions": provenance(),
+        "command": "python scripts/benchmarks/significance.py --data DATA",
+        "text": {name: digest(args.data / name) for name in (REFERENCE, SECOND)},
+        "nominal": 0.05,
+        "runs": runs,
         "standard_error": {name: round((0.05 * 0.95 / n) ** 0.5, 4) for name, n in runs.items()},
-        "margins": {name: round(margin, 3) for name, margin in margins.items()},
+        "margins": rounded,
         "share_of_runs_by_documents": shares,
-    })  # fmt: skip
-    Path(args.output).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    }
+    text = json.dumps(of_form("simulations", content), indent=1)
+    Path(args.output).write_text(text + "\n", encoding="utf-8")
+
+
+def digest(path: Path) -> str:
+    """The SHA-256 of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 if __name__ == "__main__":
