@@ -2,12 +2,14 @@
 
     python scripts/results.py            write results/results.csv
     python scripts/results.py --check    fail if the file there is not what would be written
+    python scripts/results.py --counts   print how many comparisons and intervals there are
 
 A row is one value of one system, or its change from a baseline with the same seed. Only changes
-have a p-value. Where a comparison has several seeds, a row "pooled" has the mean change, and a
-p-value from the signed z-scores of the seeds (Stouffer). Primary comparisons are changes of d-BLEU
-of a system with its own context from the sentence model with as many updates, one per corpus,
-number of updates and system; their column `p_holm` is corrected for all of them (Holm).
+have a p-value. Where a comparison has several seeds, a row "pooled" has the mean change. Seeds
+share the test documents, so they are no independent evidence: its p-value comes from the mean of
+their signed z-scores, and its interval is as wide as theirs on average. Primary comparisons are
+changes of d-BLEU of a system with its own context from the sentence model with as many updates, one
+per corpus, number of updates and system; their column `p_holm` is corrected for all of them (Holm).
 """
 
 from __future__ import annotations
@@ -72,6 +74,7 @@ METRICS = {
 }  # fmt: skip
 SPEED = "tokens a second in training"  # of a machine that did other work as well
 PRIMARY = "change of d-BLEU"
+POOLED = "pooled"
 
 
 @dataclass(frozen=True)
@@ -206,23 +209,23 @@ def pooled(rows: Sequence[Row]) -> Iterator[Row]:
         if len(group) < 2:
             continue
         z = [math.copysign(normal.inv_cdf((row.p or 1e-300) / 2), row.value or 0) for row in group]
-        p = 2 * normal.cdf(-abs(sum(z)) / math.sqrt(len(z)))
+        p = 2 * normal.cdf(-abs(mean(z)))
         value = mean(row.value or 0 for row in group)
         widths = [
             row.high - row.low for row in group if row.high is not None and row.low is not None
         ]
         low = high = None
         if len(widths) == len(group):
-            half = math.hypot(*widths) / 2 / len(group)
+            half = mean(widths) / 2
             low, high = value - half, value + half
-        yield replace(group[0], seed="pooled", value=value, low=low, high=high, p=p)
+        yield replace(group[0], seed=POOLED, value=value, low=low, high=high, p=p)
 
 
 def corrected(rows: Sequence[Row]) -> list[Row]:
     """The rows with Holm's correction over the primary comparisons, seeds pooled."""
     best: dict[tuple[str, ...], int] = {}
     for number, row in enumerate(rows):
-        if row.primary and (row.seed == "pooled" or row.place[:3] not in best):
+        if row.primary and (row.seed == POOLED or row.place[:3] not in best):
             best[row.place[:3]] = number
     order = sorted(best.values(), key=lambda number: rows[number].p or 0)
     done, least = list(rows), 0.0
@@ -250,6 +253,38 @@ def read() -> list[Row]:
     for row in rows:
         row.update({k: float(row[k]) if row[k] else None for k in numbers})
     return [Row(**row) for row in rows]
+
+
+def counts(rows: Sequence[Row]) -> dict[str, int]:
+    """How many comparisons the table has, and how many of them are sound.
+
+    A sound one compares a system with its sentence model by documents, and stands there once.
+    """
+    tested = [row for row in rows if row.p is not None]
+    of_items = [row for row in tested if "Contra" in row.metric]
+    others = [row for row in tested if not row.baseline.startswith(CONTINUED)]
+    both = [row for row in tested if row.seed == POOLED]
+    left_out = {id(row) for row in [*of_items, *others, *both]}
+    sound = []
+    for row in tested:
+        if id(row) not in left_out and row.metric != METRICS[NON_INFERIORITY]:
+            sound.append(row)
+    intervals = disagreeing = 0
+    for row in tested:
+        if row.low is not None and row.high is not None:
+            intervals += 1
+            disagreeing += not row.low <= 0 <= row.high and (row.p or 0) >= 0.05
+    return {
+        "p-values": len(tested),
+        "by item of contrastive sets": len(of_items),
+        "with another baseline": len(others),
+        "pooled over seeds": len(both),
+        "sound": len(sound),
+        "sound, below 0.05": sum((row.p or 0) < 0.05 for row in sound),
+        "primary": sum(row.p_holm is not None for row in rows),
+        "intervals": intervals,
+        "intervals that exclude 0 with p of 0.05 or more": disagreeing,
+    }
 
 
 def as_csv(rows: Sequence[Row]) -> str:
@@ -281,4 +316,8 @@ def write(description: str | None, texts: Iterable[tuple[Path, str]]) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--counts"]:
+        for what, number in counts(read()).items():
+            print(f"{number:6,}  {what}")
+        sys.exit()
     write(__doc__, [(TABLE, as_csv(table()))])
