@@ -68,12 +68,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     files.add_argument("--input", metavar="FILE", help="text, gzipped or not; - is standard input")
     files.add_argument(
-        "--candidates",
-        metavar="JSONL",
-        help="translations of any system, of which the model chooses in document context: a line "
-        "for each sentence with `source`, `candidates` and `doc_id`; gives --output",
-    )
-    files.add_argument(
         "--output",
         metavar="FILE",
         help="translation of --input; - is standard output, a name in .gz is compressed",
@@ -159,9 +153,7 @@ def run(args: argparse.Namespace) -> None:
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.translating import translation
 
-    if args.candidates is not None:
-        translation.choose_candidates(options, args.candidates, args.output)
-    elif args.stream:
+    if args.stream:
         translation.translate_stream(options)
     elif args.sources:
         translation.translate_files(
@@ -173,19 +165,10 @@ def run(args: argparse.Namespace) -> None:
 
 def _check(args: argparse.Namespace) -> None:
     """Raises GtransError for options that do not belong together."""
-    text = args.input is not None or args.candidates is not None
+    text = args.input is not None
     ways = "FILE or FOLDER with `--output-dir`; `--input` with `--output`; `--stream`"
     several = args.workers != 1
     mistakes = (
-        (
-            args.candidates is not None and (args.input or args.free or several or args.nbest),
-            "`--candidates` has the text itself; leave `--input`, `--free`, `--nbest` and "
-            "`--workers` out.",
-        ),
-        (
-            args.candidates is not None and args.int8,
-            "`--int8` is for searches, and `--candidates` does not search; leave one of them out.",
-        ),
         (bool(args.sources) + text + args.stream > 1, f"give one of: {ways}."),
         (not (args.sources or text or args.stream), f"nothing to translate: give {ways}."),
         (

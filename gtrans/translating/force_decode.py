@@ -23,13 +23,12 @@ from torch import Tensor
 from tqdm import tqdm
 
 from gtrans.data.examples import Example, ExampleBuilder, source_of
-from gtrans.data.units import InstanceStreamUnit, Unit, UnitSpan
+from gtrans.data.units import InstanceStreamUnit, UnitSpan
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import Item
 from gtrans.modules.chunked_loss import DecoderStates, rows_of
 from gtrans.modules.group_attention import DocumentLayout, shared_prefixes
 from gtrans.search.generator import not_finite
-from gtrans.search.options import DecodingOptions, SearchOptions
 from gtrans.text.pipeline import TextPipeline
 from gtrans.translating.translator import Translator
 
@@ -657,106 +656,3 @@ def translate_items(translator: Translator, items: Sequence[Item]) -> list[str]:
         if not all(sentence.strip() for sentence in item.source):
             raise GtransError(f"`--generate`: item {item.id} has an empty sentence in its source.")
     return [sentences[-1] for sentences in translator.translate([item.source for item in items])]
-
-
-def choose(
-    models: Sequence[Any],
-    task: Any,
-    target: TextPipeline,
-    documents: Sequence[tuple[Sequence[str], Sequence[Sequence[str]]]],
-    options: DecodingOptions,
-) -> list[list[tuple[str, float]]]:
-    """The candidate of each sentence that is in the best translation of its document.
-
-    A document is translated sentence by sentence, with ``search.beam`` translations of those
-    before. All candidates of a sentence are scored at once, each behind all of these.
-
-    Args:
-        models: one model, or an ensemble.
-        task: their task.
-        target: encodes the candidates.
-        documents: of each its source sentences, and the candidates of each sentence.
-        options: those of ``gtrans translate``.
-
-    Returns:
-        of each sentence its translation, and the score of that
-        (:meth:`gtrans.search.options.SearchOptions.score`).
-    """
-    encoder = task.source_encoder()
-    begun = [
-        _Begun(
-            plain,
-            [encoder.encode(sentence) for sentence in plain],
-            [[target.encode(text) for text in texts] for texts in candidates],
-            task.examples.unit,
-        )
-        for plain, candidates in documents
-    ]
-    # The same place in all documents at once, so that batches are full.
-    for place in range(max((len(document.plain) for document in begun), default=0)):
-        going = [document for document in begun if place < len(document.plain)]
-        rows = [document.rows(place) for document in going]
-        scores = score_tokens(
-            models,
-            task,
-            flat(rows),
-            first=[place for written in rows for _ in written],
-            plain=[
-                document.plain[: len(source)]
-                for document, written in zip(going, rows, strict=True)
-                for source, _ in written
-            ],
-            whole=False,
-            max_tokens=options.max_tokens,
-        )
-        for document, new in zip(going, in_documents(scores, map(len, rows)), strict=True):
-            document.extend(place, [tokens for tokens, *_ in new], options.search)
-    return [
-        [
-            (texts[number], options.search.score(log_probs[:, 0].tolist()))
-            for texts, number, log_probs in zip(candidates, *document.beam[0][1:], strict=True)
-        ]
-        for document, (_, candidates) in zip(begun, documents, strict=True)
-    ]
-
-
-class _Begun:
-    """A document of which :func:`choose` has chosen the first sentences."""
-
-    def __init__(
-        self,
-        plain: Sequence[str],
-        source: Sequence[str],
-        candidates: Sequence[Sequence[str]],
-        unit: Unit,
-    ) -> None:
-        """Nothing is chosen yet. ``source`` and ``candidates`` are encoded, ``plain`` is not."""
-        self.plain, self.source, self.candidates = plain, source, candidates
-        self.spans = unit.cut([len(sentence.split()) for sentence in source])
-        # Of each translation its score, and the numbers and log-probabilities of its candidates.
-        self.beam: list[tuple[float, list[int], list[Tensor]]] = [(0.0, [], [])]
-
-    def rows(self, place: int) -> list[EncodedDocument]:
-        """All candidates of a sentence, each behind all translations of those before."""
-        before = [
-            [self.candidates[n][chosen] for n, chosen in enumerate(numbers)]
-            for _, numbers, _ in self.beam
-        ]
-        # Sentences behind are read on the source side only.
-        end = next(span.source.stop for span in self.spans if place in span.current)
-        behind = [""] * (end - place - 1)
-        return [
-            (self.source[:end], [*chosen, text, *behind])
-            for chosen in before
-            for text in self.candidates[place]
-        ]
-
-    def extend(self, place: int, scores: Sequence[Tensor], search: SearchOptions) -> None:
-        """Keep the best, given log-probabilities of the sentence in each of :meth:`rows`."""
-        count = len(self.candidates[place])
-        following = []
-        for number, new in enumerate(scores):
-            _, numbers, before = self.beam[number // count]
-            tokens = torch.cat([*before, new])[:, 0].tolist()
-            following.append((search.score(tokens), [*numbers, number % count], [*before, new]))
-        self.beam = sorted(following, key=lambda hypothesis: -hypothesis[0])[: search.beam]

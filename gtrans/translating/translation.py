@@ -1,4 +1,4 @@
-"""Translates texts, files of documents, streams, and given candidates.
+"""Translates texts, files of documents, and streams.
 
 Sentences form rows as the checkpoint's unit says. In document units a row ends with the document
 or before its source tokens would exceed ``max_doc_tokens``. (``fairseq-generate`` cuts documents by
@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 from gtrans.annexes import formats
 from gtrans.data.documents import STANDARD_STREAM, check_length, iterate_raw_lines
@@ -39,7 +39,6 @@ from gtrans.files import (
     fingerprint,
     is_file,
     locked,
-    parse_json,
     read_object,
     unwritable,
 )
@@ -49,22 +48,19 @@ from gtrans.search.generator import LEAST_ROW_TOKENS
 from gtrans.search.options import DecodingOptions
 from gtrans.text.document_file import DocumentFile, Note, counted
 from gtrans.text.pipeline import PLACEHOLDER
-from gtrans.text.prepared_folder import load_pipeline, prepared_files
+from gtrans.text.prepared_folder import prepared_files
 from gtrans.text.reader import (
     Choice,
     Document,
     Plain,
-    Segment,
     check_plain,
     is_boundary,
     notice_running_text,
     open_text,
 )
-from gtrans.translating.force_decode import choose
 from gtrans.translating.loading import decoding_device, refuse_folders
 from gtrans.translating.translator import (
     WARNED_OF,
-    Alternative,
     Kept,
     Sentence,
     Task,
@@ -462,7 +458,7 @@ def write_out(contents: bytes) -> None:
         raise unwritable("the standard output", error) from None
 
 
-# ---- texts and candidates ------------------------------------------------------------------------
+# ---- texts ------------------------------------------------------------------------------------
 
 
 def translate(options: DecodingOptions, input: str, output: str) -> None:
@@ -526,67 +522,6 @@ def with_direction(choice: Choice, translator: Translator) -> Choice:
     """What to read: if no direction is chosen, the rows of the model's own."""
     cfg = translator.task.cfg
     return replace(choice, direction=choice.direction or f"{cfg.source_lang}-{cfg.target_lang}")
-
-
-def _is_line(text: Any) -> TypeGuard[str]:
-    """Whether something is a text that can be a line of a document."""
-    return isinstance(text, str) and len(text.splitlines()) == 1 and not is_boundary(text.strip())
-
-
-def choose_candidates(options: DecodingOptions, candidates: str, output: str) -> None:
-    """Write the candidate of each sentence that the model prefers in its document.
-
-    Args:
-        options: models and search.
-        candidates: JSON lines with ``source``, ``candidates`` and perhaps ``doc_id``; rows of one
-            document stand together.
-        output: text with a line for each row and an empty line between documents, or ``-``.
-
-    Raises:
-        GtransError: as for :func:`translate`, a row without source or candidates, or rows of a
-            document that stand apart.
-    """
-    check_output_file(options, output, candidates)
-    documents: dict[str, Document] = {}
-    choices: list[list[list[str]]] = []
-    last = None
-    for number, line in enumerate(iterate_raw_lines(candidates), start=1):
-        where = f"{candidates}:{number}"
-        row = parse_json(line, where)
-        row = row if isinstance(row, dict) else {}
-        source, texts, name = row.get("source"), row.get("candidates"), str(row.get("doc_id", ""))
-        if not (
-            texts and isinstance(texts, list) and all(map(_is_line, texts)) and _is_line(source)
-        ):
-            raise GtransError(
-                f"{where}: give a row its 'source' and its 'candidates', a list of texts of one "
-                "line each."
-            )
-        check_length(candidates, number, source)
-        if name != last and name in documents:
-            raise GtransError(
-                f"{where}: rows of the document '{name}' stand apart; put them together."
-            )
-        if name != last:
-            documents[name] = Document(name, number, [])
-            choices.append([])
-        documents[name].segments.append(Segment(number, [source]))
-        choices[-1].append(texts)
-        last = name
-    if not documents:
-        raise GtransError(f"{candidates}: it has no rows.")
-    translator = Translator.of(options)
-    text = Text.of_documents(candidates, list(documents.values()))
-    job = Job.of(translator, options, text, output, [text.sentences, text.names(), choices])
-
-    def chosen() -> None:
-        task = translator.task
-        target = load_pipeline(task.data_folder, task.cfg.target_lang)
-        pairs = list(zip(text.sentences, choices, strict=True))
-        best = choose(translator.generator.models, task, target, pairs, options)
-        job.write([[[Alternative(*sentence)] for sentence in document] for document in best])
-
-    _finish(job, chosen)
 
 
 # ---- files of documents --------------------------------------------------------------------------
