@@ -162,7 +162,7 @@ step() {
     score) "$@" | tee "$output.partial" && mv "$output.partial" "$output" ;;
     text) "$@" >"$output.partial" && mv "$output.partial" "$output" ;;
     prepare | translate) "$@" ;;
-    *) logged "$(dirname "$output")/train.log" "$@" ;;
+    *) logged "$(dirname "$output")/output.log" "$@" ;;
   esac || exit
   [[ -f $output ]] || die "$output: the command has ended without it."
   ! first_machine || origin "$@" >"$mark"

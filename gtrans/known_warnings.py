@@ -19,8 +19,13 @@ _KNOWN = (
 )
 
 
+# A task of speech, which fairseq imports with all others, tells everybody to install tensorboardX.
+_CHATTY = "fairseq.tasks.text_to_speech"
+
+
 def hide_known_warnings() -> None:
     """Hide them in this process and in those that it forks; a user's own filter comes first."""
+    logging.getLogger(_CHATTY).setLevel(logging.WARNING)
     for category, text, module in _KNOWN:
         warnings.filterwarnings("ignore", text, category, module, append=True)
 

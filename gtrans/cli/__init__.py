@@ -26,6 +26,7 @@ from gtrans.cli.shared import VERBOSE
 
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT
 _BROKEN_PIPE = 128 + 13  # as a shell reports SIGPIPE
+_KEEPS_WORK = ("prepare", "train", "adapt", "reproduce")
 # Errors of a disk that ``> FILE`` has put behind the standard output.
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
@@ -42,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if sys.stdout is not None:
                 sys.stdout.flush()
     except KeyboardInterrupt:
-        print("gtrans: interrupted", file=sys.stderr)
+        print(f"gtrans: interrupted{_way_on(words)}", file=sys.stderr)
         return _INTERRUPTED
     except BrokenPipeError:
         _discard_output()
@@ -51,6 +52,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"gtrans: error: {_message(error, words)}", file=sys.stderr)
         return 1
     return 0
+
+
+def _way_on(words: Sequence[str]) -> str:
+    """How to go on with an interrupted command; nothing where it begins anew."""
+    command = next((word for word in words if not word.startswith("-")), "")
+    keeps = command in _KEEPS_WORK
+    if command == "translate":  # it prints where no file is named
+        keeps = any(word.startswith("--output") for word in words)
+    return "; the same command goes on with what is done" if keeps else ""
 
 
 def _message(error: Exception, words: Sequence[str]) -> str:

@@ -75,10 +75,11 @@ def work(cfg: Any, verbose: bool) -> None:
     from fairseq.utils import import_user_module
 
     from gtrans.train.main import train
+    from gtrans.train.run_log import run_log
     from gtrans.translating.loading import import_plugin
 
     import_plugin()
-    with _short_log(verbose):
+    with _short_log(verbose), run_log():
         import_user_module(cfg.common)
         train(cfg)
 

@@ -12,7 +12,7 @@ from gtrans.checkpoints.identity import PUBLISHED, ModelIdentity, published
 from gtrans.conversion.checkpoint import AVERAGE_OF, Checkpoint
 from gtrans.errors import GtransError
 from gtrans.modules.file_values import check_values
-from gtrans.text.prepared_folder import Preparation
+from gtrans.text.prepared_folder import CODES_FILE, Preparation
 from gtrans.train.compare import recorded_in
 from gtrans.translating.loading import check_described, import_plugin
 
@@ -120,10 +120,19 @@ def _preparation_facts(preparation: Preparation | None) -> Facts | None:
     return {
         "steps": [name for name, done in state["steps"].items() if done],
         "subwords": state.get("pieces") or "BPE",
-        "BPE": state["bpe"],
+        "BPE": _bpe_facts(preparation),
         "BERT": (state.get("bert") or {}).get("name"),
         "fingerprint": preparation.digest,
     }
+
+
+def _bpe_facts(preparation: Preparation) -> Facts:
+    """What BPE was asked for, with the number of merges that the text had."""
+    facts: Facts = dict(preparation.state["bpe"])
+    if CODES_FILE in preparation.files:
+        lines = preparation.files[CODES_FILE].decode().splitlines()
+        facts["merges"] = sum(not line.startswith("#version:") for line in lines)
+    return facts
 
 
 def _training(checkpoint: Checkpoint) -> Facts:

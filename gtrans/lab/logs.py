@@ -9,9 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gtrans.errors import GtransError
-
-LOG = "train.log"
-"""The log in a run folder, to which the run scripts write the output of training."""
+from gtrans.train.run_log import LOG
 
 # fairseq's line may have a time and a name before its message: with --log-file it has not.
 _INNER = re.compile(r"(?:^|\| )epoch \d+: +\d+ / \d+ (\S.*)$")
@@ -76,7 +74,7 @@ def read_history(run_folder: str | Path) -> History:
 
     Args:
         run_folder: the folder of a run (``--save-dir``) with its log ``train.log``; or a log: the
-            output of a training with ``--log-format simple``, or its ``--log-file``.
+            output of a training with ``--log-format simple``.
 
     Raises:
         GtransError: there is no such log, or nothing about a training in it.
@@ -101,8 +99,8 @@ def read_history(run_folder: str | Path) -> History:
                     history.add(own, Record(int(values.pop("num_updates")), values))
     except FileNotFoundError:
         raise GtransError(
-            f"{path}: there is no such log; name a run folder with its {LOG} (the run "
-            f"scripts keep it, and so does `gtrans train --log-file DIR/{LOG}`), or a log itself."
+            f"{path}: there is no such log; name a run folder of `gtrans train` with its {LOG}, or "
+            "a log itself."
         ) from None
     except OSError as error:
         raise GtransError(f"{path}: cannot be read ({error.strerror}).") from None

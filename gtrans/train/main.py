@@ -27,6 +27,7 @@ from gtrans.files import copy_file
 from gtrans.option_types import group_of
 from gtrans.train.begin import OWN_MAIN, RESETS, Plan, begin_run, why_ended
 from gtrans.train.folder import LAST, RunFolder
+from gtrans.train.run_log import open_run_log
 from gtrans.train.signals import INTERRUPTED, OF_CTRL_C, STOPPED, Signals, tell
 from gtrans.train.trainer import RunTrainer
 
@@ -75,6 +76,9 @@ class Training:
         self.plan: Plan = plan or begin_run(cfg, type(model), self.task)
         if self.plan.finished is not None:
             return
+        writes_log = distributed_utils.is_master(cfg.distributed_training)
+        writes_log = writes_log and not cfg.checkpoint.no_save
+        open_run_log(self.folder.path if writes_log else None)
         criterion = self.task.build_criterion(cfg.criterion)
         _details.info(model)
         self.subsets = self._load_validation()

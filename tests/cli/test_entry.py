@@ -71,6 +71,28 @@ def test_an_interruption_while_modules_are_imported_is_one_line(module, command,
     assert (process.returncode, errors) == (130, "gtrans: interrupted\n")
 
 
+@pytest.mark.parametrize(
+    ("words", "goes_on"),
+    [
+        ("prepare --out data-bin", True),
+        ("translate --output out.de", True),
+        ("translate --input in.en", False),
+        ("score", False),
+    ],
+)
+def test_an_interruption_says_whether_the_same_command_goes_on(
+    words: str, goes_on: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(words: list[str]) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gtrans.cli.shared.dispatch.dispatch", interrupt)
+    assert main(words.split()) == 130
+    said = capsys.readouterr().err
+    assert said.startswith("gtrans: interrupted")
+    assert ("the same command goes on" in said) == goes_on
+
+
 @pytest.mark.parametrize("command", ["score"])
 def test_a_library_that_every_command_needs_is_named(command, tmp_path):
     """As after an installation without dependencies."""

@@ -31,7 +31,8 @@ def test_a_checkpoint(tiny: TinyWorld, capsys: pytest.CaptureFixture[str]) -> No
     assert found["parameters"] == sum({t.data_ptr(): t.numel() for t in tensors.values()}.values())
     assert found["languages"] == "en-de" and found["unit"] == "document"
     assert found["vocabulary"] == tensors["encoder.embed_tokens.weight"].size(0)
-    assert found["preparation"]["BPE"]["merges"] == 300
+    codes = (tiny.data / "codes.bpe").read_text(encoding="utf-8").splitlines()
+    assert found["preparation"]["BPE"]["merges"] == len(codes) - 1  # as many as were learnt
     assert found["training"]["updates"] == 12 and found["training"]["seed"] == 1
     assert found["provenance"]["training data"] == str(tiny.data)
     assert "average of" not in found

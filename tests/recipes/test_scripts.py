@@ -166,7 +166,7 @@ def test_a_variant_shares_corpus_and_sentence_model(stand_ins) -> None:
 def test_a_training_that_fails_or_is_stopped_ends_the_script(stand_ins, tmp_path: Path) -> None:
     done, calls = stand_ins("run-finetune", FAIL="no memory")
     assert done.returncode == 1 and len(calls) == 2
-    assert "gtrans: error: no memory" in (tmp_path / "out/sentence/train.log").read_text("utf-8")
+    assert "gtrans: error: no memory" in (tmp_path / "out/sentence/output.log").read_text("utf-8")
     done, _ = stand_ins("run-finetune", STOP="yes")
     assert done.returncode == 75
     stopped = the_error(stand_ins("run-finetune", "--stage", "translate")[0])

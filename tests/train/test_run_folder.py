@@ -14,6 +14,7 @@ from support.tiny_models import StockCommands, TinyWorld
 from gtrans.checkpoints.reading import read_checkpoint, write_checkpoint
 from gtrans.cli import main
 from gtrans.files import locked
+from gtrans.lab.logs import read_history
 
 OFTEN = ("--validate-interval-updates", "1", "--save-interval-updates", "1")
 VALIDATED = (*OFTEN, "--keep-interval-updates", "1")
@@ -134,6 +135,11 @@ def test_a_finished_run_does_nothing(options, more, reason, tiny, tmp_path):
 
 
 # ---- changes that are meant ----------------------------------------------------------------------
+
+
+def test_a_run_keeps_its_log(run: Path) -> None:
+    """`gtrans analyse curves` finds it without any option."""
+    assert read_history(run).valid["valid"][-1].updates == 2
 
 
 def test_another_optimizer_is_told(folder, tiny, stock):

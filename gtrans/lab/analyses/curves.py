@@ -1,6 +1,6 @@
 """Draw learning curves from the logs of training runs, several models in one figure.
 
-A run is a folder with the log train.log, which the run scripts keep, or a log itself. Runs with one
+A run is a folder with the log train.log, which `gtrans train` keeps, or a log itself. Runs with one
 label are seeds of one model: their mean is drawn, with the smallest and the largest value.
 
 --values names values of the log: loss, nll_loss, ppl, gnorm, lr, wps of training, weight_group_*
