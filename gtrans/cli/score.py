@@ -119,8 +119,8 @@ OPTIONS: dict[str, OptionTable] = {
         ),
         "--resegment": (
             "split each translated document into the sentences of the reference that fit best; "
-            "one with as many lines as sentences stays as it is (unless 'always' is given). The "
-            "shares of omitted and of added text are printed",
+            "one with as many lines as sentences stays as it is (unless 'always' is given, or "
+            "another split is clearly better). The shares of omitted and of added text are printed",
             {"nargs": "?", "const": "others", "choices": ("others", "always")},
         ),
         "--resegment-dir": (

@@ -50,7 +50,7 @@ from gtrans.evaluation.metrics import Documents
 from gtrans.files import StrPath, atomic_writer, unwritable
 from gtrans.text.reader import Identified
 
-SIGNATURE = "resegmented:edit-distance.5"
+SIGNATURE = "resegmented:edit-distance.6"
 """The mark of a resegmented translation in signatures; the number counts versions."""
 
 # The unit of gains is a tenth of the match of the most frequent token.
@@ -73,6 +73,10 @@ OMITTED, ADDED, OPENING = 0.08, 0.22, 30
 """Share of its weight that a sentence gains by being omitted, a stretch by being added, less
 OPENING."""
 
+CLEARLY_BETTER = 4
+"""Lines as many as the reference's sentences stay unless a stretch of the best split gains more
+than they do by so many average tokens of the reference."""
+
 LONG, ANCHORS, ROOM = 4000, 16, 100
 """A translation of more than LONG tokens is searched between so many anchors on either side, and
 ROOM tokens around them."""
@@ -81,6 +85,8 @@ _ROWS_AT_ONCE = 64
 _IMPOSSIBLE = -(10**8)
 
 Gains = NDArray[np.int64]
+Span = tuple[int, int]
+"""The first token of a sentence, and the one behind its last token."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +117,7 @@ class Split:
         added: stretches that translate nothing.
         tokens: length of each sentence.
         gain: the sum of gains, the largest of all splits.
+        moved: whether it was split although it has as many lines as the reference has sentences.
     """
 
     sentences: list[str]
@@ -118,6 +125,7 @@ class Split:
     added: list[Addition]
     tokens: list[int]
     gain: int = field(compare=False)  # of a band, sums are rounded from its begin
+    moved: bool = False
 
 
 class Resegmenter:
@@ -126,7 +134,7 @@ class Resegmenter:
     Args:
         references: one or more references, each documents of sentences; all of them with
             the same documents and sentences.
-        always: also split a document that has as many lines as the reference has sentences.
+        always: also split a document whose lines seem to be the reference's sentences.
     """
 
     def __init__(self, references: Sequence[Documents], always: bool = False) -> None:
@@ -152,19 +160,25 @@ class Resegmenter:
     def split(self, document: int, lines: Sequence[str]) -> Split:
         """Split the translation of a document.
 
-        One that is the reference itself has its sentences, and one with as many lines keeps them.
+        The reference itself has its own sentences. As many lines as the reference has sentences
+        stay unless another split is clearly better (:data:`CLEARLY_BETTER`): where one sentence is
+        missing and another one has two lines, all lines between them are in wrong places.
 
         Args:
             document: its number in the references, from 0.
             lines: the translation, in lines of any kind.
         """
-        if not self._always and len(lines) == len(self._sentences[document][0]):
-            return _as_it_is(lines, self._sentences[document][0])
+        text = "".join("".join(lines).split())
         for sentences in self._sentences[document]:
-            if "".join("".join(lines).split()) == "".join("".join(sentences).split()):
+            if text == "".join("".join(sentences).split()):
                 return _as_it_is(sentences, sentences)
         references = [documents[document] for documents in self._references]
-        return _Search(self, Text("\n".join(lines)), references).split()
+        search = _Search(self, Text("\n".join(lines)), references)
+        spans = search.best_spans()
+        may_stay = not self._always and len(lines) == len(references[0])
+        if may_stay and not search.is_clearly_better(spans, lines):
+            return _as_it_is(lines, self._sentences[document][0])
+        return search.split(spans, moved=may_stay)
 
     def _weight(self, token: str) -> int:
         """The gain of a match."""
@@ -236,6 +250,7 @@ class _Search:
             self._boundary[final] = habits - by_edge[text.edges]
         self._adding = _running(ADDED * self._weight)
         self._bands = bands(references[0], tokens)
+        self._gain = 0
         self._sentences = [
             [self._prepare(alternative) for alternative in alternatives]
             for alternatives in zip(*references, strict=True)
@@ -255,8 +270,8 @@ class _Search:
         """The number of a token; of a quotation mark that of one that opens, if there is one."""
         return self._ids.get("“" if token == "”" and "“" in self._ids else token, -1)
 
-    def split(self) -> Split:
-        """The best split."""
+    def best_spans(self) -> list[Span]:
+        """The begin and end of each sentence in the best split; additions are between them."""
         band = self._bands[0] if self._bands else slice(0, len(self._columns))
         ends = np.where(self._columns[band], _IMPOSSIBLE, 0)
         stops, starts = [], []  # of each sentence: the end of the one before it, its begin
@@ -272,24 +287,72 @@ class _Search:
             starts.append(start.astype(np.int32))
             band = own
         ends, stop = self._with_addition(ends, band)
+        self._gain = int(ends[-1])
         column = int(stop[-1])
-        pieces, places = [(column, len(self._tokens))], []  # of additions, of sentences
+        spans = []
         for own, stops_before, begins in zip(
             reversed(self._bands), reversed(stops), reversed(starts), strict=True
         ):
             begin = int(begins[column - own.start])
-            places.append((begin, column))
+            spans.append((begin, column))
             column = int(stops_before[begin - own.start])
-            pieces.append((column, begin))
-        return self._result(places[::-1], pieces[::-1], int(ends[-1]))
+        return spans[::-1]
 
-    def _result(
-        self, places: list[tuple[int, int]], pieces: list[tuple[int, int]], gain: int
-    ) -> Split:
-        omitted = [number for number, (start, stop) in enumerate(places) if start == stop]
+    def is_clearly_better(self, spans: Sequence[Span], lines: Sequence[str]) -> bool:
+        """Whether a split gains clearly more than the lines as they are.
+
+        The gains are compared stretch by stretch, between places where both have the end of the
+        same sentence, so that many small differences are not taken for a large one.
+        """
+        ends = np.cumsum([len(tokens_of(line)) for line in lines]).tolist()
+        if not ends or ends[-1] != len(self._tokens):
+            return True  # a token reaches over the end of a line
+        own = list(zip([0, *ends[:-1]], ends, strict=True))
+        gained = self._gains_after(spans) - self._gains_after(own)
+        common = [
+            number
+            for number, (span, line) in enumerate(zip(spans, own, strict=True))
+            if span[1] == line[1] or number == len(own) - 1
+        ]
+        weights = np.concatenate([one.weights for both in self._sentences for one in both])
+        average = weights.sum() / max(1, len(weights))
+        return bool(np.diff(gained[common], prepend=0).max() > CLEARLY_BETTER * average)
+
+    def _gains_after(self, spans: Sequence[Span]) -> Gains:
+        """The sum of gains up to the end of each sentence of a split, (sentences,)."""
+        gain, column = 0, 0
+        gains = []
+        for number, (start, stop) in enumerate(spans):
+            gain += self._addition(column, start)
+            if start == stop:
+                gain += self._omission(number)
+            else:
+                own = slice(start, stop + 1)
+                starts = np.full(stop - start + 1, _IMPOSSIBLE)
+                starts[0] = gain
+                rows = [
+                    self._follow(number, sentence, starts, own)
+                    for sentence in self._sentences[number]
+                ]
+                gain = int(np.max(rows, 0)[-1]) // self._unit
+            column = stop
+            gains.append(gain)
+        gains[-1] += self._addition(column, len(self._tokens))
+        return np.array(gains)
+
+    def _addition(self, start: int, stop: int) -> int:
+        """The gain of an added stretch; an empty one counts only if it gains something."""
+        opening = int(self._boundary[True][stop]) - OPENING
+        if start == stop:
+            return max(0, opening)
+        return int(self._adding[stop] - self._adding[start]) + opening
+
+    def split(self, best: Sequence[Span], moved: bool) -> Split:
+        """The split with these spans of sentences; what is between them is added."""
+        omitted = [number for number, (start, stop) in enumerate(best) if start == stop]
         # An addition goes to the last sentence before it that has a translation.
-        spans: list[list[int]] = [[start, stop] for start, stop in places]
-        present = [number for number, (start, stop) in enumerate(places) if stop > start]
+        spans: list[list[int]] = [[start, stop] for start, stop in best]
+        present = [number for number, (start, stop) in enumerate(best) if stop > start]
         for number, following in pairwise(present):
             spans[number][1] = spans[following][0]
         if present:
@@ -297,13 +360,16 @@ class _Search:
         elif spans:
             spans[0] = [0, len(self._tokens)]
         owners = [number for number, (start, stop) in enumerate(spans) for _ in range(start, stop)]
-        added = [
-            Addition(number, owners[start], self._text.part(start, stop), stop - start)
-            for number, (start, stop) in enumerate(pieces)
-            if stop > start
-        ]
+        added = []
+        ends = [0, *(stop for _, stop in best)]
+        begins = [*(start for start, _ in best), len(self._tokens)]
+        for number, (start, stop) in enumerate(zip(ends, begins, strict=True)):
+            if stop > start:
+                text = self._text.part(start, stop)
+                added.append(Addition(number, owners[start], text, stop - start))
         sentences = [self._text.part(start, stop) for start, stop in spans]
-        return Split(sentences, omitted, added, [stop - start for start, stop in spans], gain)
+        tokens = [stop - start for start, stop in spans]
+        return Split(sentences, omitted, added, tokens, self._gain, moved)
 
     # --- parts of the sum ---------------------------------------------------------------
 

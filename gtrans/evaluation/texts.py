@@ -86,7 +86,7 @@ def read_texts(
         alignment: aligned: translations have the same sentences; whole: only the same
             documents; resegmented: so, too, and they are split into the reference's sentences.
         choice: what to read of files that have more than one text.
-        always: also split documents that have as many lines as the reference has sentences.
+        always: also split documents whose lines seem to be the reference's sentences.
 
     Raises:
         GtransError: a file cannot be read or does not match the first one.
@@ -181,8 +181,17 @@ def _resegmented(
         name: [resegmenter.split(number, lines) for number, lines in enumerate(documents)]
         for name, documents in texts.systems.items()
     }
+    notes = list(texts.notes)
+    for name, cut in splits.items():
+        moved = sum(split.moved for split in cut)
+        if moved:
+            notes.append(
+                f"{name}: {moved} of {len(cut)} documents have as many lines as the reference has "
+                "sentences, but in other places; they are split, too"
+            )
     return replace(
         texts,
+        notes=notes,
         systems={name: [split.sentences for split in cut] for name, cut in splits.items()},
         coverage={
             name: coverage(cut, texts.references, counted, ids) for name, cut in splits.items()

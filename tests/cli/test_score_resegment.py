@@ -48,7 +48,7 @@ def test_any_layout_has_the_scores_of_aligned_sentences(
     found = run(capsys, "--hyp", any_layout, "--ref", ref, "--resegment")
     for key in ("s_bleu", "d_bleu", "d_bleu_instance", "chrf", "ter", "meteor"):
         assert found[key]["score"] == aligned[key]["score"]
-        signature = aligned[key]["signature"] + "|resegmented:edit-distance.5"
+        signature = aligned[key]["signature"] + "|resegmented:edit-distance.6"
         assert found[key]["signature"] == signature
         assert (found[key]["omitted"], found[key]["added"]) == (0, 0)
 

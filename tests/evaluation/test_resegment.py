@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Callable
 from functools import cache
+from operator import eq
 from pathlib import Path
 
 import pytest
@@ -276,12 +277,71 @@ def test_a_perfect_copy_is_found_again_in_one_line() -> None:
         assert (found.sentences, found.omitted, found.added) == (lines, [], [])
 
 
-def test_as_many_lines_stay_as_they_are_unless_always() -> None:
-    moved = ["One two. Three four.", "Five six.", ""]
-    reference = [["One two.", "Three four.", "Five six."]]
-    found = Resegmenter([reference]).split(0, moved)
-    assert (found.sentences, found.omitted) == (moved, [2])
-    assert Resegmenter([reference], always=True).split(0, moved).sentences == reference[0]
+SHIFTED = ["One two. Three, four.", "Five six.", ""]
+OTHER_WORDS = ["One or two.", "Three of four, five.", "Six."]
+WITHOUT_ONE = ["One, two.", "", "Five six."]
+
+
+@pytest.mark.parametrize("always", [False, True])
+@pytest.mark.parametrize(
+    ("lines", "sentences"),
+    [
+        (SHIFTED, ["One two.", "Three, four.", "Five six."]),
+        (OTHER_WORDS, OTHER_WORDS),
+        (WITHOUT_ONE, WITHOUT_ONE),
+    ],
+)
+def test_as_many_lines_stay_unless_another_split_is_clearly_better(
+    lines: list[str], sentences: list[str], always: bool
+) -> None:
+    found = Resegmenter([[["One two.", "Three four.", "Five six."]]], always).split(0, lines)
+    if always:
+        assert not found.moved
+        return
+    assert (found.sentences, found.moved) == (sentences, lines != sentences)
+    assert found.omitted == [number for number, line in enumerate(sentences) if not line]
+
+
+def with_another_word(line: str) -> str:
+    """A line that is not quite the reference, which would be found at once."""
+    words = line.split()
+    return " ".join([*words[:2], "irgendwie", *words[3:]]) if len(words) > 5 else line
+
+
+def test_chats_without_one_utterance_and_with_another_in_two_lines(real_data: Path) -> None:
+    """Every second one of 51 chats; the others stay as they are."""
+    chats = read_documents(real_data / "msctd" / "test.de.gz")[:51]
+    model = Resegmenter([chats])
+    equal = total = 0
+    for number, chat in enumerate(chats):
+        expected = list(map(with_another_word, chat))
+        found = model.split(number, expected)
+        assert found.sentences == expected
+        if number % 2:
+            longest = max(range(len(chat)), key=lambda place: len(chat[place]))
+            words = expected[longest].split()
+            halves = [" ".join(words[: len(words) // 2]), " ".join(words[len(words) // 2 :])]
+            gone = (longest + len(chat) // 2) % len(chat)
+            lines = [
+                part
+                for place, line in enumerate(expected)
+                for part in (halves if place == longest else [line])
+                if place != gone
+            ]
+            expected[gone] = ""
+            found = model.split(number, lines)
+            assert len(lines) == len(chat) and found.moved
+            equal += sum(map(eq, found.sentences, expected))
+            total += len(chat)
+    assert equal > 0.97 * total
+
+
+def test_another_human_translation_stays_as_it_is(real_data: Path) -> None:
+    files = [f"newstest2021.ref{name}.de.gz" for name in "AC"]
+    first, second = (read_documents(real_data / "newstest" / file)[:20] for file in files)
+    model = Resegmenter([first])
+    for number, lines in enumerate(second):
+        assert model.split(number, lines).sentences == lines
 
 
 CORPORA = [
