@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import Any
 
 LAB = "gtrans.lab"
+FORMATS = "gtrans.formats.catalogue"
 
 
 def lab() -> Any:
@@ -21,7 +22,7 @@ def lab() -> Any:
 
 def formats() -> Any:
     """The module ``gtrans.formats.catalogue``: the formats, and how their files are read."""
-    return importlib.import_module("gtrans.formats.catalogue")
+    return importlib.import_module(FORMATS)
 
 
 @cache

@@ -255,7 +255,7 @@ def flow() -> Figure:
          ("checkpoints", "parameters, vocabulary,\npreparation"))),
         ("translating", (("formats, text", "sentences of\na document"), ("data", "the same units"),
          ("tasks", "the same batches"), ("models, modules", "one step for\nall hypotheses"),
-         ("decoding", "search, K sentences"), ("formats, text", "the document,\ntranslated"))),
+         ("search", "K sentences"), ("formats, text", "the document,\ntranslated"))),
         ("judging", (("data", "documents of\nreference and systems"),
          ("evaluation", "counts per document"),
          ("evaluation", "scores, intervals,\ntests"), ("lab", "analyses, tables,\nfigures"))),
@@ -281,6 +281,65 @@ def flow() -> Figure:
                 )  # fmt: skip
     axes.set_xlim(-1.2, 12)
     axes.set_ylim(-2.7, 0.9)
+    return figure
+
+
+# Storeys from the lowest: a title, and the folders with what each holds.
+STOREYS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
+    (
+        "storey 1: the plugin",
+        (
+            ("modules", "plain torch"),
+            ("data", "units, batches"),
+            ("text", "preparation"),
+            ("checkpoints", "reading"),
+            ("models", "a file a system"),
+            ("optim", "two rates"),
+            ("criterions", "chunked loss"),
+            ("train", "the loop"),
+            ("search", "K sentences"),
+            ("tasks", "fairseq's task"),
+        ),
+    ),
+    (
+        "storey 2: what uses a trained model",
+        (
+            ("translating", "documents in and out"),
+            ("evaluation", "scores, tests"),
+            ("conversion", "other programs' models"),
+        ),
+    ),
+    ("storey 3", (("cli", "a file a command"),)),
+    ("annexes", (("lab", "papers, corpora"), ("formats", "Markdown, HTML, Word"))),
+)
+
+
+def storeys() -> Figure:
+    """The folders of the package, by storey; the annexes stand beside."""
+    package = Path(__file__).resolve().parent.parent / "gtrans"
+    drawn_folders = {name for _, rooms in STOREYS for name, _ in rooms}
+    assert drawn_folders == {path.parent.name for path in package.glob("*/*.py")}
+    figure, axes = drawing(12, 3.4)
+    panel(axes)
+    width, height = 1.12, 0.8
+    heights = (0.0, 1.25, 2.5, 2.5)  # the annexes stand beside storey 3
+    lefts = (0.0, 0.0, 0.0, 8.03)
+    for (title, rooms), low, left in zip(STOREYS, heights, lefts, strict=True):
+        scale = 1.0 if len(rooms) > 3 else 1.7
+        axes.text(left, low + height + 0.08, title, ha="left", va="bottom", fontsize=10)
+        for number, (name, text) in enumerate(rooms):
+            x = left + number * (width * scale + 0.08)
+            edge = ORANGE if title == "annexes" else OWN
+            axes.add_patch(
+                Rectangle(
+                    (x, low), width * scale, height, facecolor=NOTHING, edgecolor=edge, lw=1.5
+                )
+            )
+            middle = x + width * scale / 2
+            axes.text(middle, low + 0.55, name, ha="center", va="center", fontsize=10, color=edge)
+            axes.text(middle, low + 0.22, text, ha="center", va="center", fontsize=7.5)
+    axes.set_xlim(-0.1, 12.1)
+    axes.set_ylim(-0.1, 3.7)
     return figure
 
 
@@ -610,7 +669,17 @@ def benchmarks() -> Figure:
 FIGURES: dict[str, Callable[[], Figure]] = {
     **{
         draw.__name__: draw
-        for draw in (systems, units, groups, memory, flow, distances, resegmenting, benchmarks)
+        for draw in (
+            systems,
+            units,
+            groups,
+            memory,
+            flow,
+            storeys,
+            distances,
+            resegmenting,
+            benchmarks,
+        )
     },
     **{f"results-{draw.__name__}": draw for draw in (forest, learning, context, pronouns)},
 }

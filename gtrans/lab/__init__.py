@@ -35,7 +35,7 @@ def add_readers() -> None:
 
 def add_texts() -> None:
     """Add the reader of test sets in SGM and XML, which registers itself where it is imported."""
-    importlib.import_module("gtrans.lab.test_sets")
+    importlib.import_module(f"{__name__}.sgm")
 
 
 def add_columns() -> None:

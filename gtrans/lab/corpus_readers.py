@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, get_args
 
 from gtrans.data.documents import iterate_raw_lines
 from gtrans.errors import GtransError
-from gtrans.lab.test_sets import TestSet
+from gtrans.lab.sgm import TestSet
 from gtrans.text.reader import (
     ANY,
     DOCUMENT_LINE,
