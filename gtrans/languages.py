@@ -72,9 +72,11 @@ WITHOUT_SPACES = CHINESE | {"bo", "dz", "ja", "km", "ksw", "lo", "my", "shn", "t
 """Codes of languages that are written without spaces between their words."""
 
 _CODES: dict[str, str] = {code: code for code in _THREE_LETTERS.split()}
+_NAMES: dict[str, str] = {}
 for _entry in re.split(r"[|\n]", _TWO_LETTERS.strip()):
     _code, *_names = _entry.split()
     _CODES |= dict.fromkeys((_code, *(_name.lower() for _name in _names)), _code)
+    _NAMES[_code] = next(_name for _name in _names if _name[0].isupper()).replace("_", " ")
 
 
 def language_code(tag: str) -> str | None:
@@ -96,6 +98,11 @@ def language_code(tag: str) -> str | None:
     if len(main) > 3 and others:  # only a name alone is a name: "chinese", not "chinese_CN"
         return None
     return _CODES.get(main)
+
+
+def language_name(code: str) -> str:
+    """The English name of a language with a code of two letters; empty: it is not known."""
+    return _NAMES.get(code, "")
 
 
 def known_language(flag: str, tag: str) -> str:

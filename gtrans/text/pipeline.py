@@ -53,9 +53,7 @@ _UNESCAPE = [
 # What only a tokeniser or subwords write, how many of the sentences may have it, and its name.
 _NOT_PLAIN = (
     (
-        re.compile(
-            r"&(?:amp|lt|gt|apos|quot|nbsp|bar|bra|ket|#\d+);|(?<= )@[-,.:/]@(?= )|\w@@ |▁\w"
-        ),
+        re.compile(r"&(?:[A-Za-z]{2,8}|#\d+|#x[0-9A-Fa-f]+);|(?<= )@[-,.:/]@(?= )|\w@@ |▁\w"),
         *(0.02, "`&apos;`, `@-@`, `@@` or the like"),
     ),
     (re.compile(r"(?<=\w) [.,](?: |$)"), 0.25, "a space before a full stop or comma"),

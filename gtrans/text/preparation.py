@@ -44,7 +44,8 @@ from gtrans.errors import GtransError
 from gtrans.files import atomic_writer, copy_file, digest, fingerprint, locked, replacing
 from gtrans.messages import say
 from gtrans.text.moses import MosesPipeline, Steps, load_best_case, train_best_case
-from gtrans.text.pipeline import input_warnings, not_plain
+from gtrans.text.pipeline import input_warnings
+from gtrans.text.plausibility import Overlaps, PairSampler, implausible
 from gtrans.text.preparation_options import (
     DEFAULT_MERGES,
     PreparationOptions,
@@ -164,10 +165,13 @@ def prepare(options: PreparationOptions) -> list[SideCounts]:
     """
     check_options(options)
     say("reading and checking all input files")
+    overlaps = Overlaps()
     inputs = {
-        name: [_checked_sides(options, name, prefix) for prefix in prefixes]
+        name: [_checked_sides(options, name, prefix, overlaps) for prefix in prefixes]
         for name, prefixes in options.splits.items()
     }
+    for warning in overlaps.warnings():
+        say(f"warning: {warning}")
     preparation = _Preparation(options, inputs)
     for path in filter(None, [*preparation.texts, options.dictionary, options.bpe_codes]):
         if options.out.resolve() in path.resolve().parents:
@@ -177,7 +181,9 @@ def prepare(options: PreparationOptions) -> list[SideCounts]:
         return preparation.run()
 
 
-def _checked_sides(options: PreparationOptions, split: str, prefix: str) -> Sides:
+def _checked_sides(
+    options: PreparationOptions, split: str, prefix: str, overlaps: Overlaps
+) -> Sides:
     """The two sides of a text, after reading and checking them."""
     file = Path(prefix)
     if file.is_file() and open_text(file).has_ids:
@@ -185,11 +191,18 @@ def _checked_sides(options: PreparationOptions, split: str, prefix: str) -> Side
     else:
         source, target = (resolve(prefix, lang) for lang in options.languages)
     sides = Sides(source, target, options.choice)
+    sampler = PairSampler()
+    for pair in sides.read():
+        sampler.add(pair)
+        overlaps.add(split, pair)
+    overlaps.add(split, None)
+    names = [str(source), str(target)]
+    if source == target:
+        names = [f"{source} ({lang})" for lang in options.languages]
     plain = options.steps.tokenise or options.sentencepiece is not None
-    for side, lang in enumerate(options.languages):
-        sentences = (pair[side] if plain else "" for pair in sides.read(quiet=bool(side)) if pair)
-        for warning in not_plain(f"{split}.{lang}", sentences):
-            say(f"warning: {warning}")
+    left, right = sampler.samples(names, options.languages)
+    for warning in implausible(left, right, plain=plain):
+        say(f"warning: {warning}")
     return sides
 
 
