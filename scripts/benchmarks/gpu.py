@@ -229,7 +229,7 @@ def _update(updates: Updates, batch: Batch) -> Row:
 def waits(_: argparse.Namespace, setup: Setup) -> Iterator[Row]:
     """How often the host waits for the GPU, in a training update and in a decoding step.
 
-    Without a GPU nothing is counted; tests/contract/test_host_waits.py pretends one.
+    Without a GPU nothing is counted; `run.py operations` pretends one.
 
     Raises:
         RuntimeError: there are more waits than allowed.

@@ -17,6 +17,7 @@ from typing import Any
 
 import cpu
 import gpu
+import operations
 import torch
 from measuring import Benchmark
 
@@ -32,6 +33,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "cost": cpu.COST,
     "cost-base": cpu.COST_OF_BASE,
     "memory": cpu.MEMORY,
+    "operations": operations.OPERATIONS,
     "gpu": gpu.GPU,
 }
 

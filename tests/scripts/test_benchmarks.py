@@ -17,7 +17,7 @@ from support.tiny_models import TinyWorld
 from gtrans.lab.provenance import provenance
 
 BENCHMARKS = SCRIPTS / "benchmarks"
-NAMES = ("training", "decoding", "cost", "cost-base", "memory", "test-set", "gpu")
+NAMES = ("training", "decoding", "cost", "cost-base", "memory", "test-set", "operations", "gpu")
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -1,13 +1,16 @@
-"""The host never waits for the device in training, and at most twice in a decoding step.
+"""Operations of a search step and of an update, and how often the host waits for the device.
 
-The device is pretended (:mod:`support.host_waits`), so that this is tested without one.
+It never waits in training, and at most twice in a decoding step. The device is pretended
+(``scripts/benchmarks/counting.py``), so that this is tested without one.
 """
 
 from __future__ import annotations
 
 import pickle
+import sys
 from argparse import Namespace
 from collections.abc import Callable, Container
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,10 +20,13 @@ from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.sequence_generator import SequenceGenerator
 from omegaconf import OmegaConf
 from support.contract import WITH_BERT, Built, Case, batch_of, build, cases, sources_of
-from support.host_waits import HostWaits, pretend
+from support.folders import SCRIPTS
 from support.suites import others_long
 
 from gtrans.modules.group_attention import BACKENDS
+
+sys.path.insert(0, str(SCRIPTS / "benchmarks"))
+from counting import OperationCounter, pretend
 
 # Random numbers of the two devices would differ.
 NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
@@ -65,6 +71,9 @@ def loss_of(built: Built, batch: dict[str, Any]) -> torch.Tensor:
 WAITING: dict[str, Callable[[torch.Tensor], object]] = {
     "item": lambda x: x.sum().item(),
     "tolist": lambda x: x.tolist(),
+    "numpy": lambda x: x.numpy(),
+    "bool": lambda x: bool(x.sum() > 0),
+    "nonzero": lambda x: x.nonzero(),
     "mask": lambda x: x[x > 0],
     "assigned by a mask": lambda x: x.__setitem__(x > 0, 0.0),
     "list": lambda x: x[[0, 1]],
@@ -79,10 +88,10 @@ WAITING: dict[str, Callable[[torch.Tensor], object]] = {
 
 @pytest.mark.parametrize("name", WAITING)
 def test_it_waits(name: str) -> None:
-    with HostWaits() as waits:
+    with OperationCounter() as waits:
         WAITING[name](pretend(torch.randn(3, 4)))
-    assert waits.count == 1, waits.places
-    assert waits.within("tests/contract/test_host_waits.py") == 1  # the place is named
+    assert waits.waits == 1, waits.places
+    assert waits.within("tests/contract/test_operations.py") == 1  # the place is named
 
 
 @pytest.mark.parametrize("case", tried(TRIED))
@@ -91,27 +100,27 @@ def test_training_does_not_wait(case: Case, prepared_with_bert):
     built.model.train()
     expected = loss_of(built, with_plan(built))
     norm = torch.stack([p.grad.norm() for p in built.model.parameters() if p.grad is not None])
-    with HostWaits():
+    with OperationCounter():
         pretend(built.model)
     for backend in BACKENDS:
         built.model.use_backend(backend)
         batch = pretend(with_plan(built))
-        with HostWaits() as waits:
+        with OperationCounter() as waits:
             loss = loss_of(built, batch)
-        assert waits.count == 0, (backend, waits.places)
+        assert waits.waits == 0, (backend, waits.places)
         # Buckets of other shapes than on the CPU, which change nothing.
         torch.testing.assert_close(loss.held, expected, rtol=1e-5, atol=0)
         grads = [p.grad.held.norm() for p in built.model.parameters() if p.grad is not None]
         torch.testing.assert_close(torch.stack(grads), norm, rtol=1e-4, atol=1e-4)
     dropping = build(case, prepared_with_bert)
-    with HostWaits():
+    with OperationCounter():
         pretend(dropping.model.train())
     batch = pretend(with_plan(dropping))
     unplanned = {**batch, "net_input": {**batch["net_input"], "plan": None}}
     for sample, expected_waits in ((batch, 0), (unplanned, 1)):
-        with HostWaits() as waits:
+        with OperationCounter() as waits:
             loss_of(dropping, sample)
-        assert waits.count == expected_waits, waits.places
+        assert waits.waits == expected_waits, waits.places
 
 
 def test_a_batch_of_a_training_set_is_translated(prepared_with_bert):
@@ -129,20 +138,22 @@ def test_a_batch_of_a_training_set_is_translated(prepared_with_bert):
     assert written[0] == written[1] and len(written[0]) == 6
 
 
-def steps_and_waits(built: Built, words: int, **further: Any) -> tuple[int, HostWaits]:
-    """A search that writes that many words in every sentence."""
+def searched(
+    built: Built, words: int, beam: int = 2, **further: Any
+) -> tuple[int, OperationCounter]:
+    """Steps and operations of a search that writes that many words in every sentence."""
     task, model = built.task, built.model
-    options = {"beam": 2, "max_len_a": 0, "max_len_b": words, "min_len": words, "nbest": 1}
+    options = {"beam": beam, "max_len_a": 0, "max_len_b": words, "min_len": words, "nbest": 1}
     generator = task.build_generator([model], Namespace(**options, **further))
     source, counts, _ = sources_of(built)
     source = pretend(task.complete_input(source))
-    steps = Steps(model)
-    with HostWaits() as waits:
+    steps = StepCountingModel(model)
+    with OperationCounter() as waits:
         generator.search.search([steps], source, counts)
     return steps.count, waits
 
 
-class Steps:
+class StepCountingModel:
     """A model that counts the steps of its searches."""
 
     def __init__(self, model: Any) -> None:
@@ -166,25 +177,25 @@ class Steps:
 def test_a_step_of_a_search_waits_twice_at_most(case: Case, prepared_with_bert):
     built = build(case, prepared_with_bert)
     built.model.eval()
-    with HostWaits():
+    with OperationCounter():
         pretend(built.model)
     # What the beginning and the end of a document cost is the same in both.
     (few, before), (many, after) = (
-        steps_and_waits(built, words, no_repeat_ngram_size=3) for words in (3, 7)
+        searched(built, words, no_repeat_ngram_size=3) for words in (3, 7)
     )
     assert many > few
-    assert after.count - before.count <= 2 * (many - few), after.places - before.places
+    assert after.waits - before.waits <= 2 * (many - few), after.places - before.places
 
 
 def test_a_free_search_waits_twice_at_most(prepared_with_bert):
     case = next(case for case in cases() if str(case) == "gtransformer_tiny-document")
     built = build(case, prepared_with_bert, doc_mode="full", sentence_marks="document")
     built.model.eval()
-    with HostWaits():
+    with OperationCounter():
         pretend(built.model)
-    (few, before), (many, after) = (steps_and_waits(built, words, free=True) for words in (3, 7))
+    (few, before), (many, after) = (searched(built, words, free=True) for words in (3, 7))
     assert many > few
-    assert after.count - before.count <= 2 * (many - few), after.places - before.places
+    assert after.waits - before.waits <= 2 * (many - few), after.places - before.places
 
 
 def test_a_step_of_fairseqs_search_waits_twice_at_most_in_our_models(prepared_with_bert):
@@ -193,15 +204,71 @@ def test_a_step_of_fairseqs_search_waits_twice_at_most_in_our_models(prepared_wi
     net_input = batch_of(built)["net_input"]
     del net_input["prev_output_tokens"]
 
-    def waits_of(words: int) -> HostWaits:
+    def waits_of(words: int) -> OperationCounter:
         generator = SequenceGenerator(
             [built.model], built.task.target_dictionary, beam_size=2, max_len_b=words, min_len=words
         )
-        with HostWaits() as waits:
+        with OperationCounter() as waits:
             generator.generate([built.model], {"net_input": pretend(net_input)})
         return waits
 
-    with HostWaits():
+    with OperationCounter():
         pretend(built.model)
     before, after = waits_of(4), waits_of(12)
     assert after.within("gtrans/") - before.within("gtrans/") <= 2 * 8, after.places - before.places
+
+
+def operations(case: Case, data: Path) -> tuple[float, int]:
+    """Operations of a step of a search, its beginning and end included, and of an update."""
+    built = build(case, data, **NO_DROPOUT)
+    built.model.train()
+    batch = with_plan(built)
+    with OperationCounter(on_host=True) as update:
+        loss_of(built, batch)
+    built.model.eval()
+    with OperationCounter():
+        pretend(built.model)
+    steps, counter = searched(built, 20, beam=4)
+    return counter.count / steps, update.count
+
+
+# Operations of a step and of an update at most.
+OPERATIONS = {
+    "gtransformer_tiny-document": (182, 546),
+    "gtransformer_tiny-sentence": (146, 365),
+    "gtransformer_tiny-window-both": (183, 563),
+    "gtransformer_tiny-window-source": (147, 365),
+    "memory_transformer_tiny-stream": (161, 1228),
+    "memory_transformer_tiny-sentence": (157, 973),
+    "gtransformer_memory_tiny-stream": (187, 1183),
+    "gtransformer_memory_tiny-document": (187, 1183),
+    "gtransformer_memory_tiny-sentence": (153, 931),
+    "han_transformer_tiny-window-history": (175, 741),
+    "han_transformer_tiny-sentence": (150, 373),
+    "gtransformer_bert_tiny-document": (182, 545),
+    "gtransformer_bert_tiny-sentence": (147, 367),
+    "document_aware_transformer_tiny-window-source": (173, 688),
+    "document_aware_transformer_tiny-sentence": (172, 651),
+    "concat_transformer_tiny-window-both": (145, 365),
+    "concat_transformer_tiny-window-source": (147, 365),
+    "concat_transformer_tiny-sentence": (146, 365),
+    "flat_transformer_tiny-window-source": (148, 371),
+    "flat_transformer_tiny-sentence": (146, 365),
+    "flat_transformer_bert-window-source": (148, 380),
+    "flat_transformer_bert-sentence": (147, 367),
+    "gtrans_fusion_tiny-sentence": (157, 417),
+    "gtrans_fusion_tiny-window-source": (157, 417),
+    "gtrans_fusion_tiny-window-both": (155, 417),
+    "gtrans_fusion_tiny-document": (154, 407),
+    "bert_context_transformer_tiny-window-source": (171, 577),
+}
+
+
+@pytest.mark.parametrize("case", tried(TRIED))
+def test_operations_stay_few(case: Case, prepared_with_bert: Path) -> None:
+    """A new system gets a line in the table: the numbers that this test shows."""
+    per_step, update = operations(case, prepared_with_bert)
+    most_per_step, most_of_update = OPERATIONS[str(case)]
+    # Another version of torch may have a few more.
+    assert per_step <= most_per_step + 3, per_step
+    assert update <= 1.02 * most_of_update, update

@@ -1,11 +1,12 @@
-"""Counts the operations after which the host waits for the device; also where there is none.
+"""Counts operations of torch, and those after which the host waits for the device.
 
-A kernel on a GPU runs while Python already prepares the next ones. Whatever needs a result of the
-device on the host ends that: ``.item()``, ``bool(tensor)``, ``nonzero``, an index with a boolean
-mask, a copy to the host, or one to the device from memory that is not pinned. The host then waits
-until the device has finished everything before.
+A kernel on a GPU runs while Python already prepares the next ones, so the time of a small step is
+mainly the number of its operations. Views cost nothing on the device and are not counted. Whatever
+needs a result of the device on the host ends the overlap: ``.item()``, ``bool(tensor)``,
+``.tolist()``, ``nonzero``, an index with a boolean mask, a copy to the host, or one to the device
+from memory that is not pinned. The host then waits until the device has finished everything before.
 
-:class:`HostWaits` counts these operations and names the line of each. On a machine without a GPU,
+:class:`OperationCounter` counts both and names the line of each. On a machine without a GPU,
 :func:`pretend` turns tensors and modules into ones of a pretended device: they say that they are
 not on the CPU, and are computed there all the same. What a GPU refuses is refused: an operation on
 tensors of both sides.
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -29,6 +31,18 @@ from torch.utils._pytree import tree_leaves, tree_map
 _PRETENDED = torch.device("meta")
 _TORCH = str(Path(torch.__file__).parent)
 
+# Operations that are no views, and start no kernel.
+_WITHOUT_WORK = {
+    "_record_function_enter_new",
+    "_record_function_exit",
+    "_unsafe_view",
+    "empty",
+    "empty_like",
+    "empty_strided",
+    "new_empty",
+    "lift_fresh_copy",
+    "detach_",
+}
 # Operations whose result, or the size of it, is needed on the host.
 _WAITING = {
     "_local_scalar_dense",
@@ -49,20 +63,31 @@ _INDEXING = {"index", "index_put", "index_put_", "_index_put_impl_"}
 Thing = TypeVar("Thing")
 
 
-class HostWaits(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A context in which the waits of the host are counted.
+class OperationCounter(TorchDispatchMode):
+    """A context in which operations, and waits of the host, are counted.
 
     Attributes:
-        places: how often the host waited, by line (``gtrans/modules/memory.py:80 nonzero``).
+        operations: how often each operation that is no view was called, by its name.
+        lines: the same, by line (``gtrans/modules/memory.py:80 nonzero``).
+        places: how often the host waited, by line.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_host: bool = False) -> None:
+        """``on_host``: count operations of the CPU, too, where the model is there."""
         super().__init__()  # type: ignore[no-untyped-call]
+        self.on_host = on_host
+        self.operations: Counter[str] = Counter()
+        self.lines: Counter[str] = Counter()
         self.places: Counter[str] = Counter()
         self._functions = _Functions(self)
 
     @property
     def count(self) -> int:
+        """How many operations were called."""
+        return self.operations.total()
+
+    @property
+    def waits(self) -> int:
         """How often the host waited."""
         return self.places.total()
 
@@ -70,11 +95,16 @@ class HostWaits(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """How often it waited in lines of files whose path begins with ``folder``."""
         return sum(n for place, n in self.places.items() if place.startswith(folder))
 
-    def add(self, operation: str) -> None:
+    def add_wait(self, operation: str) -> None:
         """Count a wait of the line that is being executed."""
         self.places[f"{_place()} {operation}"] += 1
 
-    def __enter__(self) -> HostWaits:
+    def add(self, operation: str) -> None:
+        """Count an operation of the line that is being executed."""
+        self.operations[operation] += 1
+        self.lines[f"{_place()} {operation}"] += 1
+
+    def __enter__(self) -> OperationCounter:
         self._functions.__enter__()  # type: ignore[no-untyped-call]
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
@@ -87,14 +117,18 @@ class HostWaits(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         reason = _wait_of(func, args, kwargs)
         if reason:
-            self.add(reason)
+            self.add_wait(reason)
+        name = func.overloadpacket.__name__
+        works = not func.is_view and name not in _WITHOUT_WORK
+        if works and (self.on_host or _concerns_device(args, kwargs)):
+            self.add(name)
         return _computed(func, args, kwargs)
 
 
 def pretend(thing: Thing) -> Thing:
     """``thing`` on the pretended device: a module (in place), a tensor, or tensors in containers.
 
-    It can be used in a :class:`HostWaits` only.
+    It can be used in a :class:`OperationCounter` only.
     """
     if isinstance(thing, nn.Module):
         known: dict[int, nn.Parameter] = {}
@@ -152,34 +186,49 @@ class _Pretended(Tensor):
 class _Functions(TorchFunctionMode):
     """What cannot be seen in single operations: Python's lists in the place of tensors."""
 
-    def __init__(self, waits: HostWaits) -> None:
+    def __init__(self, counter: OperationCounter) -> None:
         super().__init__()
-        self._waits = waits
-        self._pinned: set[int] = set()
+        self._counter = counter
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func in (torch.tensor, torch.as_tensor) and _is_device(kwargs.get("device")):
-            self._waits.add("tensor")
+            self._counter.add_wait("tensor")
             on_host = func(*args, **{**kwargs, "device": None})
             return pretend(on_host) if kwargs["device"] == _PRETENDED else func(*args, **kwargs)
         if func is Tensor.new_tensor and not args[0].is_cpu:
-            self._waits.add("new_tensor")
+            self._counter.add_wait("new_tensor")
             if isinstance(args[0], _Pretended):
                 return pretend(args[0].held.new_tensor(*args[1:], **kwargs))
-        if func is Tensor.tolist and not args[0].is_cpu:
-            self._waits.add("tolist")
+        if func in (Tensor.tolist, Tensor.numpy) and not args[0].is_cpu:
+            self._counter.add_wait(func.__name__)
             return func(args[0].held if isinstance(args[0], _Pretended) else args[0].cpu())
+        if func is F.scaled_dot_product_attention and not torch.is_grad_enabled():
+            return self._attended(func, args, kwargs)
         if func in (Tensor.__getitem__, Tensor.__setitem__) and not args[0].is_cpu:
             index, lists = _without_lists(args[1])
             if lists:
-                self._waits.add("index")
+                self._counter.add_wait("index")
                 args = (args[0], index, *args[2:])
         if func is Tensor.pin_memory and not torch.cuda.is_available():
             pinned: Tensor = args[0].clone()
             pinned._gtrans_pinned = True  # type: ignore[attr-defined]
             return pinned
         return func(*args, **kwargs)
+
+    def _attended(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Attention without gradients, which is one kernel on a GPU.
+
+        Torch would take the pretended device for one that has no such kernel.
+        """
+        if not isinstance(args[0], _Pretended):
+            return func(*args, **kwargs)
+        mask = args[3] if len(args) > 3 else kwargs.get("attn_mask")
+        if mask is not None and mask.dtype == torch.bool:
+            self._counter.add("where")  # torch adds a mask to the scores
+        self._counter.add("scaled_dot_product_attention")
+        held = tree_map(lambda x: x.held if isinstance(x, _Pretended) else x, (args, kwargs))
+        return _Pretended(func(*held[0], **held[1]))
 
 
 def _without_lists(index: Any) -> tuple[Any, bool]:
@@ -196,6 +245,11 @@ def _is_device(device: Any) -> bool:
 
 def _on_device(x: Any) -> bool:
     return isinstance(x, Tensor) and not x.is_cpu
+
+
+def _concerns_device(args: Any, kwargs: dict[str, Any]) -> bool:
+    leaves = tree_leaves((args, kwargs))
+    return any(_on_device(x) or (isinstance(x, torch.device) and _is_device(x)) for x in leaves)
 
 
 def _wait_of(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> str | None:
