@@ -52,12 +52,13 @@ from gtrans.evaluation.contrastive.generated import Outcome, contradictions, jud
 from gtrans.evaluation.contrastive.report import Result, lines_of, test_lines, to_json
 from gtrans.evaluation.contrastive.results_file import (
     LOWER,
+    is_results_file,
     line_of,
     read_scores,
     read_translations,
     scores_line,
 )
-from gtrans.files import atomic_writer, check_output
+from gtrans.files import atomic_writer, check_output, check_replaceable
 from gtrans.libraries import ENGINE, require
 from gtrans.messages import json_text, print_lines, say
 from gtrans.option_types import whole
@@ -93,6 +94,10 @@ _FILES: OptionTable = {
         "write what the first system, the model if there is one, makes of each item, as JSON "
         "lines: the scores of its candidates, or with --generate its translation",
         {"metavar": "FILE"},
+    ),
+    "--force": (
+        "replace a file of --output that this command did not write",
+        {"action": "store_true"},
     ),
 }
 _OTHERS: OptionTable = {
@@ -250,6 +255,7 @@ def _checked_files(args: argparse.Namespace) -> dict[str, str]:
         )
     if args.output:
         check_output("--output", args.output, [*_inputs(args), *files.values()])
+        check_replaceable("--output", args.output, is_results_file, args.force)
     return files
 
 

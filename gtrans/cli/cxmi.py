@@ -32,7 +32,7 @@ from gtrans.cli.shared.reading import add_choice, choice_of
 from gtrans.errors import GtransError
 from gtrans.evaluation.cxmi import Cxmi, Sentence, corpus_cxmi
 from gtrans.evaluation.table import write_rows
-from gtrans.files import check_output
+from gtrans.files import begins_with, check_output, check_replaceable
 from gtrans.libraries import ENGINE
 from gtrans.messages import json_text, of_form, print_lines
 from gtrans.option_types import whole
@@ -50,6 +50,8 @@ EXAMPLE = (
 NEEDS = ENGINE
 COLUMNS = ("document", "sentence", "tokens", "with_context", "without_context", "cxmi")
 """Of the file of sentences."""
+OWN_FILES = ("\t".join(COLUMNS), '{"document": ')
+"""How files begin that this command wrote, which it may replace."""
 
 
 _FILES: OptionTable = {
@@ -67,6 +69,10 @@ _FILES: OptionTable = {
         "write one line per sentence: JSON if FILE ends in .jsonl, otherwise values separated by "
         "tabs",
         {"metavar": "FILE"},
+    ),
+    "--force": (
+        "replace a file of --output that this command did not write",
+        {"action": "store_true"},
     ),
 }
 _CONTEXT: OptionTable = {
@@ -114,6 +120,9 @@ def run(args: argparse.Namespace) -> None:
         raise GtransError("`--without-data` is the folder of `--without`, which is missing.")
     if args.output:
         check_output("--output", args.output, _inputs(args))
+        check_replaceable(
+            "--output", args.output, lambda path: begins_with(path, *OWN_FILES), args.force
+        )
     documents = read_parallel(args.src, args.ref, choice_of(args))
 
     # Imported on demand: torch and fairseq need seconds, which --help should not.

@@ -61,9 +61,10 @@ from gtrans.evaluation.other_scores import (
     segment_score_files,
     value_of,
 )
-from gtrans.evaluation.resegment import SIGNATURE, write_documents
+from gtrans.evaluation.resegment import SIGNATURE, check_documents_folder, write_documents
 from gtrans.evaluation.significance import resample, seed
 from gtrans.evaluation.table import (
+    OWN_FILES,
     Report,
     by_part,
     segments,
@@ -74,7 +75,13 @@ from gtrans.evaluation.table import (
     write_rows,
 )
 from gtrans.evaluation.texts import Alignment, Texts, read_texts
-from gtrans.files import atomic_writer, check_output, check_output_folder
+from gtrans.files import (
+    atomic_writer,
+    begins_with,
+    check_output,
+    check_output_folder,
+    check_replaceable,
+)
 from gtrans.languages import WITHOUT_SPACES, known_language, language_code
 from gtrans.messages import json_text, print_lines, say
 from gtrans.option_types import whole
@@ -163,6 +170,10 @@ OPTIONS: dict[str, OptionTable] = {
             "also write a line for each system and score",
             {"type": Path, "metavar": "FILE"},
         ),
+        "--force": (
+            "replace files that this command did not write",
+            {"action": "store_true"},
+        ),
     },
     "chunks": {
         "--max-doc-tokens": (
@@ -247,9 +258,11 @@ def _check(args: argparse.Namespace) -> None:
         if not args.resegment:
             raise GtransError("--resegment-dir needs --resegment")
         check_output_folder("--resegment-dir", args.resegment_dir)
+        check_documents_folder(args.resegment_dir, system_names(args.hyp), args.force)
     flags: dict[Path, str] = {}
     for flag, path in _outputs(args).items():
         check_output(flag, path, inputs(args))
+        check_replaceable(flag, path, lambda path: begins_with(path, *OWN_FILES), args.force)
         if (other := flags.setdefault(path.resolve(), flag)) != flag:
             raise GtransError(f"{other} and {flag} are both {path}; give each a file of its own")
 

@@ -24,10 +24,11 @@ a long one is searched in a band, see :func:`bands`.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from itertools import chain, compress, pairwise
 from math import log10
 from pathlib import Path
@@ -47,7 +48,15 @@ from gtrans.evaluation.boundaries import (
     tokens_of,
 )
 from gtrans.evaluation.metrics import Documents
-from gtrans.files import StrPath, atomic_writer, unwritable
+from gtrans.files import (
+    StrPath,
+    atomic_writer,
+    check_replaceable,
+    digest,
+    read_object,
+    unwritable,
+)
+from gtrans.messages import json_text, of_form
 from gtrans.text.reader import Identified
 
 SIGNATURE = "resegmented:edit-distance.6"
@@ -557,6 +566,42 @@ def coverage(
     )
 
 
+_RECORD = "resegmented.json"
+"""The digests of the files that were written into a folder, by their names."""
+
+
+def check_documents_folder(folder: Path, systems: Iterable[str], force: bool) -> None:
+    """Refuse a folder in which files of others would be replaced, before anything is computed.
+
+    Args:
+        folder: the folder of ``--resegment-dir``.
+        systems: names of the systems.
+        force: whether the user gave ``--force``.
+
+    Raises:
+        GtransError: a file there is not as :func:`write_documents` wrote it.
+    """
+    try:
+        written = read_object(folder / _RECORD).get("files", {})
+    except (FileNotFoundError, GtransError):
+        written = {}
+    names = [_file_name(f"hyp.{system}.txt") for system in systems]
+    for path in sorted(folder.glob("*.txt")):
+        if path.name in names or path.name == "src.txt" or _REFERENCE.fullmatch(path.name):
+            check_replaceable("--resegment-dir", path, partial(_is_as_written, written), force)
+
+
+_REFERENCE = re.compile(r"ref\d*\.txt")
+
+
+def _is_as_written(digests: Mapping[str, str], path: Path) -> bool:
+    return digests.get(path.name) == digest(path)
+
+
+def _file_name(name: str) -> str:
+    return name.replace("/", "_")
+
+
 def write_documents(folder: Path, texts: dict[str, Documents], inputs: Sequence[StrPath]) -> None:
     """Write texts as files of one sentence per line with an empty line between documents.
 
@@ -565,7 +610,7 @@ def write_documents(folder: Path, texts: dict[str, Documents], inputs: Sequence[
     Raises:
         GtransError: a file cannot be written, is one of ``inputs``, or would be two texts.
     """
-    files = {folder / name.replace("/", "_"): documents for name, documents in texts.items()}
+    files = {folder / _file_name(name): documents for name, documents in texts.items()}
     if len(files) < len(texts):
         raise GtransError(
             "`--resegment-dir`: names of systems differ in '/' and '_' alone, which are the same "
@@ -576,5 +621,8 @@ def write_documents(folder: Path, texts: dict[str, Documents], inputs: Sequence[
         for path, documents in files.items():
             with atomic_writer(path, inputs) as file:
                 file.write("\n\n".join("\n".join(document) for document in documents) + "\n")
+        digests = {path.name: digest(path) for path in files}
+        with atomic_writer(folder / _RECORD) as file:
+            file.write(f"{json_text(of_form('resegmented', {'files': digests}))}\n")
     except OSError as error:
         raise unwritable(f"`--resegment-dir` '{folder}'", error) from None

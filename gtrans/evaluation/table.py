@@ -34,6 +34,19 @@ from gtrans.messages import aligned, change_interval, in_digits, of_form
 POSITIONS, SENTENCE_LENGTHS = 10, (20, 40, 80)
 """Positions in a bucket; the largest lengths in each bucket but the last."""
 
+LATEX_HEAD = "% gtrans score"
+"""The first line of a table in LaTeX."""
+_CSV_HEAD = ["system", "metric", "name", "unit"]
+_SEGMENT_HEAD = ["system", "metric", "unit", "document"]
+OWN_FILES = (
+    LATEX_HEAD,
+    ",".join(_CSV_HEAD),
+    "\t".join(_SEGMENT_HEAD),
+    '{"system": ',
+    '{\n  "schema": "gtrans.score/',
+)
+"""How files begin that ``gtrans score`` wrote, which it may replace."""
+
 # Intervals and tests of a metric, such as :func:`gtrans.evaluation.significance.resample`.
 Compare = Callable[[Measurement], Resampling]
 Bucket = dict[str, Any]
@@ -244,8 +257,7 @@ COLUMNS = (
 def to_csv(report: Report) -> str:
     """A line for each score of each system, with a header; numbers are not rounded."""
     text = io.StringIO()
-    names = ["system", "metric", "name", "unit"]
-    names += [heading for column in COLUMNS for heading in column.csv]
+    names = [*_CSV_HEAD, *(heading for column in COLUMNS for heading in column.csv)]
     writer = csv.DictWriter(text, names, lineterminator="\n")
     writer.writeheader()
     for metric, name, entry in _entries(report):
@@ -357,7 +369,7 @@ def to_latex(report: Report) -> str:
     resegmented systems leave out and add stands in the last columns.
     """
     metrics, several = report.measurements.values(), len(report.systems) > 1
-    lines = [f"% {metric.label}: {metric.signature}" for metric in metrics]
+    lines = [LATEX_HEAD, *(f"% {metric.label}: {metric.signature}" for metric in metrics)]
     if several:
         lines.append(
             f"% $\\dagger$, $\\ddagger$: p < 0.05, 0.01 against {report.systems[0]} by paired "

@@ -92,6 +92,14 @@ def test_resegmented_translations_can_be_written(tmp_path: Path, ref: str, capsy
     assert "needs --resegment" in refusal(
         capsys, "--hyp", free, "--ref", ref, "--resegment-dir", str(out)
     )
+    # What is there as it was written is replaced; what was corrected by hand stays.
+    assert run(capsys, *arguments)["s_bleu"] == found["s_bleu"]
+    (out / "src.txt").write_text("of the user")
+    assert "--resegment-dir" in refusal(capsys, *arguments) and "--force" in refusal(
+        capsys, *arguments
+    )
+    assert (out / "src.txt").read_text() == "of the user"
+    assert run(capsys, *arguments, "--force")["s_bleu"] == found["s_bleu"]
     arguments[1:2] = [f"o/x={free}", f"o_x={free}"]
     assert "differ in '/' and '_' alone" in refusal(capsys, *arguments)
 

@@ -30,7 +30,8 @@ def test_tables(tmp_path: Path, capsys: Capture) -> None:
             assert row["difference"] == str(comparison["difference"])
             assert row["p_randomisation"] == str(comparison["paired_randomisation"]["p"])
     lines = latex.read_text().splitlines()
-    assert lines[0] == f"% s-BLEU: {rows['human', 's_bleu']['signature']}"
+    assert lines[0] == "% gtrans score"
+    assert lines[1] == f"% s-BLEU: {rows['human', 's_bleu']['signature']}"
     assert r"system & s-BLEU & TER $\downarrow$ \\" in lines
     of_ours = report["systems"]["our_s"]["s_bleu"]["score"]
     assert any(line.startswith(rf"our\_s & {of_ours:.2f} & ") for line in lines)
@@ -43,6 +44,27 @@ def test_tables(tmp_path: Path, capsys: Capture) -> None:
         both = [word for flag in flags for word in (flag, str(latex))]
         assert f"{' and '.join(flags)} are both {latex}" in refusal(capsys, *arguments, *both)
     assert Path(ref).read_text() == text(REFERENCES)
+
+
+@pytest.mark.parametrize(
+    ("flag", "name"),
+    [("--csv", "t.csv"), ("--latex", "t.tex"), ("--json", "t.json"), ("--segments", "t.tsv"),
+     ("--segments", "t.jsonl")],
+)  # fmt: skip
+def test_files_of_others_stay_unless_forced(
+    tmp_path: Path, capsys: Capture, flag: str, name: str
+) -> None:
+    ref, out = write(tmp_path / "r", text(REFERENCES)), tmp_path / name
+    arguments = ["--hyp", ref, "--ref", ref, "--metrics", "s_bleu", flag, str(out)]
+    for others in (b"PK\x03\x04 a checkpoint", b'{"segment": 1}\n', b"name,score\n"):
+        out.write_bytes(others)
+        assert f"`{flag}` '{out}' exists" in refusal(capsys, *arguments)
+        assert out.read_bytes() == others
+    assert main(["score", *arguments, "--force"]) == 0
+    written = out.read_bytes()
+    assert written != others
+    assert main(["score", *arguments]) == 0, "its own file is replaced"
+    assert out.read_bytes() == written
 
 
 def test_json_stands_beside_what_is_printed(tmp_path: Path, capsys: Capture) -> None:

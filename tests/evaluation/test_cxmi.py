@@ -170,6 +170,9 @@ def test_sentences_are_written_and_add_up(cxmi: Call, tmp_path: Path) -> None:
     cxmi("document", "--output", str(tmp_path / "each.jsonl"))
     objects = [json.loads(line) for line in (tmp_path / "each.jsonl").read_text().splitlines()]
     assert [entry["cxmi"] for entry in objects] == pytest.approx(values, abs=1e-5)
+    (tmp_path / "each.tsv").write_text("of the user")
+    status, _, err = cxmi("document", "--output", str(tmp_path / "each.tsv"))
+    assert status == 1 and "did not write it" in err and "--force" in err
 
 
 def test_another_model_may_stand_for_no_context(

@@ -113,6 +113,12 @@ def test_the_output_of_the_first_system(call: Call, tmp_path: Path) -> None:
     ]  # fmt: skip
     status, _, err = call("--set", path, "--format", "consistency", *others, "--output", scores)
     assert status == 1 and "`--output`" in err
+    arguments = ("--set", path, "--format", "consistency", *others, "--output", output)
+    assert call(*arguments)[0] == 0, "its own file is replaced"
+    output.write_text("of the user")
+    status, _, err = call(*arguments)
+    assert status == 1 and "exists, and this command did not write it" in err
+    assert call(*arguments, "--force")[0] == 0
 
 
 def test_losses_are_turned_round(call: Call, instances: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from gtrans.data.documents import iterate_raw_lines
@@ -19,6 +20,7 @@ from gtrans.evaluation.contrastive.accuracy import is_right
 from gtrans.evaluation.contrastive.items import Item
 from gtrans.files import parse_json
 
+_LONGEST_LINE = 1 << 20
 LOWER = "--lower-is-better"
 AnyPath = str | os.PathLike[str]
 
@@ -28,6 +30,13 @@ def line_of(item: Item, **entry: Any) -> str:
     about: dict[str, Any] = {"id": item.id, "texts": item.texts_digest}
     about |= {"phenomenon": item.phenomenon, "distance": item.distance}
     return json.dumps(about | entry, ensure_ascii=False)
+
+
+def is_results_file(path: Path) -> bool:
+    """Whether a file begins with what :func:`line_of` returns."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        first = file.readline(_LONGEST_LINE)
+    return first.startswith('{"id": ') and '"texts": ' in first
 
 
 def scores_line(item: Item, scores: Sequence[float]) -> str:
