@@ -138,6 +138,8 @@ class Training:
         starts = (f"{flag} {start['path']}" for flag, start in self.plan.made_from["start"].items())
         start = self.plan.resume or " ".join(starts) or "from scratch"
         devices = self.trainer.data_parallel_world_size
+        if misses_bf16(cfg.common, self.trainer.device):
+            logger.info("this GPU trains faster in bfloat16: `--bf16` is not given")
         for line in (
             ", ".join(str(group_of(cfg, group).get("_name")) for group in _CHOSEN),
             ", ".join(f"{name} {sizes[name]}" for name in _SIZES if sizes[name]),
@@ -352,6 +354,13 @@ class Training:
             wandb_run_name=os.environ.get("WANDB_NAME", self.folder.path.name),
             **{board: common[board] if speaks else None for board in _BOARDS},
         )
+
+
+def misses_bf16(common: Any, device: torch.device) -> bool:
+    """Whether a GPU has bfloat16 and the options of a training leave it unused."""
+    if device.type != "cuda" or common.bf16 or common.fp16 or common.amp:
+        return False
+    return bool(torch.cuda.is_bf16_supported(including_emulation=False))
 
 
 def _averages(name: str) -> dict[str, Any]:

@@ -249,15 +249,31 @@ def of_stock(rows: list[dict[str, Any]], system: str, speed: str) -> list[float]
     return sorted(row[speed] / stock[case(row)] for row in mine)
 
 
+def of_ours(rows: list[dict[str, Any]]) -> list[float]:
+    """How many times as fast a G-Transformer trains as the sentence model here, from the least."""
+    speeds = {
+        (row["system"], row["words"], row["batch"]): row["words_per_second"]
+        for row in rows
+        if row["part"] == "training"
+    }
+    return sorted(
+        speed / speeds["gtrans sentence Transformer", words, batch]
+        for (system, words, batch), speed in speeds.items()
+        if system == "G-Transformer, varlen"
+    )
+
+
 def test_readme_has_the_speeds_of_the_benchmarks(repo: Path) -> None:
     text = " ".join((repo / "README.md").read_text(encoding="utf-8").split())
     found = json.loads(next(repo.glob("*/benchmarks.json")).read_text(encoding="utf-8"))
     rows = found["gpu"]["rows"]
     trains = of_stock(rows, "G-Transformer, varlen", "words_per_second")
     assert f"{trains[0]:.2f} to {trains[-1]:.2f} times as fast" in text
-    decodes = of_stock(rows, "G-Transformer", "tokens_per_second")
+    ours = of_ours(rows)
+    assert f"{ours[0]:.2f} to {ours[-1]:.2f} times as fast as the sentence model here" in text
+    decodes = of_stock(rows, "G-Transformer", "seconds")
     (cpu,) = [it for it in found["test-set"]["rows"] if it["system"] == "gtrans, documents"]
-    expected = f"{cpu['times_per_token']:.1f} times on a CPU, up to {1 / decodes[0]:.1f} on a GPU"
+    expected = f"{cpu['times_per_token']:.1f} times on a CPU, up to {decodes[-1]:.1f} on a GPU"
     assert expected in text
 
 
@@ -282,13 +298,14 @@ def test_the_numbers_of_the_benchmarks_page(repo: Path) -> None:
     rows = {name: {row["system"]: row for row in of["rows"]} for name, of in found.items()}
     speeds = [row["of_stock"] for row in found["training"]["rows"] if "regroup" in row["system"]]
     whole, base = rows["test-set"], rows["cost-base"]
-    at_most = {row["system"]: row["tokens_per_second"] for row in found["gpu"]["rows"]
+    ours = of_ours(found["gpu"]["rows"])
+    at_most = {row["system"]: row["seconds"] for row in found["gpu"]["rows"]
                if row.get("most_rows") == 1024}  # fmt: skip
     (stock,) = [row["times_stock"] for row in found["decoding"]["rows"]
                 if (row["system"], row["words"]) == ("gtrans", 1024)]  # fmt: skip
     values = [
-        min(speeds), max(speeds), whole["gtrans, documents"]["times_stock"],
-        at_most["stock sentence Transformer"] / at_most["G-Transformer"], stock,
+        max(ours), min(ours), min(speeds), max(speeds), whole["gtrans, documents"]["times_stock"],
+        at_most["G-Transformer"] / at_most["stock sentence Transformer"], stock,
         base["gtrans documents, int8"]["of_fp32"],
         whole["gtrans, documents, bf16"]["seconds"] / whole["gtrans, documents"]["seconds"],
     ]  # fmt: skip

@@ -6,6 +6,7 @@ import subprocess
 from types import SimpleNamespace
 
 import pytest
+import torch
 from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import OmegaConf
 from support.runs import refusal, stock_train, train
@@ -13,6 +14,7 @@ from support.runs import refusal, stock_train, train
 from gtrans.errors import GtransError
 from gtrans.train import launch
 from gtrans.train.launch import Launched, check_launch, join, launched
+from gtrans.train.main import misses_bf16
 
 TORCHRUN = {
     "RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "MASTER_ADDR": "a", "MASTER_PORT": "1",
@@ -83,6 +85,23 @@ def test_it_joins_the_others(joined):
     assert joined(SRUN, gpus=1).device_id == 0  # SLURM shows each process its own
     with pytest.raises(GtransError, match="more processes on this machine than the 1 GPUs"):
         joined(TORCHRUN, gpus=1)
+
+
+@pytest.mark.parametrize(
+    ("device", "has_it", "given", "misses"),
+    [
+        ("cuda", True, "", True),
+        ("cuda", True, "bf16", False),
+        ("cuda", True, "fp16", False),
+        ("cuda", True, "amp", False),
+        ("cuda", False, "", False),
+        ("cpu", True, "", False),
+    ],
+)
+def test_a_gpu_with_bf16_that_is_not_used(device, has_it, given, misses, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda **_: has_it)
+    common = SimpleNamespace(bf16=given == "bf16", fp16=given == "fp16", amp=given == "amp")
+    assert misses_bf16(common, torch.device(device)) == misses
 
 
 @pytest.mark.parametrize("address", [(), ("--distributed-init-method", "tcp://127.0.0.1:29777")])

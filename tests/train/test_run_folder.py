@@ -139,7 +139,7 @@ def test_a_finished_run_does_nothing(options, more, reason, tiny, tmp_path):
 
 def test_a_run_keeps_its_log(run: Path) -> None:
     """`gtrans analyse curves` finds it without any option."""
-    assert read_history(run).valid["valid"][-1].updates == 2
+    assert read_history(run).records("train")[-1].updates == 2
 
 
 def test_another_optimizer_is_told(folder, tiny, stock):
