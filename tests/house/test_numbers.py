@@ -69,6 +69,24 @@ CLAIMS: list[tuple[str, str, tuple[str, ...]]] = [
     ("0.070", "value", (CHAT, "1300+400", "concatenation 2-to-2", MARGIN, "1")),
     ("-6.8", "value", (CHAT, "1300+400", "concatenation 2-to-2", CHANGE, "1")),
 ]  # fmt: skip
+# Rows of the table of error rates, and what the simulation calls them.
+SCORES, ITEMS = "chrF2, p non-inf, loss of the margin by", "contrast, p (documents flipped)"
+MARGINS, FILM = "contrast, interval of the margin excludes 0", "; half of the items in one film"
+MCNEMAR = "McNemar; the set names no documents"
+SIMULATED = {
+    "*p rand*, s-BLEU": "s-BLEU, p rand",
+    "*p rand*, chrF2": "chrF2, p rand",
+    "interval of the change, chrF2": "chrF2, interval of the change excludes 0",
+    "*p boot*, chrF2": "chrF2, p boot (--all-tests)",
+    "*p non-inf*, chrF2, a little worse at every document": f"{SCORES} every document",
+    "*p non-inf*, chrF2, failing at 4% of the documents": f"{SCORES} 4% of the documents",
+    "the same, systems otherwise alike": f"{SCORES} 4% of the documents, systems alike",
+    "contrastive items, by document": ITEMS,
+    "contrastive items, half of them in one film": ITEMS + FILM,
+    "contrastive margins, by document": MARGINS,
+    "contrastive margins, half of them in one film": MARGINS + FILM,
+    "contrastive items, without names of documents": f"contrast, p ({MCNEMAR})",
+}
 # Decimals of the page that are no results: settings.
 SETTINGS = {"0.2", "0.05", "0.02"}
 DECIMAL = re.compile(r"[−+-]?\d+\.\d+")
@@ -185,6 +203,19 @@ def test_the_counts_of_comparisons(rows: list[Row], page: str) -> None:
         if row.metric == MARGIN and row.system not in (BIAS_3, "concatenation 2-to-2")
     }
     assert max(margins.values()) < 0.02
+
+
+def test_the_error_rates_of_tests_are_those_of_the_simulation(repo: Path) -> None:
+    text = (repo / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    table = text.partition("| | 8 documents |")[2].partition("\n\n")[0]
+    content = (repo / "results" / "evaluation-simulations.json").read_text(encoding="utf-8")
+    shares = json.loads(content)["share_of_runs_by_documents"]
+    lines = table.splitlines()[2:]
+    assert len(lines) == len(SIMULATED)
+    for line in lines:
+        label, *cells = [cell.strip() for cell in line.strip("| ").split("|")]
+        rates = list(shares[SIMULATED[label]].values())
+        assert [cell for cell in cells if cell] == [f"{rate:.1%}" for rate in rates]
 
 
 def test_the_table_is_made_from_the_files(rows: list[Row]) -> None:
@@ -364,15 +395,3 @@ def test_the_tables_of_adapt(repo: Path) -> None:
         for gain, split in zip(gains, ("valid", "test"), strict=True):
             change = {(row["system"], row["metric"]): row for row in splits[split]}
             assert matches(gain, change["document", "d_bleu"]["change"])
-
-
-def test_what_drafts_gain_and_take(repo: Path) -> None:
-    text = (repo / "docs" / "decoding.md").read_text(encoding="utf-8")
-    found = json.loads((repo / "results" / "draft.json").read_text(encoding="utf-8"))["rows"]
-    rows = {row["system"]: row for row in found}
-    base = rows["sentence"]["d_bleu"]
-    share = (rows["candidates"]["d_bleu"] - base) / (rows["document"]["d_bleu"] - base)
-    assert f"{share:.0%} of its gain" in text
-    assert rows["candidates"]["pronouns_right"] == rows["document"]["pronouns_right"]
-    least = sum(rows[of]["cpu_seconds"] for of in ("writing 4 candidates", found[-1]["system"]))
-    assert f"{least / rows['document']['cpu_seconds']:.2f} of its time" in text
