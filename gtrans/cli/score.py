@@ -416,7 +416,7 @@ def _measure(
         corpus = Corpus(first, [[range(len(document))] for document in first], others=others)
     else:
         corpus = _instances(args, texts, languages)
-        report.counts["instances"] = sum(map(len, corpus.instances))
+        report.counts["chunks"] = sum(map(len, corpus.instances))
     report.notes += _notes_on_text(texts.systems, keys, options)
     report.measurements = measure(corpus, texts.systems, keys, options, min(8, os.cpu_count() or 1))
     report.resegmented |= set(report.measurements) if args.resegment else set()

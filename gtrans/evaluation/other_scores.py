@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from itertools import chain, compress, takewhile
 from operator import eq
@@ -155,10 +156,26 @@ def measure_comet(given: Given) -> Found:
     key, label, more = ("comet", "COMET", "") if compares else (
         "comet_qe", "COMET (no reference)", "|reference:none"
     )  # fmt: skip
-    measurement = _mean(key, label, "sentence", f"model:{name}{more}", scores, places)
+    precision = str(next(model.parameters()).dtype).removeprefix("torch.")
+    signature = f"model:{name}|nrefs:{int(compares)}|precision:{precision}{more}"
+    signature += f"|version:{_comet_version()}"
+    measurement = _mean(key, label, "sentence", signature, scores, places)
+    notes = []
     several = len(given.args.ref)
-    note = f"COMET reads the first reference only; the other scores use all {several}"
-    return Found([measurement], [note] if several > 1 else [])
+    if several > 1:
+        notes.append(f"COMET reads the first reference only; the other scores use all {several}")
+    for system, documents in given.systems.items():
+        empty = sum(not sentence.strip() for sentence in chain.from_iterable(documents))
+        if empty:
+            notes.append(f"COMET also scores the {empty} empty translations of {system}")
+    return Found([measurement], notes)
+
+
+def _comet_version() -> str:
+    try:
+        return version("unbabel-comet")
+    except PackageNotFoundError:
+        return "unknown"
 
 
 # --- files of other programs ----------------------------------------------------------------------

@@ -72,12 +72,14 @@ class Resampling:
             ``paired_bootstrap`` have ``p`` and that of sacreBLEU, the first one ``p_holm``, too, if
             there are several systems; ``non_inferiority`` has a one-sided ``p``, and the
             ``largest_loss`` of a unit with its number from 1.
+        best: the system that randomisation finds better than every other one; None: there is none.
     """
 
     unit: str
     units: int
     confidence: dict[str, Found]
     comparisons: dict[str, Found]
+    best: str | None = None
 
 
 def p_of(comparison: Found) -> float:
@@ -173,7 +175,26 @@ def resample(
         tests = [comparison["paired_randomisation"] for comparison in comparisons.values()]
         for test, adjusted in zip(tests, holm([test["p"] for test in tests]), strict=True):
             test["p_holm"] = adjusted
-    return Resampling(resampled, 0 if unit == "none" else units, confidence, comparisons)
+    best = None
+    if drawn and others and not measurement.neutral:
+        best = _significantly_best(measurement, statistics, randomisation_trials)
+    units = 0 if unit == "none" else units
+    return Resampling(resampled, units, confidence, comparisons, best)
+
+
+def _significantly_best(
+    measurement: Measurement, statistics: dict[str, Statistics], trials: int
+) -> str | None:
+    """The system with the best score, if it is better than each of the others at the 5% level."""
+    scores = {name: measurement.score(name) for name in statistics}
+    best = (max if measurement.higher_is_better else min)(scores, key=scores.__getitem__)
+    for name, score in scores.items():
+        if name == best:
+            continue
+        swapped, _ = _swapped(measurement, statistics[name], statistics[best], trials)
+        if p_value(swapped, scores[best] - score) >= SIGNIFICANT:
+            return None
+    return best
 
 
 def holm(values: Sequence[float]) -> list[float]:

@@ -59,7 +59,7 @@ class Report:
 
     Attributes:
         systems: their names; the first one is the baseline.
-        counts: numbers of sentences, documents and instances.
+        counts: numbers of sentences, documents and chunks.
         measurements: the metrics, by key.
         resampled: confidence intervals and comparisons, by key of the metric.
         buckets: scores of parts of the corpus, by key of their table.
@@ -196,9 +196,13 @@ def _p(value: Any, digits: int) -> str:
     return p_value(value["p"] if isinstance(value, Mapping) else value)
 
 
-def _dagger(value: Any) -> str:
-    p, marks = value.get("p_holm", value["p"]), ((0.01, r"\ddagger"), (0.05, r"\dagger"))
-    return next((mark for limit, mark in marks if p < limit), "")
+def _dagger(comparison: Any) -> str:
+    """A sign for better or worse, and daggers for the p-value; nothing if it is not significant."""
+    p = p_of(comparison)
+    if p >= SIGNIFICANT:
+        return ""
+    sign = {"better": "+", "worse": "-"}.get(comparison["direction"], "")
+    return sign + (r"\ddagger" if p < 0.01 else r"\dagger")
 
 
 @dataclass(frozen=True)
@@ -239,8 +243,8 @@ COLUMNS = (
     Column("comparison.interval", {"difference_low": 0, "difference_high": 1}, "95% interval",
            change_interval),
     Column("comparison.detectable", {"detectable": None}),
-    Column("comparison.paired_randomisation", {"p_randomisation": "p"}, "p rand",
-           _p, _dagger),
+    Column("comparison", mark=_dagger),
+    Column("comparison.paired_randomisation", {"p_randomisation": "p"}, "p rand", _p),
     Column("comparison.paired_randomisation.p_holm", {"p_holm": None}, "p Holm", _p),
     Column("comparison.paired_bootstrap.p", {"p_bootstrap": None}, "p boot", _p),
     Column("comparison.non_inferiority", {"non_inferior_margin": "margin", "p_non_inferior": "p"},
@@ -323,7 +327,7 @@ def to_text(report: Report, details: bool = False) -> list[str]:
         lines += ["", *aligned([[metric.label, metric.signature] for metric in metrics], range(2))]
     if report.counts:
         counts = (f"{count} {name}" for name, count in report.counts.items())
-        lines += ["", ", ".join(counts).replace("instances", "chunks")]
+        lines += ["", ", ".join(counts)]
     lines += _foot(report)
     return lines + [f"note: {note}" for note in notes(report)]
 
@@ -364,16 +368,17 @@ def _bucket_lines(report: Report, table: str, buckets: Sequence[Bucket]) -> list
 def to_latex(report: Report) -> str:
     """A ``tabular`` with a row for each system and a column for each metric.
 
-    It needs the package ``booktabs``. The best score of a column is bold; a dagger marks a
-    significant difference from the first system. Signatures are comments above the table. What
-    resegmented systems leave out and add stands in the last columns.
+    It needs the package ``booktabs``. A score is bold if it is significantly better than all others
+    of its column; a dagger marks a significant difference from the first system. Signatures are
+    comments above the table. What resegmented systems leave out and add stands in the last columns.
     """
     metrics, several = report.measurements.values(), len(report.systems) > 1
     lines = [LATEX_HEAD, *(f"% {metric.label}: {metric.signature}" for metric in metrics)]
     if several:
         lines.append(
             f"% $\\dagger$, $\\ddagger$: p < 0.05, 0.01 against {report.systems[0]} by paired "
-            "approximate randomisation, adjusted by Holm for several systems; bold: the best score"
+            "approximate randomisation, adjusted by Holm for several systems; +: better, -: worse; "
+            "bold: p < 0.05 against every other system"
         )
     for metric, margin in _margins(report):
         lines.append(
@@ -387,11 +392,8 @@ def to_latex(report: Report) -> str:
     cells: dict[str, list[str]] = {name: [] for name in report.systems}
     shares: dict[str, dict[str, str]] = {}
     for metric, name, entry in _entries(report):
-        best = (max if metric.higher_is_better else min)(
-            round(metric.score(system), metric.digits) for system in report.systems
-        )
         text = in_digits(entry["score"], metric.digits)
-        if several and not metric.neutral and round(entry["score"], metric.digits) == best:
+        if name == report.resampled[metric.key].best:
             text = rf"\textbf{{{text}}}"
         values = [(column, column.value(entry)) for column in COLUMNS]
         mark = "".join(

@@ -27,6 +27,7 @@ from gtrans.text.reader import plain_lines, read_documents, read_identified
 
 KEY = "ctxpro"
 SEPARATOR = "<eos>"
+SIGNATURE = "match:word|case:lc|punct:no ASCII|apostrophe:no,split|sentence:last line|unit:example"
 _APOSTROPHE = re.compile("['’]")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -137,7 +138,7 @@ def measure(given: Given) -> Found:
         label="ctxpro",
         unit="sentence",
         higher_is_better=True,
-        signature="match:word|case:lc|punct:no|apostrophe:no,split|sentence:last line|unit:example",
+        signature=SIGNATURE,
         statistics={
             name: np.stack([right, np.ones_like(right)], 1)[order] for name, right in rights.items()
         },

@@ -43,7 +43,7 @@ def test_json_of_one_system(hyp: str, ref: str, capsys: Capture) -> None:
         assert entry[key]["confidence"]["resampled"] == "document"
         assert entry[key]["confidence"]["units"] == 2
     assert entry["d_bleu_instance"]["signature"].endswith("|unit:instance(512,words)")
-    assert (report["sentences"], report["documents"], report["instances"]) == (5, 2, 2)
+    assert (report["sentences"], report["documents"], report["chunks"]) == (5, 2, 2)
     assert [bucket["sentences"] for bucket in report["by_position"]] == [5]
     assert [bucket["sentences"] for bucket in report["by_sentence_length"]] == [5, 0, 0, 0]
     assert report["by_sentence_length"][-1]["s_bleu"] == {"hyp.txt": None}
@@ -118,7 +118,7 @@ def test_another_number_of_sentences_is_scored_by_documents_on_request(
     expected = scores()
     assert list(report["of_one"]) == ["d_bleu"]
     assert report["of_one"]["d_bleu"]["score"] == expected["d_bleu"]
-    assert "instances" not in report
+    assert "chunks" not in report
     one = write(tmp_path / "one", "All of it.\n")
     error = refusal(capsys, "--hyp", one, "--ref", ref, "--documents-only")
     assert f"{one} has 1 documents in 1 lines, but {ref} has 2" in error
@@ -182,7 +182,7 @@ def test_bpe_lengths_of_a_prepared_folder(
     assert entry["d_bleu_instance"]["signature"].endswith("|unit:instance(40,bpe)")
     assert "stem[snowball-german]" in entry["meteor"]["signature"]  # the folder's language
     # In characters and marks: 25 + 15, 34; 34, 36.
-    assert report["instances"] == 4
+    assert report["chunks"] == 4
 
 
 def test_mistakes_end_in_one_line_and_status_1(
@@ -263,8 +263,8 @@ def test_the_longer_side_decides_about_instances(
     long_source = [[f"{sentence} {'word ' * 20}" for sentence in doc] for doc in REFERENCES]
     src = write(tmp_path / "src", text(long_source))
     arguments = ["--hyp", hyp, "--ref", ref, "--max-doc-tokens", "25"]
-    assert score(capsys, *arguments)["instances"] == 2
+    assert score(capsys, *arguments)["chunks"] == 2
     report = score(capsys, *arguments, "--src", src)
-    assert report["instances"] == 5
+    assert report["chunks"] == 5
     entry = report["of_one"]
     assert entry["d_bleu_instance"]["score"] == entry["s_bleu"]["score"]

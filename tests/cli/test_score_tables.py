@@ -35,7 +35,7 @@ def test_tables(tmp_path: Path, capsys: Capture) -> None:
     assert r"system & s-BLEU & TER $\downarrow$ \\" in lines
     of_ours = report["systems"]["our_s"]["s_bleu"]["score"]
     assert any(line.startswith(rf"our\_s & {of_ours:.2f} & ") for line in lines)
-    assert any(line.startswith(r"human & \textbf{100.00} & \textbf{0.00}") for line in lines)
+    assert any(line.startswith(r"human & 100.00 & 0.00") for line in lines)
     assert lines[-2:] == [r"\bottomrule", r"\end{tabular}"]
 
     for flag, path in [("--csv", ref), ("--latex", hyp), ("--csv", str(tmp_path))]:
@@ -65,6 +65,32 @@ def test_files_of_others_stay_unless_forced(
     assert written != others
     assert main(["score", *arguments]) == 0, "its own file is replaced"
     assert out.read_bytes() == written
+
+
+def test_latex_says_which_system_is_better(tmp_path: Path, capsys: Capture) -> None:
+    """A score is bold only where it is significantly best; daggers have a sign."""
+    words = [f"Dies ist der Satz mit der Nummer {number} hier ." for number in range(12)]
+    texts = {
+        "ref": words,
+        "good": words,
+        "same": [*words[:11], words[11].replace("Satz", "Wort")],
+        "bad": [line.replace("ist der", "war ein") for line in words],
+    }
+    for name, lines in texts.items():
+        write(tmp_path / name, "\n\n".join(lines) + "\n")
+    latex = tmp_path / "t.tex"
+
+    def rows(*names: str) -> list[str]:
+        files = [f"{name}={tmp_path / name}" for name in names]
+        arguments = ["--hyp", *files, "--ref", str(tmp_path / "ref"), "--metrics", "s_bleu"]
+        score(capsys, *arguments, "--latex", str(latex))
+        return [line for line in latex.read_text().splitlines() if line.startswith(names)]
+
+    better = rows("bad", "good")
+    assert r"\textbf{100.00}$^{+\ddagger}$" in better[1] and "textbf" not in better[0]
+    worse = rows("good", "bad")
+    assert r"\textbf{100.00}" in worse[0] and r"$^{-\ddagger}$" in worse[1]
+    assert not any("textbf" in line for line in rows("bad", "good", "same"))
 
 
 def test_json_stands_beside_what_is_printed(tmp_path: Path, capsys: Capture) -> None:

@@ -68,7 +68,7 @@ def test_instances_of_chinese_are_measured_in_characters(tmp_path: Path, capsys:
     files = ["--hyp", ref, "--ref", ref, "--target-lang", "zh", "--metrics", "d_bleu_instance"]
     # Nine characters and two marks each.
     report = score(capsys, *files, "--max-doc-tokens", "22")
-    assert report["instances"] == 2
+    assert report["chunks"] == 2
     signature = report["of_one"]["d_bleu_instance"]["signature"]
     assert signature.endswith("|unit:instance(22,characters)|lengths:ref")
     src = write(tmp_path / "src", "I am reading.\n" * 4)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
 from support.score_tools import LINES, Capture, refusal, score, write_files
+
+from gtrans.evaluation.other_scores import Given, measure_comet
 
 
 class Model:
@@ -21,6 +26,9 @@ class Model:
 
     def requires_references(self) -> bool:
         return "qe" not in self.name
+
+    def parameters(self) -> Iterator[torch.Tensor]:
+        return iter([torch.zeros(1, dtype=torch.float16)])
 
     def predict(self, samples: list[dict[str, str]], batch_size: int, gpus: int) -> Any:
         SEEN.append(samples)
@@ -38,6 +46,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     library.__spec__ = sys.__spec__
     library.download_model, library.load_from_checkpoint = str, Model
     monkeypatch.setitem(sys.modules, "comet", library)
+    monkeypatch.setattr("gtrans.evaluation.other_scores.version", lambda name: "2.2.6")
     SEEN.clear()
     return [*write_files(tmp_path), "--src", str(tmp_path / "src")]
 
@@ -45,8 +54,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize(
     ("model", "key", "sample", "signature"),
     [
-        ("m", "comet", ("Four.", "vier", "Vier."), "model:m|"),
-        ("qe", "comet_qe", ("Four.", "vier"), "model:qe|reference:none|"),
+        ("m", "comet", ("Four.", "vier", "Vier."), "model:m|nrefs:1|precision:float16|"),
+        ("qe", "comet_qe", ("Four.", "vier"), "model:qe|nrefs:0|precision:float16|reference:none|"),
     ],
 )  # fmt: skip
 def test_what_a_model_reads_and_how_its_score_is_reported(
@@ -58,8 +67,19 @@ def test_what_a_model_reads_and_how_its_score_is_reported(
     entry = report["a"][key]
     words = [len(sample["mt"].split()) for sample in SEEN[0]]
     assert entry["score"] == pytest.approx(sum(words) / len(LINES) / 10)
-    assert entry["signature"] == f"{signature}aggregate:mean|unit:sentence"
+    assert entry["signature"] == f"{signature}version:2.2.6|aggregate:mean|unit:sentence"
     assert entry["confidence"]["units"] == 2 and "comparison" in report["b"][key]
+
+
+def test_empty_translations_get_a_note(files: list[str]) -> None:
+    given = Given(
+        args=Namespace(comet="m", ref=["r"]),
+        files={"a": "a"},
+        sources=[["one", "two"]],
+        references=[["eins", "zwei"]],
+        systems={"a": [["eins", ""]], "b": [["eins", "zwei"]]},
+    )
+    assert measure_comet(given).notes == ["COMET also scores the 1 empty translations of a"]
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_accuracy_by_rule_with_interval_and_paired_tests(
     tables = ["--latex", str(latex), "--csv", str(table), "--all-tests"]
     assert main(["score", *files, "--hyp", *hypotheses, "--details", *tables]) == 0
     assert "FORM" in capsys.readouterr().out
-    assert r"first & \textbf{75.00} \\" in latex.read_text().splitlines()
+    assert r"first & 75.00 \\" in latex.read_text().splitlines()
     with table.open(newline="") as file:
         rows = {row["system"]: row for row in csv.DictReader(file)}
     assert rows["second"]["difference"] == "-75.0"
