@@ -34,8 +34,9 @@ from gtrans.evaluation.cxmi import Cxmi, Sentence, corpus_cxmi
 from gtrans.evaluation.table import write_rows
 from gtrans.files import begins_with, check_output, check_replaceable
 from gtrans.libraries import ENGINE
-from gtrans.messages import json_text, of_form, print_lines
+from gtrans.messages import json_text, of_form, print_lines, say
 from gtrans.option_types import whole
+from gtrans.text.plausibility import TextSample, implausible
 from gtrans.text.reader import read_parallel
 
 if TYPE_CHECKING:
@@ -140,6 +141,7 @@ def run(args: argparse.Namespace) -> None:
         return models, task, Text(source, target, args.context)
 
     models, task, text = loaded(args.path, args.data)
+    _warn(args, documents, task.cfg)
     scores = token_scores(models, task, text, args.max_tokens)
     bare, bare_task, bare_text = models, task, text
     if args.without is not None:
@@ -174,6 +176,18 @@ def run(args: argparse.Namespace) -> None:
         print(json_text(report))
     else:
         print_lines(*lines)
+
+
+def _warn(
+    args: argparse.Namespace, documents: Sequence[tuple[list[str], list[str]]], cfg: Any
+) -> None:
+    """Print warnings about texts that are probably not what the user meant."""
+    sources = [source for source, _ in documents]
+    targets = [target for _, target in documents]
+    left = TextSample.of(str(args.src), str(cfg.source_lang), sources)
+    right = TextSample.of(str(args.ref), str(cfg.target_lang), targets)
+    for warning in implausible(left, right, plain=False):
+        say(f"warning: {warning}")
 
 
 def _sentences(

@@ -86,6 +86,8 @@ from gtrans.languages import WITHOUT_SPACES, known_language, language_code
 from gtrans.messages import json_text, print_lines, say
 from gtrans.option_types import whole
 from gtrans.text.pipeline import not_plain
+from gtrans.text.plausibility import TextSample, implausible
+from gtrans.text.reader import has_boundaries
 
 EXAMPLE = (
     "gtrans score --hyp sentence=out1.de document=out2.de --ref test.de --src test.en "
@@ -418,6 +420,7 @@ def _measure(
         corpus = _instances(args, texts, languages)
         report.counts["chunks"] = sum(map(len, corpus.instances))
     report.notes += _notes_on_text(texts.systems, keys, options)
+    report.notes += _implausible(texts, system_names(args.hyp), args.ref[0], args.src, options)
     report.measurements = measure(corpus, texts.systems, keys, options, min(8, os.cpu_count() or 1))
     report.resegmented |= set(report.measurements) if args.resegment else set()
     if s_bleu := report.measurements.get("s_bleu"):
@@ -443,6 +446,24 @@ def _notes_on_text(
             "Japanese only)"
         )
     return notes
+
+
+def _implausible(
+    texts: Texts, systems: Mapping[str, str], reference: str, source: str | None, options: Options
+) -> list[str]:
+    """Warnings about translations that are probably not what the user meant."""
+    lang, first = options.target_lang, texts.references[0]
+    target = replace(TextSample.of(reference, lang, first), documents=len(first))
+    left = None
+    if texts.sources is not None:
+        left = TextSample.of(str(source), "", texts.sources)
+    found: list[str] = []
+    for name, documents in texts.systems.items():
+        translation = TextSample.of(systems[name], lang, documents)
+        if len(first) > 1 and not has_boundaries(systems[name]):
+            translation = replace(translation, documents=1)
+        found += implausible(left, target, translation, plain=False)
+    return list(dict.fromkeys(found))
 
 
 # --- files ----------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import combinations
+from itertools import chain, combinations, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,6 +173,12 @@ class TextSample:
     sentences: Sequence[str]
     documents: int = 0
 
+    @classmethod
+    def of(cls, name: str, lang: str, documents: Iterable[Sequence[str]]) -> TextSample:
+        """The first sentences of documents."""
+        sentences = islice(chain.from_iterable(documents), PairSampler.RUN * PairSampler.MOST)
+        return cls(name, lang, list(sentences))
+
     @cached_property
     def other_language(self) -> str:
         """What the text looks like if that is not ``lang``: a code, or a script in capitals."""
@@ -254,11 +260,11 @@ def implausible(
     found: list[str] = []
     texts = [text for text in (source, target, translation) if text is not None]
     if source is not None and target is not None:
-        found += _equal(source, target, 0.5)
+        found += _equal("source", source, "target", target, 0.5)
     if translation is not None and source is not None:
-        found += _equal(translation, source, 0.5)
+        found += _equal("translation", translation, "source", source, 0.5)
     if translation is not None and target is not None:
-        found += _equal(translation, target, 1.0)
+        found += _equal("translation", translation, "reference", target, 1.0)
     if not found:
         found += _languages(texts, source, target)
     if not found and source is not None and target is not None:
@@ -438,7 +444,9 @@ def _count(words: Counter[str], listed: Iterable[str]) -> int:
 # ---- two sides -----------------------------------------------------------------------------------
 
 
-def _equal(text: TextSample, other: TextSample, least: float) -> list[str]:
+def _equal(
+    role: str, text: TextSample, other_role: str, other: TextSample, least: float
+) -> list[str]:
     """A warning if at least a share of the sentences of two texts are the same."""
     pairs = zip(text.sentences, other.sentences, strict=False)
     with_letters = [(left, right) for left, right in pairs if _LETTER.search(left)]
@@ -447,8 +455,8 @@ def _equal(text: TextSample, other: TextSample, least: float) -> list[str]:
         return []
     count = "all" if same == len(with_letters) else f"{same:,} of {len(with_letters):,}"
     return [
-        f"{text.name} and {other.name} have the same text in {count} sentences; is one of them the "
-        "wrong file?"
+        f"the {role} {text.name} and the {other_role} {other.name} have the same text in {count} "
+        "sentences; is one of them the wrong file?"
     ]
 
 

@@ -37,6 +37,7 @@ from gtrans.search.options import MAX_TOKENS, DecodingOptions, SearchOptions
 from gtrans.search.part_search import Parts, PartsOfDocument
 from gtrans.text.moses import MosesPipeline
 from gtrans.text.pipeline import PLACEHOLDER, input_warnings
+from gtrans.text.plausibility import TextSample, implausible
 from gtrans.text.prepared_folder import Preparation, load_pipeline, read_state
 from gtrans.text.reader import is_boundary
 from gtrans.translating.loading import check_overrides, load_models, set_instances
@@ -214,8 +215,9 @@ class Translator:
     ) -> None:
         """Warn about text that models can hardly translate.
 
-        Once for a name, and for the first texts only: unknown words, or text that is tokenised
-        already. Always: sentences longer than any that the models have seen in training.
+        Once for a name, and for the first texts only: unknown words, text that is tokenised
+        already, or in another language than the model's source. Always: sentences longer than any
+        that the models have seen in training.
 
         Args:
             name: what the text is called.
@@ -231,7 +233,10 @@ class Translator:
             unk = self.task.source_dictionary.unk()
             unknown = sum(int((sentence == unk).sum()) for sentence in ids)
             tokens = sum(len(sentence) - 1 for sentence in ids)
-            if warnings := input_warnings(name, sentences, unknown, tokens):
+            sample = TextSample.of(name, str(self.task.cfg.source_lang), documents)
+            warnings = input_warnings(name, sentences, unknown, tokens)
+            warnings += implausible(sample, plain=False)
+            if warnings:
                 self.warned.add(name)
             for warning in warnings if len(self.warned) <= WARNED_OF else ():
                 say(f"warning: {warning}")

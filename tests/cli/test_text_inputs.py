@@ -139,7 +139,7 @@ def test_a_text_that_no_model_can_read_gets_a_line(
         (["translate", "--path", model, str(tmp_path / "in.txt"), "--output-dir",
           str(tmp_path / "outs"), *FAST], str(tmp_path / "in.txt")),
         (["prepare", *languages, "--test", str(tmp_path / "in"), "--reuse", str(tiny.data),
-          "--out", str(tmp_path / "data")], "test.en"),
+          "--out", str(tmp_path / "data")], "test.en" if text == UNKNOWN else str(source)),
     ]  # fmt: skip
     for command, name in commands:
         assert main(command) == 0
@@ -150,3 +150,16 @@ def test_a_text_that_no_model_can_read_gets_a_line(
     translator = Translator.load(model, cpu=True, search=SearchOptions(beam=1))
     translator.translate([text.strip().split("\n")])
     assert (str(part) in capsys.readouterr().err) == bool(part)
+
+
+def test_texts_of_the_wrong_side_get_a_line(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = tmp_path / "in.en", tmp_path / "in.de"
+    source.write_text("This is the house that he has.\nIt is in the city.\n", encoding="utf-8")
+    target.write_text("Das ist das Haus, das er hat.\nEs ist in der Stadt.\n", encoding="utf-8")
+    assert main(translate(tiny, target, tmp_path / "out")) == 0
+    assert f"warning: {target}: it looks like German (de), not" in capsys.readouterr().err
+    words = ["cxmi", "--path", str(tiny.checkpoints["document"]), "--cpu"]
+    assert main([*words, "--src", str(target), "--ref", str(source)]) == 0
+    assert "English (en): are the two sides swapped?" in capsys.readouterr().err

@@ -136,7 +136,8 @@ WARNINGS = {
     ),
     "the target is the source": (
         {"source": ("en", LINES["en"] * 2), "target": ("de", LINES["en"] * 2)},
-        "source and target have the same text in all sentences; is one of them the wrong file?",
+        "the source source and the target target have the same text in all sentences; is one of "
+        "them the wrong file?",
     ),
     "shifted": (
         {
@@ -148,13 +149,13 @@ WARNINGS = {
     ),
     "the translation is the reference": (
         {"target": ("de", DE), "translation": ("de", DE)},
-        "translation and target have the same text in all sentences; is one of them the wrong "
-        "file?",
+        "the translation translation and the reference target have the same text in all "
+        "sentences; is one of them the wrong file?",
     ),
     "the translation is the source": (
         {"source": ("en", LINES["en"] * 2), "translation": ("de", LINES["en"] * 2)},
-        "translation and source have the same text in all sentences; is one of them the wrong "
-        "file?",
+        "the translation translation and the source source have the same text in all sentences; "
+        "is one of them the wrong file?",
     ),
     "half is empty": (
         {"target": ("de", DE), "translation": ("de", ["Da ist sie.", "Und er.", "", ""])},
@@ -229,3 +230,27 @@ def test_prepare_warns_once_of_swapped_sides_and_of_test_text_in_the_training_te
         "warning: test: 6 of 6 sentence pairs are also in train, in the same context; scores on "
         "them say nothing about new text" in warnings
     )
+
+
+def write_side(path: Path, documents: list[list[str]]) -> str:
+    path.write_text("\n".join("".join(f"{s}\n" for s in d) for d in documents), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "note"),
+    [
+        ([DE], "has no boundaries between documents, but"),
+        ([[f"{line} nn".lower() for line in DE]] * 2, "is all in lower case, but"),
+        ([LINES["en"] + ["It is here."]] * 2, "looks like English (en), not like German (de)"),
+        ([DE[:2], DE[2:]], "have the same text in all sentences"),
+    ],
+)
+def test_score_notes_translations_that_are_probably_wrong(
+    hypothesis: list[list[str]], note: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reference = [DE, DE] if sum(map(len, hypothesis)) == 8 else [DE[:2], DE[2:]]
+    words = ["score", "--hyp", write_side(tmp_path / "hyp.de", hypothesis)]
+    words += ["--ref", write_side(tmp_path / "ref.de", reference), "--target-lang", "de"]
+    assert main([*words, "--metrics", "s_bleu"]) == 0
+    assert note in capsys.readouterr().out

@@ -106,6 +106,18 @@ def iterate_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str | Non
     return _plain(open_text(path)).sentences()
 
 
+def has_boundaries(path: str | os.PathLike[str]) -> bool:
+    """Whether a file divides its text into documents, by boundaries or ids.
+
+    Raises:
+        GtransError: it cannot be read.
+    """
+    reader = open_text(path)
+    if not isinstance(reader, Plain):
+        return True
+    return any(sentence is None for _, sentence in reader.sentences())
+
+
 def read_documents(path: str | os.PathLike[str]) -> list[list[str]]:
     """The sentences of all documents of a file; no document is empty.
 
