@@ -8,8 +8,7 @@ others. Where a set names the documents of its items, intervals and tests are ov
 
 --scores judges the scores of any other program; with several systems, each is compared with the
 first by flipping its differences, document by document (items without documents: McNemar).
---output keeps the scores of every candidate. With --generate, the model translates instead, and
-the words of its translation that tell the candidates apart are looked up.
+--output keeps the scores of every candidate.
 --shuffled-context adds a control: the same items, each with the context of another item. A model
 that uses context should be no better there than a model without context. It also says by how much
 more the right candidate wins with its own context (its margin, in nats): unlike an accuracy, this
@@ -17,11 +16,13 @@ shows a small use of context where a model prefers one candidate whatever the co
 
 Published sets are read in their own formats (docs/contrastive.md describes them):
 
-  contrapro       contrapro.json with --documents, or a folder with en.txt, de.txt (<SEP> form)
+  contrapro       contrapro.json with --documents, NAME.text.en of its own script, or a folder
+                  with en.txt, de.txt (<SEP> form)
   contracat       a folder of templates
   consistency     deixis_test.json, lex_cohesion_test.json, ellipsis_infl.json, ellipsis_vp.json
   discevalmt      anaphora.json, lexical-choice.json
   large-pronoun   the JSON file with --documents, or NAME.current.src next to its contexts
+  discourse-zhen  a folder with pron.zh, conj.zh, ellip.zh (and .en), which has no wrong candidates
   jsonl           one JSON object per line
 """
 
@@ -48,14 +49,12 @@ from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import READERS, Item, ReadOptions, read_items
 from gtrans.evaluation.contrastive.accuracy import document_of, gained_margins, is_right
 from gtrans.evaluation.contrastive.control import shuffled_contexts
-from gtrans.evaluation.contrastive.generated import Outcome, contradictions, judged, outcome_counts
 from gtrans.evaluation.contrastive.report import Result, lines_of, test_lines, to_json
 from gtrans.evaluation.contrastive.results_file import (
+    HIGHER,
     LOWER,
     is_results_file,
-    line_of,
     read_scores,
-    read_translations,
     scores_line,
 )
 from gtrans.files import atomic_writer, check_output, check_replaceable
@@ -91,8 +90,8 @@ _FILES: OptionTable = {
         {"type": whole(0), "default": 1, "metavar": "N"},
     ),
     "--output": (
-        "write what the first system, the model if there is one, makes of each item, as JSON "
-        "lines: the scores of its candidates, or with --generate its translation",
+        "write the scores that the first system, the model if there is one, gives to the "
+        "candidates of each item, as JSON lines",
         {"metavar": "FILE"},
     ),
     "--force": (
@@ -111,18 +110,11 @@ _OTHERS: OptionTable = {
         "log-probabilities, none above 0)",
         {"nargs": "*", "metavar": "NAME"},
     ),
-}
-_TRANSLATION: OptionTable = {
-    "--generate": (
-        "translate the items; a translation counts as right if it has a word that only the right "
-        "candidate has, and none that only the others have",
-        {"action": "store_true"},
+    HIGHER: (
+        "scores are better, the higher they are, also above 0: those of the systems named, or of "
+        "all",
+        {"nargs": "*", "metavar": "NAME"},
     ),
-    "--translations": (
-        "with --generate: the last sentences as other systems translate them, a line per item",
-        {"nargs": "+", "default": [], "metavar": "[NAME=]FILE"},
-    ),
-    "--beam": ("beam size (default: %(default)s)", {"type": int, "default": 5, "metavar": "N"}),
 }
 _CONTROL: OptionTable = {
     "--shuffled-context": (
@@ -139,7 +131,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_files(files, required=False)
     add_options(files, _FILES)
     add_options(parser.add_argument_group("other systems"), _OTHERS)
-    add_options(parser.add_argument_group("translation"), _TRANSLATION)
     add_options(parser.add_argument_group("control"), _CONTROL)
     add_context(parser)
     add_scoring(parser)
@@ -155,8 +146,6 @@ def run(args: argparse.Namespace) -> None:
     """
     files = _checked_files(args)
     items = _items_of(args)
-    if args.generate:
-        _check_answers(args.set, items)
     variants = [items]
     if args.shuffled_context:
         control, notes = shuffled_contexts(items)
@@ -185,22 +174,6 @@ def run(args: argparse.Namespace) -> None:
         print_lines(*test_lines(results))
 
 
-def _check_answers(paths: Sequence[str], items: Sequence[Item]) -> None:
-    """Name the items that no translation can be judged by; raises GtransError if all are."""
-    contradicting = contradictions(items)
-    for name, places in contradicting.items():
-        say(
-            f"`--generate`: {len(places)} items of {name} are not judged: their right answers "
-            "contradict each other for one source"
-        )
-    if sum(map(len, contradicting.values())) == len(items):
-        raise GtransError(
-            f"`--generate`: `--set` {' '.join(paths)}: the right answers contradict each other for "
-            f"one source ({', '.join(contradicting)}), so no translation can be judged by them; "
-            "leave `--generate` out, and the candidates are scored."
-        )
-
-
 def _items_of(args: argparse.Namespace) -> list[Item]:
     """The items of all sets; raises GtransError if two sets share one, whatever its id."""
     options = ReadOptions(args.documents and Path(args.documents), args.context)
@@ -217,6 +190,12 @@ def _items_of(args: argparse.Namespace) -> list[Item]:
             )
         origin.update(dict.fromkeys(keyed, path))
         items += path_items
+    if not any(item.contrastive for item in items):
+        raise GtransError(
+            f"`--set` {' '.join(args.set)}: has no wrong candidates, so there is nothing to choose "
+            "from; write its sentences in lines (`sed 's/ _eos /\\n/; s/$/\\n/'`), translate them "
+            "with `gtrans translate`, and compare with the reference by `gtrans score`."
+        )
     return items
 
 
@@ -232,26 +211,25 @@ def _checked_files(args: argparse.Namespace) -> dict[str, str]:
     """
     check_scoring(args)
     check_instances(args)
-    if args.generate and args.scores:
-        raise GtransError(
-            "`--scores` are not translations; give `--translations` with `--generate`."
-        )
-    if args.translations and not args.generate:
-        raise GtransError("`--translations` needs `--generate`.")
-    flag = "--translations" if args.generate else "--scores"
-    files = system_names(args.translations or args.scores, flag)
-    if unknown := [name for name in args.lower_is_better or () if name not in files]:
-        raise GtransError(
-            f"`{LOWER}` {unknown[0]}: no file of `--scores` has this name; take one of "
-            f"{', '.join(files)}."
-        )
+    files = system_names(args.scores, "--scores")
     if args.path is None and not files:
-        raise GtransError(f"give a model, `--path` CKPT, or `{flag}` FILE.")
+        raise GtransError("give a model, `--path` CKPT, or `--scores` FILE.")
+    for flag, names in ((LOWER, args.lower_is_better), (HIGHER, args.higher_is_better)):
+        if names is not None and not files:
+            raise GtransError(f"`{flag}` is about `--scores`, which are missing.")
+        for name in names or ():
+            if name not in files:
+                raise GtransError(
+                    f"`{flag}` {name}: no file of `--scores` has this name; take one of "
+                    f"{', '.join(files)}."
+                )
+    for name in files:
+        _better_scores(args, name)
     if args.path is None and args.shuffled_context:
         raise GtransError("`--shuffled-context` needs a model, `--path` CKPT.")
     if args.path is not None and MODEL in files:
         raise GtransError(
-            f"{flag} {files[MODEL]}: '{MODEL}' is the system of `--path`; give another name."
+            f"--scores {files[MODEL]}: '{MODEL}' is the system of `--path`; give another name."
         )
     if args.output:
         check_output("--output", args.output, [*_inputs(args), *files.values()])
@@ -274,13 +252,26 @@ def _inputs(args: argparse.Namespace) -> list[str | Path]:
 
 
 def _of_file(args: argparse.Namespace, name: str, path: str, items: Sequence[Item]) -> Result:
-    """A system of ``--scores`` or ``--translations``."""
-    if args.generate:
-        return _of_translations(items, read_translations(path, items))
-    losses = args.lower_is_better
-    return _of_scores(
-        items, read_scores(path, items, losses is not None and (not losses or name in losses))
-    )
+    """A system of ``--scores``."""
+    better, is_named = _better_scores(args, name)
+    return _of_scores(items, read_scores(path, items, better, is_named))
+
+
+def _better_scores(args: argparse.Namespace, name: str) -> tuple[str | None, bool]:
+    """The option that says which scores of a system are better, and whether it names the system.
+
+    An option that names the system counts more than one that is given for all.
+
+    Raises:
+        GtransError: both options are given for it.
+    """
+    systems = {HIGHER: args.higher_is_better, LOWER: args.lower_is_better}
+    naming = [flag for flag, names in systems.items() if names and name in names]
+    of_all = [flag for flag, names in systems.items() if names == []]
+    chosen = naming or of_all
+    if len(chosen) > 1:
+        raise GtransError(f"`{LOWER}` and `{HIGHER}` are both given for {name}; name the systems.")
+    return (chosen[0] if chosen else None), bool(naming)
 
 
 def _of_scores(items: Sequence[Item], scores: Sequence[Sequence[float]]) -> Result:
@@ -288,29 +279,15 @@ def _of_scores(items: Sequence[Item], scores: Sequence[Sequence[float]]) -> Resu
     return Result(items, list(map(is_right, items, scores)), lines)
 
 
-def _of_translations(
-    items: Sequence[Item], translations: Sequence[str], own: Sequence[Item] | None = None
-) -> Result:
-    """``own``: the items with their own contexts, if these have shuffled ones."""
-    outcomes = judged(items, translations, own)
-    right = [None if outcome is None else outcome is Outcome.RIGHT for outcome in outcomes]
-    lines = [
-        line_of(item, translation=text, outcome=outcome and outcome.value)
-        for item, text, outcome in zip(items, translations, outcomes, strict=True)
-    ]
-    return Result(items, right, lines, outcome_counts(items, outcomes))
-
-
 def _of_model(args: argparse.Namespace, variants: Sequence[Sequence[Item]]) -> Result:
     """The model on the first variant; the second one is its control."""
     require(ENGINE, "gtrans contrast --path")
     # Imported on demand: torch and fairseq need seconds, which --help and a mistake in a
     # set should not.
-    from gtrans.search.options import SearchOptions, split_paths
+    from gtrans.search.options import split_paths
     from gtrans.text.prepared_folder import load_pipeline
-    from gtrans.translating.force_decode import score_items, translate_items, with_places
+    from gtrans.translating.force_decode import score_items, with_places
     from gtrans.translating.loading import load_models, set_instances
-    from gtrans.translating.translator import Translator
 
     models, task = load_models(
         split_paths(args.path), args.data, context_of(args), cpu=args.cpu, fp16=args.fp16
@@ -322,31 +299,17 @@ def _of_model(args: argparse.Namespace, variants: Sequence[Sequence[Item]]) -> R
     )
     encoders = task.source_encoder(), target
     whole = args.max_doc_tokens is None and not args.overlap
-    search = SearchOptions(beam=args.beam)
-    translator = Translator(models, task, target.decode, search, args.max_tokens)
     results: list[Result] = []
     scored: list[Sequence[Sequence[float]]] = []
     for name, variant in zip(("true context", "shuffled context"), variants, strict=False):
         plain = [item.as_text((source.detokenise, target.detokenise)) for item in variant]
-        placed = with_places(task, encoders[0], variant, plain, whole and not args.generate)
-        if args.generate:
-            translations = translate_items(translator, plain)
-            results.append(_of_translations(placed, translations, variants[0]))
-        else:
-            scores = score_items(
-                models,
-                task,
-                encoders,
-                plain,
-                whole=whole,
-                max_tokens=args.max_tokens,
-                progress=name,
-            )
-            scored.append(scores)
-            results.append(_of_scores(placed, scores))
-    return replace(
-        results[0],
-        unit=str(task.cfg.unit),
-        control=results[1].right if len(results) > 1 else None,
-        gains=gained_margins(variants[0], *scored) if len(scored) > 1 else None,
-    )
+        scores = score_items(
+            models, task, encoders, plain, whole=whole, max_tokens=args.max_tokens, progress=name
+        )
+        scored.append(scores)
+        results.append(_of_scores(with_places(task, encoders[0], variant, plain, whole), scores))
+    result = replace(results[0], unit=str(task.cfg.unit))
+    if len(results) > 1:
+        gains = gained_margins(variants[0], *scored)
+        result = replace(result, control=results[1].right, gains=gains)
+    return result

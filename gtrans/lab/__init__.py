@@ -31,6 +31,7 @@ def add_readers() -> None:
     READERS["consistency"] = sets.read_consistency
     READERS["discevalmt"] = sets.read_discevalmt
     READERS["large-pronoun"] = sets.read_large_pronoun
+    READERS["discourse-zhen"] = sets.read_discourse_zhen
 
 
 def add_texts() -> None:

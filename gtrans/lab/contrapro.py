@@ -1,17 +1,19 @@
 """ContraPro: English to German pronouns (Mueller, Rios, Voita and Sennrich 2018).
 
 "A Large-Scale Test Set for the Evaluation of Context-Aware Pronoun Translation in Neural
-Machine Translation", WMT 2018. Two forms are in use:
+Machine Translation", WMT 2018. Three forms are in use:
 
 * ``contrapro.json`` with the OpenSubtitles documents that ``setup_opensubs.sh`` of its
   repository extracts (``--documents``): an array of objects with ``document id`` and ``segment
   id``, counted from 1, ``src segment`` and ``ref segment``, ``src pronoun`` and ``ref pronoun``,
   ``ante distance``, and ``errors``, each with its ``contrastive`` sentence. The documents have one
   sentence per line, ``DOCUMENTS/YEAR/NAME.LANG``.
+* the files that its conversion script writes: ``NAME.text.en`` and ``NAME.text.de`` with a line
+  for each candidate, ``NAME.context.en`` and ``NAME.context.de`` with N lines of context for each.
 * text: ``en.txt`` and ``de.txt`` with lines ``context <SEP> sentence``, truecased, as ContraCAT
   distributes it.
 
-In the second one, the lines of an example follow each other, the right one first.
+In the last two, the lines of an example follow each other, the right one first.
 ``groups.tsv`` in the same folder may say where examples begin (columns ``first_line``,
 ``variants``, ``reference_pronoun``, ``antecedent_distance``, which may be empty).
 
@@ -22,6 +24,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -31,11 +35,11 @@ from typing import Any
 
 from gtrans.data.documents import iterate_raw_lines, resolve
 from gtrans.errors import GtransError
-from gtrans.evaluation.contrastive.generated import changed_words, words_of
 from gtrans.evaluation.contrastive.items import Item, ReadOptions, Sentences
 from gtrans.files import parse_json
 from gtrans.text.reader import plain_lines
 
+_TEXT, _TRANSLATION = ".text.en", ".text.de"
 _WRONG = (2, 3)  # wrong lines: three where the other pronoun may be both "er" and "ihn"
 _COLUMNS = ["first_line", "variants", "reference_pronoun", "antecedent_distance"]
 # Least similarity of a sentence of the set and that of its document; they differ in the
@@ -60,9 +64,9 @@ _Group = tuple[int, int, str, int | None]
 
 
 def read_contrapro(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]:
-    """All examples of ``contrapro.json``, or of the text form: its folder or its source.
+    """All examples of ``contrapro.json``, or of a text form: its folder or its source.
 
-    Phenomena are pairs of pronouns, ``it:er``. In the text form the pronoun is the one in which
+    Phenomena are pairs of pronouns, ``it:er``. In the text forms the pronoun is the one in which
     all candidates differ, and examples are told apart by it (:func:`_found_groups`) if there
     is no ``groups.tsv``; the distance is then unknown.
 
@@ -79,20 +83,27 @@ def read_contrapro(path: str | os.PathLike[str], options: ReadOptions) -> list[I
             f"{folder}: has {GENDERS_FILE}, so it is a template of ContraCAT, whose first line is "
             "not the right one; give `--format contracat`."
         )
-    if plain == "de.txt":
+    if plain == "de.txt" or plain.endswith(_TRANSLATION):
         raise GtransError(
-            f"{path}: has the translations; give the source next to it, en.txt, or their folder."
+            f"{path}: has the translations; give the source next to it, en.txt or NAME{_TEXT}, or "
+            "their folder."
         )
-    if not path.is_dir() and plain != "en.txt":
+    written = sorted(path.glob(f"*{_TEXT}*")) if path.is_dir() else []
+    if plain.endswith(_TEXT) or written:
+        form = "text"
+        sources, targets, file = _with_contexts(path, written, options.context)
+    elif path.is_dir() or plain == "en.txt":
+        form = "truecased"
+        file = folder / "de.txt"
+        sides = two_sides(*(resolve(str(folder / lang), "txt") for lang in ("en", "de")))
+        sources, targets = separated(sides[0], folder / "en.txt"), separated(sides[1], file)
+    else:
         return read_pronoun_json(path, "de", 1, options)
-    sides = two_sides(*(resolve(str(folder / lang), "txt") for lang in ("en", "de")))
-    files = [folder / f"{lang}.txt" for lang in ("en", "de")]
-    sources, targets = map(separated, sides, files)
     table = folder / "groups.tsv"
     if table.is_file():
         groups = list(_groups(table, len(sources)))
     else:
-        groups = list(_found_groups(sources, targets, files[1]))
+        groups = list(_found_groups(sources, targets, file))
     items = []
     for begin, end, pronoun, distance in groups:
         # The context of an example at the beginning of a film is empty.
@@ -102,7 +113,7 @@ def read_contrapro(path: str | os.PathLike[str], options: ReadOptions) -> list[I
         alike = {*sources[begin:end]} == {sources[begin]} and len({*map(len, lines)}) == 1
         if not alike or not all(columns[-1]):
             raise GtransError(
-                f"{files[1]}:{begin + 1}: the lines of an example must have equal sources, as many "
+                f"{file}:{begin + 1}: the lines of an example must have equal sources, as many "
                 "sentences as these, and none that is empty but in the context."
             )
         source, target, *contrastive = (tuple(texts) for texts in zip(*full, strict=True))
@@ -116,10 +127,53 @@ def read_contrapro(path: str | os.PathLike[str], options: ReadOptions) -> list[I
                 source=source,
                 target=target,
                 contrastive=tuple(contrastive),
-                form="truecased",
+                form=form,
             )
         )
     return items
+
+
+def _with_contexts(
+    path: Path, written: Sequence[Path], context: int
+) -> tuple[list[Sentences], list[Sentences], Path]:
+    """The lines of the conversion script's files, each behind its context, on both sides.
+
+    Args:
+        path: the folder, or the source.
+        written: the sources in the folder.
+        context: how many sentences of context are wanted, the last ones.
+
+    Returns:
+        sources, translations, and the file of the translations.
+
+    Raises:
+        GtransError: the folder has several sources, a file cannot be read, or the files of contexts
+            do not have as many lines for each line, ``context`` or more.
+    """
+    if len(written) > 1:
+        raise GtransError(f"{path}: must hold one file *{_TEXT}, but holds {len(written)}.")
+    prefix = str(written[0] if written else path).removesuffix(".gz").removesuffix(_TEXT)
+    current = two_sides(*(resolve(f"{prefix}.text", lang) for lang in ("en", "de")))
+    lines = len(current[0])
+    before: list[list[str]] = [[], []]
+    size = 0
+    if context:
+        files = [resolve(f"{prefix}.context", lang) for lang in ("en", "de")]
+        before = two_sides(*files)
+        size, rest = divmod(len(before[0]), lines) if lines else (0, 1)
+        if rest or size < context:
+            raise GtransError(
+                f"{files[0]}: has {len(before[0])} lines for the {lines} of the set; `--context` "
+                f"{context} needs as many lines for each of them, {context} or more."
+            )
+    sides: list[list[Sentences]] = []
+    for texts, contexts in zip(current, before, strict=True):
+        side: list[Sentences] = []
+        for number, text in enumerate(texts):
+            end = (number + 1) * size
+            side.append((*contexts[end - context : end], text))
+        sides.append(side)
+    return sides[0], sides[1], Path(f"{prefix}.text.de")
 
 
 def _groups(table: Path, lines: int) -> Iterator[_Group]:
@@ -369,6 +423,33 @@ def separated(lines: Sequence[str], file: Path) -> list[Sentences]:
         if _SEPARATOR not in line:
             raise GtransError(f"{file}:{number}: has no {_SEPARATOR} between context and sentence.")
     return [tuple(part.strip() for part in line.split(_SEPARATOR)) for line in lines]
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+_WORD = re.compile(r"\w+")
+
+
+def words_of(text: str) -> list[str]:
+    """The words in lower case; punctuation and apostrophes separate them."""
+    return _WORD.findall(text.lower())
+
+
+def changed_words(right: str, wrong: Sequence[str]) -> list[str]:
+    """The words of ``right`` that differ in every text of ``wrong``, in their order.
+
+    Texts with as many words are compared word by word, as in sets whose wrong translations are
+    made by replacing words. Of others, the words count that ``right`` has more often.
+    """
+    words, others = words_of(right), [words_of(text) for text in wrong]
+    if all(len(other) == len(words) for other in others):
+        return [
+            word
+            for place, word in enumerate(words)
+            if all(other[place] != word for other in others)
+        ]
+    more = [Counter(words) - Counter(other) for other in others]
+    return [word for word in words if all(word in counts for counts in more)]
 
 
 # --- German pronouns ------------------------------------------------------------------------------

@@ -13,18 +13,19 @@ from pathlib import Path
 
 from gtrans.data.documents import resolve
 from gtrans.errors import GtransError, one_line
-from gtrans.evaluation.contrastive.generated import changed_words, words_of
 from gtrans.evaluation.contrastive.items import Item, ReadOptions, Sentences
 from gtrans.lab.contrapro import (
     GENDERS,
     GENDERS_FILE,
     PRONOUN_OF,
     Entry,
+    changed_words,
     has_genders,
     read_entries,
     read_pronoun_json,
     separated,
     two_sides,
+    words_of,
 )
 
 AnyPath = str | os.PathLike[str]
@@ -339,3 +340,43 @@ def _pronouns(right: str, wrong: str) -> str:
         if word != other and word in _PRONOUNS:
             return f"{_PRONOUNS[word]}:{word}"
     return "other"
+
+
+# --- Cai and Xiong -------------------------------------------------------------------------------
+
+_PHENOMENA = {"pron": "pronoun", "conj": "connective", "ellip": "ellipsis"}
+
+
+def read_discourse_zhen(path: AnyPath, options: ReadOptions) -> list[Item]:
+    """The Chinese-English discourse test suite of Cai and Xiong (2020).
+
+    "A Test Suite for Evaluating Discourse Phenomena in Document-level Neural Machine Translation",
+    WDLF 2020; repository ``Discourse-Phenomena-in-Document-level-Neural-Machine-Translation``:
+    ``pron``, ``conj`` and ``ellip`` with ``.zh`` and ``.en``, a line for each item, sentences
+    joined by ``_eos``. It has no wrong translations, so no accuracy can be measured. Where one side
+    lacks ``_eos``, as in line 52 of ``pron.zh``, the item is one sentence.
+
+    The path is one file, ``pron.zh``, or the folder of the three.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return [item for name in _PHENOMENA for item in _suite(path / name)]
+    plain = str(path).removesuffix(".gz")
+    if not plain.endswith((".zh", ".en")):
+        raise GtransError(f"{path}: must be a folder, or a file such as pron.zh next to pron.en.")
+    return _suite(Path(plain[:-3]))
+
+
+def _suite(prefix: Path) -> list[Item]:
+    files = [resolve(str(prefix), side) for side in ("zh", "en")]
+    phenomenon = _PHENOMENA.get(prefix.name, prefix.name)
+    items = []
+    for number, lines in enumerate(zip(*two_sides(*files), strict=True), start=1):
+        source, target = (_stripped(line.split("_eos")) for line in lines)
+        for file, sentences in zip(files, (source, target), strict=True):
+            if not all(sentences):
+                raise GtransError(f"{file}:{number}: has a sentence that is empty.")
+        if len(source) != len(target):
+            source, target = (" ".join(source),), (" ".join(target),)
+        items.append(Item(f"{phenomenon}-{number}", phenomenon, 1, "source", source, target, ()))
+    return items

@@ -30,7 +30,6 @@ from gtrans.modules.chunked_loss import DecoderStates, rows_of
 from gtrans.modules.group_attention import DocumentLayout, shared_prefixes
 from gtrans.search.generator import not_finite
 from gtrans.text.pipeline import TextPipeline
-from gtrans.translating.translator import Translator
 
 MAX_TOKENS = 2000
 
@@ -640,19 +639,3 @@ def with_places(
         groups = {"cue": place, "cue at distance": f"{item.distance} {place}"} if place else {}
         grouped.append(replace(item, groups={**item.groups, **groups}))
     return grouped
-
-
-def translate_items(translator: Translator, items: Sequence[Item]) -> list[str]:
-    """The translation of the last sentence of each item, which is translated as a document.
-
-    Args:
-        translator: the models; it warns of a text once.
-        items: any number of items, in plain text (:meth:`Item.as_text`).
-
-    Raises:
-        GtransError: an item has an empty sentence in its source.
-    """
-    for item in items:
-        if not all(sentence.strip() for sentence in item.source):
-            raise GtransError(f"`--generate`: item {item.id} has an empty sentence in its source.")
-    return [sentences[-1] for sentences in translator.translate([item.source for item in items])]

@@ -92,9 +92,6 @@ def test_is_scored_on_a_contrastive_set(case, checkpoint, prepared_with_bert, tm
     # Only a model that reads a context scores an item otherwise in another one.
     low, high = gain["interval"]
     assert (max(abs(low), abs(high)) > 1e-5) == (case.unit != "sentence")
-    assert main(["contrast", "--path", str(checkpoint), *flags, "--generate", "--beam", "1"]) == 0
-    outcomes = json.loads(capsys.readouterr().out)["outcomes"]["pronoun"]
-    assert sum(outcomes.values()) == 2
 
 
 @pytest.mark.parametrize("case", others_long(cases(), first_cases()[::2]), indirect=True)

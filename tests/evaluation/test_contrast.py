@@ -154,7 +154,7 @@ def test_the_command_prints_json(contrast: Call):
     found = json.loads(out)
     sums = {"by_phenomenon", "by_distance", "all"}
     accuracies = {"contrastive", "intervals", *sums}
-    others = {"schema", "version", "system", "by_group", "outcomes"}
+    others = {"schema", "version", "system", "by_group"}
     control = {"shuffled_context", "above_shuffled_context"}
     assert set(found) == {"unit", "items", "cue", *control, *accuracies, *others, "others"}
     assert set(found["shuffled_context"]) == accuracies

@@ -229,6 +229,28 @@ def test_the_separated_text_without_groups(tmp_path: Path) -> None:
     assert [item.phenomenon for item in read_items(path, "contrapro")] == ["it:sie", "it:er"]
 
 
+def test_the_text_and_context_files_of_the_script(tmp_path: Path) -> None:
+    texts = separated_lines(*((s.split("> ")[1], t.split("> ")[1]) for s, t in SAME_SOURCE))
+    contexts = {"en": "\n\nb.\na.\n" * 13, "de": "\n\nB.\nA.\n" * 13}
+    for lang, text in texts.items():
+        (tmp_path / f"contrapro.text.{lang}").write_text(text, encoding="utf-8")
+        (tmp_path / f"contrapro.context.{lang}").write_text(contexts[lang], encoding="utf-8")
+    items = read_items(tmp_path / "contrapro.text.en", "contrapro", ReadOptions(None, 3))
+    assert [item.id for item in items] == ["1", "4", "8", "11"]
+    assert items[0].source == ("b.", "a.", "it is it.")
+    assert items[0].target == ("B.", "A.", "Es ist es.")
+    assert items[3].contrastive[0] == ("B.", "A.", "sie rennt.")
+    alone = read_items(tmp_path, "contrapro", ReadOptions(None, 1))
+    assert alone[0].source == ("a.", "it is it.")
+    assert read_items(tmp_path, "contrapro", ReadOptions(None, 0))[0].source == ("it is it.",)
+    for path, context, message in (
+        ("contrapro.text.de", 1, "has the translations; give the source next to it"),
+        ("contrapro.text.en", 5, "`--context` 5 needs as many lines for each of them"),
+    ):
+        with pytest.raises(GtransError, match=message):
+            read_items(tmp_path / path, "contrapro", ReadOptions(None, context))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gtrans.cli import main
-from gtrans.evaluation.contrastive import Item, read_items
+from gtrans.evaluation.contrastive import Item
 from gtrans.evaluation.contrastive.accuracy import Accuracy, Change, Gain, changes, tabulate
 from gtrans.evaluation.significance import holm
 from gtrans.lab import add_readers
@@ -126,6 +126,15 @@ def test_losses_are_turned_round(call: Call, instances: Path, tmp_path: Path) ->
     losses = written(tmp_path, "losses", [-score for score in ALL_RIGHT])
     status, out, _ = call(*sets, "--scores", losses, "--lower-is-better")
     assert (status, json.loads(out)["all"]["accuracy"]) == (0, 1.0)
+    status, out, _ = call(*sets, "--scores", losses, "--higher-is-better")
+    assert (status, json.loads(out)["all"]["accuracy"]) == (0, 0.0)
+    # Probabilities are above 0, too.
+    shares = written(tmp_path, "shares", [1 / (1 - score) for score in ALL_RIGHT])
+    status, out, _ = call(*sets, "--scores", shares, "--higher-is-better", "shares")
+    assert (status, json.loads(out)["all"]["accuracy"]) == (0, 1.0)
+    status, out, err = call(*sets, "--scores", shares)
+    assert (status, out) == (1, "") and "say `--lower-is-better`" in err
+    assert "or `--higher-is-better`" in err
     # With a file of log-probabilities beside it, the flag says whose scores are losses.
     both = (*sets, "--scores", losses, written(tmp_path, "good", ALL_RIGHT))
     status, out, _ = call(*both, "--lower-is-better", "losses")
@@ -133,9 +142,16 @@ def test_losses_are_turned_round(call: Call, instances: Path, tmp_path: Path) ->
     status, out, err = call(*both, "--lower-is-better")
     assert (status, out) == (1, "")
     assert "good: has no score above 0, so they are log-probabilities and no losses; name" in err
-    status, out, err = call(*both, "--lower-is-better", "x")
-    assert (status, out, err.count("\n")) == (1, "", 1)
-    assert "`--lower-is-better` x: no file of `--scores` has this name" in err
+    status, out, _ = call(*both, "--lower-is-better", "good", "--higher-is-better")
+    found = json.loads(out)
+    assert (found["all"]["accuracy"], found["others"]["good"]["all"]["accuracy"]) == (0.0, 0.0)
+    for flags, message in (
+        (("--lower-is-better", "x"), "`--lower-is-better` x: no file of `--scores` has this name"),
+        (("--higher-is-better", "x"), "`--higher-is-better` x: no file of `--scores` has"),
+        (("--lower-is-better", "--higher-is-better"), "are both given for losses; name the sys"),
+    ):
+        status, out, err = call(*both, *flags)
+        assert (status, out, err.count("\n")) == (1, "", 1) and message in err
 
 
 @pytest.mark.parametrize(
@@ -146,7 +162,7 @@ def test_losses_are_turned_round(call: Call, instances: Path, tmp_path: Path) ->
         ([*ALL_RIGHT[:-1], "a b"], ":8: 'a b' is not a finite number."),
         (
             [*ALL_RIGHT[:-1], 0.5],
-            "has scores above 0, so they are no log-probabilities; if they are",
+            "has scores above 0, so they are no log-probabilities; say",
         ),
         (['{"id": "x", "scores": [1]}'], ":1: 'id' is \"x\", but item 1 of the sets is 'deixis"),
         (['{"id": "deixis_test-1", "scores": [-1, true]}'], "'scores' must be a list of numbers"),
@@ -169,14 +185,12 @@ def test_a_file_that_does_not_fit_is_one_line(
     ("more", "message"),
     [
         ((), "give a model, `--path` CKPT, or `--scores` FILE."),
-        (("--generate",), "give a model, `--path` CKPT, or `--translations` FILE."),
-        (("--translations", "x"), "`--translations` needs `--generate`."),
-        (("--generate", "--scores", "x"), "`--scores` are not translations; give `--translations`"),
         (
             ("--scores", "x", "--shuffled-context"),
             "`--shuffled-context` needs a model, `--path` CKPT.",
         ),
         (("--scores", "x", "a/x"), "--scores x and a/x have the same name 'x'"),
+        (("--path", "m.pt", "--higher-is-better"), "`--higher-is-better` is about `--scores`"),
         (("--path", "m.pt", "--scores", "model=x"), "'model' is the system of `--path`"),
     ],
 )
@@ -287,64 +301,6 @@ def test_items_of_one_document_count_once() -> None:
     assert Gain((1.0, 1.0, 0.0, 0.0), ("a", "a", "b", "b")).interval == pytest.approx(
         (0.5 - 12.7062 * 0.5, 0.5 + 12.7062 * 0.5), rel=1e-4
     )
-
-
-# --- translations --------------------------------------------------------------------------------
-
-
-def test_translations_of_other_systems(call: Call, instances: Path, tmp_path: Path) -> None:
-    good = written(tmp_path, "good", ["Sie fiel.", "Er fiel um.", "Es ist gefallen."])
-    bad = written(tmp_path, "bad", ["Er fiel.", "", "Es ist gefallen."])
-    sets = ("--set", instances, "--format", "consistency", "--generate")
-    status, out, _ = call(*sets, "--translations", good, bad, "--json")
-    assert status == 0
-    found = json.loads(out)
-    assert found["all"]["accuracy"] == 1.0
-    assert found["outcomes"] == {"deixis_test": {"right": 3, "rival": 0, "neither": 0}}
-    other = found["others"]["bad"]
-    assert other["contrastive"] == {"deixis_test": {"1": 0.0, "2": 1.0}}
-    assert other["outcomes"] == {"deixis_test": {"right": 1, "rival": 1, "neither": 1}}
-    test = {"items": 3, "only_first": 2, "only_other": 0, "p": 0.5}
-    assert other["mcnemar"]["deixis_test"] == test
-    status, out, _ = call(*sets, "--translations", bad)
-    assert [row.split() for row in out.splitlines()[-3:]] == [
-        ["deixis_test", name, "1", "33.3"] for name in ("right", "rival", "neither")
-    ]
-    status, _, err = call(*sets, "--translations", written(tmp_path, "few", ["Sie."]))
-    assert status == 1 and "has 1 lines, but the sets have 3 items" in err
-
-
-def test_a_model_translates_the_items(
-    call: Call, instances: Path, tiny: TinyWorld, tmp_path: Path
-) -> None:
-    output = tmp_path / "translations.jsonl"
-    sets = ("--set", instances, "--format", "consistency", "--generate", "--json", "--cpu")
-    model = ("--path", tiny.checkpoints["document"], "--data", tiny.data, "--beam", "1")
-    status, out, _ = call(*sets, *model, "--output", output, "--shuffled-context")
-    assert status == 0
-    found, lines = json.loads(out), [json.loads(line) for line in output.open(encoding="utf-8")]
-    assert sum(found["outcomes"]["deixis_test"].values()) == len(lines) == 3
-    assert found["shuffled_context"]["all"]["items"] == 3
-    right = sum(line["outcome"] == "right" for line in lines)
-    assert found["outcomes"]["deixis_test"]["right"] == right
-    again = json.loads(call(*sets[:-1], "--translations", output)[1])
-    assert again["outcomes"] == found["outcomes"]
-    # The same as of gtrans translate, which reads the items as documents.
-    text = tmp_path / "text.en"
-    text.write_text(
-        "\n\n".join("\n".join(i.source) for i in plain(instances, tiny)), encoding="utf-8"
-    )
-    words = ["translate", *map(str, model), "--input", str(text), "--output", str(tmp_path / "de")]
-    assert main([*words, "--cpu"]) == 0
-    documents = (tmp_path / "de").read_text(encoding="utf-8").strip().split("\n\n")
-    assert [line["translation"] for line in lines] == [d.split("\n")[-1] for d in documents]
-
-
-def plain(path: Path, tiny: TinyWorld) -> list[Item]:
-    from gtrans.text.prepared_folder import load_pipeline
-
-    source, target = (load_pipeline(tiny.data, lang).detokenise for lang in ("en", "de"))
-    return [item.as_text((source, target)) for item in read_items(path, "consistency")]
 
 
 @pytest.mark.parametrize(("films", "first"), [(8, 8), (8, 60), (21, 8), (21, 160)])

@@ -1,4 +1,4 @@
-"""What ``gtrans contrast`` prints of systems: accuracies, tests, outcomes, as text and JSON.
+"""What ``gtrans contrast`` prints of systems: accuracies and tests, as text and JSON.
 
 :data:`OF_SYSTEMS` and :data:`OF_CHANGES` are the columns of all tables; from each follow the
 heading and the text on the terminal and the entry in JSON.
@@ -7,7 +7,7 @@ heading and the text on the terminal and the entry in JSON.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gtrans.evaluation.contrastive.accuracy import (
@@ -35,7 +35,6 @@ class Result:
         items: all items.
         right: whether it gets each right; None: the item cannot be judged.
         lines: for each item what the system makes of it, as JSON.
-        outcomes: what generated translations have, by phenomenon.
         unit: the unit of the model; empty for files of other systems.
         control: as ``right``, with shuffled contexts.
         gains: what the own context adds to the margin of each item over a shuffled one; None
@@ -45,7 +44,6 @@ class Result:
     items: Sequence[Item]
     right: Sequence[bool | None]
     lines: Sequence[str] = ()
-    outcomes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     unit: str = ""
     control: Sequence[bool | None] | None = None
     gains: Sequence[float | None] | None = None
@@ -155,7 +153,6 @@ def _of_system(result: Result) -> dict[str, Any]:
         "by_group": {name: _json(OF_SYSTEMS, cells) for name, cells in groups.items()},
         "items": _each(table, lambda cell: cell.items),
         "cue": _each(table, lambda cell: cell.cue),
-        "outcomes": result.outcomes,
     }
     if result.control is not None:
         control = tabulate(result.items, result.control, Accuracy)
@@ -227,15 +224,7 @@ def lines_of(result: Result) -> list[str]:
         for name, cells in by_group(result.items, result.right).items()
         for key, cell in cells.items()
     ]
-    counts = [["phenomenon", "in the translation", "items", "share"]]
-    for phenomenon, values in result.outcomes.items():
-        whole = sum(values.values())
-        counts += [[phenomenon, key, str(n), _percent(n / whole)] for key, n in values.items()]
-    parts = [
-        _accuracy_lines(result),
-        _lines(["group", "value"], OF_SYSTEMS, groups),
-        aligned(counts, words={0, 1}) if result.outcomes else [],
-    ]
+    parts = [_accuracy_lines(result), _lines(["group", "value"], OF_SYSTEMS, groups)]
     return [line for part in parts if part for line in ("", *part)][1:]
 
 

@@ -1,8 +1,8 @@
-"""Files with a result for each item: scores of candidates, or translations.
+"""Files with the scores of the candidates of each item.
 
 What ``gtrans contrast --output`` writes can be read again, and so can plain files of other
 programs: one score a line, for every candidate in the order of the published file, as the
-evaluation scripts of ContraPro and of Voita et al. read them; or one translation a line.
+evaluation scripts of ContraPro and of Voita et al. read them.
 """
 
 from __future__ import annotations
@@ -21,51 +21,54 @@ from gtrans.evaluation.contrastive.items import Item
 from gtrans.files import parse_json
 
 _LONGEST_LINE = 1 << 20
-LOWER = "--lower-is-better"
+HIGHER, LOWER = "--higher-is-better", "--lower-is-better"
 AnyPath = str | os.PathLike[str]
 
 
-def line_of(item: Item, **entry: Any) -> str:
-    """The line of an item in a file of results, as JSON."""
-    about: dict[str, Any] = {"id": item.id, "texts": item.texts_digest}
-    about |= {"phenomenon": item.phenomenon, "distance": item.distance}
-    return json.dumps(about | entry, ensure_ascii=False)
-
-
 def is_results_file(path: Path) -> bool:
-    """Whether a file begins with what :func:`line_of` returns."""
+    """Whether a file begins with what :func:`scores_line` returns."""
     with open(path, encoding="utf-8", errors="replace") as file:
         first = file.readline(_LONGEST_LINE)
     return first.startswith('{"id": ') and '"texts": ' in first
 
 
 def scores_line(item: Item, scores: Sequence[float]) -> str:
-    """The line of an item in the file of scores.
+    """The line of an item in the file of scores, as JSON.
 
-    ``scores`` are those of the candidates, the right one first, as everywhere in the program;
-    in the file they have the order of the published file. ``right`` is the place of the right one
-    in it from 0.
+    Args:
+        item: the item.
+        scores: those of its candidates, the right one first, as everywhere in the program. In the
+            file they have the order of the published file, and ``right`` is the place of the right
+            candidate in it, from 0.
     """
     places = item.in_file_order(range(len(scores)))
-    return line_of(
-        item,
-        scores=item.in_file_order(scores),
-        right=places.index(0),
-        correct=is_right(item, scores),
-    )
+    line = {
+        "id": item.id,
+        "texts": item.texts_digest,
+        "phenomenon": item.phenomenon,
+        "distance": item.distance,
+        "scores": item.in_file_order(scores),
+        "right": places.index(0),
+        "correct": is_right(item, scores),
+    }
+    return json.dumps(line, ensure_ascii=False)
 
 
-def read_scores(path: AnyPath, items: Sequence[Item], losses: bool) -> list[list[float]]:
+def read_scores(
+    path: AnyPath, items: Sequence[Item], better: str | None, is_named: bool = False
+) -> list[list[float]]:
     """The scores of the candidates of each item, that of the right one first; higher is better.
 
     Args:
         path: the file; JSON if its first line begins with ``{``, plain otherwise.
         items: the items, in the order of the file.
-        losses: whether lower scores are better; otherwise they are log-probabilities.
+        better: :data:`HIGHER` or :data:`LOWER`; None: the scores are log-probabilities.
+        is_named: whether the user named this system with the option, and not all systems.
 
     Raises:
         GtransError: the file cannot be read, does not fit the items, or has a value that is not
-            a finite number; or scores are above 0 that are no losses, or the reverse.
+            a finite number; log-probabilities are above 0; or no score is above 0 where those of
+            all systems are said to be losses.
     """
     lines = [(number, line) for number, line in enumerate(iterate_raw_lines(path), 1) if line]
     if _is_json(lines):
@@ -91,41 +94,21 @@ def read_scores(path: AnyPath, items: Sequence[Item], losses: bool) -> list[list
             )
         results = [[next(values) for _ in item.candidates] for item in items]
     above = any(score > 0 for scores in results for score in scores)
-    if above != losses:
+    if above and better is None:
         raise GtransError(
-            f"`--scores` {path}: has scores above 0, so they are no log-probabilities; if they "
-            f"are losses, as other scripts take them, say `{LOWER}`."
-            if above
-            else f"`--scores` {path}: has no score above 0, so they are log-probabilities and no "
+            f"`--scores` {path}: has scores above 0, so they are no log-probabilities; say "
+            f"`{LOWER}` (losses, as other scripts take them) or `{HIGHER}`."
+        )
+    if better == LOWER and not above and not is_named:
+        raise GtransError(
+            f"`--scores` {path}: has no score above 0, so they are log-probabilities and no "
             f"losses; name the systems that have losses, `{LOWER}` NAME."
         )
-    sign = -1 if losses else 1
+    sign = -1 if better == LOWER else 1
     return [
         item.right_first([sign * score for score in scores])
         for item, scores in zip(items, results, strict=True)
     ]
-
-
-def read_translations(path: AnyPath, items: Sequence[Item]) -> list[str]:
-    """The translation of the last sentence of each item; an empty line is an empty translation.
-
-    Raises:
-        GtransError: the file cannot be read or does not fit the items.
-    """
-    lines = list(enumerate(iterate_raw_lines(path), 1))
-    if _is_json(lines):
-        translations = []
-        for place, entry in _entries(path, [line for line in lines if line[1]], items):
-            if not isinstance(entry.get("translation"), str):
-                raise GtransError(f"{place}: 'translation' must be a text.")
-            translations.append(entry["translation"].strip())
-        return translations
-    if len(lines) != len(items):
-        raise GtransError(
-            f"`--translations` {path}: has {len(lines)} lines, but the sets have {len(items)} "
-            "items; give the translation of the last sentence of each, one per line."
-        )
-    return [line for _, line in lines]
 
 
 def _number(text: str, place: str) -> float:
