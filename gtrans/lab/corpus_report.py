@@ -1,35 +1,44 @@
-"""Count a corpus: documents, sentences, chunks, tokens, types.
+"""Count a corpus: documents, chunks, tokens, unknown words, duplicates, test text in training text.
 
 PATH is a folder with text, such as train.en and train.de (one sentence per line, an empty line
 between documents), or a folder of `gtrans prepare`. Tokens are words between white space, or the
-subwords of a prepared folder.
+subwords of a prepared folder. A token is unknown if the training text, or the dictionary of a
+prepared folder, does not have it.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from gtrans.data.documents import resolve
 from gtrans.data.units import MARKS_PER_SENTENCE, split_instances
 from gtrans.errors import GtransError
 from gtrans.files import read_object
+from gtrans.languages import WITHOUT_SPACES, language_code
 from gtrans.messages import aligned, json_text, of_form, print_lines
 from gtrans.option_types import whole
 from gtrans.text.prepared_folder import STATE_FILE, read_state
 from gtrans.text.reader import Sides
+from gtrans.text.subwords import read_pieces
 
 EXAMPLE = "gtrans corpus-report corpus/iwslt17 --source-lang en --target-lang de"
 NEEDS = ()
 _TEXT = re.compile(r"(.+)\.([A-Za-z_-]+)")
 _SPLIT = re.compile(r"(train|dev|valid|test)\d*")
 _PIECES = re.compile(r"(train|valid|test\d*)\.bpe\.\w+")
+OVERLAP_WORDS = 5
+"""Shorter sources are not looked for in the training text: "Thank you." is in every talk."""
 _SPLITS = ("train", "dev", "valid", "test")
 
 
@@ -73,10 +82,14 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
     for name, first in splits[0].items():
         if isinstance(first, dict):
             for key in first:
-                rows.append([f"{name}: {key}", *(f"{split[name][key]:,}" for split in splits)])
+                rows.append([f"{name}: {key}", *(_shown(split[name][key]) for split in splits)])
         else:
-            rows.append([name, *(f"{split[name]:,}" for split in splits)])
+            rows.append([name, *(_shown(split[name]) for split in splits)])
     yield from aligned(rows, {0})
+
+
+def _shown(number: float | None) -> str:
+    return "-" if number is None else f"{number:,}"
 
 
 def report(path: Path, languages: Sequence[str], max_doc_tokens: int) -> dict[str, Any]:
@@ -116,12 +129,22 @@ def report(path: Path, languages: Sequence[str], max_doc_tokens: int) -> dict[st
             "prepare`: text/train.bpe.*)"
         )
     order = sorted(files, key=lambda name: ([*_SPLITS, name].index(name), name))
+    counts = {name: count(files[name], pair, max_doc_tokens) for name in order}
+    train = counts.get("train")
+    known: Mapping[str, Collection[str]] | None = None
+    if is_prepared:
+        known = {lang: frozenset(read_pieces(path / f"dict.{lang}.txt")) for lang in pair}
+    elif train is not None:
+        known = train.words
     return {
         "path": str(path),
         "languages": pair,
         "tokens are": "subwords" if is_prepared else "words",
         "max_doc_tokens": max_doc_tokens,
-        "splits": {name: count(files[name], pair, max_doc_tokens) for name in order},
+        "splits": {
+            name: split.record(None if name == "train" else train, known)
+            for name, split in counts.items()
+        },
     }
 
 
@@ -154,36 +177,97 @@ def _languages(path: Path, texts: Mapping[str, set[str]]) -> list[str]:
     return sorted(langs, key=lambda lang: (lang != "en", lang))
 
 
-def count(files: Sequence[Path], languages: Sequence[str], max_doc_tokens: int) -> dict[str, Any]:
-    """Count a split of plain text or subwords; means are those that the papers' tables have.
+@dataclass
+class SplitCounts:
+    """The counts of a split.
 
-    Tokens of a chunk are those of its source, with two special tokens for each sentence.
+    Attributes:
+        words: for each language, how often each token occurs.
+        pairs, sources: hashes of all sentence pairs, and of the longer source sentences.
+        documents, sentences, chunks: their numbers; a sentence is a pair.
+        chunk_tokens: source tokens of all chunks, with two special tokens for each sentence.
+        longest, longest_in_tokens: sentences of the longest document, and source tokens of the
+            document with most.
+    """
+
+    words: dict[str, Counter[str]]
+    pairs: array[int] = field(default_factory=lambda: array("q"))
+    sources: array[int] = field(default_factory=lambda: array("q"))
+    documents: int = 0
+    sentences: int = 0
+    chunks: int = 0
+    chunk_tokens: int = 0
+    longest: int = 0
+    longest_in_tokens: int = 0
+
+    def add_document(self, pairs: Iterable[tuple[str, str]], max_doc_tokens: int) -> None:
+        """Count a document."""
+        source_words, target_words = self.words.values()
+        # Of Chinese and the like, two characters count as a word.
+        has_no_spaces = language_code(next(iter(self.words))) in WITHOUT_SPACES
+        source_lengths, target_lengths = [], []
+        for source, target in pairs:
+            source_tokens, target_tokens = source.split(), target.split()
+            source_words.update(source_tokens)
+            target_words.update(target_tokens)
+            source_lengths.append(len(source_tokens))
+            target_lengths.append(len(target_tokens))
+            self.pairs.append(hash((source, target)))
+            words = len(source) // 2 if has_no_spaces else len(source_tokens)
+            if words >= OVERLAP_WORDS:
+                self.sources.append(hash(source))
+        sentences, tokens = len(source_lengths), sum(source_lengths)
+        self.documents += 1
+        self.sentences += sentences
+        self.chunks += len(split_instances(source_lengths, target_lengths, max_doc_tokens))
+        self.chunk_tokens += tokens + MARKS_PER_SENTENCE * sentences
+        self.longest = max(self.longest, sentences)
+        self.longest_in_tokens = max(self.longest_in_tokens, tokens)
+
+    def record(
+        self, train: SplitCounts | None, known: Mapping[str, Collection[str]] | None
+    ) -> dict[str, Any]:
+        """The counts for a JSON file; means are those that the papers' tables have.
+
+        Args:
+            train: the training text; None: there is none, or this is it.
+            known: for each language the tokens that are not unknown; None: all are known.
+        """
+        seen = None
+        if train is not None:
+            training_text = np.frombuffer(train.sources, np.int64)
+            seen = int(np.isin(np.frombuffer(self.sources, np.int64), training_text).sum())
+        record: dict[str, Any] = {
+            "documents": self.documents,
+            "sentences": self.sentences,
+            "chunks": self.chunks,
+            "sentences of a document": round(self.sentences / self.documents, 2),
+            "sentences of a chunk": round(self.sentences / self.chunks, 2),
+            "tokens of a chunk": round(self.chunk_tokens / self.chunks, 2),
+            "longest document, sentences": self.longest,
+            "longest document, tokens": self.longest_in_tokens,
+            "duplicate pairs": len(self.pairs) - len(set(self.pairs)),
+            f"sources of {OVERLAP_WORDS} words or more": len(self.sources),
+            "of these in train": seen,
+        }
+        for lang, words in self.words.items():
+            record[lang] = {"tokens": words.total(), "types": len(words)}
+            record[lang]["unknown tokens"] = None
+            if known is not None:
+                unknown = (count for word, count in words.items() if word not in known[lang])
+                record[lang]["unknown tokens"] = sum(unknown)
+        return record
+
+
+def count(files: Sequence[Path], languages: Sequence[str], max_doc_tokens: int) -> SplitCounts:
+    """Count a split of plain text or subwords.
 
     Raises:
         GtransError: the two files do not belong together, or cannot be read.
     """
-    documents = sentences = chunks = chunk_tokens = 0
-    tokens: dict[str, Counter[str]] = {lang: Counter() for lang in languages}
+    counts = SplitCounts({lang: Counter() for lang in languages})
     pairs = Sides(files[0], files[1]).read()
-    for has_text, lines in groupby(pairs, key=lambda pair: pair is not None):
-        if not has_text:
-            continue
-        lengths: tuple[list[int], list[int]] = ([], [])
-        for pair in lines:
-            for text, lang, sizes in zip(pair or (), languages, lengths, strict=True):
-                words = text.split()
-                tokens[lang].update(words)
-                sizes.append(len(words))
-        documents += 1
-        sentences += len(lengths[0])
-        chunks += len(split_instances(*lengths, max_doc_tokens))
-        chunk_tokens += sum(lengths[0]) + MARKS_PER_SENTENCE * len(lengths[0])
-    return {
-        "documents": documents,
-        "sentences": sentences,
-        "chunks": chunks,
-        "sentences of a document": round(sentences / documents, 2),
-        "sentences of a chunk": round(sentences / chunks, 2),
-        "tokens of a chunk": round(chunk_tokens / chunks, 2),
-        **{lang: {"tokens": words.total(), "types": len(words)} for lang, words in tokens.items()},
-    }
+    for has_text, document in groupby(pairs, key=lambda pair: pair is not None):
+        if has_text:
+            counts.add_document((pair for pair in document if pair), max_doc_tokens)
+    return counts

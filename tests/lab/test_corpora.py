@@ -442,8 +442,14 @@ def test_counts(corpus: Path, call: Call, tiny: TinyWorld) -> None:
     assert found["splits"]["train"] == {
         "documents": 2, "sentences": 3, "chunks": 3, "sentences of a document": 1.5,
         "sentences of a chunk": 1.0, "tokens of a chunk": 5.67,
-        "en": {"tokens": 11, "types": 6}, "de": {"tokens": 10, "types": 8},
+        "longest document, sentences": 2, "longest document, tokens": 10,
+        "duplicate pairs": 1, "sources of 5 words or more": 2, "of these in train": None,
+        "en": {"tokens": 11, "types": 6, "unknown tokens": 0},
+        "de": {"tokens": 10, "types": 8, "unknown tokens": 0},
     }  # fmt: skip
+    valid = found["splits"]["valid"]
+    assert (valid["sources of 5 words or more"], valid["of these in train"]) == (1, 1)
+    assert (valid["en"]["unknown tokens"], valid["de"]["unknown tokens"]) == (1, 2)
     rows = [" ".join(line.split()) for line in call(*words).splitlines()]
     assert "en: types 6 6 1" in rows and "tokens of a chunk 5.67 5.0 3.0" in rows
     # Texts of another pair, as `gtrans get-corpus` writes those of several, are not of this one.
@@ -453,6 +459,7 @@ def test_counts(corpus: Path, call: Call, tiny: TinyWorld) -> None:
     # A prepared folder is counted in subwords.
     found = json.loads(call("corpus-report", tiny.data, "--json"))
     assert (found["languages"], found["tokens are"]) == (["en", "de"], "subwords")
+    assert found["splits"]["train"]["en"]["unknown tokens"] == 0
     fr = ("--source-lang", "fr", "--target-lang", "ru")
     assert "it was prepared from" in call("corpus-report", tiny.data, *fr, fails=True)
 
