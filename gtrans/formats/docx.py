@@ -14,7 +14,8 @@ from typing import Any
 
 from gtrans.data.documents import read_bytes
 from gtrans.errors import GtransError
-from gtrans.formats.inline import Block, Mark, with_points
+from gtrans.formats.checks import BlockCheck
+from gtrans.formats.inline import Block, Mark, joined, with_points, with_texts
 from gtrans.text.document_file import KEPT, MOVED, DocumentFile, Note, Splitter
 from gtrans.text.reader import ANY, Choice
 
@@ -58,6 +59,7 @@ class Docx(DocumentFile):
     def __init__(self, path: str, split: Splitter | None, choice: Choice = ANY) -> None:
         super().__init__(path)
         assert split is not None
+        self.check = BlockCheck()
         self.members: list[tuple[zipfile.ZipInfo, bytes]] = []
         self.parts: dict[str, Any] = {}
         self.twins: list[tuple[Any, Any]] = []  # elements, and those whose text they have
@@ -74,9 +76,14 @@ class Docx(DocumentFile):
             repeated = _repeated(root)
             self.twins += chain.from_iterable(repeated.values())
             for paragraph in root.iter(f"{_W}p"):
-                if not any(element in repeated for element in paragraph.iterancestors()):
-                    blocks.append(Block(with_points(list(_content(paragraph))), split))
-        self.documents = [[block for block in blocks if block.sentences]]
+                if any(element in repeated for element in paragraph.iterancestors()):
+                    continue
+                content = list(with_points(list(_content(paragraph))))
+                block = Block(content, split)
+                if self.check.takes(block, _comparable(content), _comparable):
+                    blocks.append(block)
+        self.documents = [blocks]
+        self.check.check_file(path)
 
     def _unpack(self, contents: bytes) -> None:
         """Find the parts that have text."""
@@ -124,6 +131,7 @@ class Docx(DocumentFile):
         self.notes = []
         if self.staying:
             self.notes = [Note(self.path, KEPT, f": {', '.join(self.staying)}")]
+        self.notes += self.check.notes(self.path)
         for block, sentences in self.by_block(translations):
             _write(block.translated(sentences, joint))
             if block.moved:
@@ -207,28 +215,46 @@ def _value(element: Any, path: str) -> str:
     return "" if child is None else str(child.get(f"{_W}val", ""))
 
 
+def _comparable(content: Sequence[str | Mark]) -> list[object]:
+    """Text and marks with single spaces, to compare them."""
+    compared: list[object] = []
+    for item in joined(with_texts(content)):
+        if isinstance(item, Mark):
+            compared.append(id(item.what))
+        else:
+            compared.append(re.sub(r"\s+", " ", item))
+    return compared
+
+
 def _write(items: Sequence[str | Mark]) -> None:
     """Put the text between two changes of format into the elements before it.
 
     Behind what is no text, it belongs to the elements that follow.
     """
+    groups: list[tuple[list[Any], str]] = []  # elements of one look, and their text
     waiting = ""
-    last: Any = None
-    attached = False  # to the last element
+    attached = False  # to the last group
     for item in items:
         if not isinstance(item, Mark):
             words = _NO_XML.sub("\ufffd", item)
             if attached:
-                last.text += words
+                elements, text = groups[-1]
+                groups[-1] = elements, text + words
             else:
                 waiting += words
         elif item.kind == "open":
-            last, *others = item.what
-            last.text, waiting, attached = waiting, "", True
-            last.set(_SPACE, "preserve")
-            for element in others:
-                element.text = ""
+            groups.append((item.what, waiting))
+            waiting, attached = "", True
         elif item.kind == "point":
             attached = False
-    if waiting and last is not None:
-        last.text += waiting
+    if waiting and groups:
+        elements, text = groups[-1]
+        groups[-1] = elements, text + waiting
+    for elements, text in groups:
+        before = "".join(element.text or "" for element in elements)
+        if re.sub(r"\s+", " ", text) == re.sub(r"\s+", " ", before):
+            continue  # with its cuts
+        for element in elements:
+            element.text = ""
+        elements[0].text = text
+        elements[0].set(_SPACE, "preserve")

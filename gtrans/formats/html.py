@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 
 from gtrans.data.documents import read_text
 from gtrans.errors import GtransError
+from gtrans.formats.checks import BlockCheck
 from gtrans.formats.inline import Block, Mark, with_points
 from gtrans.languages import language_code
 from gtrans.text.document_file import KEPT, DocumentFile, Note, Splitter
@@ -65,7 +66,7 @@ _ENDED_BY = {
 # end, so that what is written in it becomes a tag.
 _INSIDE = rf"(?:(?!<(?i:!--|{'|'.join(sorted(_WITHOUT_TAGS))})).){{0,400}}?"
 _TEMPLATE = (
-    rf"\{{\{{\{{{_INSIDE}\}}\}}\}}|\{{\{{{_INSIDE}\}}\}}|\{{%{_INSIDE}%\}}|\{{#{_INSIDE}#\}}"
+    rf"\{{\{{\{{{_INSIDE}\}}\}}\}}|\$?\{{\{{{_INSIDE}\}}\}}|\{{%{_INSIDE}%\}}|\{{#{_INSIDE}#\}}"
     rf"|<%{_INSIDE}%>|<\?(?:php|=){_INSIDE}\?>"
 )
 _VALUE = "|".join(rf"{q}(?:{_TEMPLATE}|[^{q}])*+(?:{q}|\Z)" for q in "\"'")
@@ -192,6 +193,7 @@ class HtmlText:
         text: the HTML.
         split: turns running text into sentences.
         line: where it begins in its file.
+        check: which blocks are sent to the model.
 
     Attributes:
         blocks: what is translated: texts, and before each those of its attributes.
@@ -199,7 +201,8 @@ class HtmlText:
             not end: the line and the name.
     """
 
-    def __init__(self, text: str, split: Splitter, line: int = 1) -> None:
+    def __init__(self, text: str, split: Splitter, line: int, check: BlockCheck) -> None:
+        self._check = check
         self.blocks: list[Block] = []
         self.unended: list[tuple[int, str]] = []
         self._pieces: list[Part | Block] = []
@@ -271,7 +274,7 @@ class HtmlText:
         raw = "".join(part.raw for part in parts)
         before = raw[: len(raw) - len(raw.lstrip())].count("\n")
         block = Block(with_points(content), self._split, parts[0].line + before)
-        if not block.sentences:
+        if not self._check.takes(block, _comparable(raw), lambda items: _comparable(_write(items))):
             return parts
         self.blocks.append(block)
         return [block]
@@ -296,7 +299,9 @@ class HtmlText:
                     for n, piece in enumerate(_TEMPLATES.split(value))
                 )
                 block = Block(with_points(list(content)), self._split, part.line)
-                if block.sentences:
+                if self._check.takes(
+                    block, _comparable(value), lambda items: _comparable(_write(items))
+                ):
                     part.changes[span] = block
                     self.blocks.append(block)
 
@@ -316,12 +321,7 @@ class HtmlText:
         items = {id(block): block.translated(next(translations), joint) for block in self.blocks}
 
         def write_block(block: Block, quote: str = "<") -> str:
-            return "".join(
-                html.escape(item, quote=False).replace(quote, html.escape(quote))
-                if isinstance(item, str)
-                else write_part(item.what)
-                for item in items[id(block)]
-            )
+            return _write(items[id(block)], write_part, quote)
 
         def write_part(part: Part) -> str:
             text = part.raw
@@ -339,6 +339,28 @@ class HtmlText:
             write_block(piece) if isinstance(piece, Block) else write_part(piece)
             for piece in self._pieces
         )
+
+
+def _raw(part: Part) -> str:
+    return part.raw
+
+
+def _write(
+    items: Sequence[str | Mark], write_part: Callable[[Part], str] = _raw, quote: str = "<"
+) -> str:
+    """The HTML of text and marks; ``quote``: what the text may not have as it is."""
+    written = []
+    for item in items:
+        if isinstance(item, Mark):
+            written.append(write_part(item.what))
+        else:
+            written.append(html.escape(item, quote=False).replace(quote, html.escape(quote)))
+    return "".join(written)
+
+
+def _comparable(text: str) -> str:
+    """HTML with single spaces and without escapes of characters."""
+    return " ".join(html.unescape(text).split())
 
 
 def _language(value: str, is_page: bool, languages: tuple[str, str] | None) -> str | None:
@@ -373,18 +395,20 @@ class Html(DocumentFile):
     def __init__(self, path: str, split: Splitter | None, choice: Choice = ANY) -> None:
         super().__init__(path)
         assert split is not None
+        self.check = BlockCheck()
         text = read_text(path)
         declared = _CHARSET.search(text[:_LOOKED_AT])
         charset = (declared[1] or declared[2]).lower() if declared else "utf-8"
         if charset not in ("utf-8", "utf8"):
             raise GtransError(f"'{path}' says that it is in {charset}; convert the file to UTF-8")
-        self.html = HtmlText(text, split)
+        self.html = HtmlText(text, split, 1, self.check)
         self.documents = [self.html.blocks]
+        self.check.check_file(path)
 
     def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
         """See :meth:`DocumentFile.translated`."""
         texts = (sentences for _, sentences in self.by_block(translations))
         page = self.html.translated(texts, joint, self.languages)
-        self.notes = notes_of(self.html, self.path)
+        self.notes = [*notes_of(self.html, self.path), *self.check.notes(self.path)]
         self.note_moved(self.html.blocks)
         return page.encode()

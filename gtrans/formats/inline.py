@@ -66,16 +66,26 @@ _ADDRESS = re.compile(
     rf"(?:[^\s<>\"()\[\]{{}}.,;:!?'*_]|{_BRACKETED})|[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
 )
 # What programs put in the place of names and numbers: {{ x }}, {% if %}, {0}, ${x}, <%= x %>, %1$s,
-# %NAME%, {n, plural, one {..}}; a character \0 stands for a point between texts.
+# %NAME%, {n, plural, one {..}}; and what they replace: {/* a comment */}, [[a page]], <<x>>, $NAME,
+# :smile:, ++ctrl+c++. A character \0 stands for a point between texts.
 _IN_BRACES = r"(?:[^{}\0]|\{(?:[^{}\0]|\{[^{}\0]*\})*\}){0,999}"
-PLACEHOLDER = re.compile(
-    r"\{\{\{[^\0]{0,400}?\}\}\}|\{\{[^\0]{0,400}?\}\}|\{%[^\0]{0,400}?%\}|\{#[^\0]{0,400}?#\}"
-    r"|<%[^\0]{0,400}?%>|<\?\w[^\0]{0,400}?\?>"
-    rf"|[$#]\{{{_IN_BRACES}\}}|\{{\s*[\w.]+\s*,{_IN_BRACES}\}}"
+_INSIDE = r"[^\0]{0,2000}?"
+TEMPLATE = (
+    rf"\{{\{{\{{{_INSIDE}\}}\}}\}}|\$?\{{\{{{_INSIDE}\}}\}}|\{{%{_INSIDE}%\}}|\{{#{_INSIDE}#\}}"
+    rf"|\{{/\*{_INSIDE}\*/\}}|<%{_INSIDE}%>|<\?\w{_INSIDE}\?>"
+)
+_NAMED = (
+    rf"[$#]\{{{_IN_BRACES}\}}|\{{\s*[\w.]+\s*,{_IN_BRACES}\}}"
     r"|\{[\w.$\[\]-]*(?:![rsa])?(?::[^{}\s\0]*)?\}"
     r"|(?<![\w%])%(?:\d+\$|\(\w+\))?[-+#0]*\d*(?:\.\d+)?(?:hh?|ll?|[qjzt])?[diouxXeEfgGcs@](?!\w)"
     r"|%[A-Za-z_]\w*%|%%"
+    r"|\[\[[^\[\]\n\0]{1,200}\]\]|<<[\w.@/-]+>>|(?<![\w:]):[a-z][a-z0-9_+-]*:(?![\w:])"
+    r"|\+\+[\w\"-]+(?:\+[\w\"-]+)*\+\+"
 )
+_VARIABLE = r"(?<![\w$])\$[A-Za-z_]\w*(?![\w$])"
+PLACEHOLDER = re.compile(f"{TEMPLATE}|{_NAMED}|{_VARIABLE}")
+PLACEHOLDER_OR_MATH = re.compile(f"{TEMPLATE}|{_NAMED}")
+"""Placeholders where ``$x$`` is a formula, so that ``$x`` alone says nothing."""
 _NOWHERE = (1 << 62, 1 << 62)
 
 
@@ -156,6 +166,7 @@ _UNIT = re.compile(
     f"[{_IDEOGRAPHS}]|[^\\W{_IDEOGRAPHS}]+(?:['’\u2011-][^\\W{_IDEOGRAPHS}]+)*|[^\\w\\s]"
 )
 _LETTER = re.compile(f"[^\\W{_IDEOGRAPHS}]")
+_SUFFIX = re.compile(r"['’‐‑-]\w")  # `x`'s, `x`-like
 _ENDING = re.compile(r"[^\W\d_]{1,2}\b")
 _LONG = 500  # words and symbols of a sentence
 
@@ -173,6 +184,16 @@ def _as_read(text: str) -> str:
 def _one_space(white: str) -> str:
     """White space as one character: the first that is no ordinary space, or a space."""
     return next((char for char in white if char not in " \t\r\n\f"), " ") if white else ""
+
+
+def _same_words(here: Sequence[str], there: Sequence[str]) -> Iterator[tuple[int, int, int]]:
+    """Yield the stretches of words that are in both: their begins and the number of words."""
+    if here == there:
+        yield 0, 0, len(here)
+        return
+    # Otherwise one word over and over takes hours.
+    autojunk = max(len(here), len(there)) > _LONG
+    yield from SequenceMatcher(None, here, there, autojunk).get_matching_blocks()
 
 
 class _Units:
@@ -302,7 +323,8 @@ def _between(text: str, words: str, marks: Sequence[_Placed], white: str) -> str
         return _one_space(behind)
     is_script = all(marks[number].mark.script for number in seen)
     apart = _is_letter(text[-1:]) and _is_letter(words[0]) and not is_script
-    return (_one_space(before) or " ") if apart or (before and words[0].isalnum()) else ""
+    is_word = words[0].isalnum() or _SUFFIX.match(words) is not None
+    return (_one_space(before) or " ") if apart or (before and is_word) else ""
 
 
 class Block:
@@ -334,12 +356,21 @@ class Block:
         sentences = (line.sentence(span) for line in self._lines for span in line.spans)
         self.sentences = list(filter(None, sentences))
 
-    def translated(self, translations: Iterable[str], joint: str) -> list[str | Mark]:
+    @property
+    def words(self) -> str:
+        """Its text without marks, line by line."""
+        return "\n".join(line.text for line in self._lines)
+
+    def unchanged(self) -> list[str | Mark]:
+        """The content with every sentence as its own translation."""
+        return self.translated(self.sentences, None)
+
+    def translated(self, translations: Iterable[str], joint: str | None) -> list[str | Mark]:
         """The content with translated text.
 
         Args:
             translations: of ``sentences``.
-            joint: what stands between two sentences of the translation.
+            joint: what stands between two sentences of the translation; None: what stood there.
         """
         following, self.moved = iter(translations), False
         written: list[str | Mark] = []
@@ -347,14 +378,14 @@ class Block:
             translation = _Translation(line, following, joint)
             written += [*line.head, *translation.with_marks(), line.tail, *([end] if end else [])]
             self.moved |= translation.moved
-        return joined(_with_texts(written))
+        return joined(with_texts(written))
 
 
-def _with_texts(content: Iterable[str | Mark]) -> Iterator[str | Mark]:
+def with_texts(content: Iterable[str | Mark]) -> Iterator[str | Mark]:
     """Text and marks, with what points were made of."""
     for item in content:
         if isinstance(item, Mark) and isinstance(item.what, Verbatim):
-            yield from _with_texts(item.what)
+            yield from with_texts(item.what)
         else:
             yield item
 
@@ -387,16 +418,19 @@ class _Translation:
         moved: whether markup inside a word has to go behind it or around the whole word.
     """
 
-    def __init__(self, line: _Line, translations: Iterator[str], joint: str) -> None:
+    def __init__(self, line: _Line, translations: Iterator[str], joint: str | None) -> None:
         self.line, self.text, self.units = line, "", _Units()
         self.same: dict[int, int] = {}
         self.moved = False
         # Places between units of the line, and where they are in the translation.
         self._anchors = [(0, 0)]
         self._edges: dict[int, int] = {}  # of sentences
+        end = 0
         for span in line.spans:
-            self.text += joint if self.text else ""
+            if self.text:
+                self.text += line.text[end : span[0]] if joint is None else joint
             self._add(span, next(translations) if line.sentence(span) else line.text[slice(*span)])
+            end = span[1]
 
     def _add(self, span: tuple[int, int], sentence: str) -> None:
         """Add the translation of a sentence; ``span``: where that stands in the line."""
@@ -405,9 +439,7 @@ class _Translation:
         target.add(sentence, len(self.text))
         self.text += sentence
         here, there = source.words[first:last], target.words[begins:]
-        # Otherwise one word over and over takes hours.
-        autojunk = max(len(here), len(there)) > _LONG
-        for i, j, size in SequenceMatcher(None, here, there, autojunk).get_matching_blocks():
+        for i, j, size in _same_words(here, there):
             ends = first + i + size, begins + j + size
             self._anchors += [(first + i, begins + j), ends]
             self.same |= {first + i + n: begins + j + n for n in range(size)}

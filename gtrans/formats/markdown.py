@@ -7,17 +7,21 @@ cannot express in the translation is given up and reported.
 
 from __future__ import annotations
 
+import html
 import re
+import string
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import accumulate
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from gtrans.data.documents import read_text
+from gtrans.formats.checks import BlockCheck, is_prose
 from gtrans.formats.html import LEFT_ALONE, HtmlText, mark_of, notes_of
-from gtrans.formats.inline import PLACEHOLDER, Block, Mark, joined, with_addresses
+from gtrans.formats.inline import PLACEHOLDER_OR_MATH, Block, Mark, joined, with_addresses
 from gtrans.text.document_file import KEPT, LOST, DocumentFile, Note, Splitter
 from gtrans.text.reader import ANY, Choice
 
@@ -32,34 +36,63 @@ if TYPE_CHECKING:
 
 EMPHASES = ("em", "strong", "s")
 TAG = re.compile(r"<(/?)([A-Za-z][\w-]*)")
-# Containers (:::), tags of templates and lists of attributes that have a line of their own.
-_STRUCTURE = re.compile(r":::.*|(?:\{%.*?%\}\s*)+|\{[:#.][^{}]*\}")
-_ATTRIBUTES = re.compile(r"\{[:#.][^{}\n]*\}")
 _NESTING = 100
 """Levels of blocks inside each other; a quotation is one, a list two."""
+
+# Braces hold what programs read: expressions, attributes, ids, roles.
+_BRACES = re.compile(r"\{(?:[^{}\n]|\{[^{}\n]*\}){1,300}\}")
+# A note or a citation whose definition is elsewhere, and $NAME, which is no formula.
+_REFERENCE = re.compile(r"\[\^[^\]\s]+\]|\[-?@[^\[\]\n]+\]|\$[A-Za-z_]\w*(?![\w$])")
+# ---- lines of extensions ----
+# A tag of a template engine, a list of attributes or a comment, which may have several lines.
+_TAG_OF_TEMPLATE = re.compile(
+    r"(?:(?:\{%.*?%\}|\{\{[<%].*?[%>]\}\}|\{#.*?#\}|\{/\*.*?\*/\}|\{[:#.][^{}]*\})\s*)+", re.DOTALL
+)
+_MOST_LINES = 30
+# A line that begins with signs, as those of containers (:::) and blocks (///) do.
+_MARKER = re.compile(r"[:/+=<>%@!?&|;^]{3,}|--+\d*<|\[\[?\w+\]\]?$|%\s|\([^()\s]+\)=$")
+_TITLE = re.compile(
+    r"(?P<before>:{3,}\s*(?P<kind>\{[^{}]*\}|[\w-]+)(?:\s+\[?|\[)|/{3,}\s*[\w-]+\s*\|\s*)"
+    r"(?P<title>[^\]]*?)\]?\s*(?:\{[^{}]*\})?"
+)
+_OPTION = re.compile(r":[\w-]+:")
+# What is between such tags is code.
+_CODE_BEGIN = re.compile(r"\{[%{]+[<%]?\s*(?P<name>highlight|code|mermaid|math|verbatim|comment)\b")
+# A line whose Markdown is indented below it: !!! note "Title", ??? note, === "Tab".
+_CONTAINER = re.compile(
+    r"(?P<before>(?:!!!|\?\?\?\+?|===[+!]?)(?P<kinds>[^\"]*)\"?)(?P<title>(?<=\").*?)?\"?\s*"
+)
+_INDENT = 4
+_SECOND_LABEL = re.compile(r"\[[^\[\]]*\]|\{[^{}\n]*\}")
+_TARGET = re.compile(rf"(?:{PLACEHOLDER_OR_MATH.pattern}|[^\s()<>])+")
 
 
 @cache
 def parser() -> MarkdownIt:
     """CommonMark with tables, strikethrough, footnotes, definition lists, math and the like."""
-    from markdown_it import MarkdownIt
-    from mdit_py_plugins.admon import admon_plugin
+    from markdown_it import MarkdownIt, helpers
     from mdit_py_plugins.deflist import deflist_plugin
     from mdit_py_plugins.dollarmath import dollarmath_plugin
     from mdit_py_plugins.footnote import footnote_plugin
     from mdit_py_plugins.front_matter import front_matter_plugin
 
     markdown = MarkdownIt("commonmark", {"maxNesting": _NESTING}).enable(["table", "strikethrough"])
-    for plugin in (front_matter_plugin, footnote_plugin, deflist_plugin, admon_plugin):
+    for plugin in (front_matter_plugin, footnote_plugin, deflist_plugin):
         markdown.use(plugin)
     # "$5 for one, $50 for all" is no math.
     markdown.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True)
     ended = ["paragraph", "reference", "blockquote", "list"]
+    markdown.block.ruler.before("fence", "front", _front)
+    markdown.block.ruler.before("fence", "container", _container, {"alt": ended})
     markdown.block.ruler.before("fence", "structure", _structure, {"alt": ended})
-    markdown.inline.add_terminator_char("#")
     markdown.inline.ruler.after("text", "template", _template)
+    markdown.inline.ruler.after("link", "unknown_link", _unknown_link)
+    markdown.inline.ruler.push("reference", _undefined_reference)
     for rule in markdown.inline.ruler.__rules__:
         markdown.inline.ruler.at(rule.name, _remembering(rule.name, rule.fn), {"alt": rule.alt})
+    changed: Any = SimpleNamespace(**vars(helpers))
+    changed.parseLinkDestination = _destination
+    markdown.helpers = changed
     return markdown
 
 
@@ -67,28 +100,156 @@ def _line(state: StateBlock, number: int) -> str:
     return state.src[state.bMarks[number] + state.tShift[number] : state.eMarks[number]].strip()
 
 
-def _structure(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-    """A line that is no text."""
-    if state.is_code_block(first) or not _STRUCTURE.fullmatch(_line(state, first)):
+def _push_lines(state: StateBlock, kind: str, first: int, end: int) -> None:
+    """Add lines that stay as they are."""
+    token = state.push(kind, "", 0)
+    token.content = "\n".join(_line(state, number) for number in range(first, end))
+    token.map, token.hidden = [first, end], True
+    state.line = end
+
+
+def _push_title(state: StateBlock, title: str, line: int) -> None:
+    """Add running text in a line of an extension."""
+    state.push("title_open", "", 1)
+    token = state.push("inline", "", 0)
+    token.content, token.map, token.children = title.strip(), [line, line + 1], []
+    state.push("title_close", "", -1)
+
+
+def _front(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+    """Front matter of other kinds: between two lines ``+++`` (TOML), or braces (JSON)."""
+    if first or state.level or silent:
         return False
-    if not silent:
-        token = state.push("structure", "", 0)
-        token.content = _line(state, first)
-        token.map, token.hidden = [first, first + 1], True
-        state.line = first + 1
+    begin = _line(state, 0)
+    closing = {"{": "}", "+++": "+++", ";;;": ";;;"}.get(begin)
+    if closing is None:
+        return False
+    for number in range(1, end):
+        if _line(state, number) == closing and state.sCount[number] == 0:
+            _push_lines(state, "front_matter", 0, number + 1)
+            return True
+    return False
+
+
+def _container(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+    """``!!! note "Title"``, ``??? note`` or ``=== "Tab"``, and the Markdown indented below it."""
+    match = _CONTAINER.fullmatch(_line(state, first))
+    if state.is_code_block(first) or not match or not (match["kinds"].strip() or match["title"]):
+        return False
+    if silent:
+        return True
+    indent = state.sCount[first] + _INDENT
+    last = first + 1
+    while last < end and (state.isEmpty(last) or state.sCount[last] >= indent):
+        last += 1
+    token = state.push("container_open", "div", 1)
+    token.markup, token.map = match["before"], [first, last]
+    if match["title"]:
+        _push_title(state, match["title"], first)
+    before = state.blkIndent, state.lineMax, state.parentType
+    state.blkIndent, state.lineMax, state.parentType = indent, last, "container"
+    state.md.block.tokenize(state, first + 1, last)
+    state.blkIndent, state.lineMax, state.parentType = before
+    state.push("container_close", "div", -1)
+    state.line = last
     return True
+
+
+def _structure(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+    """Lines that are no text: those of extensions and template engines."""
+    if state.is_code_block(first):
+        return False
+    line = _line(state, first)
+    last = _end_of_tag(state, first, end)
+    if not last and not _MARKER.match(line):
+        return False
+    if silent:
+        return True
+    code = _CODE_BEGIN.match(line)
+    if code and last:
+        closing = re.compile(rf"\{{[%{{]+[<%]?\s*(?:end|/)\s*{code['name']}\b")
+        ends = (number for number in range(first, end) if closing.search(_line(state, number)))
+        last = next(ends, last - 1) + 1
+    title = _TITLE.fullmatch(line)
+    if title and title["kind"] and title["kind"].startswith("{"):
+        last = first + 1
+        while last < end and _OPTION.match(_line(state, last)):
+            last += 1
+    _push_lines(state, "structure", first, last or first + 1)
+    if title and _is_title(title):
+        state.tokens[-1].content = title["before"]
+        _push_title(state, title["title"], first)
+    return True
+
+
+def _is_title(title: re.Match[str]) -> bool:
+    """Whether the words behind a marker are a title, and no argument as in ``:::{code} python``."""
+    is_directive = title["kind"] is not None and title["kind"].startswith("{")
+    return is_prose(title["title"]) and (not is_directive or " " in title["title"].strip())
+
+
+def _end_of_tag(state: StateBlock, first: int, end: int) -> int:
+    """The line behind tags of a template engine that stand alone; 0: there are none."""
+    text = _line(state, first)
+    if not text.startswith("{"):
+        return 0
+    for last in range(first + 1, min(end, first + _MOST_LINES) + 1):
+        if _TAG_OF_TEMPLATE.fullmatch(text):
+            return last
+        if last == end or state.isEmpty(last):
+            return 0
+        text += f"\n{_line(state, last)}"
+    return 0
 
 
 def _template(state: StateInline, silent: bool) -> bool:
     """``{{ name }}`` and the like, which another program replaces."""
-    patterns = (PLACEHOLDER, _ATTRIBUTES)
-    matches = (pattern.match(state.src, state.pos, state.posMax) for pattern in patterns)
-    match = next(filter(None, matches), None)
-    if match and not silent:
-        token = state.push("template", "", 0)
-        token.content, token.hidden = match[0], True
-    state.pos = match.end() if match else state.pos
-    return match is not None
+    return _matched(state, silent, PLACEHOLDER_OR_MATH, _BRACES)
+
+
+def _undefined_reference(state: StateInline, silent: bool) -> bool:
+    """What no other rule knows, but is no word."""
+    return _matched(state, silent, _REFERENCE)
+
+
+def _unknown_link(state: StateInline, silent: bool) -> bool:
+    """A link ``[text][reference]`` whose address is in another file, or ``[text]{.class}``."""
+    begin, end = state.pos, state.posMax
+    if state.src[begin] != "[":
+        return False
+    label = state.md.helpers.parseLinkLabel(state, begin, True)
+    match = _SECOND_LABEL.match(state.src, label + 1, end) if label >= 0 else None
+    if not match:
+        return False
+    if not silent:
+        state.pos, state.posMax = begin + 1, label
+        state.push("link_open", "a", 1)
+        state.md.inline.tokenize(state)
+        state.push("link_close", "a", -1)
+    state.pos, state.posMax = match.end(), end
+    return True
+
+
+def _matched(state: StateInline, silent: bool, *patterns: re.Pattern[str]) -> bool:
+    for pattern in patterns:
+        match = pattern.match(state.src, state.pos, state.posMax)
+        if match:
+            if not silent:
+                token = state.push("template", "", 0)
+                token.content, token.hidden = match[0], True
+            state.pos = match.end()
+            return True
+    return False
+
+
+def _destination(text: str, position: int, maximum: int) -> Any:
+    """The target of a link, in which a placeholder may have spaces: ``({{< ref "a.md" >}})``."""
+    from markdown_it.helpers import parseLinkDestination
+
+    match = _TARGET.match(text, position, maximum)
+    if not match or not PLACEHOLDER_OR_MATH.search(match[0]):
+        return parseLinkDestination(text, position, maximum)
+    return SimpleNamespace(ok=True, pos=match.end(), str=match[0])
 
 
 def outline(tokens: Sequence[Token]) -> list[tuple[str, ...]]:
@@ -99,8 +260,6 @@ def outline(tokens: Sequence[Token]) -> list[tuple[str, ...]]:
             tree += inline_outline(token, EMPHASES)
         elif token.type == "html_block":
             tree.append((token.type, *map(str, TAG.findall(token.content))))
-        elif token.type == "admonition_open":
-            tree.append((token.type, token.markup, str(token.meta), str(token.attrs)))
         else:
             no_text = ("fence", "code_block", "front_matter", "structure", "math_block")
             code = token.content if token.type in no_text else ""
@@ -117,16 +276,34 @@ def inline_outline(token: Token, without: Sequence[str] = ()) -> list[tuple[str,
     ]
 
 
-def _remembering(name: str, rule: Any) -> Any:
-    """A rule that gives its inline tokens ``meta["raw"]``, as they are written in the source.
+class _LinkEnd(str):
+    """The end of a link, from the bracket on.
 
-    That of the end of a link is its address or reference, from the bracket on.
+    Attributes:
+        words: what is between its brackets, which is its reference if it has no other.
     """
+
+    words: str
+
+    def __new__(cls, raw: str, words: str) -> _LinkEnd:
+        end = super().__new__(cls, raw)
+        end.words = words
+        return end
+
+    def behind(self, text: str) -> str:
+        """What is written behind the text of the link, which may be a translation."""
+        if self in ("]", "][]") and " ".join(text.split()) != self.words:
+            return f"][{self.words}]"
+        return str(self)
+
+
+def _remembering(name: str, rule: Any) -> Any:
+    """A rule that gives its inline tokens ``meta["raw"]``, as they are written in the source."""
 
     def remembering(state: StateInline, silent: bool) -> bool:
         begin, first = state.pos, len(state.tokens)
         label = -1
-        if name == "link" and not silent and state.src[begin] == "[":
+        if name in ("link", "unknown_link") and not silent and state.src[begin] == "[":
             label = state.md.helpers.parseLinkLabel(state, begin, True)
         if not rule(state, silent):
             return False
@@ -135,12 +312,10 @@ def _remembering(name: str, rule: Any) -> Any:
         for token in state.tokens[first:]:
             if token.type == "text" or "raw" in token.meta:
                 continue
-            raw = state.src[begin : state.pos]
+            token.meta["raw"] = state.src[begin : state.pos]
             if token.type == "link_close" and label >= 0:
-                raw = state.src[label : state.pos]
-                if raw in ("]", "][]"):
-                    raw = f"][{' '.join(state.src[begin + 1 : label].split())}]"
-            token.meta["raw"] = raw
+                words = " ".join(state.src[begin + 1 : label].split())
+                token.meta["raw"] = _LinkEnd(state.src[label : state.pos], words)
         return True
 
     return remembering
@@ -150,12 +325,15 @@ def _remembering(name: str, rule: Any) -> Any:
 
 
 _SPECIAL = re.compile(
-    r"[\\`*\[\]~${]|(?<![^\W_])_|_(?![^\W_])|<(?=[\w/!?%])|&(?=#?\w+;)|#(?=\{)"
+    r"[\\`*\[\]~${]|(?<![^\W_])_|_(?![^\W_])|<(?=[A-Za-z/!?%])|&(?=#?\w+;)|#(?=\{)"
     r"|(?<![\w%])%(?=[\w(+#.@-])"
 )
+_SPECIAL_BUT_BRACKETS = re.compile(_SPECIAL.pattern.replace(r"\[\]", "", 1))
 _AT_BEGIN = re.compile(r"[>=:]|#{1,6}(?=\s|\Z)|[+-](?=\s|\Z|-)|!!!|\?\?\?|\d+(?=[.)](?:\s|\Z))")
+_PUNCTUATION = frozenset(string.punctuation)
 _HASHES_AT_END = re.compile(r"#+\Z")
 _TASK = re.compile(r"\[[ xX]\]\s+")
+_DEFINITION = re.compile(r":\s+")  # of a term that is no text
 _ALERT = re.compile(r"\[!\w+\][+-]?(?=\s|\Z)")
 
 
@@ -187,6 +365,9 @@ class Place:
     text: str | None = None
 
 
+_LINK = "["
+
+
 class _Emphasis(str):
     """The characters around emphasised text."""
 
@@ -195,8 +376,9 @@ def _content(token: Token, parent: str, further: str) -> Iterator[str | Mark]:
     """The text and marks of a token of inline markup."""
     children = list(token.children or ())
     begin = children[0].content if children and children[0].type == "text" else ""
-    if parent == "list_item_open" and (match := _TASK.match(begin)):
-        yield Mark("point", match[0].rstrip() + " ", leads=True)
+    match = _TASK.match(begin) if parent == "list_item_open" else _DEFINITION.match(begin)
+    if match:
+        yield Mark("point", match[0], leads=True)
         children[0] = children[0].copy(content=begin[match.end() :])
     elif parent == "blockquote_open" and (match := _ALERT.match(begin)):
         title = begin[match.end() :].lstrip()
@@ -219,7 +401,7 @@ def _content(token: Token, parent: str, further: str) -> Iterator[str | Mark]:
             yield Mark("point", raw)
             next(following), next(following)  # its text and its end
         elif child.type == "link_open":
-            yield Mark("open", "[")
+            yield Mark("open", _LINK)
         elif child.type == "link_close":
             yield Mark("close", raw)
         elif child.type == "text":
@@ -241,14 +423,21 @@ def _content(token: Token, parent: str, further: str) -> Iterator[str | Mark]:
             yield Mark("point", raw, hidden=raw.startswith("<!--"), leads=leads)
 
 
-def _written(items: Sequence[str | Mark], place: Place) -> str:
-    """The Markdown of text and marks."""
+def _written(items: Sequence[str | Mark], place: Place, brackets: bool = True) -> str:
+    """The Markdown of text and marks; ``brackets``: those of the text are escaped, too."""
+    special = _SPECIAL if brackets else _SPECIAL_BUT_BRACKETS
     parts: list[str] = []
+    links: list[int] = []  # where the texts of open links begin
     for number, item in enumerate(items):
         if isinstance(item, Mark):
-            parts.append(str(item.what))
+            end = str(item.what)
+            if isinstance(item.what, _LinkEnd) and links:
+                end = item.what.behind("".join(parts[links.pop() :]))
+            parts.append(end)
+            if item.what == _LINK:
+                links.append(len(parts))
             continue
-        text = _SPECIAL.sub(r"\\\g<0>", item)
+        text = special.sub(r"\\\g<0>", item)
         if not place.in_table:  # even "\|" above a line of hyphens would make a table
             text = text.replace("|", "&#124;")
         if number == len(items) - 1:
@@ -264,11 +453,50 @@ def _written(items: Sequence[str | Mark], place: Place) -> str:
     return markdown.replace("|", "\\|") if place.in_table else markdown
 
 
+def _titles_in(tag: str) -> int:
+    """How many values of a tag of a template engine are texts of several words."""
+    values = re.findall(r"""["']([^"'\n]+)["']""", tag)
+    return sum(" " in value and is_prose(value) for value in values)
+
+
+def _without_place(text: str, place: Place) -> str:
+    """The text of a place without what its lines begin with, as markdown-it gives it."""
+    text = text.replace("\n" + "".join(place.further[:1]), "\n")
+    return text.replace("\\|", "|") if place.in_table else text
+
+
+# Escapes that mean the same in every dialect. Brackets are none before what would make a link.
+_ENTITY = re.compile(r"&#?\w+;")
+_HARMLESS = re.compile(
+    r"\\([^\w\s<>{}\[\]=+:-]|_|(?<=..)[>=+:-]|<(?![A-Za-z/!?%])|\[(?!\\?[\[!^@])|\](?!\\?[(\[{:]))",
+    re.DOTALL,
+)
+
+
+def _comparable(text: str) -> str:
+    """Markdown with single spaces and without escapes that mean the same."""
+
+    def escaped(entity: re.Match[str]) -> str:
+        character = html.unescape(entity[0])
+        return f"\\{character}" if character in _PUNCTUATION else character
+
+    return " ".join(_HARMLESS.sub(r"\1", _ENTITY.sub(escaped, text)).split())
+
+
+def _as_read(place: Place, items: Sequence[str | Mark]) -> str:
+    """The Markdown of text and marks, to compare it with what is in the file."""
+    return _comparable(_without_place(_written(items, place), place))
+
+
 # ---- files -------------------------------------------------------------------------------------
 
 
-_TAG_OF_ADMONITION = re.compile(r"(?:!!!|\?\?\?\+?)\s*\S+\s")
-_NO_PARAGRAPH = ("heading_open", "th_open", "td_open")  # no block can begin in their text
+_NO_PARAGRAPH = (
+    "heading_open",
+    "th_open",
+    "td_open",
+    "title_open",
+)  # no block can begin in their text
 _TO_KEEP = ", to keep its markup"
 _LABEL = re.compile(r"""\s(?:alt|title)\s*=\s*["']?[^"'>]*[^\W\d_]""", re.IGNORECASE)
 
@@ -281,6 +509,7 @@ class Markdown(DocumentFile):
     def __init__(self, path: str, split: Splitter | None, choice: Choice = ANY) -> None:
         super().__init__(path)
         assert split is not None
+        self.check = BlockCheck()
         text = read_text(path)
         first = re.search("\r\n|\r|\n", text)
         self.newline = first[0] if first else "\n"
@@ -292,6 +521,7 @@ class Markdown(DocumentFile):
         self._find(split)
         self.places.sort(key=lambda place: place.begin)
         self.documents = [[block for place in self.places for block in place.blocks]]
+        self.check.check_file(path)
 
     def _find(self, split: Splitter) -> None:
         """Find the running text and the HTML."""
@@ -300,7 +530,9 @@ class Markdown(DocumentFile):
         cell, labels = (-1, 0), 0  # the line and the end of the cell before
         starts = [0, *accumulate(len(line) + 1 for line in self.lines)]
         for number, token in enumerate(tokens):
+            labels += _titles_in(token.content) if token.type == "structure" else 0
             for child in token.children or ():
+                labels += _titles_in(child.content) if child.type == "template" else 0
                 label = child.content if child.type == "image" else child.attrs.get("title")
                 labels += any(map(str.isalpha, str(label or "")))
                 labels += child.type == "html_inline" and bool(_LABEL.search(child.content))
@@ -322,35 +554,39 @@ class Markdown(DocumentFile):
                     begin = raw.rfind(text)
                 spans.append((begin, begin + len(text)))
             before = [self.lines[first + n][:begin] for n, (begin, _) in enumerate(spans)]
-            if tokens[number - 1].type == "admonition_title_open" and (
-                spans[0][0] < 0 or not _TAG_OF_ADMONITION.search(before[0])
-            ):
-                continue  # it has no title, and markdown-it makes one of its kind
             last = first + len(lines) - 1
             ends = starts[first] + spans[0][0], starts[last] + spans[-1][1]
             place = Place(first + 1, *ends, before[1:])
+            is_found = min(spans)[0] >= 0 and (not is_html or last < token.map[1])
+            check = self.check if is_found else BlockCheck()
             if is_html:
-                place.html = HtmlText("\n".join(lines), split, first + 1)
+                place.html = HtmlText("\n".join(lines), split, first + 1, check)
                 place.blocks = place.html.blocks
-                spans = spans if last < token.map[1] else [(-1, -1)]
             else:
                 place.token, place.in_table = token, in_table
                 place.is_paragraph = tokens[number - 1].type not in _NO_PARAGRAPH
                 content = _content(token, tokens[number - 2].type, "".join(place.further[:1]))
                 block = Block(content, split, place.line)
-                place.blocks = [block] if block.sentences else []
-            if place.blocks and min(spans)[0] < 0:
+                if not is_found:
+                    place.blocks = [block] if block.sentences else []
+                elif check.takes(block, _comparable(token.content), partial(_as_read, place)):
+                    place.blocks = [block]
+            if place.blocks and not is_found:
                 self.unread.append(Note(self.place(place.line), KEPT, _TO_KEEP))
                 continue
             self.unread += notes_of(place.html, self.path) if place.html else []
             self.places += [place] if place.blocks else []
+        deep = next((t for t in tokens if t.nesting > 0 and t.level + 1 >= _NESTING), None)
+        if deep is not None and deep.map is not None:
+            detail = f": lists and quotations of more than {_NESTING} levels stay as they are"
+            self.unread.append(Note(self.place(deep.map[0] + 1), KEPT, detail))
         if labels:
             detail = f": alternative texts and titles ({labels})"
             self.unread.append(Note(self.path, KEPT, detail, labels))
 
     def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
         """See :meth:`DocumentFile.translated`."""
-        self.notes = list(self.unread)
+        self.notes = [*self.unread, *self.check.notes(self.path)]
         following = (sentences for _, sentences in self.by_block(translations))
         for place in self.places:
             place.text = self._text(place, following, joint)
@@ -387,9 +623,11 @@ class Markdown(DocumentFile):
             lines = place.html.translated(translations, joint, self.languages).split("\n")
             return "\n".join(map("".join, zip(["", *place.further], lines, strict=False)))
         items = place.blocks[0].translated(next(translations), joint)
-        text, original = _written(items, place), inline_outline(place.token)
-        if self._reparsed(text, place) == original:
-            return text
+        original = inline_outline(place.token)
+        for brackets in (False, True):
+            text = _written(items, place, brackets)
+            if self._reparsed(text, place) == original:
+                return text
         items = [item for item in items if not isinstance(getattr(item, "what", ""), _Emphasis)]
         text = _written(joined(items), place)
         if self._reparsed(text, place, EMPHASES) == inline_outline(place.token, EMPHASES):
@@ -404,7 +642,5 @@ class Markdown(DocumentFile):
         self, text: str, place: Place, without: Sequence[str] = ()
     ) -> list[tuple[str, ...]]:
         """The inline markup of a text in a place."""
-        plain = text.replace("\n" + "".join(place.further[:1]), "\n")
-        if place.in_table:
-            plain = plain.replace("\\|", "|")
+        plain = _without_place(text, place)
         return inline_outline(parser().parseInline(plain, self.references)[0], without)

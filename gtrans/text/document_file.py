@@ -15,6 +15,7 @@ Splitter = Callable[[str], list[str]]
 """Turns running text into its sentences, without white space at their ends."""
 
 LOST, MOVED, KEPT = "emphasis lost", "markup moved", "not translated"
+LEFT = "left as they are"
 """Kinds of notes."""
 
 
@@ -35,7 +36,7 @@ class Note:
     count: int = 1
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.kind}{self.detail}"
+        return f"{self.where}: {self.detail if self.kind == LEFT else self.kind + self.detail}"
 
 
 class Block(Protocol):

@@ -146,7 +146,7 @@ def test_where_marks_go(
         ("<select><option translate=no>One<option>Two</select>", ["Two"]),
         ("<table><tr><td translate=no>One<td>Two<tr><td>Three</table>", ["Two", "Three"]),
         ("<p translate=no>One <b>two<div>Three</div>", ["Three"]),
-        ('<p title="translate=no">Hi</p>', ["translate=no", "Hi"]),
+        ('<p title="the page with translate=no">Hi</p>', ["the page with translate=no", "Hi"]),
         ("<div data-class='notranslate'>Hi</div>", ["Hi"]),
         ('<p class="card notranslate-icon">Hi</p>', ["Hi"]),
         ('<div translate="no">No<div translate="yes">Yes</div>no</div>', ["Yes"]),
