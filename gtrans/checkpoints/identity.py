@@ -108,10 +108,11 @@ class ModelIdentity:
             prepared, (first, second) = state["preparation"], state["languages"]
             preparation = None
             if prepared is not None:
-                preparation = Preparation.of(
+                preparation = Preparation.of_checkpoint(
                     prepared["state"],
                     _as_bytes(prepared["files"]),
                     _as_bytes(prepared["tokenizer"]),
+                    Path(path),
                 )
             # Files are named of them; they may be empty.
             languages = first and plain_name(first), second and plain_name(second)

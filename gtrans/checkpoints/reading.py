@@ -200,7 +200,9 @@ def _refused(path: Path, error: Exception) -> list[str]:
     return sorted(names) or re.findall(r"GLOBAL (\S+)", str(error))[:1]
 
 
-def check_shapes(state: Mapping[str, Tensor], own: Mapping[str, Tensor], path: str | Path) -> None:
+def check_shapes(
+    state: Mapping[str, Tensor], own: Mapping[str, Tensor], path: str | Path = "it"
+) -> None:
     """Raises GtransError unless ``state`` has the names, shapes and kinds of numbers of ``own``."""
     for names, what in (
         ([name for name in state if name not in own], "this model does not have"),

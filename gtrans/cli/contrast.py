@@ -285,7 +285,6 @@ def _of_model(args: argparse.Namespace, variants: Sequence[Sequence[Item]]) -> R
     # Imported on demand: torch and fairseq need seconds, which --help and a mistake in a
     # set should not.
     from gtrans.search.options import split_paths
-    from gtrans.text.prepared_folder import load_pipeline
     from gtrans.translating.force_decode import score_items, with_places
     from gtrans.translating.loading import load_models, set_instances
 
@@ -293,10 +292,8 @@ def _of_model(args: argparse.Namespace, variants: Sequence[Sequence[Item]]) -> R
         split_paths(args.path), args.data, context_of(args), cpu=args.cpu, fp16=args.fp16
     )
     set_instances(task, args.max_doc_tokens, args.overlap)
-    source, target = (
-        load_pipeline(task.data_folder, lang)
-        for lang in (task.cfg.source_lang, task.cfg.target_lang)
-    )
+    source = task.pipeline(str(task.cfg.source_lang))
+    target = task.pipeline(str(task.cfg.target_lang))
     encoders = task.source_encoder(), target
     whole = args.max_doc_tokens is None and not args.overlap
     results: list[Result] = []

@@ -128,7 +128,6 @@ def run(args: argparse.Namespace) -> None:
 
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.search.options import split_paths
-    from gtrans.text.prepared_folder import load_pipeline
     from gtrans.translating.force_decode import Side, Text, alone, in_shuffled_context, token_scores
     from gtrans.translating.loading import load_models, set_instances
 
@@ -136,7 +135,7 @@ def run(args: argparse.Namespace) -> None:
         models, task = load_models(split_paths(paths), data, cpu=args.cpu, fp16=args.fp16)
         set_instances(task, args.max_doc_tokens, args.overlap)
         source = Side(task.source_encoder(), [source for source, _ in documents])
-        pipeline = load_pipeline(task.data_folder, task.cfg.target_lang)
+        pipeline = task.pipeline(str(task.cfg.target_lang))
         target = Side(pipeline, [target for _, target in documents])
         return models, task, Text(source, target, args.context)
 

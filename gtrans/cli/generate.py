@@ -28,14 +28,16 @@ def hand_over(argv: Sequence[str]) -> None:
     from fairseq_cli.generate import main  # isort: skip
     from fairseq import options
 
+    from gtrans.checkpoints.identity import ModelIdentity
     from gtrans.checkpoints.reading import read_checkpoint
     from gtrans.cli.shared.fairseq_commands import parse
     from gtrans.search.options import split_paths
-    from gtrans.translating.loading import check_whole
 
     args, _ = parse(sys.modules[__name__], options.get_generation_parser, argv)
     if args.path is None:
         raise GtransError("`--path` is missing: the checkpoint, or several: A.pt:B.pt.")
     for path in split_paths(args.path):
-        check_whole(read_checkpoint(path, in_memory=False), path)
+        # Both raise GtransError that names the file, which fairseq's loader does not.
+        state = read_checkpoint(path)
+        ModelIdentity.of_state(state.get("task_state"), path)
     main(args)

@@ -13,6 +13,7 @@ or an option has changed, only the steps that depend on it are repeated.
 from __future__ import annotations
 
 import argparse
+import atexit
 from dataclasses import fields
 from pathlib import Path
 
@@ -51,10 +52,12 @@ def run(args: argparse.Namespace) -> None:
     if args.reuse is not None and args.reuse.is_file():
         # Imported on demand: torch and fairseq need seconds, which --help should not.
         from gtrans.checkpoints.reading import read_checkpoint
-        from gtrans.translating.loading import carried_data
+        from gtrans.translating.loading import stored_identity
 
         state = read_checkpoint(args.reuse, in_memory=False)
-        options["reuse"] = Path(carried_data(state, str(args.reuse))["data"])
+        folder = stored_identity(state, str(args.reuse)).data_folder()
+        atexit.register(folder.cleanup)
+        options["reuse"] = Path(folder.name)
     counts = prepare(PreparationOptions(**options))
     print_lines(*aligned(table(counts), {0, 1}), COLUMNS)
     for warning in warnings(counts):

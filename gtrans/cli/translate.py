@@ -23,7 +23,8 @@ from __future__ import annotations
 
 import argparse
 import ast
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from gtrans.annexes import formats
 from gtrans.cli.shared.model_options import (
@@ -37,6 +38,9 @@ from gtrans.cli.shared.reading import add_choice, choice_of
 from gtrans.errors import GtransError
 from gtrans.libraries import ENGINE
 from gtrans.search.options import DecodingOptions, SearchOptions, split_paths
+
+if TYPE_CHECKING:
+    from gtrans.translating.translation import FileToTranslate, Translation
 
 EXAMPLE = (
     "gtrans translate --path checkpoints/checkpoint_best.pt manual.md website "
@@ -70,7 +74,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     files.add_argument(
         "--output",
         metavar="FILE",
-        help="translation of --input; - is standard output, a name in .gz is compressed",
+        help="translation of --input; - is standard output, a name in .gz is compressed, one in "
+        ".jsonl has JSON lines, as with --json",
     )
     files.add_argument(
         "--stream",
@@ -139,70 +144,104 @@ def run(args: argparse.Namespace) -> None:
     """Translate.
 
     Raises:
-        GtransError: see :func:`gtrans.translating.translation.translate`.
+        GtransError: options that do not belong together; a file that is missing or does not fit
+            the others; an output that cannot be written, is one of the inputs or is being written
+            by another process. What is finished by then is kept for the next run.
     """
     _check(args)
-    options = DecodingOptions.of(
+    options = _options(args)
+    # Imported on demand: torch and fairseq need seconds, which --help should not.
+    from gtrans.translating.translation import (
+        Outcome,
+        TextToTranslate,
+        files_to_translate,
+        translate_stream,
+    )
+    from gtrans.translating.translator import WARNED_OF, Translator, decode
+
+    if args.stream:
+        translate_stream(Translator.of(options), options)
+        return
+
+    # Mistakes in names and files are found before models are loaded.
+    texts: Sequence[TextToTranslate | FileToTranslate]
+    if args.sources:
+        texts = files_to_translate(
+            args.sources, args.output_dir, options, args.format, args.split_sentences
+        )
+    else:
+        texts = [TextToTranslate.open(args.input, args.output, options)]
+    outcome = Outcome(len(texts), args.output_dir)
+
+    # The checkpoint
+    translator = Translator.of(options)
+
+    # The documents: all are read before the first is translated.
+    unfinished: list[Translation] = []
+    for text in texts:
+        with outcome.failures_of(text.path):
+            translation = text.read(translator, options)
+            if translation.output.is_finished():
+                outcome.was_finished(translation)
+            else:
+                unfinished.append(translation)
+    outcome.say_finished(len(unfinished))
+
+    # The batches, and the output of each text as soon as its last batch is decoded
+    for translation in decode(translator, options, unfinished, outcome.failed):
+        with outcome.failures_of(translation.source.path):
+            translation.write()
+            outcome.was_written(translation)
+    outcome.report(len(translator.warned) - WARNED_OF)
+
+
+def _options(args: argparse.Namespace) -> DecodingOptions:
+    writes_json = args.json or _is_json_lines(args.output)
+    return DecodingOptions.of(
         args,
         paths=tuple(split_paths(args.path)),
         search=SearchOptions.of(args),
         context=_overrides(args.model_overrides) | context_of(args),
         choice=choice_of(args),
-        nbest=(args.nbest or 1) if args.json else 0,
+        nbest=(args.nbest or 1) if writes_json else 0,
     )
-    # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.translating import translation
 
-    if args.stream:
-        translation.translate_stream(options)
-    elif args.sources:
-        translation.translate_files(
-            options, args.sources, args.output_dir, args.format, args.split_sentences
-        )
-    else:
-        translation.translate(options, args.input, args.output)
+
+def _is_json_lines(output: str | None) -> bool:
+    """Whether the name of an output says that it has JSON lines, as `gtrans score` reads them."""
+    return output is not None and output.lower().removesuffix(".gz").endswith(".jsonl")
 
 
 def _check(args: argparse.Namespace) -> None:
     """Raises GtransError for options that do not belong together."""
-    text = args.input is not None
+    has_text = args.input is not None
     ways = "FILE or FOLDER with `--output-dir`; `--input` with `--output`; `--stream`"
-    several = args.workers != 1
-    mistakes = (
-        (bool(args.sources) + text + args.stream > 1, f"give one of: {ways}."),
-        (not (args.sources or text or args.stream), f"nothing to translate: give {ways}."),
-        (
-            args.sources and args.output_dir is None,
-            "`--output-dir` is missing: where the translation is to be written.",
-        ),
-        (
-            text and args.output is None,
-            "`--output` is missing: where the translation is to be written.",
-        ),
-        (
-            not args.sources and (args.output_dir or args.format or args.split_sentences),
+    given = [bool(args.sources), has_text, args.stream].count(True)
+    if given > 1:
+        raise GtransError(f"give one of: {ways}.")
+    if given == 0:
+        raise GtransError(f"nothing to translate: give {ways}.")
+    if args.sources and args.output_dir is None:
+        raise GtransError("`--output-dir` is missing: where the translation is to be written.")
+    if has_text and args.output is None:
+        raise GtransError("`--output` is missing: where the translation is to be written.")
+    if not args.sources and (args.output_dir or args.format or args.split_sentences):
+        raise GtransError(
             "`--output-dir`, `--format` and `--split-sentences` belong to FILE or FOLDER, which is "
-            "not given.",
-        ),
-        (
-            args.output is not None and not text,
-            "`--output` belongs to `--input`, which is not given.",
-        ),
-        (
-            args.sources and args.free,
+            "not given."
+        )
+    if args.output is not None and not has_text:
+        raise GtransError("`--output` belongs to `--input`, which is not given.")
+    if args.sources and args.free:
+        raise GtransError(
             "`--free` gives no translation for each sentence, which a document needs to keep its "
-            "form; translate text with `--input`.",
-        ),
-        (
-            args.stream and several,
-            "`--workers` is for files and texts; `--stream` takes one after another.",
-        ),
-        (
-            args.nbest is not None and (not args.json or args.nbest < 1),
+            "form; translate text with `--input`."
+        )
+    if args.stream and args.workers != 1:
+        raise GtransError("`--workers` is for files and texts; `--stream` takes one after another.")
+    writes_json = args.json or _is_json_lines(args.output)
+    if args.nbest is not None and (not writes_json or args.nbest < 1):
+        raise GtransError(
             f"`--nbest` {args.nbest}: it must be at least 1, and needs `--json`, which writes "
-            "several translations of a sentence.",
-        ),
-    )
-    for is_made, told in mistakes:
-        if is_made:
-            raise GtransError(told)
+            "several translations of a sentence."
+        )

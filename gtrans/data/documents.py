@@ -164,7 +164,16 @@ def read_text(path: str | os.PathLike[str]) -> str:
     Raises:
         GtransError: no such file, not readable, not UTF-8 (with the line's number).
     """
-    contents = read_bytes(path).removeprefix(_BYTE_ORDER_MARK)
+    return decoded(read_bytes(path), path)
+
+
+def decoded(contents: bytes, path: str | os.PathLike[str]) -> str:
+    """The text of the contents of a file, without a byte order mark.
+
+    Raises:
+        GtransError: they are not UTF-8 (with the line's number).
+    """
+    contents = contents.removeprefix(_BYTE_ORDER_MARK)
     try:
         return contents.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -42,10 +42,11 @@ class Vocabulary:
         """The identity of the vocabulary."""
         return fingerprint(self.words, self.added)
 
-    def dictionary(self) -> Dictionary:
-        """A dictionary of all symbols."""
+    def dictionary(self, added: bool = True) -> Dictionary:
+        """A dictionary of all symbols, or without those that the task has added."""
         dictionary = Dictionary()
-        for symbol in self.symbols[dictionary.nspecial :]:
+        symbols = self.symbols if added else self.words
+        for symbol in symbols[dictionary.nspecial :]:
             dictionary.add_symbol(symbol)
         return dictionary
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,14 +79,6 @@ class Reader(NamedTuple):
         if self.target is not None:
             file.languages = self.lang, self.target
         return file
-
-
-def packer(path: Path) -> Callable[[bytes], bytes]:
-    """What the contents of a file go through before they are written: gzip for ``.gz``."""
-    if path.suffix.lower() != _PACKED:
-        return bytes
-    # Without the time, so that the same translation is the same file.
-    return lambda contents: gzip.compress(contents, mtime=0)
 
 
 def check_format(path: Path, forced: str | None) -> str:

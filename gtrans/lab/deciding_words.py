@@ -104,7 +104,6 @@ def run(args: argparse.Namespace) -> None:
 
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.search.options import split_paths
-    from gtrans.text.prepared_folder import load_pipeline
     from gtrans.translating.force_decode import Side, Text
     from gtrans.translating.loading import load_models, set_instances
 
@@ -114,7 +113,7 @@ def run(args: argparse.Namespace) -> None:
     )
     set_instances(task, args.max_doc_tokens, args.overlap)
     source = Side(task.source_encoder(), [source for source, _ in documents])
-    pipeline = load_pipeline(task.data_folder, task.cfg.target_lang)
+    pipeline = task.pipeline(str(task.cfg.target_lang))
     text = Text(source, Side(pipeline, [target for _, target in documents]))
     words = gains(models, task, text, args.threshold, args.max_tokens)
     if args.output:

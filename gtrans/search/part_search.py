@@ -35,7 +35,7 @@ class Parts:
         add: is called with the others: row, number, hypotheses.
     """
 
-    known: Mapping[tuple[int, ...], PartsOfDocument]
+    known: Mapping[tuple[int, int], PartsOfDocument]
     add: Callable[[int, int, PartsOfDocument], None]
 
 

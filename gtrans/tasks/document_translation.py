@@ -1,10 +1,13 @@
 """The fairseq task: it connects corpus, unit, model and search."""
 
+import atexit
 import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Optional
 
@@ -60,7 +63,8 @@ from gtrans.tasks.parts.eval_bleu import EvalBleu
 from gtrans.tasks.parts.streams import Streams
 from gtrans.tasks.parts.word_dropout import WordDropout
 from gtrans.tasks.splits import SourceContexts, SplitReader, training_files
-from gtrans.text.prepared_folder import Preparation, load_pipeline
+from gtrans.text.pipeline import TextPipeline
+from gtrans.text.prepared_folder import Preparation, read_state
 
 logger = logging.getLogger(__name__)
 
@@ -95,6 +99,8 @@ class DocumentTranslationTask(FairseqTask):
         self._words = len(source), len(target)
         self._contexts = SourceContexts(cfg, source)
         self._made_from: Optional[ModelIdentity] = None
+        self._stored: Optional[ModelIdentity] = None  # of the checkpoint that replaces the data
+        self._pipelines: dict[str, TextPipeline] = {}
         self._recorded: Optional[dict[str, Any]] = None  # of the checkpoint whose model is next
         self._units: Optional[dict[str, Any]] = None  # of the models that were built
         self._first: Optional[ModelIdentity] = None  # of the first of these
@@ -130,6 +136,26 @@ class DocumentTranslationTask(FairseqTask):
         task._lines = lines_of(root)
         return task
 
+    @classmethod
+    def of_checkpoint(cls, cfg: Any, identity: ModelIdentity) -> "DocumentTranslationTask":
+        """A task without data folder, with vocabularies and preparation from a checkpoint.
+
+        Args:
+            cfg: options of the task, which get the languages of the checkpoint.
+            identity: what the checkpoint stores.
+
+        Raises:
+            GtransError: options out of range or not supported.
+        """
+        with open_dict(cfg):
+            cfg.data = None
+            cfg.source_lang, cfg.target_lang = identity.languages
+        check_options(cfg)
+        sides = identity.source, identity.target
+        task = cls(cfg, *(vocabulary.dictionary(added=False) for vocabulary in sides))
+        task._stored = identity
+        return task
+
     @property
     def source_dictionary(self) -> Dictionary:
         """Dictionary of the source."""
@@ -142,8 +168,44 @@ class DocumentTranslationTask(FairseqTask):
 
     @property
     def data_folder(self) -> Path:
-        """The data folder, the first one if there are several."""
-        return Path(data_folders(self.cfg)[0])
+        """The data folder, the first one if there are several.
+
+        A BERT needs one, for its tokenizer and its output: without data folder it is temporary.
+        """
+        if self._stored is None:
+            return Path(data_folders(self.cfg)[0])
+        return self._temporary_folder
+
+    @cached_property
+    def _temporary_folder(self) -> Path:
+        assert self._stored is not None
+        folder = self._stored.data_folder()
+        atexit.register(folder.cleanup)
+        return Path(folder.name)
+
+    @cached_property
+    def preparation(self) -> Optional[Preparation]:
+        """How text becomes tokens; None if the data folder does not say it.
+
+        Raises:
+            GtransError: a file of the data folder is missing or damaged.
+        """
+        if self._stored is not None:
+            return self._stored.preparation
+        return Preparation.read(self.data_folder) if self.cfg.data else None
+
+    def pipeline(self, lang: str) -> TextPipeline:
+        """The text pipeline of a language, made once.
+
+        Raises:
+            GtransError: there is none, or it is damaged.
+        """
+        if lang not in self._pipelines:
+            if self.preparation is None:
+                read_state(self.data_folder)  # raises, and says what is missing
+            assert self.preparation is not None
+            self._pipelines[lang] = self.preparation.pipeline(lang)
+        return self._pipelines[lang]
 
     @property
     def frame(self) -> Frame:
@@ -172,13 +234,12 @@ class DocumentTranslationTask(FairseqTask):
         Raises:
             GtransError: a file of the data folder is missing or damaged.
         """
-        if self._made_from is not None:
-            return self._made_from
-        preparation = None
-        if self.cfg.data:
-            reads = self.bert is not None and self.bert.use == BERT_PIECES
-            tokenizer = self.bert.pieces.files() if self.bert is not None and reads else None
-            preparation = Preparation.read(self.data_folder, tokenizer)
+        known = self._made_from or self._stored
+        if known is not None:
+            return known
+        preparation = self.preparation
+        if preparation is not None and self.bert is not None and self.bert.use == BERT_PIECES:
+            preparation = replace(preparation, tokenizer=self.bert.pieces.files())
         source, target = map(Vocabulary.of, (self._source, self._target), self._words)
         languages = str(self.cfg.source_lang), str(self.cfg.target_lang)
         return ModelIdentity(languages, source, target, preparation, _units_of(self.cfg))
@@ -207,16 +268,14 @@ class DocumentTranslationTask(FairseqTask):
             say_unknown("the checkpoint")
             return
         self._first = self._first or recorded
-        for made_with, other in (
-            (f"'{self.data_folder}'", self.identity),
-            ("what the first of `--path` was", self._first),
-        ):
-            if differences := recorded.differences(other):
-                raise GtransError(
-                    f"the checkpoint was not made with {made_with}, it has other "
-                    f"{'; '.join(differences)}; give the data folder it was trained with (`gtrans "
-                    "translate` needs none)."
-                )
+        differences = recorded.differences(self.identity)
+        if differences and self._stored is None:
+            raise GtransError(
+                f"the checkpoint was not made with '{self.data_folder}', it has other "
+                f"{'; '.join(differences)}; give the data folder it was trained with (`gtrans "
+                "translate` needs none)."
+            )
+        _check_together([f"other {part}" for part in recorded.differences(self._first)])
 
     def _adopt(self, cfg: Any) -> None:
         """Take over the unit of a checkpoint's model options ``cfg``.
@@ -229,18 +288,16 @@ class DocumentTranslationTask(FairseqTask):
         trained, here = (
             "-".join(str(options.get(name)) for name in _LANGUAGES) for options in sides
         )
+        if cfg.get("source_lang") and trained != here and self._stored is not None:
+            _check_together([f"languages {trained}, not {here}"])
         if cfg.get("source_lang") and trained != here:
             raise GtransError(
                 f"the checkpoint translates {trained}, but the languages of the data folder are "
                 f"{here}; give --source-lang and --target-lang, or another folder."
             )
         units = _units_of(cfg)
-        differences = [] if self._units is None else unit_differences(units, self._units)
-        if differences:
-            raise GtransError(
-                f"the model was trained with {', '.join(differences)} as the other models of "
-                "`--path`; they cannot decode together."
-            )
+        if self._units is not None:
+            _check_together(unit_differences(units, self._units))
         self._units = units
         read_everything(self.cfg)
         with open_dict(self.cfg):
@@ -336,7 +393,7 @@ class DocumentTranslationTask(FairseqTask):
         use = model.bert_use(cfg)
         if use is None:
             return
-        self.bert = BertPart(use, data_folders(self.cfg)[0], self.cfg)
+        self.bert = BertPart(use, str(self.data_folder), self.cfg)
         if from_checkpoint:
             self.bert.check(cfg)
         else:
@@ -491,7 +548,7 @@ class DocumentTranslationTask(FairseqTask):
         """An object whose ``encode`` turns a plain sentence into tokens of the source."""
         if self.bert is not None and self.bert.use == BERT_PIECES:
             return self.bert
-        return load_pipeline(self.data_folder, str(self.cfg.source_lang))
+        return self.pipeline(str(self.cfg.source_lang))
 
     def word_pieces(self, sentences: Sequence[str]) -> list[Tensor] | None:
         """Plain sentences in BERT's word pieces, ``(pieces + 1,)`` each with ``[SEP]``.
@@ -555,6 +612,15 @@ class DocumentTranslationTask(FairseqTask):
         if "id" not in sample:
             return generator.document(sample["net_input"]["src_tokens"])
         return generator.batch(sample)
+
+
+def _check_together(differences: Sequence[str]) -> None:
+    """Raises GtransError if a checkpoint differs from the first one of an ensemble."""
+    if differences:
+        raise GtransError(
+            f"the checkpoint does not fit the first of `--path`: {'; '.join(differences)}; give "
+            "models of one data folder and one unit, or one model alone."
+        )
 
 
 def _units_of(cfg: Any) -> dict[str, Any]:

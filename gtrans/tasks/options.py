@@ -280,9 +280,9 @@ def training_words(
     Raises:
         GtransError: the data folder has no training text, or it is damaged.
     """
-    folder = data_folders(cfg)[0]
     source = str(cfg.source_lang)
     try:
+        folder = data_folders(cfg)[0]
         pair = split_pair(folder, cfg.train_subset, source, cfg.target_lang)
     except GtransError:
         raise GtransError(

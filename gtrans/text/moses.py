@@ -371,8 +371,13 @@ def _spellings(lines: list[str]) -> Counter[tuple[str, str]]:
 
 
 def load_best_case(path: Path) -> dict[str, str]:
-    """The most frequent spelling of each lower-cased word, from a Moses truecaser model."""
-    lines = (line.split() for line in read_text(path).split("\n"))
+    """The most frequent spelling of each lower-cased word, from a file of the Moses truecaser."""
+    return best_case_of(read_text(path))
+
+
+def best_case_of(model: str) -> dict[str, str]:
+    """The most frequent spelling of each lower-cased word, from a model of the Moses truecaser."""
+    lines = (line.split() for line in model.split("\n"))
     return {words[0].lower(): words[0] for words in lines if words}
 
 

@@ -17,6 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gtrans.data.documents import decoded
 from gtrans.errors import GtransError
 from gtrans.files import (
     atomic_writer,
@@ -27,9 +28,9 @@ from gtrans.files import (
     parse_json,
     read_object,
 )
-from gtrans.text.moses import MosesPipeline, Steps, load_best_case
+from gtrans.text.moses import MosesPipeline, Steps, best_case_of
 from gtrans.text.pipeline import TextPipeline
-from gtrans.text.subwords import SUBWORD_MODELS, load_bpe
+from gtrans.text.subwords import SUBWORD_MODELS, bpe_of, pieces_of
 
 if TYPE_CHECKING:
     from gtrans.modules.bert import WordPieces
@@ -196,18 +197,7 @@ def load_pipeline(data_dir: str | Path, lang: str) -> TextPipeline:
         GtransError: the folder was not prepared, is incomplete, or has other languages.
     """
     folder = Path(data_dir)
-    state = read_state(folder)
-    languages = [state["source_lang"], state["target_lang"]]
-    if lang not in languages:
-        raise GtransError(
-            f"'{folder}' was prepared for {languages[0]} and {languages[1]}, not for '{lang}'"
-        )
-    if state.get("pieces"):
-        return SUBWORD_MODELS[state["pieces"]](lang, folder, languages.index(lang))
-    steps = Steps(**state["steps"])
-    best_case = load_best_case(folder / TRUECASE_FILE.format(lang)) if steps.truecase else None
-    trimmed = folder / VOCABULARY_FILE.format(lang) if state["bpe"].get("trimmed") else None
-    return MosesPipeline(lang, steps, best_case, load_bpe(folder / CODES_FILE, trimmed))
+    return Preparation.of_state(read_state(folder), folder).pipeline(lang)
 
 
 def recorded_word_pieces(data_dir: str | Path) -> WordPieces:
@@ -236,11 +226,13 @@ class Preparation:
             and the fingerprint of the BERT whose word pieces a folder has.
         files: contents of the pipeline's files, by their names.
         tokenizer: contents of the files of BERT's tokenizer, if the model reads word pieces.
+        folder: the data folder, or the checkpoint that stores them, for messages.
     """
 
     state: Mapping[str, Any]
     files: Mapping[str, bytes]
     tokenizer: Mapping[str, bytes] = field(default_factory=dict)
+    folder: Path = field(default=Path(), compare=False)
 
     @classmethod
     def read(cls, folder: Path, tokenizer: Mapping[str, bytes] | None = None) -> Preparation | None:
@@ -256,15 +248,27 @@ class Preparation:
             raise GtransError(
                 f"'{folder}' is not prepared to its end; run its `gtrans prepare` again."
             )
+        return cls.of_state(state, folder, tokenizer)
+
+    @classmethod
+    def of_state(
+        cls, state: Mapping[str, Any], folder: Path, tokenizer: Mapping[str, bytes] | None = None
+    ) -> Preparation:
+        """The preparation of a data folder whose ``prepare.json`` holds ``state``.
+
+        Raises:
+            GtransError: a file is missing.
+        """
         try:
             files = {name: (folder / name).read_bytes() for name in pipeline_files(state)}
         except OSError as error:
             raise GtransError(f"cannot read '{error.filename}': {error.strerror}") from None
-        return cls({name: state.get(name) for name in _ENTRIES}, files, tokenizer or {})
+        entries = {name: state.get(name) for name in _ENTRIES}
+        return cls(entries, files, tokenizer or {}, folder)
 
     @classmethod
-    def of(cls, state: Any, files: Any, tokenizer: Any) -> Preparation:
-        """From parts of a checkpoint, which may be damaged.
+    def of_checkpoint(cls, state: Any, files: Any, tokenizer: Any, path: Path) -> Preparation:
+        """From parts of the checkpoint at ``path``, which may be damaged.
 
         Raises:
             TypeError, ValueError, KeyError: they are.
@@ -275,7 +279,36 @@ class Preparation:
             plain_name(name)
         if set(pipeline_files(state)) != set(files):
             raise ValueError("files of the preparation are missing")
-        return cls(state, files, tokenizer)
+        return cls(state, files, tokenizer, path)
+
+    def pipeline(self, lang: str) -> TextPipeline:
+        """The pipeline of one of the two languages.
+
+        Raises:
+            GtransError: it is another language, or a file is damaged.
+        """
+        languages = [self.state["source_lang"], self.state["target_lang"]]
+        if lang not in languages:
+            raise GtransError(
+                f"'{self.folder}' was prepared for {languages[0]} and {languages[1]}, not for "
+                f"'{lang}'"
+            )
+        if self.state.get("pieces"):
+            kind = SUBWORD_MODELS[self.state["pieces"]]
+            return kind(lang, self.files, languages.index(lang), self.folder)
+        steps = Steps(**self.state["steps"])
+        best_case = None
+        if steps.truecase:
+            best_case = best_case_of(self._text(TRUECASE_FILE.format(lang)))
+        vocabulary = None
+        if self.state["bpe"].get("trimmed"):
+            name = VOCABULARY_FILE.format(lang)
+            vocabulary = pieces_of(self._text(name), self.folder / name)
+        bpe = bpe_of(self._text(CODES_FILE), self.folder / CODES_FILE, vocabulary)
+        return MosesPipeline(lang, steps, best_case, bpe)
+
+    def _text(self, name: str) -> str:
+        return decoded(self.files[name], self.folder / name)
 
     @property
     def parts(self) -> dict[str, str]:

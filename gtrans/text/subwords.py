@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
-from gtrans.data.documents import read_text
+from gtrans.data.documents import decoded, read_bytes, read_text
 from gtrans.errors import GtransError
 from gtrans.files import atomic_writer, copy_file
 from gtrans.libraries import require
@@ -67,23 +67,38 @@ def learn_codes(words: Counter[str], merges: int | None, symbols: int | None, pa
 
 def count_merges(codes: Path) -> int:
     """The number of merges in a file of codes."""
-    return sum(not line.startswith("#version:") for line in _lines(codes))
+    lines = read_text(codes).removesuffix("\n").split("\n")
+    return sum(not line.startswith("#version:") for line in lines)
 
 
-def load_bpe(codes: Path, vocabulary: Path | None = None) -> BPE:
-    """The merges of a file of codes; symbols outside a dictionary are split into ones in it.
+def load_bpe(codes: Path) -> BPE:
+    """The merges of a file of codes.
 
     Raises:
         GtransError: it cannot be read, or a line is no merge.
     """
-    lines = _lines(codes)
+    return bpe_of(read_text(codes), codes)
+
+
+def bpe_of(codes: str, path: Path, vocabulary: Iterable[str] | None = None) -> BPE:
+    """BPE by the merges of a text of codes.
+
+    Args:
+        codes: the text.
+        path: the file that it is from, for messages.
+        vocabulary: symbols; others are split into symbols of the vocabulary.
+
+    Raises:
+        GtransError: a line is no merge.
+    """
+    lines = codes.removesuffix("\n").split("\n")
     # The library ends the program at a bad line, so lines are checked here.
     for number, line in enumerate(lines, start=1):
         header = number == 1 and line.startswith("#version:")
         if not header and len(line.strip("\r ").split(" ")) != 2:
-            raise GtransError(f"{codes}:{number}: not a BPE merge (two units, one space)")
+            raise GtransError(f"{path}:{number}: not a BPE merge (two units, one space)")
     merges = io.StringIO("".join(f"{line}\n" for line in lines))
-    return BPE(merges, separator=BPE_SEPARATOR, vocab=vocabulary and {*read_pieces(vocabulary)})
+    return BPE(merges, separator=BPE_SEPARATOR, vocab=vocabulary and set(vocabulary))
 
 
 # ---- models of others ----------------------------------------------------------------------------
@@ -98,11 +113,12 @@ class SentencePiecePipeline(TextPipeline):
 
     Args:
         lang: language code.
-        folder: a data folder.
+        contents: the contents of :attr:`files`, by their names.
         side: 0 for the source, 1 for the target, where they have different models.
+        folder: where the files are, for messages.
 
     Raises:
-        GtransError: a file of the folder is missing or not of its kind.
+        GtransError: a file is not of its kind.
 
     Attributes:
         name: of this kind in ``prepare.json``.
@@ -113,13 +129,15 @@ class SentencePiecePipeline(TextPipeline):
     name: ClassVar[str] = "sentencepiece"
     files: ClassVar[tuple[str, ...]] = ("sentencepiece.model", "sentencepiece.dict.txt")
 
-    def __init__(self, lang: str, folder: Path, side: int = 0) -> None:
+    def __init__(
+        self, lang: str, contents: Mapping[str, bytes], side: int = 0, folder: Path = Path()
+    ) -> None:
         super().__init__(lang)
         # Of OPUS-MT, each language has its own.
-        names = self.files if len(self.files) == 2 else self.files[side::2]
-        model, pieces = (folder / name for name in names)
-        self._processor = load_sentencepiece(model)
-        self._vocabulary = frozenset(read_pieces(pieces))
+        model, pieces = self.files if len(self.files) == 2 else self.files[side::2]
+        self._processor = sentencepiece_of(contents[model], folder / model)
+        text = decoded(contents[pieces], folder / pieces)
+        self._vocabulary = frozenset(pieces_of(text, folder / pieces))
         self._split: dict[str, list[str]] = {}
 
     @classmethod
@@ -187,14 +205,23 @@ def load_sentencepiece(path: Path) -> Any:
     Raises:
         GtransError: it is missing or not a model, or the library is not installed.
     """
+    if not path.is_file():
+        raise GtransError(f"{path}: there is no such SentencePiece model; {_WHERE}.")
+    return sentencepiece_of(read_bytes(path), path)
+
+
+def sentencepiece_of(contents: bytes, path: Path) -> Any:
+    """The SentencePiece model in the contents of a file; ``path`` is for messages.
+
+    Raises:
+        GtransError: it is no model, or the library is not installed.
+    """
     require(["sentencepiece"], "`--sentencepiece`")
     import sentencepiece
 
-    if not path.is_file():
-        raise GtransError(f"{path}: there is no such SentencePiece model; {_WHERE}.")
     processor = sentencepiece.SentencePieceProcessor()
     try:
-        processor.load(str(path))
+        processor.load_from_serialized_proto(contents)
     except (OSError, RuntimeError) as error:
         raise GtransError(f"{path}: not a SentencePiece model ({error}).") from None
     return processor
@@ -216,15 +243,6 @@ class MarianPipeline(SentencePiecePipeline):
     files = ("source.spm", "target.spm", "source.dict.txt", "target.dict.txt")
 
 
-def _lines(path: Path) -> list[str]:
-    """The lines of a file that belongs to a model.
-
-    Raises:
-        GtransError: it is missing or not UTF-8.
-    """
-    return read_text(path).removesuffix("\n").split("\n")
-
-
 # ---- dictionaries --------------------------------------------------------------------------------
 
 
@@ -234,8 +252,17 @@ def read_pieces(path: Path) -> list[str]:
     Raises:
         GtransError: it is missing, or a line has another form.
     """
+    return pieces_of(read_text(path), path)
+
+
+def pieces_of(dictionary: str, path: Path) -> list[str]:
+    """The symbols of the text of a dictionary; ``path`` is for messages.
+
+    Raises:
+        GtransError: a line is no ``SYMBOL COUNT``.
+    """
     pieces = []
-    for number, line in enumerate(_lines(path), 1):
+    for number, line in enumerate(dictionary.split("\n"), 1):
         if not line:
             continue
         piece, _, count = line.rpartition(" ")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
 import platform
 from argparse import Namespace
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
@@ -13,13 +13,14 @@ from typing import Any
 
 import torch
 from fairseq import checkpoint_utils
+from fairseq.dataclass.utils import merge_with_parent
 from fairseq.models import (
     ARCH_MODEL_REGISTRY,
     MODEL_DATACLASS_REGISTRY,
     MODEL_REGISTRY,
     import_models,
 )
-from fairseq.tasks import TASK_DATACLASS_REGISTRY, import_tasks
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY, import_tasks
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
@@ -27,8 +28,7 @@ from gtrans.checkpoints.identity import ModelIdentity
 from gtrans.checkpoints.reading import options_of, read_checkpoint
 from gtrans.errors import GtransError
 from gtrans.messages import say
-from gtrans.models.base.checkpoint_fit import check_fit
-from gtrans.modules.file_values import check_values, reading
+from gtrans.modules.file_values import reading
 from gtrans.modules.precision import to_int8
 from gtrans.text.prepared_folder import check_data_folder
 
@@ -94,26 +94,23 @@ def load_models(
     if data is not None:
         check_data_folder(Path(data))
     states = {path: read_checkpoint(path, in_memory=False) for path in paths}
-    options = {"data": data} if data is not None else carried_data(states[paths[0]], paths[0])
-    folder = options["data"]
-    options.update(overrides or {})
+    stored = stored_identity(states[paths[0]], paths[0]) if data is None else None
+    options = dict(overrides or {})
+    if data is not None:
+        options["data"] = data
     task: Any = None
     models: list[Any] = []
     for path in paths:
-        check_whole(states[path], path)
-        _check(states[path], path, folder)
-        try:
-            loaded, _, task = checkpoint_utils.load_model_ensemble_and_task(
+        ModelIdentity.of_state(states[path].get("task_state"), path)  # raises if it is damaged
+        _check(states[path], path, data)
+        with _misfits(path, overrides):
+            if stored is not None and task is None:
+                task = _task_of(states[path], stored, options)
+            (model,), _, task = checkpoint_utils.load_model_ensemble_and_task(
                 [path], arg_overrides=options, task=task
             )
-        except GtransError as error:
-            raise GtransError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from error
-        except OmegaConfBaseException as error:
-            if not overrides:
-                raise
-            raise GtransError(f"`--model-overrides`: {str(error).splitlines()[0]}") from None
-        loaded[0].loaded_from = path  # for messages
-        models += loaded
+        model.loaded_from = path  # for messages
+        models.append(model)
     kind = str(task.cfg.context_kind)
     if "context_sentence" in options and kind != "fixed":
         raise GtransError(
@@ -130,6 +127,28 @@ def load_models(
             to_int8(model)
         model.to(device)
     return models, task
+
+
+@contextmanager
+def _misfits(path: str, overrides: Mapping[str, Any] | None) -> Iterator[None]:
+    """Turn what goes wrong while a model is built and filled into one line."""
+    try:
+        with reading(path, "the model that its options describe"):
+            yield
+    except GtransError as error:
+        if overrides and isinstance(error.__cause__, OmegaConfBaseException):
+            reason = str(error.__cause__).splitlines()[0]
+            raise GtransError(f"`--model-overrides`: {reason}") from None
+        raise
+
+
+def _task_of(state: Mapping[str, Any], stored: ModelIdentity, overrides: Mapping[str, Any]) -> Any:
+    """The task that a checkpoint describes, with its vocabularies and preparation."""
+    options = options_of(state, "task")
+    options.update({name: value for name, value in overrides.items() if name in options})
+    typed = TASK_DATACLASS_REGISTRY[TASK]()
+    cfg = merge_with_parent(typed, OmegaConf.create(options), remove_missing=True)
+    return TASK_REGISTRY[TASK].of_checkpoint(cfg, stored)
 
 
 def set_instances(task: Any, max_doc_tokens: int | None, overlap: int) -> None:
@@ -169,13 +188,11 @@ def refuse_folders(paths: Iterable[str]) -> None:
             raise GtransError(f"`--path` '{path}' is a folder, not a checkpoint; {way_out}.")
 
 
-def carried_data(state: Mapping[str, Any], path: str) -> dict[str, str]:
-    """The options for what a checkpoint carries of its data folder: ``data`` and the languages.
-
-    ``data`` is a temporary folder, which is removed when the process ends.
+def stored_identity(state: Mapping[str, Any], path: str) -> ModelIdentity:
+    """The vocabularies and the preparation that a checkpoint stores.
 
     Raises:
-        GtransError: the checkpoint carries nothing.
+        GtransError: it stores none.
     """
     identity = ModelIdentity.of_checkpoint(state, path)
     if identity is None:
@@ -188,10 +205,7 @@ def carried_data(state: Mapping[str, Any], path: str) -> dict[str, str]:
             f"{path}: it stores no preparation, because `gtrans prepare` did not make its data "
             "folder; make one with its `--bpe-codes` and `--dictionary`, and give it (`--data`)."
         )
-    folder = identity.data_folder()
-    atexit.register(folder.cleanup)
-    source_lang, target_lang = identity.languages
-    return {"data": folder.name, "source_lang": source_lang, "target_lang": target_lang}
+    return identity
 
 
 def check_described(state: Mapping[str, Any], path: str | Path) -> None:
@@ -217,18 +231,6 @@ def check_described(state: Mapping[str, Any], path: str | Path) -> None:
     with reading(path, "the options of its task"):
         typed = OmegaConf.structured(TASK_DATACLASS_REGISTRY[TASK])
         OmegaConf.merge(typed, {name: value for name, value in task.items() if name in typed})
-
-
-def check_whole(state: Mapping[str, Any], path: str) -> None:
-    """Refuse a checkpoint that fairseq is to load but that does not describe itself rightly.
-
-    Raises:
-        GtransError: its parameters are not finite or not those of the model that it describes, or
-            its identity is damaged.
-    """
-    check_values(state["model"], path)
-    check_fit(state, path)
-    ModelIdentity.of_state(state.get("task_state"), path)
 
 
 @cache
@@ -265,7 +267,7 @@ def check_overrides(path: str, overrides: Mapping[str, Any]) -> None:
             )
 
 
-def _check(state: Mapping[str, Any], path: str, folder: str) -> None:
+def _check(state: Mapping[str, Any], path: str, folder: str | None) -> None:
     """Refuse a checkpoint of another task, and a data folder of other languages."""
     check_described(state, path)
     task = options_of(state, "task")
@@ -275,6 +277,8 @@ def _check(state: Mapping[str, Any], path: str, folder: str) -> None:
             f"{path}: {f'its task is {name!r}' if name else 'it names no task'}, not {TASK}; a "
             "document model can be started from it (`gtrans train --init-from`)."
         )
+    if folder is None:
+        return
     pair = [task.get("source_lang"), task.get("target_lang")]
     for lang in pair:
         if lang and not (Path(folder) / f"dict.{lang}.txt").is_file():

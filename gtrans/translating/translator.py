@@ -6,14 +6,13 @@ progress, finished work on disk and errors are those of a single process, and so
 
 from __future__ import annotations
 
-import json
 import multiprocessing as mp
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import chain
 from multiprocessing.connection import Connection, wait
@@ -21,7 +20,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 from tqdm import tqdm
 
 from gtrans.checkpoints.reading import options_of, read_checkpoint
@@ -29,45 +27,28 @@ from gtrans.data.documents import check_length
 from gtrans.data.examples import Example
 from gtrans.data.units import Unit
 from gtrans.errors import GtransError
-from gtrans.files import digest, unwritable
+from gtrans.files import digest
 from gtrans.messages import say
-from gtrans.search.document_search import SentenceHypothesis
 from gtrans.search.generator import DocumentGenerator, make_batches
 from gtrans.search.options import MAX_TOKENS, DecodingOptions, SearchOptions
-from gtrans.search.part_search import Parts, PartsOfDocument
+from gtrans.search.part_search import Parts
 from gtrans.text.moses import MosesPipeline
 from gtrans.text.pipeline import PLACEHOLDER, input_warnings
 from gtrans.text.plausibility import TextSample, implausible
-from gtrans.text.prepared_folder import Preparation, load_pipeline, read_state
+from gtrans.text.prepared_folder import read_state
 from gtrans.text.reader import is_boundary
 from gtrans.translating.loading import check_overrides, load_models, set_instances
+from gtrans.translating.translation import (
+    Alternative,
+    EncodedSentence,
+    LinesOfText,
+    Translation,
+    Translations,
+    best_of,
+)
 
 WARNED_OF = 2
 """Of how many texts warnings are printed; a folder may have hundreds that are alike."""
-
-
-class Sentence(NamedTuple):
-    """The ids of a sentence with its end symbol, and its word pieces if a BERT reads them."""
-
-    ids: Tensor
-    word_pieces: Tensor | None
-
-
-class Alternative(NamedTuple):
-    """A translation of a sentence.
-
-    Attributes:
-        text: the translation.
-        score: :meth:`gtrans.search.options.SearchOptions.score`: the sum of the
-            log-probabilities of its tokens, divided by their number to the power of ``lenpen``.
-    """
-
-    text: str
-    score: float
-
-
-Translations = list[list[Alternative]]
-"""Of each sentence of a document or of a row its translations, the best first."""
 
 
 class Translator:
@@ -102,8 +83,8 @@ class Translator:
     ) -> None:
         self.task = task
         self.text_of_pieces = text_of_pieces
-        prepared = Preparation.read(task.data_folder)
-        self.preparation = prepared and prepared.digest
+        prepared = task.preparation
+        self.preparation = None if prepared is None else prepared.digest
         self.device = next(models[0].parameters()).device
         self.generator = DocumentGenerator(models, task, search, nbest)
         self.free = search.free
@@ -150,7 +131,7 @@ class Translator:
                 f"{' or '.join(options.paths)}: it was replaced while it was read, perhaps by a "
                 "training; run this again."
             )
-        to_text = load_pipeline(task.data_folder, task.cfg.target_lang).decode
+        to_text = task.pipeline(str(task.cfg.target_lang)).decode
         nbest = max(options.nbest, 1)
         translator = cls(models, task, to_text, options.search, options.max_tokens, nbest)
         translator.longest, translator.checkpoints = longest, digests
@@ -187,30 +168,29 @@ class Translator:
                 if not sentence.strip():
                     raise GtransError(f"{counted[-1]}: it is empty; leave it out.")
                 check_length(f"document {number}", place, sentence)
-        encoded = self.encoded(documents)
-        self.warn_of("the text", documents, encoded, places or counted)
-        with progress_of(len(counted)) as progress:
-            work = Work(self, encoded, Kept(), progress)
-            for number, rows in work.missing():
-                work.add(number, self.decode_or_say(rows, work.parts(number)))
-        return work.translations()
+        text = LinesOfText("the text", [list(document) for document in documents])
+        text.places = list(places or counted)
+        translation = Translation(self, text)
+        with progress_of(len(counted)) as progress, translation.opened(progress):
+            for number, rows in translation.missing():
+                self.decode_batch(translation, number, rows)
+        return translation.translations()
 
-    def encoded(self, documents: Sequence[Sequence[str]]) -> list[list[Sentence]]:
+    def encoded(self, documents: Sequence[Sequence[str]]) -> list[list[EncodedSentence]]:
         """The sentences of documents as tokens of the models."""
-        encoder, dictionary = self.task.source_encoder(), self.task.source_dictionary
+        return [[self._encoded(sentence) for sentence in document] for document in documents]
 
-        def encode(sentence: str) -> Sentence:
-            ids = dictionary.encode_line(encoder.encode(sentence), add_if_not_exist=False)
-            pieces = self.task.word_pieces([sentence])
-            return Sentence(ids.long(), pieces and pieces[0])
-
-        return [[encode(sentence) for sentence in document] for document in documents]
+    def _encoded(self, sentence: str) -> EncodedSentence:
+        tokens = self.task.source_encoder().encode(sentence)
+        ids = self.task.source_dictionary.encode_line(tokens, add_if_not_exist=False)
+        pieces = self.task.word_pieces([sentence])
+        return EncodedSentence(ids.long(), None if pieces is None else pieces[0])
 
     def warn_of(
         self,
         name: str,
         documents: Sequence[Sequence[str]],
-        encoded: Sequence[Sequence[Sentence]],
+        encoded: Sequence[Sequence[EncodedSentence]],
         places: Sequence[str],
     ) -> None:
         """Warn about text that models can hardly translate.
@@ -249,7 +229,7 @@ class Translator:
                     "translated well: split it"
                 )
 
-    def cut(self, documents: Sequence[Sequence[Sentence]]) -> list[list[Example]]:
+    def cut(self, documents: Sequence[Sequence[EncodedSentence]]) -> list[list[Example]]:
         """The rows of each document, in order, as examples."""
         unit = self.examples.unit
         examples: list[list[Example]] = [[] for _ in documents]
@@ -265,6 +245,11 @@ class Translator:
         """Which examples are decoded together (:func:`gtrans.search.generator.make_batches`)."""
         lengths = self.examples.lengths(examples)
         return make_batches(lengths, self.max_tokens, self.generator.rows_at_once)
+
+    def decode_batch(self, translation: Translation, number: int, rows: Sequence[Example]) -> None:
+        """Decode a batch of a text, and add its translations and those of its parts."""
+        parts = Parts(translation.parts_of(number), partial(translation.add_part, number))
+        translation.add(number, self.decode_or_say(rows, parts))
 
     def decode_or_say(self, rows: Sequence[Example], finished: Parts) -> list[Translations]:
         """As :meth:`decode`; raises GtransError that says what to do if memory is short."""
@@ -313,66 +298,15 @@ class Translator:
         return PLACEHOLDER if is_boundary(text) else text
 
 
-# ---- documents in translation --------------------------------------------------------------------
-
-Place = tuple[int, ...]
-"""The number of a batch, or of a batch, of a document in it and of a part of that."""
+# ---- processes -----------------------------------------------------------------------------------
 
 
-class Kept:
-    """What a run has finished, one JSON line each. The caller has locked the output.
+class BatchOfText(NamedTuple):
+    """A batch of a text: its number and its rows; without rows, nothing of the text is missing."""
 
-    Attributes:
-        path: the file; None: nothing is kept.
-        known: what earlier runs have finished, by place.
-    """
-
-    def __init__(self, path: Path | None = None, anew: bool = False) -> None:
-        """Read the file; ``anew``: forget what it has.
-
-        Raises:
-            GtransError: it cannot be read or written.
-        """
-        self.path = path
-        self.known: dict[Place, Any] = {}
-        if path is None:
-            return
-        try:
-            if anew:
-                path.unlink(missing_ok=True)
-            self._file = open(path, "a+b")  # noqa: SIM115
-            self._file.seek(0)
-            end = 0
-            with suppress(ValueError, TypeError):  # an interrupted write
-                for line in self._file:
-                    if not line.endswith(b"\n"):
-                        break
-                    place, value = json.loads(line)
-                    self.known[tuple(place)] = value
-                    end += len(line)
-            self._file.truncate(end)
-        except OSError as error:
-            raise unwritable(path, error) from None
-
-    def add(self, value: Any, *place: int) -> None:
-        """Keep a value that JSON can represent.
-
-        Raises:
-            GtransError: the disk is full, or the like; earlier ones are kept.
-        """
-        if self.path is None:
-            return
-        try:
-            self._file.write(json.dumps([place, value]).encode() + b"\n")
-            self._file.flush()
-        except OSError as error:
-            raise unwritable(self.path, error) from None
-
-    def close(self) -> None:
-        """Close the file."""
-        if self.path is not None:
-            with suppress(OSError):  # what could not be written has been reported
-                self._file.close()
+    translation: Translation
+    number: int
+    rows: list[Example]
 
 
 def progress_of(sentences: int) -> Any:
@@ -382,105 +316,104 @@ def progress_of(sentences: int) -> Any:
     return tqdm(total=sentences, desc="translating", **unit)
 
 
-class Work:
-    """Documents in translation: their batches, and what is translated of them.
+def decode(
+    translator: Translator,
+    options: DecodingOptions,
+    translations: Sequence[Translation],
+    failed: Callable[[str, Exception], None],
+) -> Iterator[Translation]:
+    """Decode texts; yields each when its last batch is decoded, until then it is locked.
 
     Args:
-        translator: cuts documents into rows, and rows into batches.
-        documents: from :meth:`Translator.encoded`.
-        kept: keeps finished batches and parts.
-        progress: counts their sentences, from :func:`progress_of`.
+        translator: decodes, alone or with copies in other processes.
+        options: ``workers`` processes, 0: as many as there are cores or GPUs.
+        translations: the texts.
+        failed: is called for a text that cannot be begun, with its path and the error.
+
+    Raises:
+        GtransError: out of memory, or a process has ended.
     """
+    opened: dict[Translation, ExitStack] = {}
 
-    def __init__(
-        self,
-        translator: Translator,
-        documents: Sequence[Sequence[Sentence]],
-        kept: Kept,
-        progress: Any,
-    ) -> None:
-        self._cut = translator.cut(documents)
-        self._rows = list(chain.from_iterable(self._cut))
-        self._batches = translator.batches(self._rows)
-        self._free = translator.free
-        self._kept = kept
-        self._progress = progress
-        # For each batch that is not translated: its sentences that progress has counted.
-        self._reported = dict.fromkeys(range(len(self._batches)), 0)
-        self._translated: list[Translations] = [[] for _ in self._rows]
-        batches = {place[0]: value for place, value in kept.known.items() if len(place) == 1}
-        for number, rows in batches.items():
-            stored = [[[Alternative(*pair) for pair in nbest] for nbest in row] for row in rows]
-            self._store(number, stored, True)
-        if kept.known:
-            parts = len(kept.known) - len(batches)
-            others = f", and {parts} chunks of others" if parts else ""
-            say(f"going on from '{kept.path}': {len(batches)} batches are finished{others}")
+    def batches() -> Iterator[BatchOfText]:
+        for translation in translations:
+            stack = everything.enter_context(ExitStack())
+            try:
+                stack.enter_context(translation.opened(progress))
+            except GtransError as error:
+                failed(translation.source.path, error)
+                continue
+            opened[translation] = stack
+            for number, rows in translation.missing():
+                yield BatchOfText(translation, number, rows)
 
-    def missing(self) -> Iterator[tuple[int, list[Example]]]:
-        """The batches that are not translated yet, each with its number and its rows.
-
-        If all are translated, one without rows.
-        """
-        for number in list(self._reported) or [-1]:
-            batch = self._batches[number] if self._reported else []
-            yield number, [self._rows[index] for index in batch]
-
-    def add(self, number: int, translations: list[Translations]) -> None:
-        """Store the translations of a batch; one without rows changes nothing."""
-        if not translations:
-            return
-        self._kept.add(translations, number)
-        self._store(number, translations)
-
-    def _store(self, number: int, translations: list[Translations], known: bool = False) -> None:
-        batch = self._batches[number]
-        for index, row in zip(batch, translations, strict=True):
-            self._translated[index] = row
-        written = sum(self._rows[index]["written"] if self._free else len(self._translated[index])
-                      for index in batch)  # fmt: skip
-        written -= self._reported.pop(number)
-        if known:  # an earlier run has translated them, which says nothing of this one's speed
-            self._progress.initial += written
-        self._progress.update(written)
-
-    @property
-    def is_translated(self) -> bool:
-        """Whether all batches are translated."""
-        return not self._reported
-
-    def parts(self, number: int) -> Parts:
-        """Keeps the parts of the documents of a batch until it is finished."""
-        return Parts(self.known_parts(number), partial(self.add_part, number))
-
-    def known_parts(self, number: int) -> dict[Place, PartsOfDocument]:
-        """The parts of a batch that an earlier run has translated, by document and part."""
-        return {
-            place[1:]: [[SentenceHypothesis(*pair) for pair in sentences] for sentences in known]
-            for place, known in self._kept.known.items()
-            if len(place) > 1 and place[0] == number
-        }
-
-    def add_part(self, number: int, document: int, part: int, hypotheses: PartsOfDocument) -> None:
-        """Keep the translations of a part of a document of a batch."""
-        self._kept.add(hypotheses, number, document, part)
-        self._progress.update(len(hypotheses[0]))
-        self._reported[number] += len(hypotheses[0])
-
-    def translations(self) -> list[Translations]:
-        """For each document the translations of its sentences; all batches are translated."""
-        rows = iter(self._translated)
-        return [list(chain.from_iterable(next(rows) for _ in document)) for document in self._cut]
+    if not translations:
+        return
+    sentences = sum(translation.sentences for translation in translations)
+    with (
+        workers(translator, options, sentences) as connections,
+        progress_of(sentences) as progress,
+        ExitStack() as everything,
+    ):
+        for translation in _decoded(translator, connections, batches()):
+            if translation.is_translated:
+                with opened.pop(translation):
+                    yield translation
 
 
-# ---- processes -----------------------------------------------------------------------------------
+def _decoded(
+    translator: Translator, connections: Sequence[Connection], batches: Iterator[BatchOfText]
+) -> Iterator[Translation]:
+    """Decode batches here, or in other processes; yields the text of each decoded batch."""
+    if connections:
+        yield from _decoded_by_others(connections, batches)
+        return
+    for batch in batches:
+        translator.decode_batch(*batch)
+        yield batch.translation
 
-Task = tuple[Work, int, list[Example]]
-"""Documents in translation, the number of one of their batches, and its rows."""
+
+def _decoded_by_others(
+    connections: Sequence[Connection], batches: Iterator[BatchOfText]
+) -> Iterator[Translation]:
+    idle = list(connections)
+    busy: dict[Connection, BatchOfText] = {}
+    try:
+        while True:
+            while idle:
+                batch = next(batches, None)
+                if batch is None:
+                    break
+                connection = idle.pop()
+                busy[connection] = batch
+                connection.send((batch.rows, batch.translation.parts_of(batch.number)))
+            if not busy:
+                return
+            for ready in wait(list(busy)):
+                assert isinstance(ready, Connection)
+                translation, number, _ = busy[ready]
+                place, value = ready.recv()
+                if isinstance(value, Exception):
+                    raise value
+                if place:
+                    document, part = place
+                    translation.add_part(number, document, part, value)
+                    continue
+                translation.add(number, value)
+                del busy[ready]
+                idle.append(ready)
+                yield translation
+    except (EOFError, OSError):
+        raise GtransError(
+            "`--workers`: a process has ended, perhaps because memory is short; give fewer. "
+            "What is finished is kept: the same command goes on."
+        ) from None
 
 
 @contextmanager
-def workers(translator: Translator, options: DecodingOptions) -> Iterator[list[Connection]]:
+def workers(
+    translator: Translator, options: DecodingOptions, sentences: int
+) -> Iterator[list[Connection]]:
     """Connections to processes that decode; none for ``--workers 1``.
 
     On CPUs a process is a copy of this one with one thread, so that models are in memory once. On
@@ -489,6 +422,7 @@ def workers(translator: Translator, options: DecodingOptions) -> Iterator[list[C
     Args:
         translator: loaded with ``options``.
         options: ``workers`` processes, 0: as many as there are cores or GPUs.
+        sentences: how many there are; more processes would have nothing to do.
     """
     on_gpus = translator.device.type == "cuda"
     most = torch.cuda.device_count() if on_gpus else len(os.sched_getaffinity(0))
@@ -496,7 +430,8 @@ def workers(translator: Translator, options: DecodingOptions) -> Iterator[list[C
     if on_gpus and count > most:
         raise GtransError(f"`--workers` {count}: there are {most} GPUs; give at most {most}.")
     if count > most:
-        say(f"`--workers` {count}: more than the {most} cores, which does not help")
+        say(f"`--workers` {count}: there are {most} cores, and as many processes decode")
+    count = min(count, most, sentences)
     context: Any = mp.get_context("spawn" if on_gpus else "fork")
     begin: Callable[[], Translator] = partial(_on_one_core, translator)
     connections: list[Connection] = []
@@ -518,54 +453,6 @@ def workers(translator: Translator, options: DecodingOptions) -> Iterator[list[C
             process.join()
         for connection in connections:
             connection.close()
-
-
-def decode(
-    translator: Translator, connections: Sequence[Connection], tasks: Iterator[Task]
-) -> Iterator[Work]:
-    """Decode all batches; yields the documents of each one that is decoded.
-
-    Args:
-        translator: decodes if there are no other processes.
-        connections: from :func:`workers`.
-        tasks: the batches.
-
-    Raises:
-        GtransError: out of memory, or a process has ended.
-    """
-    if not connections:
-        for work, number, rows in tasks:
-            work.add(number, translator.decode_or_say(rows, work.parts(number)))
-            yield work
-        return
-    idle, busy = [*connections], dict[Connection, tuple[Work, int]]()
-    try:
-        while True:
-            while idle and (task := next(tasks, None)) is not None:
-                work, number, rows = task
-                busy[idle[-1]] = work, number
-                idle.pop().send((rows, work.known_parts(number)))
-            if not busy:
-                return
-            for connection in wait(list(busy)):
-                assert isinstance(connection, Connection)
-                work, number = busy[connection]
-                place, value = connection.recv()
-                if isinstance(value, Exception):
-                    raise value
-                if place:
-                    document, part = place
-                    work.add_part(number, document, part, value)
-                    continue
-                work.add(number, value)
-                del busy[connection]
-                idle.append(connection)
-                yield work
-    except (EOFError, OSError):
-        raise GtransError(
-            "`--workers`: a process has ended, perhaps because memory is short; give fewer. "
-            "What is finished is kept: the same command goes on."
-        ) from None
 
 
 def _on_one_core(translator: Translator) -> Translator:
@@ -603,11 +490,6 @@ def _serve(connection: Connection, begin: Callable[[], Translator]) -> None:
     except Exception as error:
         failure = error if isinstance(error, GtransError) else RuntimeError(repr(error))
         connection.send(((), failure))
-
-
-def best_of(documents: Sequence[Translations]) -> list[list[str]]:
-    """The text of the best translation of each sentence."""
-    return [[alternatives[0].text for alternatives in document] for document in documents]
 
 
 def _longest_seen(path: str, model: Any, unit: Unit) -> tuple[int, str]:

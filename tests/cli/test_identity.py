@@ -121,7 +121,7 @@ def test_models_of_different_units_do_not_decode_together(
     done = generate(tiny, tiny.data, f"{first}:{second}")
     assert done.status != 0
     line = done.stderr.strip().split("\n")[-1]
-    assert f"with --unit {order[1]}, not {order[0]} as the other models" in line
+    assert f"first of `--path`: --unit {order[1]}, not {order[0]}" in line
 
 
 def without_identity(path: Path, target: Path) -> Path:

@@ -240,7 +240,8 @@ def test_words_of_pieces_that_are_gone_are_segmented_anew(world: World, tmp_path
     for name, dictionary in (("all", None), ("fewer", fewer)):
         (tmp_path / name).mkdir()
         SentencePiecePipeline.copy(model, dictionary, tmp_path / name)
-        pipelines.append(SentencePiecePipeline("de", tmp_path / name))
+        contents = {file.name: file.read_bytes() for file in (tmp_path / name).iterdir()}
+        pipelines.append(SentencePiecePipeline("de", contents))
     word = long.replace("\u2581", "")
     whole, split = (pipeline.encode(word).split() for pipeline in pipelines)
     assert long in whole and long not in split

@@ -273,7 +273,7 @@ def test_checkpoints_that_do_not_fit(
     line = refusal(tiny.checkpoints["document"], other_words)
     assert f"was not made with '{other_words}'" in line and "entries, not" in line
     both = f"{tiny.checkpoints['document']}:{tiny.checkpoints['sentence']}"
-    assert "trained with --unit sentence, not document as the other models" in refusal(both)
+    assert "first of `--path`: --unit sentence, not document" in refusal(both)
     for group, changes, message in (
         ("task", {"_name": "translation"}, "its task is 'translation'"),
         ("task", {"source_lang": "en", "target_lang": "ru"}, "translates en-ru, but"),

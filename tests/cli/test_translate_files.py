@@ -22,7 +22,7 @@ import gtrans
 from gtrans.cli import main
 from gtrans.errors import GtransError
 from gtrans.search.options import SearchOptions
-from gtrans.translating.translator import Alternative
+from gtrans.translating.translation import Alternative
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
@@ -235,7 +235,7 @@ def test_what_others_wrote_is_kept(
     # A run that is killed after its record and before its output goes on.
     (source / "a.md").write_text("You are late.\n")
     with monkeypatch.context() as patch:
-        patch.setattr("gtrans.translating.translation.binary_writer", killed)
+        patch.setattr("gtrans.translating.output.binary_writer", killed)
         with pytest.raises(Interrupted):
             main(argv)
     assert (out / "a.md").read_text() == translated
@@ -275,7 +275,7 @@ def test_a_locked_output_does_not_stop_the_others(
             raise GtransError(f"{path}: another process is writing it; wait for its end.")
         return nullcontext()
 
-    monkeypatch.setattr("gtrans.translating.translation.locked", lock)
+    monkeypatch.setattr("gtrans.translating.output.locked", lock)
     assert main(command(tiny, source, "--output-dir", out, *FAST)) == 1
     told = capsys.readouterr().err.splitlines()
     assert told[0].startswith(f"{out / 'b.md'}: another process is writing it")

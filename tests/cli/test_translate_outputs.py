@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,13 +15,12 @@ import pytest
 from support.translating import FAST, Interrupted, command, error, interrupt_after
 from support.writing import names
 
+import gtrans.translating.output
 from gtrans import __version__
 from gtrans.cli import main
 from gtrans.errors import GtransError
 from gtrans.files import digest
-from gtrans.translating import translation
-from gtrans.translating.translation import read_record
-from gtrans.translating.translator import Kept
+from gtrans.translating.output import Output, read_record
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
@@ -82,7 +80,7 @@ def test_an_interrupted_run_goes_on_and_two_are_never_mixed(
     (partial,) = tmp_path.glob("out.*.partial")
     assert not (tmp_path / "out").exists()
     with open(partial, "ab") as file:  # an interrupted write
-        file.write(b'[[2], [["te')
+        file.write(b'{"batch": 2, "translations": [["te')
     decoded(other, monkeypatch, killed_after=3)
     assert decoded(argv, monkeypatch) == total - 2
     assert "going on from" in capsys.readouterr().err
@@ -103,7 +101,7 @@ def test_killed_after_the_last_batch(
         raise Interrupted
 
     with monkeypatch.context() as patch:
-        patch.setattr(translation, step, kill)
+        patch.setattr(gtrans.translating.output, step, kill)
         with pytest.raises(Interrupted):
             main(argv)
     assert list(tmp_path.glob("out.*.partial"))
@@ -114,15 +112,16 @@ def test_killed_after_the_last_batch(
 
 def test_a_disk_that_is_full_in_between(tmp_path: Path):
     """One line; what was finished is kept."""
-    path = tmp_path / "out.partial"
-    with closing(Kept(path)) as finished:
-        finished.add([["eins"]], 0)
-    with closing(Kept(path)) as finished:
-        finished._file = io.BufferedWriter(io.FileIO("/dev/full", "a"))
-        with pytest.raises(GtransError, match="out.partial: cannot be written .the disk is full"):
-            finished.add([["zwei"]], 1)
-    with closing(Kept(path)) as finished:
-        assert finished.known == {(0,): [["eins"]]}
+    grown = Output(str(tmp_path / "out"))
+    with grown.opened():
+        grown.keep_batch(0, [["eins"]])
+    with grown.opened():
+        grown._file = io.BufferedWriter(io.FileIO("/dev/full", "a"))
+        with pytest.raises(GtransError, match="partial: cannot be written .the disk is full"):
+            grown.keep_batch(1, [["zwei"]])
+    again = Output(str(tmp_path / "out"))
+    with again.opened():
+        assert again.batches == {0: [["eins"]]}
 
 
 def test_a_second_process_is_refused(
@@ -157,7 +156,7 @@ def test_the_record_says_what_the_translation_was_made_from(
     assert main(argv) == 0
     record = read_record(tmp_path / "out")
     assert record is not None
-    assert record.describes(tmp_path / "out")
+    assert record.output == digest(tmp_path / "out")
     made_from = record.made_from
     assert made_from["checkpoints"] == [digest(tiny.checkpoints["document"])]
     assert len(made_from["preparation"]) == 64

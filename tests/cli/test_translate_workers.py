@@ -13,7 +13,7 @@ from support.mixed_documents import write_mixed
 from support.translating import FAST, Interrupted, command, error
 
 from gtrans.cli import main
-from gtrans.translating import translator
+from gtrans.translating import translation, translator
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
@@ -50,7 +50,7 @@ def small(tiny: TinyWorld) -> Sequence[str | Path]:
 def interrupt(monkeypatch: pytest.MonkeyPatch, after: int) -> list[int]:
     """Let this process fail after some batches; the list grows with every batch."""
     added: list[int] = []
-    add = translator.Work.add
+    add = translation.Translation.add
 
     def stub(self: Any, number: int, translations: Any) -> None:
         if len(added) == after:
@@ -58,7 +58,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, after: int) -> list[int]:
         added.append(number)
         add(self, number, translations)
 
-    monkeypatch.setattr(translator.Work, "add", stub)
+    monkeypatch.setattr(translation.Translation, "add", stub)
     return added
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gtrans.cli import main
-from gtrans.translating import translator
+from gtrans.translating import translation, translator
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
@@ -54,7 +54,7 @@ def translated_parts(
     argv: list[str], monkeypatch: pytest.MonkeyPatch, most: int | None = None
 ) -> int:
     """How many parts of documents a command translates; behind ``most`` of them it is ended."""
-    add = translator.Work.add_part
+    add = translation.Translation.add_part
     parts = 0
 
     def counted(self: Any, *arguments: Any) -> None:
@@ -65,6 +65,6 @@ def translated_parts(
         add(self, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(translator.Work, "add_part", counted)
+        patch.setattr(translation.Translation, "add_part", counted)
         assert main(argv) == 0
     return parts

@@ -16,6 +16,7 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor
 
 from gtrans.checkpoints.identity import ModelIdentity
+from gtrans.checkpoints.reading import check_shapes
 from gtrans.data.vocabulary import Vocabulary
 from gtrans.environment import check_environment
 from gtrans.errors import GtransError
@@ -227,16 +228,16 @@ class DocumentModel(FairseqEncoderDecoderModel):
             GtransError: the parameters have other names or shapes, or are no numbers.
         """
         check_values(state_dict, "the checkpoint")
-        try:
-            return super().load_state_dict(state_dict, strict, model_cfg, args)
-        except RuntimeError as error:
-            # The first line of torch's message names the class, each of the others a parameter.
-            problems = [line.strip().rstrip(".") for line in str(error).splitlines()[1:]]
-            raise GtransError(
-                "the checkpoint does not fit the model that is made with the options and "
-                f"dictionaries here ({problems[0]}); give the --task and the data folder it was "
-                "trained with."
-            ) from error
+        if strict:
+            try:
+                check_shapes(state_dict, self.state_dict())
+            except GtransError as error:
+                raise GtransError(
+                    "the checkpoint does not fit the model that is made with the options and "
+                    f"dictionaries here ({error}); give the --task and the data folder it was "
+                    "trained with, or another checkpoint."
+                ) from None
+        return super().load_state_dict(state_dict, strict, model_cfg, args)
 
     def add_parts(self, cfg: Any) -> None:
         """switch on the parts that the options name."""

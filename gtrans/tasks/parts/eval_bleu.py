@@ -28,9 +28,10 @@ from gtrans.evaluation.metrics import Corpus, Options, measure
 from gtrans.languages import WITHOUT_SPACES, language_code
 from gtrans.search.options import DecodingOptions, SearchOptions
 from gtrans.tasks.parts import Batch, TaskPart
-from gtrans.text.prepared_folder import load_pipeline, plain_text
+from gtrans.text.prepared_folder import plain_text
 from gtrans.text.reader import read_documents
-from gtrans.translating.translator import Sentence, Translator, best_of
+from gtrans.translating.translation import EncodedSentence, best_of
+from gtrans.translating.translator import Translator
 
 logger = logging.getLogger(__name__)
 
@@ -102,7 +103,7 @@ class EvalBleu(TaskPart):
             GtransError: the data folder does not say how pieces become text.
         """
         self._task, self._model = task, model
-        self._pipeline = load_pipeline(task.data_folder, str(task.cfg.target_lang))
+        self._pipeline = task.pipeline(str(task.cfg.target_lang))
         self._options = how_to_translate(task.cfg.eval_bleu_args)
         self._translator: Translator | None = None
         # By name of a validation set: its data set, and the documents that are translated.
@@ -205,18 +206,18 @@ def _sizes(dataset: Any) -> list[int]:
     return [count for count in (np.diff(ends) - 1).tolist() if count]
 
 
-def _documents(dataset: Any) -> list[list[Sentence]]:
+def _documents(dataset: Any) -> list[list[EncodedSentence]]:
     """The documents of a :class:`gtrans.data.document_dataset.DocumentDataset`.
 
     Two boundaries next to each other make an empty document.
     """
     source, pieces = dataset.source, dataset.word_pieces
-    documents: list[list[Sentence]] = [[]]
+    documents: list[list[EncodedSentence]] = [[]]
     for number in range(len(source)):
         ids = source[number].long()
         if ids.numel() > 1:
             own = None if pieces is None else pieces[number].long()
-            documents[-1].append(Sentence(ids, own))
+            documents[-1].append(EncodedSentence(ids, own))
         else:
             documents.append([])
     return documents

@@ -1,0 +1,301 @@
+"""The output of a translation: it grows beside its file, and appears when it is complete.
+
+Every finished batch is kept in ``OUTPUT.*.partial``. After an interruption the same command goes
+on from there, with the same batches, so the result is exactly that of an uninterrupted run. A
+record beside the finished translation, ``OUTPUT.made.json``, says what it was made from. It is the
+one place that says what is finished. The standard output, a device or a FIFO has neither: it gets
+the translation when it is complete.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from gtrans.data.documents import STANDARD_STREAM
+from gtrans.errors import GtransError
+from gtrans.files import (
+    StrPath,
+    atomic_writer,
+    binary_writer,
+    digest,
+    digest_of_bytes,
+    fingerprint,
+    is_file,
+    locked,
+    read_object,
+    unwritable,
+)
+from gtrans.messages import say
+
+RECORD_SUFFIX = ".made.json"
+_RECORD_FORMAT = "translation 1"
+_GZIP_SUFFIX = ".gz"
+
+
+# ---- the record ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TranslationRecord:
+    """What a translation was made from.
+
+    Attributes:
+        run: fingerprint of ``made_from``; the same command on the same files has the same.
+        made_from: digests of ``checkpoints``, ``input`` (what was read of it) and ``preparation``
+            (empty if there is none), all options that matter, and the version.
+        names: the paths of these files, as they were given.
+        sentences: number of translated sentences.
+        output: digest of the translation as it was written.
+        before: digest of the file that it has replaced; it is there if the writing was interrupted.
+    """
+
+    run: str
+    made_from: Mapping[str, Any]
+    names: Mapping[str, Any]
+    sentences: int
+    output: str
+    before: str = ""
+
+
+def beside(output: StrPath, suffix: str) -> Path:
+    """``OUTPUT`` and a suffix; if it is a symbolic link, beside the file behind it."""
+    path = Path(os.path.realpath(output))
+    return path.with_name(f"{path.name}{suffix}")
+
+
+def read_record(output: StrPath) -> TranslationRecord | None:
+    """The record of a translation; None if it has none.
+
+    Raises:
+        GtransError: the file in its place is no such record.
+    """
+    path = beside(output, RECORD_SUFFIX)
+    try:
+        fields = read_object(path)
+        if fields.pop("format") != _RECORD_FORMAT:
+            raise ValueError
+        record = TranslationRecord(**fields)
+        dict(record.made_from), dict(record.names), int(record.sentences)
+        return record
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise GtransError(
+            f"'{path}' is in the way of the record of '{os.fspath(output)}', but is none; move it "
+            "away, or name another output."
+        ) from None
+
+
+def write_record(output: StrPath, record: TranslationRecord) -> None:
+    """Write the record beside ``output``.
+
+    Raises:
+        GtransError: it cannot be written.
+    """
+    fields = {"format": _RECORD_FORMAT, **asdict(record)}
+    written = json.dumps(fields, indent=2, ensure_ascii=False)
+    with atomic_writer(beside(output, RECORD_SUFFIX)) as file:
+        # A name of a file need not be UTF-8, but JSON is.
+        file.write(written.encode("utf-8", "replace").decode() + "\n")
+
+
+def refuse_foreign(output: StrPath, force: bool) -> None:
+    """Keep a file that this project did not write, or that somebody has changed since.
+
+    Raises:
+        GtransError: it is such a file, and there is no ``force`` to replace it.
+    """
+    path = Path(output)
+    record = read_record(path)
+    if force or not path.is_file() or not path.stat().st_size:
+        return
+    if record is None or digest(path) not in (record.output, record.before):
+        changed = "was changed since it was written" if record else "was not written by gtrans"
+        raise GtransError(
+            f"'{path}' {changed} and is kept; name another output, or replace it with `--force`."
+        )
+
+
+# ---- the output ----------------------------------------------------------------------------------
+
+
+class PartKey(NamedTuple):
+    """Which part of which document of which batch."""
+
+    batch: int
+    document: int
+    part: int
+
+
+class Output:
+    """A file that is written when everything is translated, and the finished work until then.
+
+    Attributes:
+        path: the file, or ``-``.
+        made_from: everything that the translation depends on.
+        run: fingerprint of ``made_from``.
+        has_file: whether it is a file, beside which others can stand.
+        batches: the translations of finished batches, by their numbers.
+        parts: the hypotheses of finished parts of documents, of batches that are not finished.
+    """
+
+    def __init__(
+        self,
+        path: str = STANDARD_STREAM,
+        made_from: Mapping[str, Any] | None = None,
+        force: bool = False,
+    ) -> None:
+        """``force``: forget what earlier runs have finished."""
+        self.path = path
+        self.made_from = dict(made_from or {})
+        self.run = fingerprint(self.made_from)
+        self.has_file = path != STANDARD_STREAM and is_file(path)
+        self.batches: dict[int, Any] = {}
+        self.parts: dict[PartKey, Any] = {}
+        self._force = force
+        self._file: BinaryIO | None = None
+
+    @property
+    def partial(self) -> Path:
+        """The file of finished batches; other options have another one."""
+        return beside(self.path, f".{self.run[:12]}.partial")
+
+    def is_finished(self) -> bool:
+        """Whether the file is this translation already, and is not to be made anew.
+
+        Raises:
+            GtransError: another process is writing it.
+        """
+        if not self.has_file:
+            return False
+        with locked(self.path):
+            record = read_record(self.path)
+            if self._force or record is None or record.run != self.run:
+                return False
+            path = Path(self.path)
+            if not path.is_file() or digest(path) != record.output:
+                return False
+            self.partial.unlink(missing_ok=True)  # killed at its very end
+            return True
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Keep other processes from the file, and read what earlier runs have finished.
+
+        Raises:
+            GtransError: another process is writing it, or it cannot be written.
+        """
+        if not self.has_file:
+            yield
+            return
+        with locked(self.path):
+            self._file = self._open_partial()
+            if self.batches or self.parts:
+                parts = f", and {len(self.parts)} chunks of others" if self.parts else ""
+                finished = f"{len(self.batches)} batches are finished{parts}"
+                say(f"going on from '{self.partial}': {finished}")
+            try:
+                yield
+            finally:
+                with suppress(OSError):  # what could not be written has been reported
+                    self._file.close()
+
+    def _open_partial(self) -> BinaryIO:
+        try:
+            if self._force:
+                self.partial.unlink(missing_ok=True)
+            file = open(self.partial, "a+b")  # noqa: SIM115
+            file.seek(0)
+            whole = 0
+            with suppress(ValueError, TypeError, KeyError):  # an interrupted write
+                for line in file:
+                    if not line.endswith(b"\n"):
+                        break
+                    self._remember(json.loads(line))
+                    whole += len(line)
+            file.truncate(whole)
+            return file
+        except OSError as error:
+            raise unwritable(self.partial, error) from None
+
+    def _remember(self, kept: Mapping[str, Any]) -> None:
+        if "part" in kept:
+            key = PartKey(kept["batch"], kept["document"], kept["part"])
+            self.parts[key] = kept["hypotheses"]
+        else:
+            self.batches[kept["batch"]] = kept["translations"]
+
+    def keep_batch(self, number: int, translations: Any) -> None:
+        """Keep the translations of a batch, in types that JSON has.
+
+        Raises:
+            GtransError: the disk is full, or the like; earlier ones are kept.
+        """
+        self._keep({"batch": number, "translations": translations})
+
+    def keep_part(self, key: PartKey, hypotheses: Any) -> None:
+        """Keep the hypotheses of a part of a document. Arguments and errors as above."""
+        self._keep({**key._asdict(), "hypotheses": hypotheses})
+
+    def _keep(self, finished: Mapping[str, Any]) -> None:
+        if self._file is None:
+            return
+        try:
+            self._file.write(json.dumps(finished).encode() + b"\n")
+            self._file.flush()
+        except OSError as error:
+            raise unwritable(self.partial, error) from None
+
+    def write(self, contents: bytes, names: Mapping[str, Any], sentences: int) -> None:
+        """Write the complete translation, and the record of a file.
+
+        Args:
+            contents: the translation; a name in ``.gz`` is compressed.
+            names: the paths for the record.
+            sentences: how many were translated.
+
+        Raises:
+            GtransError: it cannot be written.
+        """
+        path = Path(self.path)
+        if path.suffix.lower() == _GZIP_SUFFIX:
+            # Without the time, so that the same translation is the same file.
+            contents = gzip.compress(contents, mtime=0)
+        if self.path == STANDARD_STREAM:
+            write_out(contents)
+            return
+        if self.has_file:
+            before = digest(path) if path.is_file() else ""
+            record = TranslationRecord(
+                self.run, self.made_from, names, sentences, digest_of_bytes(contents), before
+            )
+            write_record(path, record)
+        with binary_writer(path) as file:
+            file.write(contents)
+        if self.has_file:
+            self.partial.unlink(missing_ok=True)
+
+
+def write_out(contents: bytes) -> None:
+    """Write to the standard output, at once.
+
+    Raises:
+        GtransError: it cannot be written.
+    """
+    if sys.stdout is None:
+        raise GtransError("the standard output is closed; name a file")
+    try:
+        sys.stdout.buffer.write(contents)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise unwritable("the standard output", error) from None
