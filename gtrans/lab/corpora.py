@@ -65,7 +65,7 @@ def word_counter(unit: str) -> Callable[[str, str], int]:
 
 FILE = "exp_gtransformer/corpora.yaml"
 OWN = "own"
-_NEWSTEST = re.compile(r"newstest(20\d\d)")
+_NEWSTEST = re.compile(r"(?:newstest|wmttest|generaltest)(20\d\d)")
 
 
 @dataclass(frozen=True)
@@ -77,12 +77,14 @@ class Home:
         file: name of the downloaded file.
         md5: published checksum; empty: there is none.
         by_hand: it is a page, or asks something, so a program cannot fetch it.
+        year: of a test set of WMT, the only one that it has.
     """
 
     url: str
     file: str
     md5: str = ""
     by_hand: bool = False
+    year: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,7 @@ class Form:
         splits: the parts of each split, which are joined; documents end where parts end.
         copies: folders, and names of files that are copied to them.
         note: remarks for the user.
+        first_year, last_year: of the test sets of WMT that are distributed so.
     """
 
     name: str
@@ -104,6 +107,8 @@ class Form:
     splits: Mapping[str, tuple[Part, ...]]
     copies: Mapping[str, Sequence[str]] = field(default_factory=dict)
     note: str = ""
+    first_year: str = ""
+    last_year: str = ""
 
 
 @dataclass(frozen=True)
@@ -163,11 +168,30 @@ def corpus_named(name: str) -> Corpus:
         if name in (corpus.name, *corpus.also) and corpus.name != "newstest":
             return corpus
         if match is not None and corpus.name == "newstest":
-            return replace(corpus, name=name, year=match[1])
+            forms = _forms_of_year(corpus, match[1])
+            return replace(corpus, name=name, year=match[1], forms=forms)
     raise GtransError(
         f"there is no corpus '{name}'; `gtrans get-corpus --list` names all (newstest: with its "
         f"year, such as newstest2016; a corpus of one's own: {OWN})"
     )
+
+
+def _forms_of_year(corpus: Corpus, year: str) -> tuple[Form, ...]:
+    """The forms of a year's test set of WMT, with the addresses of that year.
+
+    Raises:
+        GtransError: there is none.
+    """
+    forms = []
+    for form in corpus.forms:
+        if form.first_year <= year <= form.last_year:
+            homes = tuple(home for home in form.homes if home.year == year)
+            forms.append(replace(form, homes=homes))
+    if not forms:
+        first = min(form.first_year for form in corpus.forms)
+        last = max(form.last_year for form in corpus.forms)
+        raise GtransError(f"there is no test set of {year}; they are those of {first} to {last}")
+    return tuple(forms)
 
 
 def yaml_lines(value: Any) -> list[str]:

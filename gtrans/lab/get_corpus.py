@@ -17,12 +17,13 @@ from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from gtrans.errors import GtransError
 from gtrans.files import (
     atomic_writer,
     check_output_folder,
+    check_replaceable,
     copy_file,
     digest,
     fingerprint,
@@ -70,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="folder with the published files, unpacked; single files may be gzipped",
     )
-    add("--splits", metavar="S,S", help="only these splits (default: all)")
+    add("--splits", nargs="+", metavar="SPLIT", help="only these splits (default: all)")
     add("--source-lang", metavar="LANG", help="of own and newstest")
     add("--target-lang", metavar="LANG", help="of own and newstest")
     add(
@@ -83,6 +84,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--empty",
         choices=EMPTY,
         help="drop pairs with an empty side, or end with an error (default: as in the papers)",
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="replace texts that this command did not write"
     )
 
 
@@ -106,7 +110,7 @@ def run(args: argparse.Namespace) -> None:
     corpus = _as_asked(args, corpus)
     check_output_folder("--out", args.out, [args.source])
     folder = args.out / args.name
-    counts = write_corpus(corpus, pairs, args.source, folder)
+    counts = write_corpus(corpus, pairs, args.source, folder, args.force)
     print_lines(*_summary(counts), f"written to {folder} ({RECORD} has the counts)")
 
 
@@ -114,7 +118,9 @@ def _as_asked(args: argparse.Namespace, corpus: Corpus) -> Corpus:
     """The corpus with the splits, boundaries and cleaning of the options."""
     if args.boundary is not None and corpus.name != "own":
         raise GtransError(f"`--boundary` is for own; the files of {corpus.name} say it themselves")
-    chosen = None if args.splits is None else args.splits.split(",")
+    chosen = None
+    if args.splits is not None:
+        chosen = [name for word in args.splits for name in word.split(",") if name]
     forms = []
     for form in corpus.forms:
         for name in chosen or ():
@@ -181,11 +187,22 @@ Files = Mapping[Sequence[str], Path]
 
 
 def write_corpus(
-    corpus: Corpus, pairs: Sequence[tuple[str, str]], source: Path, folder: Path
+    corpus: Corpus,
+    pairs: Sequence[tuple[str, str]],
+    source: Path,
+    folder: Path,
+    force: bool = False,
 ) -> dict[str, Counts]:
     """Read a corpus from the folder ``source`` with its files, and write it to ``folder``.
 
-    Returns the counts by split, and by pair if there are several.
+    Args:
+        corpus: the corpus.
+        pairs: its language pairs.
+        source, folder: the folders.
+        force: also replace texts that this command did not write.
+
+    Returns:
+        the counts by split, and by pair if there are several.
 
     Raises:
         GtransError: a file is missing or does not have its format, or nothing can be written.
@@ -196,12 +213,19 @@ def write_corpus(
             finder = Finder(source)
             form, inputs = _chosen(corpus, pairs, finder)
             names = ["-".join(pair) for pair in pairs]
-            with suppress(FileNotFoundError):
-                recorded = read_object(folder / RECORD, "; remove it").get("pairs")
-                if recorded not in (None, names):
-                    raise GtransError(
-                        f"{folder} has the pair {', '.join(recorded)}; give another `--out`"
-                    )
+            earlier = _earlier(folder)
+            if earlier.get("pairs") not in (None, names):
+                raise GtransError(
+                    f"{folder} has the pair {', '.join(earlier['pairs'])}; give another `--out`"
+                )
+            written = earlier.get("splits", {})
+
+            def is_own(path: Path) -> bool:
+                return path.name.rpartition(".")[0] in written
+
+            for languages in pairs:
+                for path in _paths(corpus, form, languages, folder):
+                    check_replaceable("--out", path, is_own, force)
             made: dict[str, Counts] = {}
             for languages in pairs:
                 made |= _write_pair(corpus, form, inputs, languages, folder)
@@ -213,8 +237,11 @@ def write_corpus(
             record = {
                 "corpus": corpus.name,
                 "pairs": names,
-                "splits": splits,
-                "read": {key[0]: _digest(inputs[key]) for key in _groups(corpus, form, pairs)},
+                "splits": {**written, **splits},
+                "read": {
+                    **earlier.get("read", {}),
+                    **{key[0]: _digest(inputs[key]) for key in _groups(corpus, form, pairs)},
+                },
                 "written by": f"gtrans {__version__}",
             }
             with atomic_writer(folder / RECORD) as file:
@@ -270,15 +297,46 @@ def _cleaning(corpus: Corpus, split: str) -> Cleaning:
     return corpus.cleaning if split == TRAIN else Cleaning(empty=corpus.cleaning.empty)
 
 
+def _earlier(folder: Path) -> dict[str, Any]:
+    """The record that this command wrote to a folder earlier; empty: it wrote none.
+
+    Raises:
+        GtransError: the record is damaged.
+    """
+    try:
+        record = read_object(folder / RECORD, "; remove it")
+    except FileNotFoundError:
+        return {}
+    return record if str(record.get("written by")).startswith("gtrans ") else {}
+
+
+def _names(corpus: Corpus, form: Form) -> list[str]:
+    """The splits that are written."""
+    names = list(form.splits)
+    if corpus.hold_out:
+        names.insert(1, VALID)
+    return names
+
+
+def _of_pair(corpus: Corpus, languages: tuple[str, str]) -> str:
+    """The part of a file's name that says its pair; empty: the corpus has one pair."""
+    return f".{'-'.join(languages)}" if corpus.others else ""
+
+
+def _paths(corpus: Corpus, form: Form, languages: tuple[str, str], folder: Path) -> list[Path]:
+    """The files of a language pair, two for each split."""
+    several = _of_pair(corpus, languages)
+    return [
+        folder / f"{name}{several}.{lang}" for name in _names(corpus, form) for lang in languages
+    ]
+
+
 def _write_pair(
     corpus: Corpus, form: Form, inputs: Files, languages: tuple[str, str], folder: Path
 ) -> dict[str, Counts]:
     """All splits of a language pair, together or not at all."""
-    several = f".{'-'.join(languages)}" if corpus.others else ""
-    names = list(form.splits)
-    if corpus.hold_out:
-        names.insert(1, VALID)
-    paths = [folder / f"{name}{several}.{lang}" for name in names for lang in languages]
+    several, names = _of_pair(corpus, languages), _names(corpus, form)
+    paths = _paths(corpus, form, languages, folder)
     with replacing(*paths, inputs=inputs.values()) as temporary, ExitStack() as stack:
         files = [stack.enter_context(open(path, "w", encoding="utf-8")) for path in temporary]
         splits = {name: Split(files[2 * n : 2 * n + 2]) for n, name in enumerate(names)}

@@ -247,6 +247,41 @@ def test_a_corpus_of_ones_own(tmp_path: Path, get: Call) -> None:
     assert (tmp_path / "own" / "train.en").read_text() == before
 
 
+def test_texts_of_the_user_are_replaced_by_force_only(tmp_path: Path, get: Call) -> None:
+    files(tmp_path / "in", {f"{split}.{lang}": "a\n" for split in SPLITS for lang in ("en", "de")})
+    files(tmp_path / "own", {"train.en": "mine\n"})
+    pair = ("--source-lang", "en", "--target-lang", "de")
+    message = get("own", *pair, fails=True)
+    assert "own/train.en' exists, and this command did not write it" in message
+    get("own", *pair, "--splits", "valid", "test")  # with spaces or commas
+    assert "own/train.en' exists" in get("own", *pair, fails=True)
+    assert (tmp_path / "own" / "train.en").read_text() == "mine\n"
+    get("own", *pair, "--force")
+    get("own", *pair, "--splits", "valid,test")
+    get("own", *pair)
+    assert (tmp_path / "own" / "train.en").read_text() == "a\n"
+
+
+def test_test_sets_from_2021_on_are_xml(tmp_path: Path, call: Call, get: Call) -> None:
+    shown = call("get-corpus", "newstest2021", "--list")
+    assert "wmt21" in shown and ".xml" in shown
+    assert not any(word in shown for word in (".sgm", "wmt14", "wmt20", "wmt22"))
+    shown = call("get-corpus", "newstest2018", "--list")
+    assert "wmt18" in shown and ".sgm" in shown and ".xml" not in shown
+    sides = {"src": "x", "ref": "y", "hyp": "z"}
+    seg = "".join(f'<{s}><p><seg id="1">{t}</seg></p></{s}>' for s, t in sides.items())
+    xml = f'<dataset id="a"><collection id="b"><doc id="c">{seg}</doc></collection></dataset>'
+    pair = ("--source-lang", "en", "--target-lang", "de")
+    files(tmp_path / "in", {"xml/wmttest2022.en-de.all.xml": xml})
+    get("newstest2022", *pair)
+    assert [(tmp_path / "newstest2022" / f"test.{lang}").read_text() for lang in ("en", "de")] == [
+        "x\n",
+        "y\n",
+    ]
+    assert "no file newstest2023.en-de.all.xml or" in get("newstest2023", *pair, fails=True)
+    assert "those of 2008 to 2024" in get("newstest2031", *pair, fails=True)
+
+
 def test_an_empty_part_of_a_corpus_is_rejected(tmp_path: Path, get: Call) -> None:
     (corpus,) = [it for it in read_corpora() if it.name == "story"]
     needed = [
