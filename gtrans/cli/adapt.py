@@ -1,13 +1,16 @@
-"""Make a document model of a sentence model, from documents, and keep the better of the two.
+"""Make a document model of a sentence model, from documents, and keep it if it is better.
 
 --path is a sentence model: one that `gtrans convert` has made of a published model, or one of your
 own. The texts are prepared with its subwords. Two models start from it: one goes on with
 sentences, as the baseline of the same training, and one is a G-Transformer, which begins
-nearly as the sentence model (--positions sentence --gate-bias 3 --copy-local-to-global). Both are
-trained until d-BLEU on the development set stops rising, and each becomes the average of its best
-checkpoints. The command translates the development set with all three, prints their scores with
-intervals, and copies the model with the highest d-BLEU to OUT/best.pt: the sentence model itself,
-if no other one is better. With --test it prints their scores on that set, too.
+nearly as the sentence model (--positions sentence --gate-bias 3 --copy-local-to-global).
+
+A third of the development set stops both trainings, when its d-BLEU stops rising; each model
+becomes the average of its best checkpoints there. The command translates the other documents with
+all three models and prints their scores with intervals. A trained model replaces the sentence
+model in OUT/best.pt only if it is significantly better on these documents (d-BLEU, one-sided paired
+test, p < 0.05). Fewer than 20 of them choose nothing: the sentence model stays. --choose
+takes another model. With --test it prints the scores on that set, too.
 
 Type the same command again after an interruption: it goes on where it stopped. The words behind
 `--` are options of `gtrans train`, for both trainings: `-- --lr 1e-3 --max-update 2000`.
@@ -16,18 +19,27 @@ Type the same command again after an interruption: it goes on where it stopped. 
 from __future__ import annotations
 
 import argparse
-import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from gtrans.cli.shared.dispatch import dispatch
+from gtrans.data.documents import resolve
 from gtrans.errors import GtransError
-from gtrans.files import copy_file
+from gtrans.evaluation.choosing import (
+    LEAST_DOCUMENTS,
+    STOPPING_SHARE,
+    Verdict,
+    choose,
+    compare_candidates,
+)
+from gtrans.evaluation.metrics import Corpus, Options, measure
+from gtrans.evaluation.texts import read_texts
+from gtrans.files import atomic_writer, copy_file
 from gtrans.libraries import ENGINE
-from gtrans.messages import print_lines
+from gtrans.messages import change_interval, in_digits, print_lines, say
 from gtrans.option_types import whole
+from gtrans.text.reader import Sides
 
 EXAMPLE = (
     "gtrans adapt --path opus.pt --train docs/train --valid docs/valid --source-lang en "
@@ -39,30 +51,75 @@ PASSES_ON = "gtrans train"
 _SENTENCE, _CONTINUED, _DOCUMENT = "sentence", "continued", "document"
 _METRIC = "d_bleu"
 _BEST = 3  # checkpoints of an average
-_VALUES = (
-    *("encoder_layers", "decoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim"),
-    *("decoder_ffn_embed_dim", "encoder_attention_heads", "decoder_attention_heads"),
-    *("activation_fn", "max_positions", "sinusoid", "dropout"),
-)
-_SWITCHES = (
-    *("encoder_normalize_before", "decoder_normalize_before", "no_decoder_final_norm"),
-    *("layernorm_embedding", "learned_positions", "share_decoder_input_output_embed"),
-    *("share_all_embeddings", "no_scale_embedding", "output_bias", "start_by_bos"),
-)
-_TRAINING = (
-    *("--criterion", "chunked_cross_entropy", "--label-smoothing", "0.1"),
-    *("--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--clip-norm", "1"),
-    *("--lr-scheduler", "inverse_sqrt", "--lr", "5e-4", "--warmup-updates", "1000"),
-    *("--max-tokens", "4096", "--patience", "5", "--no-epoch-checkpoints"),
-    *("--save-interval", "1000000", "--validate-interval", "1000000"),
-    *("--keep-interval-updates", "1", "--keep-best-checkpoints", str(_BEST)),
-    *("--eval-bleu", "--best-checkpoint-metric", _METRIC, "--maximize-best-checkpoint-metric"),
-    *("--log-format", "simple"),
-)
-_OF_DOCUMENTS = (
-    *("--unit", "document", "--positions", "sentence", "--gate-bias", "3"),
-    "--copy-local-to-global",
-)
+# What a model is by its options, taken from the checkpoint; the dropout may be changed.
+_VALUES = [
+    "encoder_layers",
+    "decoder_layers",
+    "encoder_embed_dim",
+    "encoder_ffn_embed_dim",
+    "decoder_ffn_embed_dim",
+    "encoder_attention_heads",
+    "decoder_attention_heads",
+    "activation_fn",
+    "max_positions",
+    "sinusoid",
+    "dropout",
+]
+_SWITCHES = [
+    "encoder_normalize_before",
+    "decoder_normalize_before",
+    "no_decoder_final_norm",
+    "layernorm_embedding",
+    "learned_positions",
+    "share_decoder_input_output_embed",
+    "share_all_embeddings",
+    "no_scale_embedding",
+    "output_bias",
+    "start_by_bos",
+]
+_TRAINING = f"""
+    --criterion chunked_cross_entropy --label-smoothing 0.1
+    --optimizer adam --clip-norm 1
+    --lr-scheduler inverse_sqrt --lr 5e-4 --warmup-updates 1000
+    --max-tokens 4096 --patience 5 --no-epoch-checkpoints
+    --save-interval 1000000 --validate-interval 1000000
+    --keep-interval-updates 1 --keep-best-checkpoints {_BEST}
+    --eval-bleu --best-checkpoint-metric {_METRIC} --maximize-best-checkpoint-metric
+    --log-format simple
+""".split()
+_BETAS = ["--adam-betas", "(0.9, 0.98)"]
+_SENTENCES = ["--unit", "sentence"]
+_DOCUMENTS = ["--unit", "document", "--positions", "sentence", "--gate-bias", "3"]
+_DOCUMENTS.append("--copy-local-to-global")
+_WHICH = {
+    _SENTENCE: "the sentence model",
+    _CONTINUED: "the sentence model, continued",
+    _DOCUMENT: "the document model",
+}
+# Options behind `--` that would be overwritten or would make another comparison, with the way out.
+_DECIDED = {
+    "--unit": "the unit is decided for each model",
+    "--save-dir": "checkpoints go to folders in `--out`",
+    "--init-from": "both models start from `--path`",
+    "--finetune-from-model": "both models start from `--path`",
+    "--restore-file": "both models start from `--path`",
+    "--arch": "the architecture is that in `--path`",
+    "--config": "the architecture is that in `--path`; give single options",
+    "--task": "the task is document_translation",
+    "--source-lang": "give it before `--`",
+    "--target-lang": "give it before `--`",
+    "--cpu": "give it before `--`",
+    "--validate-interval-updates": "give `--every` before `--`",
+    "--save-interval-updates": "give `--every` before `--`",
+    "--disable-validation": "validations pick the checkpoints",
+    "--valid-subset": "`--valid` gives the development set",
+    "--train-subset": "`--train` gives the training text",
+}
+# Options of a training that begin as decided ones do.
+_MAY_CHANGE = ["--save-interval", "--validate-interval"]
+_SHORT = {"-a": "--arch", "-s": "--source-lang", "-t": "--target-lang"}
+_FROM_CHECKPOINT = "it is taken from `--path`"
+_PICKED = "it decides which checkpoints are averaged"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +137,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="documents to train on, as for `gtrans prepare`",
     )
     parser.add_argument(
-        "--valid", required=True, metavar="PREFIX", help="development set: it chooses the model"
+        "--valid",
+        required=True,
+        metavar="PREFIX",
+        help="development set: a third of its documents stops the trainings, the others choose the "
+        "model (at least 30 documents)",
     )
     parser.add_argument(
         "--test", metavar="PREFIX", help="further documents, on which all models are scored"
@@ -96,6 +157,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="updates between two validations; training ends after 5 without a higher d-BLEU "
         "(default: %(default)s)",
     )
+    parser.add_argument(
+        "--choose",
+        choices=list(_WHICH),
+        help="the model that becomes best.pt, whatever the scores say",
+    )
     parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
 
 
@@ -103,62 +169,161 @@ def run(args: argparse.Namespace) -> None:
     """Prepare, train, average, translate, score; each step that is finished is left out.
 
     Raises:
-        GtransError: the model is no sentence model with its preparation, or as in these steps.
+        GtransError: the model is no sentence model with its preparation, an option behind ``--`` is
+            decided here, or as in these steps.
+        SystemExit: a signal ended a training.
     """
-    sizes = _options_of(args.path)
-    out, languages = args.out, ["--source-lang", args.source_lang, "--target-lang"]
-    languages.append(args.target_lang)
-    texts = {"valid": args.valid} | ({} if args.test is None else {"test": args.test})
-    data = out / "data"
-    _command(
-        *("prepare", "--reuse", args.path, *languages, "--train", *args.train),
-        *(word for name, prefix in texts.items() for word in (f"--{name}", prefix)),
-        *("--out", data),
-    )
-    logging.getLogger().setLevel(logging.INFO)  # the lines of a training
-    models = {_SENTENCE: args.path}
-    for name, unit in ((_CONTINUED, ("--unit", "sentence")), (_DOCUMENT, _OF_DOCUMENTS)):
-        folder, average = out / name, out / f"{name}.pt"
-        if "--restart" in args.passed_on:  # whose checkpoints may have the names of the earlier
-            average.unlink(missing_ok=True)
-        every = "--save-interval-updates", args.every, "--validate-interval-updates", args.every
-        _command(
-            *("train", data, "--arch", "gtransformer", *sizes, *unit, "--init-from", args.path),
-            *(*_TRAINING, *every, *(["--cpu"] if args.cpu else []), *args.passed_on),
-            *("--save-dir", folder),
-        )
-        models[name] = _averaged(folder, average)
-    logging.getLogger().setLevel(logging.WARNING)
-    scores = {name: _scored(name, prefix, models, args) for name, prefix in texts.items()}
-    best, line = choice(scores["valid"])
-    copy_file(models[best], out / "best.pt")
-    print_lines(f"{out / 'best.pt'}: {line}")
+    _check_passed_on(args.passed_on)
+    sizes = _options_of(args.path, (args.source_lang, args.target_lang))
+    stopping, choosing = _split(args)
+    data = args.out / "data"
+    languages = ["--source-lang", args.source_lang, "--target-lang", args.target_lang]
+    texts = ["--train", *args.train, "--valid", stopping]
     if args.test is not None:
-        print_lines(f"held out: {choice(scores['test'], best)[1]}")
+        texts += ["--test", args.test]
+    _command("prepare", "--reuse", args.path, *languages, *texts, "--out", data)
+    models = {
+        _SENTENCE: args.path,
+        _CONTINUED: _trained(_CONTINUED, data, [*sizes, *_SENTENCES], args),
+        _DOCUMENT: _trained(_DOCUMENT, data, [*sizes, *_DOCUMENTS], args),
+    }
+    print_lines("", "Development set:" if choosing != stopping else "Development set (it stopped):")
+    verdicts = _compared("valid", choosing, models, args)
+    chosen = _SENTENCE if choosing == stopping else choose(_SENTENCE, verdicts)
+    if args.choose is not None:
+        chosen = args.choose
+    copy_file(models[chosen], args.out / "best.pt")
+    held_out: list[Verdict] = []
+    if args.test is not None:
+        print_lines("", "Test set:")
+        held_out = _compared("test", args.test, models, args)
+    print_lines(f"{args.out / 'best.pt'}: {conclusion(chosen, verdicts, args.choose is not None)}")
+    if held_out:
+        print_lines(f"held out: {'; '.join(map(finding, held_out))}")
 
 
-def choice(scores: Mapping[str, float], best: str | None = None) -> tuple[str, str]:
-    """The system with the highest score, and a line about it; the first one wins a tie.
+def _check_passed_on(words: Sequence[str]) -> None:
+    """Refuse options of ``gtrans train`` that this command decides itself.
 
-    Args:
-        scores: d-BLEU of each system, the sentence model first.
-        best: the system that was chosen already.
+    Raises:
+        GtransError: one is among ``words``.
     """
-    best = max(scores, key=scores.__getitem__) if best is None else best
-    if best == _SENTENCE:
-        others = ", ".join(
-            f"{score - scores[best]:+.2f} {name}" for name, score in scores.items() if name != best
+    decided = dict(_DECIDED)
+    for option in (*_VALUES, *_SWITCHES):
+        if option != "dropout":
+            decided[_flag(option)] = _FROM_CHECKPOINT
+    for option in ("langs", "sentence_marks"):
+        decided[_flag(option)] = _FROM_CHECKPOINT
+    for flag in ("--eval-bleu", "--best-checkpoint-metric", "--keep-best-checkpoints"):
+        decided[flag] = _PICKED
+    for word in words:
+        given = word.partition("=")[0]
+        given = _SHORT.get(given, given)
+        if not given.startswith("--") or given == "--":
+            continue
+        # argparse takes the beginning of an option for the option.
+        meant = [flag for flag in decided if flag.startswith(given)]
+        if given in decided or (meant and given not in _MAY_CHANGE):
+            flag = given if given in decided else meant[0]
+            raise GtransError(f"`{word}` behind `--`: {decided[flag]}; leave it out there.")
+
+
+def _split(args: argparse.Namespace) -> tuple[Path, Path]:
+    """Divide the development set into documents that stop the trainings, and others that choose.
+
+    Returns:
+        the names of both without the language; twice the same if there are too few to choose.
+
+    Raises:
+        GtransError: a file cannot be read, or the sides do not match.
+    """
+    languages = args.source_lang, args.target_lang
+    source, target = (resolve(args.valid, lang) for lang in languages)
+    documents: list[list[tuple[str, str]]] = [[]]
+    for pair in Sides(source, target).read():
+        if pair is not None:
+            documents[-1].append(pair)
+        elif documents[-1]:
+            documents.append([])
+    if not documents[-1]:
+        documents.pop()
+    stop = documents[::STOPPING_SHARE]
+    others = [document for n, document in enumerate(documents) if n % STOPPING_SHARE]
+    folder = args.out / "valid"
+    folder.mkdir(parents=True, exist_ok=True)
+    if len(others) < LEAST_DOCUMENTS:
+        needed = LEAST_DOCUMENTS * STOPPING_SHARE // (STOPPING_SHARE - 1)
+        say(
+            f"warning: {args.valid} has {len(documents)} documents, too few to choose a model by "
+            f"({needed} are needed); the sentence model stays, unless `--choose` names another"
         )
-        return best, f"the sentence model itself; d-BLEU of the others: {others}"
-    what = {_CONTINUED: "the sentence model, continued", _DOCUMENT: "the document model"}[best]
-    return best, f"{what}, {scores[best] - scores[_SENTENCE]:+.2f} d-BLEU to the sentence model"
+        _write_documents(folder / "stopping", languages, documents)
+        return folder / "stopping", folder / "stopping"
+    _write_documents(folder / "stopping", languages, stop)
+    _write_documents(folder / "choosing", languages, others)
+    return folder / "stopping", folder / "choosing"
 
 
-def _options_of(path: Path) -> list[str]:
+def _write_documents(
+    prefix: Path, languages: Sequence[str], documents: Sequence[Sequence[tuple[str, str]]]
+) -> None:
+    """Write both sides as plain text; a file that has this text already stays."""
+    for side, lang in enumerate(languages):
+        lines = ["\n".join(pair[side] for pair in document) for document in documents]
+        text = "\n\n".join(lines) + "\n"
+        path = Path(f"{prefix}.{lang}")
+        if not path.is_file() or path.read_bytes() != text.encode():
+            with atomic_writer(path) as file:
+                file.write(text)
+
+
+def _trained(name: str, data: Path, options: Sequence[str], args: argparse.Namespace) -> Path:
+    """Train a model, and return the average of its best checkpoints.
+
+    Raises:
+        SystemExit: a signal came while it was trained.
+    """
+    folder, average = args.out / name, args.out / f"{name}.pt"
+    if "--restart" in args.passed_on:  # new checkpoints may have the names of the earlier ones
+        average.unlink(missing_ok=True)
+    intervals = ["--save-interval-updates", args.every, "--validate-interval-updates", args.every]
+    device = ["--cpu"] if args.cpu else []
+    words = ["train", data, "--arch", "gtransformer", *options, "--init-from", args.path]
+    words += [*_TRAINING, *_BETAS, *intervals, *device, *args.passed_on, "--save-dir", folder]
+    logging.getLogger().setLevel(logging.INFO)
+    _command(*words)
+    logging.getLogger().setLevel(logging.WARNING)
+    from gtrans.train.signals import end_if_signalled
+
+    end_if_signalled("the same command goes on")
+    return _averaged(folder, average)
+
+
+def conclusion(chosen: str, verdicts: Sequence[Verdict], is_given: bool = False) -> str:
+    """Say which model was chosen, and what was found about both trained ones.
+
+    ``is_given``: the user chose it.
+    """
+    name = _WHICH[chosen] + (" itself" if chosen == _SENTENCE else "")
+    reason = " (--choose)" if is_given else ""
+    return f"{name}{reason}; {'; '.join(map(finding, verdicts))}"
+
+
+def finding(verdict: Verdict) -> str:
+    """Say how a trained model compares with the sentence model."""
+    words = f"{verdict.system} {in_digits(verdict.difference, 2, '+')} d-BLEU"
+    if verdict.interval is not None:
+        words += f" ({change_interval(verdict.interval, 2)})"
+    if not verdict.is_possible:
+        return f"{words}, too few documents to decide ({verdict.documents})"
+    return f"{words}, p {verdict.p:.4f}, {verdict.answer} ({verdict.documents} documents)"
+
+
+def _options_of(path: Path, languages: tuple[str, str]) -> list[str]:
     """The options of ``gtrans train`` that describe the sentence model in a checkpoint.
 
     Raises:
-        GtransError: it holds another model, or not what it needs to read text.
+        GtransError: it holds another model or languages, or not what it needs to read text.
     """
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.conversion.checkpoint import Checkpoint
@@ -177,13 +342,20 @@ def _options_of(path: Path) -> list[str]:
     identity = checkpoint.identity
     if identity is None or identity.preparation is None:
         raise GtransError(f"{path}: it does not store its subwords; prepare and train it here.")
+    if all(identity.languages) and identity.languages != languages:
+        source, target = identity.languages
+        raise GtransError(
+            f"{path}: it translates from {source} to {target}; give `--source-lang {source} "
+            f"--target-lang {target}`."
+        )
     values = {option: model.get(option) for option in _VALUES}
     values |= {"sentence_marks": model.get("sentence_marks"), "langs": task.get("langs")}
     layers = min(int(model["encoder_layers"]), int(model["decoder_layers"]), 2)
     values |= {f"{part}_global_layers": layers for part in ("encoder", "decoder", "cross")}
     words: list[str] = []
     for option, value in values.items():
-        words += [] if value is None else [_flag(option), str(value)]
+        if value is not None:
+            words += [_flag(option), str(value)]
     return words + [_flag(option) for option in _SWITCHES if model.get(option)]
 
 
@@ -204,28 +376,36 @@ def _averaged(folder: Path, target: Path) -> Path:
     return target
 
 
-def _scored(
-    name: str, prefix: str, models: Mapping[str, Path], args: argparse.Namespace
-) -> dict[str, float]:
-    """Translate a text with all models, print the table, and return d-BLEU of each."""
-    from gtrans.data.documents import resolve
+def _compared(
+    name: str, prefix: str | Path, models: Mapping[str, Path], args: argparse.Namespace
+) -> list[Verdict]:
+    """Translate a text with all models, print the table, and compare both trained ones.
 
-    source, reference = (resolve(prefix, lang) for lang in (args.source_lang, args.target_lang))
-    outputs = {system: args.out / f"{name}.{system}.{args.target_lang}" for system in models}
-    for system, path in models.items():
-        _command(
-            *("translate", "--path", path, "--input", source, "--output", outputs[system]),
-            *(["--cpu"] if args.cpu else []),
-        )
-    scores = args.out / f"{name}.json"
-    print_lines("", {"valid": "Development set:", "test": "Test set:"}[name])
-    _command(
-        *("score", "--hyp", *(f"{system}={path}" for system, path in outputs.items())),
-        *("--ref", reference, "--src", source, "--target-lang", args.target_lang),
-        *("--metrics", "s_bleu", _METRIC, "chrf", "--json", scores),
+    Args:
+        name: with which the files of translations and scores begin.
+        prefix: the text, without its language.
+        models: the files of all models, the sentence model first.
+        args: the options of the command.
+    """
+    source, reference = (
+        str(resolve(str(prefix), lang)) for lang in (args.source_lang, args.target_lang)
     )
-    systems: dict[str, Any] = json.loads(scores.read_text("utf-8"))["systems"]
-    return {system: float(systems[system][_METRIC]["score"]) for system in models}
+    outputs = {}
+    for system, path in models.items():
+        outputs[system] = str(args.out / f"{name}.{system}.{args.target_lang}")
+        device = ["--cpu"] if args.cpu else []
+        words = ["--path", path, "--input", source, "--output", outputs[system]]
+        _command("translate", *words, *device)
+    systems = [f"{system}={path}" for system, path in outputs.items()]
+    texts = ["--hyp", *systems, "--ref", reference, "--src", source]
+    metrics = ["--metrics", "s_bleu", _METRIC, "chrf", "--json", args.out / f"{name}.json"]
+    _command("score", *texts, "--target-lang", args.target_lang, *metrics)
+    read = read_texts([reference], source, outputs, "aligned")
+    documents = read.references[0]
+    corpus = Corpus(documents, [[range(len(document))] for document in documents])
+    options = Options(target_lang=args.target_lang)
+    measurement = measure(corpus, read.systems, [_METRIC], options)[_METRIC]
+    return compare_candidates(measurement)
 
 
 def _command(*words: object) -> None:

@@ -22,6 +22,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 OF_CTRL_C = 1 << 16  # what a process adds in place of 1, more than there are processes
 # Seconds in which several signals are one: a launcher passes on what its processes got as well.
 _TOGETHER = 2.0
+_received: list[int] = []  # since the latest training of this process began
 
 
 class Signals:
@@ -40,6 +41,7 @@ class Signals:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Signals:
+        _received.clear()
         if threading.current_thread() is threading.main_thread():  # only there they are received
             reads, writes = os.pipe()
             os.set_blocking(writes, False)
@@ -65,6 +67,7 @@ class Signals:
             for number in os.read(pipe, 64):
                 if number not in SIGNALS or not self._before:
                     continue
+                _received.append(number)
                 if not self.name:
                     self.name, self._time = signal.Signals(number).name, time.monotonic()
                     if self._speaks:
@@ -93,7 +96,8 @@ def pass_on_to_workers(work: Callable[[], None]) -> None:
     Raises:
         SystemExit: they have ended because of a signal.
     """
-    received: list[int] = []
+    received = _received
+    received.clear()
 
     def pass_on(number: int, frame: Any) -> None:
         received.append(number)
@@ -115,6 +119,22 @@ def pass_on_to_workers(work: Callable[[], None]) -> None:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def end_if_signalled(what: str) -> None:
+    """End a command of several steps if a signal came in the last update of its training.
+
+    The training is then complete, and ended as without a signal. ``what`` tells the user what the
+    next command does.
+
+    Raises:
+        SystemExit: a signal came.
+    """
+    if _received:
+        number = _received[0]
+        _received.clear()
+        tell(f"{signal.Signals(number).name}: stopped after this training; {what}")
+        raise SystemExit(INTERRUPTED if number == signal.SIGINT else STOPPED)
 
 
 def tell(message: str) -> None:

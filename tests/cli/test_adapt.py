@@ -1,4 +1,4 @@
-"""``gtrans adapt``: a document model out of a sentence model, never worse where it is chosen."""
+"""``gtrans adapt``: a document model out of a sentence model, chosen only if it is better."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from gtrans.cli import main
-from gtrans.cli.adapt import choice
+from gtrans.cli.adapt import conclusion
+from gtrans.evaluation.choosing import Verdict
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
@@ -25,13 +26,15 @@ def adapt(path: Path, text: Path, out: Path, *further: str) -> int:
 
 @pytest.fixture
 def text(tiny: TinyWorld, tmp_path: Path) -> Path:
-    """The first documents of the corpus."""
+    """The first documents of the corpus; those of the development set have two sentences."""
     folder = tmp_path / "docs"
     folder.mkdir()
-    for name, documents in (("train", 40), ("valid", 3), ("test", 2)):
+    for name, documents in (("train", 40), ("valid", 30), ("test", 2)):
         for lang in ("en", "de"):
-            whole = (tiny.text / f"{name}.{lang}").read_text("utf-8").split("\n\n")
-            (folder / f"{name}.{lang}").write_text("\n\n".join(whole[:documents]) + "\n", "utf-8")
+            whole = (tiny.text / f"train.{lang}").read_text("utf-8").split("\n\n")[:documents]
+            if name == "valid":
+                whole = ["\n".join(document.split("\n")[:2]) for document in whole]
+            (folder / f"{name}.{lang}").write_text("\n\n".join(whole) + "\n", "utf-8")
     return folder
 
 
@@ -51,15 +54,26 @@ def test_as_a_user_types_it(tiny: TinyWorld, text: Path, tmp_path: Path, capsys:
     for words in ("Development set:", "Test set:", "d-BLEU", "sentence", "continued", "document"):
         assert words in printed
     (line,) = [line for line in printed.split("\n") if line.startswith(f"{out / 'best.pt'}: ")]
-    models = {"the sentence model itself": path, "the sentence model, cont": out / "continued.pt",
-              "the document model": out / "document.pt"}  # fmt: skip
+    models = {
+        "the sentence model itself;": path,
+        "the sentence model, continued;": out / "continued.pt",
+        "the document model;": out / "document.pt",
+    }
     (best,) = [model for words, model in models.items() if words in line]
     assert (out / "best.pt").read_bytes() == best.read_bytes()
+    assert line.count("d-BLEU (") == line.count(", p ") == line.count("(20 documents)") == 2
+    documents = {part: (out / "valid" / f"{part}.en").read_text("utf-8").count("\n\n") + 1
+                 for part in ("stopping", "choosing")}  # fmt: skip
+    assert documents == {"stopping": 10, "choosing": 20}
+    assert "held out: continued " in printed
     kept = {file: file.stat().st_mtime_ns for file in out.glob("*/checkpoint*.pt")}
     assert adapt(path, text, out, *options) == 0
     assert {file: file.stat().st_mtime_ns for file in out.glob("*/checkpoint*.pt")} == kept
     again = capsys.readouterr().out  # type: ignore[attr-defined]
     assert line in again
+    assert adapt(path, text, out, "--choose", "document", *options) == 0
+    assert f"{out / 'best.pt'}: the document model (--choose); " in capsys.readouterr().out  # type: ignore[attr-defined]
+    assert (out / "best.pt").read_bytes() == (out / "document.pt").read_bytes()
     for name in ("continued.pt", "document.pt"):
         assert main(["show", str(out / name)]) == 0
         assert "cc-by-4.0" in capsys.readouterr().out  # type: ignore[attr-defined]
@@ -74,13 +88,75 @@ def test_as_a_user_types_it(tiny: TinyWorld, text: Path, tmp_path: Path, capsys:
     assert output.read_text("utf-8").count("\n") == lines
 
 
-def test_the_sentence_model_wins_a_tie() -> None:
-    scores = {"sentence": 20.0, "continued": 20.0, "document": 19.0}
-    best, line = choice(scores)
-    assert best == "sentence" and "+0.00 continued, -1.00 document" in line
-    best, line = choice({**scores, "document": 20.5})
-    assert best == "document" and line == "the document model, +0.50 d-BLEU to the sentence model"
-    assert "-1.00 d-BLEU" in choice(scores, "document")[1]
+def test_what_the_last_line_says() -> None:
+    better = Verdict("document", 1.5, 0.01, (0.2, 2.8), 52)
+    worse = Verdict("continued", -0.8, 0.99, (-1.2, -0.4), 52)
+    line = conclusion("document", [worse, better])
+    assert line == (
+        "the document model; continued -0.80 d-BLEU (-1.20 to -0.40), p 0.9900, worse (52 "
+        "documents); document +1.50 d-BLEU (+0.20 to +2.80), p 0.0100, better (52 documents)"
+    )
+    undecided = Verdict("document", 0.06, 0.45, (-0.84, 1.03), 52)
+    assert "p 0.4500, undecided (52" in conclusion("sentence", [undecided])
+    few = Verdict("document", 9.0, 0.001, (5.0, 12.0), 19)
+    assert conclusion("sentence", [few]) == (
+        "the sentence model itself; document +9.00 d-BLEU (+5.00 to +12.00), too few documents to "
+        "decide (19)"
+    )
+
+
+def test_few_documents_choose_nothing(
+    tiny: TinyWorld, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for lang in ("en", "de"):
+        path = text / f"valid.{lang}"
+        path.write_text("\n\n".join(path.read_text("utf-8").split("\n\n")[:29]) + "\n", "utf-8")
+    sizes = ("--max-update", "2", "--num-workers", "0", "--max-tokens", "512")
+    options = ("--every", "2", "--", *sizes)
+    assert adapt(tiny.checkpoints["sentence"], text, tmp_path / "my", *options) == 0
+    printed = capsys.readouterr()
+    assert "29 documents, too few to choose a model by (30 are needed)" in printed.err
+    assert "best.pt: the sentence model itself; " in printed.out
+    assert (tmp_path / "my" / "valid" / "stopping.en").read_text("utf-8").count("\n\n") == 28
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--unit", "sentence"),
+        ("--save-dir=elsewhere",),
+        ("--save-di", "elsewhere"),
+        ("--arch", "gtransformer_base"),
+        ("-a", "gtransformer_base"),
+        ("--init-from", "other.pt"),
+        ("--encoder-layers", "2"),
+        ("--validate-interval-updates", "5"),
+        ("--keep-best-checkpoints", "1"),
+        ("--target-lang", "fr"),
+    ],
+    ids=" ".join,
+)
+def test_options_that_the_command_decides(
+    words: tuple[str, ...],
+    tiny: TinyWorld,
+    text: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert adapt(tiny.checkpoints["sentence"], text, tmp_path / "my", "--", *words) == 1
+    error = capsys.readouterr().err
+    assert f"error: `{words[0]}` behind `--`: " in error and error.count("\n") == 1
+    assert not (tmp_path / "my").exists()
+
+
+def test_swapped_languages(
+    tiny: TinyWorld, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    languages = ("--source-lang", "de", "--target-lang", "en")
+    assert adapt(tiny.checkpoints["sentence"], text, tmp_path / "my", *languages) == 1
+    error = capsys.readouterr().err
+    assert "it translates from en to de; give `--source-lang en --target-lang de`" in error
+    assert not (tmp_path / "my").exists()
 
 
 def test_mistakes_are_one_line(
@@ -119,5 +195,5 @@ def test_the_document_model_wins_where_context_decides(
     capsys.readouterr()
     assert adapt(tmp_path / "sentence" / "checkpoint_best.pt", corpus, out, *options, *sizes) == 0
     printed = capsys.readouterr().out
-    for words in (f"{out / 'best.pt'}: the document model, +", "held out: the document model, +"):
+    for words in (f"{out / 'best.pt'}: the document model; ", "held out: continued +"):
         assert words in printed

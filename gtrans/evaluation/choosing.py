@@ -1,0 +1,91 @@
+"""Choosing between a model and others that were trained from it, with few errors.
+
+The documents that stopped a training and picked its checkpoints flatter the model. So other
+documents choose: a trained model replaces the baseline only if a one-sided paired randomisation
+test over these documents finds it better. Each model has a test of its own. The chance to take one
+of two models that are only as good as the baseline is therefore at most twice the level.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gtrans.evaluation.metrics import Measurement
+from gtrans.evaluation.significance import RANDOMISATION_TRIALS, SIGNIFICANT, resample
+
+LEAST_DOCUMENTS = 20
+"""With fewer documents, nothing can be chosen."""
+STOPPING_SHARE = 3
+"""One in so many documents stops the training; the others choose."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The comparison of a trained model with the baseline.
+
+    Attributes:
+        system: name of the trained model.
+        difference: its score minus the baseline's.
+        p: p-value of the one-sided test that it is better.
+        interval: 95% interval of the difference; None with fewer than 6 documents.
+        documents: number of documents.
+    """
+
+    system: str
+    difference: float
+    p: float
+    interval: tuple[float, float] | None
+    documents: int
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether there are enough documents to choose at all."""
+        return self.documents >= LEAST_DOCUMENTS
+
+    @property
+    def replaces(self) -> bool:
+        """Whether the trained model replaces the baseline."""
+        return self.is_possible and self.p < SIGNIFICANT
+
+    @property
+    def answer(self) -> Literal["better", "worse", "undecided"]:
+        """What the test says about the trained model."""
+        if self.replaces:
+            return "better"
+        if self.is_possible and self.interval is not None and self.interval[1] < 0:
+            return "worse"
+        return "undecided"
+
+
+def compare_candidates(
+    measurement: Measurement, trials: int = RANDOMISATION_TRIALS
+) -> list[Verdict]:
+    """Compare all trained models with the baseline.
+
+    Args:
+        measurement: all systems on the documents that choose; the first one is the baseline.
+        trials: number of trials of each test.
+    """
+    # The margin is 0: a candidate rejects the hypothesis that it is at most as good.
+    found = resample(measurement, bootstrap_trials=1, randomisation_trials=trials, margin=0.0)
+    verdicts = []
+    for system, comparison in found.comparisons.items():
+        verdicts.append(
+            Verdict(
+                system,
+                comparison["difference"],
+                comparison.get("non_inferiority", {"p": 1.0})["p"],
+                comparison.get("interval"),
+                found.units,
+            )
+        )
+    return verdicts
+
+
+def choose(baseline: str, verdicts: list[Verdict]) -> str:
+    """The name of the best system that replaces the baseline, or that of the baseline."""
+    better = [verdict for verdict in verdicts if verdict.replaces]
+    if not better:
+        return baseline
+    return max(better, key=lambda verdict: verdict.difference).system
