@@ -83,13 +83,15 @@ class Bank:
         lower = np.floor(steps).astype(int)
         level = lower + (rng.random(len(steps)) < steps - lower)
         versions = rng.integers(VERSIONS, size=len(sentences))
-        return self.statistics[level, versions, sentences].astype(np.float64)
+        found: Floats = self.statistics[level, versions, sentences].astype(np.float64)
+        return found
 
     def difficulty(self, rng: np.random.Generator, sentences: Numbers) -> Floats:
         """Shares of words that the sentence model has wrong."""
         of_document = rng.normal(0, BY_DOCUMENT, self.documents[-1] + 1)
-        own = rng.normal(USUAL, BY_SENTENCE, len(sentences))
-        return own + of_document[self.documents[sentences]]
+        shares: Floats = rng.normal(USUAL, BY_SENTENCE, len(sentences))
+        shares += of_document[self.documents[sentences]]
+        return shares
 
     def calibrate(self, rng: np.random.Generator) -> None:
         """Find the slope, from the whole text with 5% more and fewer words wrong."""
@@ -110,7 +112,8 @@ def bleu(sums: Floats) -> Floats:
     lengths, reference = sums[..., 0], sums[..., 1]
     with np.errstate(divide="ignore"):  # few documents may have no 4-gram right
         precisions = np.log(sums[..., 2:6] / sums[..., 6:10]).mean(-1)
-    return 100 * np.exp(np.minimum(0, 1 - reference / lengths) + precisions)
+    scores: Floats = 100 * np.exp(np.minimum(0, 1 - reference / lengths) + precisions)
+    return scores
 
 
 def disturbed(lines: list[list[str]], share: float, rng: np.random.Generator) -> list[str]:
@@ -172,7 +175,8 @@ class Development:
         scores = self.bank.metric.compute(checkpoints[:, stops].sum(1))
         best = np.argsort(scores)[-BEST:]
         chosen = rng.choice(best, checkpoints.shape[1])
-        return checkpoints[chosen, np.arange(checkpoints.shape[1])]
+        average: Floats = checkpoints[chosen, np.arange(checkpoints.shape[1])]
+        return average
 
 
 @dataclass(frozen=True)
