@@ -78,6 +78,18 @@ for _entry in re.split(r"[|\n]", _TWO_LETTERS.strip()):
     _CODES |= dict.fromkeys((_code, *(_name.lower() for _name in _names)), _code)
     _NAMES[_code] = next(_name for _name in _names if _name[0].isupper()).replace("_", " ")
 
+_RIGHT_TO_LEFT = frozenset(["ar", "ckb", "dv", "fa", "he", "nqo", "ps", "sd", "ug", "ur", "yi"])
+_ARABIC = frozenset(["acm", "acq", "aeb", "ajp", "apc", "ars", "ary", "arz", "prs"])
+_SCRIPT = re.compile(r"[_-]([A-Z][a-z]{3})(?:[_-]|$)")
+
+
+def is_right_to_left(tag: str) -> bool:
+    """Whether a language is written from right to left; a script in its tag decides first."""
+    script = _SCRIPT.search(tag)
+    if script:
+        return script[1] in ("Arab", "Hebr", "Nkoo", "Syrc", "Thaa")
+    return language_code(tag) in _RIGHT_TO_LEFT | _ARABIC
+
 
 def language_code(tag: str) -> str | None:
     """The code of a language: ``zh`` of ``zh_CN``; None if there is no such language.

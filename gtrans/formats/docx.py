@@ -16,6 +16,7 @@ from gtrans.data.documents import read_bytes
 from gtrans.errors import GtransError
 from gtrans.formats.checks import BlockCheck
 from gtrans.formats.inline import Block, Mark, joined, with_points, with_texts
+from gtrans.languages import is_right_to_left
 from gtrans.text.document_file import KEPT, MOVED, DocumentFile, Note, Splitter
 from gtrans.text.reader import ANY, Choice
 
@@ -29,7 +30,13 @@ _USUAL = "word/document.xml"
 _TRANSLATED = ("header", "footer", "footnotes", "endnotes")
 # Text of other parts, which stays.
 _TEXT = re.compile(rb"<(?:\w+:)?[tv](?: [^>]*)?>[^<]*[A-Za-z\x80-\xff]")
-_CODE = re.compile(r"code|preformatted|verbatim", re.IGNORECASE)
+# Names of styles: SourceCode, VerbatimChar, "Code Block"; not CodeofConduct.
+_CODE = re.compile(
+    r"(?:source|html|inline|program|macro)?[\s_-]*(?:code|preformatted|verbatim)"
+    r"(?:[\s_-]*(?:block|char|text|example|inline|listing|snippet|zchn|\d+))*",
+    re.IGNORECASE,
+)
+_LARGEST = 100 << 20  # bytes of a part, unpacked
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -39,9 +46,12 @@ def _names(names: str) -> frozenset[str]:
 
 _BREAKS = _names("br cr ptab tab")
 _PROPERTIES = _names("pPr rPr sdtPr sdtEndPr smartTagPr")
+_READINGS = _names("rubyPr rt")  # how the characters of a ruby are read
 _REFERENCES = _names("footnoteReference endnoteReference")
 # What has runs of its own.
-_AROUND_RUNS = _names("bdo customXml dir fldSimple hyperlink ins moveTo sdt sdtContent smartTag")
+_AROUND_RUNS = _names(
+    "bdo customXml dir fldSimple hyperlink ins moveTo ruby rubyBase sdt sdtContent smartTag"
+)
 # What readers do not see: it takes no place between two words.
 _HIDDEN = _names(
     "annotationRef bookmarkEnd bookmarkStart commentRangeEnd commentRangeStart commentReference "
@@ -60,13 +70,13 @@ class Docx(DocumentFile):
         super().__init__(path)
         assert split is not None
         self.check = BlockCheck()
-        self.members: list[tuple[zipfile.ZipInfo, bytes]] = []
+        self.contents = read_bytes(path)
         self.parts: dict[str, Any] = {}
         self.twins: list[tuple[Any, Any]] = []  # elements, and those whose text they have
         self.staying: list[str] = []  # parts whose text is not translated
-        contents = read_bytes(path)
+        self.paragraphs: list[Any] = []
         try:
-            self._unpack(contents)
+            self._unpack()
         except GtransError:
             raise
         except Exception as error:  # whatever the libraries say of bytes that are no DOCX
@@ -82,16 +92,20 @@ class Docx(DocumentFile):
                 block = Block(content, split)
                 if self.check.takes(block, _comparable(content), _comparable):
                     blocks.append(block)
+                    self.paragraphs.append(paragraph)
         self.documents = [blocks]
         self.check.check_file(path)
 
-    def _unpack(self, contents: bytes) -> None:
+    def _unpack(self) -> None:
         """Find the parts that have text."""
         from lxml import etree
 
-        archive = zipfile.ZipFile(io.BytesIO(contents))
-        self.members = [(member, archive.read(member)) for member in archive.infolist()]
-        by_name = {member.filename: data for member, data in self.members}
+        archive = zipfile.ZipFile(io.BytesIO(self.contents))
+        by_name = {
+            member.filename: self._read(archive, member)
+            for member in archive.infolist()
+            if member.filename.endswith((".xml", ".rels"))
+        }
         parser = etree.XMLParser(no_network=True, remove_comments=True, remove_pis=True)
         types: dict[str, str] = {}  # of a part by its name, else by the end of its name
         for entry in etree.fromstring(by_name[_TYPES], parser).iter("{*}Override", "{*}Default"):
@@ -124,6 +138,26 @@ class Docx(DocumentFile):
             if name.endswith(".xml") and name not in self.parts and _TEXT.search(data)
         )
 
+    def _read(self, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+        """A file of the archive, of which no more is unpacked than it says to have.
+
+        Raises:
+            GtransError: it is too large.
+            BadZipFile: it is damaged.
+        """
+        if member.file_size > _LARGEST:
+            raise GtransError(
+                f"'{self.path}': {member.filename} unpacks to {member.file_size >> 20} MiB, more "
+                f"than {_LARGEST >> 20}; cut the document into several"
+            )
+        # Other methods are none of DOCX (ECMA-376 part 2, C.3), and unpack without a limit.
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise zipfile.BadZipFile(f"'{member.filename}' is packed in an unknown way")
+        with archive.open(member) as file:
+            data = file.read(member.file_size)
+            file.read(1)  # compares the checksum
+        return data
+
     def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
         """See :meth:`DocumentFile.translated`."""
         from lxml import etree
@@ -132,8 +166,14 @@ class Docx(DocumentFile):
         if self.staying:
             self.notes = [Note(self.path, KEPT, f": {', '.join(self.staying)}")]
         self.notes += self.check.notes(self.path)
-        for block, sentences in self.by_block(translations):
-            _write(block.translated(sentences, joint))
+        turned = self._turned()
+        for paragraph, (block, sentences) in zip(
+            self.paragraphs, self.by_block(translations), strict=True
+        ):
+            items = block.translated(sentences, joint)
+            _write(items)
+            if turned is not None:
+                _turn(paragraph, items, turned)
             if block.moved:
                 where = f"{self.path}: '{' '.join(block.sentences)[:40]}'"
                 self.notes.append(Note(where, MOVED, " to the end of a word"))
@@ -141,12 +181,59 @@ class Docx(DocumentFile):
             element.text = original.text
             element.set(_SPACE, "preserve")
         written = io.BytesIO()
-        with zipfile.ZipFile(written, "w") as copy:
-            for member, contents in self.members:
-                if (root := self.parts.get(member.filename)) is not None:
-                    contents = etree.tostring(root, encoding="UTF-8", standalone=True)
-                copy.writestr(member, contents)
+        with (
+            zipfile.ZipFile(io.BytesIO(self.contents)) as archive,
+            zipfile.ZipFile(written, "w") as copy,
+        ):
+            for member in archive.infolist():
+                root = self.parts.get(member.filename)
+                if root is None:
+                    copy.writestr(member, self._read(archive, member))
+                else:
+                    copy.writestr(member, etree.tostring(root, encoding="UTF-8", standalone=True))
         return written.getvalue()
+
+    def _turned(self) -> bool | None:
+        """Whether the text runs from right to left now; None if its direction stays."""
+        if self.languages is None:
+            return None
+        before, now = map(is_right_to_left, self.languages)
+        return now if now != before else None
+
+
+# What follows w:bidi and w:rtl in their properties (ECMA-376, 17.3.1.26 and 17.3.2.28).
+_BEHIND_BIDI = _names(
+    "adjustRightInd snapToGrid spacing ind contextualSpacing mirrorIndents suppressOverlap jc "
+    "textDirection textAlignment textboxTightWrap outlineLvl divId cnfStyle rPr sectPr pPrChange"
+)
+_BEHIND_RTL = _names("cs em lang eastAsianLayout specVanish oMath rPrChange")
+
+
+def _turn(paragraph: Any, items: Sequence[str | Mark], right_to_left: bool) -> None:
+    """Give a paragraph and its translated text another direction."""
+    _set_property(paragraph, "pPr", "bidi", _BEHIND_BIDI, right_to_left)
+    for item in items:
+        if isinstance(item, Mark) and item.kind == "open":
+            for element in item.what:
+                _set_property(element.getparent(), "rPr", "rtl", _BEHIND_RTL, right_to_left)
+
+
+def _set_property(
+    element: Any, properties: str, name: str, behind: frozenset[str], value: bool
+) -> None:
+    """Switch a property of a paragraph or a run on or off."""
+    parent = element.find(f"{_W}{properties}")
+    if parent is None:
+        parent = element.makeelement(f"{_W}{properties}")
+        element.insert(0, parent)
+    child = parent.find(f"{_W}{name}")
+    if child is None:
+        child = parent.makeelement(f"{_W}{name}")
+        places = [number for number, other in enumerate(parent) if other.tag in behind]
+        parent.insert(places[0] if places else len(parent), child)
+    child.attrib.clear()
+    if not value:  # a style may switch it on
+        child.set(f"{_W}val", "0")
 
 
 def _repeated(root: Any) -> dict[Any, list[tuple[Any, Any]]]:
@@ -167,7 +254,7 @@ def _content(paragraph: Any) -> Iterator[str | Mark]:
     The mark that opens a text is the list of its elements ``w:t``, those of one look with nothing
     between them.
     """
-    if _CODE.search(_value(paragraph, "pPr/w:pStyle")):
+    if _CODE.fullmatch(_value(paragraph, "pPr/w:pStyle")):
         return
     for look, group in groupby(_elements(paragraph), key=_look):
         elements = list(group)
@@ -179,7 +266,7 @@ def _content(paragraph: Any) -> Iterator[str | Mark]:
             continue
         for element in elements:
             if element.tag not in _AROUND_RUNS:
-                hidden = element.tag in _HIDDEN
+                hidden = element.tag in _HIDDEN or _is_hidden(element.getparent())
                 leads = not hidden and element.tag not in _REFERENCES
                 yield Mark("point", None, element.tag in _BREAKS, hidden, leads=leads)
 
@@ -191,7 +278,7 @@ def _elements(parent: Any) -> Iterator[Any]:
     the parent of the runs.
     """
     for element in parent:
-        if isinstance(element.tag, str) and element.tag not in _PROPERTIES:
+        if isinstance(element.tag, str) and element.tag not in _PROPERTIES | _READINGS:
             if element.tag != f"{_W}r":
                 yield element
             if element.tag == f"{_W}r" or element.tag in _AROUND_RUNS:
@@ -203,10 +290,17 @@ def _look(element: Any) -> tuple[Any, bytes] | None:
     from lxml import etree
 
     run = element.getparent()
-    if element.tag != f"{_W}t" or _CODE.search(_value(run, "rPr/w:rStyle")):
+    is_code = _CODE.fullmatch(_value(run, "rPr/w:rStyle"))
+    if element.tag != f"{_W}t" or is_code or _is_hidden(run):
         return None
     properties = run.find(f"{_W}rPr")
     return run.getparent(), b"" if properties is None else etree.tostring(properties)
+
+
+def _is_hidden(run: Any) -> bool:
+    """Whether readers do not see the text of a run."""
+    hidden = run.find(f"{_W}rPr/{_W}vanish")
+    return hidden is not None and hidden.get(f"{_W}val", "1") not in ("0", "false", "off")
 
 
 def _value(element: Any, path: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -18,7 +19,7 @@ from gtrans.data.documents import read_text
 from gtrans.errors import GtransError
 from gtrans.formats.checks import BlockCheck
 from gtrans.formats.inline import Block, Mark, with_points
-from gtrans.languages import language_code
+from gtrans.languages import is_right_to_left, language_code
 from gtrans.text.document_file import KEPT, DocumentFile, Note, Splitter
 from gtrans.text.reader import ANY, Choice
 
@@ -28,17 +29,18 @@ from gtrans.text.reader import ANY, Choice
 INLINE = frozenset({
     "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "br", "cite", "code", "data", "del",
     "dfn", "em", "font", "i", "img", "ins", "kbd", "label", "map", "mark", "math", "meter",
-    "output", "progress", "q", "ruby", "rb", "rt", "rp", "s", "samp", "small", "span", "strike",
-    "strong", "sub", "sup", "svg", "time", "tt", "u", "var", "wbr",
+    "output", "progress", "q", "ruby", "rb", "rt", "rp", "rtc", "s", "samp", "small", "span",
+    "strike", "strong", "sub", "sup", "svg", "time", "tt", "u", "var", "wbr",
 })  # fmt: skip
 VOID = frozenset({
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param",
     "source", "track", "wbr",
 })  # fmt: skip
+READINGS = frozenset({"rp", "rt", "rtc"})  # how the characters before them are read
 # What is inside is not text, or not to be translated.
 LEFT_ALONE = frozenset({
     "code", "kbd", "samp", "var", "tt", "math", "svg", "pre", "script", "style", "textarea",
-    "template", "object", "iframe", "xmp",
+    "template", "object", "iframe", "xmp", "rp", "rt", "rtc",
 })  # fmt: skip
 # What is inside has no tags (HTML, 13.2.5: "RCDATA", "RAWTEXT", "script data").
 _WITHOUT_TAGS = frozenset({
@@ -60,6 +62,7 @@ _ENDED_BY = {
     **{"tr": {"tr"} | _ROWS, "td": {"tr"} | _ROWS | _CELLS, "th": {"tr"} | _ROWS | _CELLS},
 }
 """The elements whose end tag may be left out (HTML, 13.1.2.4), and the tags that end them then."""
+_ENDING = frozenset().union(*_ENDED_BY.values())
 
 # A tag or a comment ends where browsers end it (HTML, 13.2.5); what template engines replace is
 # never taken apart, wherever it stands. Python's own parser ends a tag in an attribute that has no
@@ -104,14 +107,14 @@ class Part:
         raw: as it is in the file.
         line: where it begins.
         changes: the values of its attributes that change, with their places and quotes: texts that
-            are translated, and None for languages.
+            are translated, and the names ``lang`` and ``dir`` of what follows the target language.
     """
 
     kind: str
     name: str
     raw: str
     line: int = 0
-    changes: dict[tuple[int, int], Block | None] = field(default_factory=dict)
+    changes: dict[tuple[int, int], Block | str] = field(default_factory=dict)
 
     @property
     def is_inline(self) -> bool:
@@ -173,7 +176,8 @@ def mark_of(kind: str, name: str, what: object) -> Mark:
     if kind in ("begin", "end") and name not in VOID:
         is_script = kind == "begin" and name in ("sub", "sup")
         return Mark("open" if kind == "begin" else "close", what, script=is_script)
-    hidden, leads = kind == "other" or name == "wbr", name in ("img", "input", "svg")
+    hidden = kind == "other" or name == "wbr" or name in READINGS
+    leads = name in ("img", "input", "svg")
     return Mark("point", what, breaks=name == "br", hidden=hidden, leads=leads)
 
 
@@ -208,6 +212,8 @@ class HtmlText:
         self._pieces: list[Part | Block] = []
         self._split = split
         self._open: list[_Element] = []
+        self._names = Counter[str]()  # of the open elements
+        self._ending: list[int] = []  # those of them that end others, or may have no end tag
         for is_text, group in groupby(self._parts(text, line), key=lambda part: part.is_inline):
             parts = list(group)
             for part in parts:
@@ -234,34 +240,43 @@ class HtmlText:
             element, translate = _Element(part.name, part.line, alone), part.translate()
             if part.name in LEFT_ALONE or translate is False:
                 element.alone = alone or element
-            elif translate and not any(element.name in LEFT_ALONE for element in self._open):
+            elif translate and not any(self._names[name] for name in LEFT_ALONE):
                 element.alone = None
             if part.name not in VOID:
+                if part.name not in INLINE or part.name in _ENDED_BY:
+                    self._ending.append(len(self._open))
                 self._open.append(element)
+                self._names[part.name] += 1
             return element.alone
-        names = [element.name for element in self._open]
-        if part.kind == "end" and part.name in names:
-            index = len(names) - 1 - names[::-1].index(part.name)
+        if part.kind == "end" and self._names[part.name]:
+            index = len(self._open) - 1
+            while self._open[index].name != part.name:
+                index -= 1
             alone = self._open[index].alone
             self._close(index, part.name)
         return alone
 
     def _end_before(self, name: str) -> None:
         """Close the element that ends where another begins."""
-        for index in reversed(range(len(self._open))):
+        if name not in _ENDING:
+            return
+        for index in reversed(self._ending):
             open_name = self._open[index].name
             if name in _ENDED_BY.get(open_name, ()):
                 self._close(index, open_name)
-            elif open_name not in _ENDED_BY and open_name not in INLINE:
+            elif open_name not in _ENDED_BY:
                 return
 
     def _close(self, index: int, name: str | None) -> None:
         """Close the elements from ``index`` on: the first by ``name``, others have no end tag."""
         for number, element in enumerate(self._open[index:]):
+            self._names[element.name] -= 1
             ended = number == 0 and element.name == name
             if element.alone is element and not ended and element.name not in _ENDED_BY:
                 self.unended.append((element.line, element.name))
         del self._open[index:]
+        while self._ending and self._ending[-1] >= index:
+            self._ending.pop()
 
     def _block(self, parts: list[Part]) -> list[Part] | list[Block]:
         """The parts between two tags of blocks; white space around them stays."""
@@ -281,9 +296,12 @@ class HtmlText:
 
     def _find_texts(self, part: Part) -> None:
         """Find the attributes of a tag that are text, or say the language of one."""
-        if part.kind != "begin" or "=" not in part.raw:
+        if part.kind != "begin" or ("=" not in part.raw and part.name != "html"):
             return
         attributes = part.attributes()
+        if part.name == "html" and "dir" not in attributes:
+            end = len("<html")
+            part.changes[end, end] = "dir"
         values = {key: value.strip().lower() for key, (value, _) in attributes.items()}
         texts = {*_TEXTS, _TEXTS_OF.get(part.name)}
         if part.name == "meta" and values.get("name", values.get("property")) in _DESCRIPTIONS:
@@ -291,8 +309,8 @@ class HtmlText:
         if part.name == "input" and values.get("type") in ("submit", "button", "reset"):
             texts.add("value")
         for key, (value, span) in attributes.items():
-            if key in ("lang", "xml:lang") and value:
-                part.changes[span] = None
+            if key in ("lang", "xml:lang", "dir") and value and part.name != "bdo":
+                part.changes[span] = key.removeprefix("xml:")
             elif key in texts and value:
                 content = (
                     Mark("point", Part("template", "", piece)) if n % 2 else html.unescape(piece)
@@ -325,14 +343,18 @@ class HtmlText:
 
         def write_part(part: Part) -> str:
             text = part.raw
-            for (begin, end), block in reversed(part.changes.items()):
+            for (begin, end), change in sorted(part.changes.items(), reverse=True):
                 quote = text[begin] if text[begin] in "\"'" else '"'
                 value = text[begin:end].strip(quote).strip()
-                new = _language(value, part.name == "html", languages)
-                if block is not None:
-                    new = write_block(block, quote)
+                if isinstance(change, Block):
+                    new: str | None = write_block(change, quote)
+                elif change == "lang":
+                    new = _language(value, part.name == "html", languages)
+                else:
+                    new = _direction(value, languages)
                 if new is not None:
-                    text = f"{text[:begin]}{quote}{new}{quote}{text[end:]}"
+                    name = "" if end > begin else " dir="
+                    text = f"{text[:begin]}{name}{quote}{new}{quote}{text[end:]}"
             return text
 
         return "".join(
@@ -372,6 +394,14 @@ def _language(value: str, is_page: bool, languages: tuple[str, str] | None) -> s
     if not is_page and (language is None or language != language_code(source)):
         return None
     return target.replace("_", "-").removesuffix("-XX")
+
+
+def _direction(value: str, languages: tuple[str, str] | None) -> str | None:
+    """What an attribute ``dir`` becomes, or would be if there is none: None if it stays."""
+    if languages is None:
+        return None
+    before, behind = ("rtl" if is_right_to_left(lang) else "ltr" for lang in languages)
+    return behind if before != behind and value.lower() in ("", before) else None
 
 
 def notes_of(page: HtmlText, path: str) -> list[Note]:

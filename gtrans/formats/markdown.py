@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from gtrans.data.documents import read_text
 from gtrans.formats.checks import BlockCheck, is_prose
-from gtrans.formats.html import LEFT_ALONE, HtmlText, mark_of, notes_of
+from gtrans.formats.html import LEFT_ALONE, READINGS, HtmlText, mark_of, notes_of
 from gtrans.formats.inline import PLACEHOLDER_OR_MATH, Block, Mark, joined, with_addresses
 from gtrans.text.document_file import KEPT, LOST, DocumentFile, Note, Splitter
 from gtrans.text.reader import ANY, Choice
@@ -395,7 +395,7 @@ def _content(token: Token, parent: str, further: str) -> Iterator[str | Mark]:
         tag = TAG.match(child.content) if child.type == "html_inline" else None
         name, kind = (tag[2].lower(), "end" if tag[1] else "begin") if tag else ("", "")
         if code:
-            yield Mark("point", raw or child.content)
+            yield Mark("point", raw or child.content, hidden=code in READINGS)
             code = "" if (name, kind) == (code, "end") else code
         elif child.type == "link_open" and child.markup == "autolink":
             yield Mark("point", raw)
@@ -415,7 +415,7 @@ def _content(token: Token, parent: str, further: str) -> Iterator[str | Mark]:
             yield Mark("open" if child.nesting > 0 else "close", _Emphasis(child.markup))
         elif tag and kind == "begin" and name in LEFT_ALONE:
             code = "" if raw.endswith("/>") else name
-            yield Mark("point", raw)
+            yield Mark("point", raw, hidden=name in READINGS)
         elif tag:
             yield mark_of("whole" if raw.endswith("/>") else kind, name, raw)
         elif raw:
