@@ -25,7 +25,7 @@ from typing import Any
 import yaml
 
 from gtrans.errors import GtransError
-from gtrans.lab.corpus_readers import Part
+from gtrans.lab.corpus_readers import SplitPart
 from gtrans.shipped import shipped
 
 # --- cleaning -------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class Form:
     name: str
     title: str
     homes: tuple[Home, ...]
-    splits: Mapping[str, tuple[Part, ...]]
+    splits: Mapping[str, tuple[SplitPart, ...]]
     copies: Mapping[str, Sequence[str]] = field(default_factory=dict)
     note: str = ""
     first_year: str = ""
@@ -112,7 +112,7 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Corpus:
+class PaperCorpus:
     """A corpus.
 
     Attributes:
@@ -152,12 +152,12 @@ class Corpus:
 
 
 @cache
-def read_corpora() -> Sequence[Corpus]:
+def read_corpora() -> Sequence[PaperCorpus]:
     """All corpora."""
     return [_corpus(entry) for entry in yaml.safe_load(shipped(FILE).read_text(encoding="utf-8"))]
 
 
-def corpus_named(name: str) -> Corpus:
+def corpus_named(name: str) -> PaperCorpus:
     """The corpus of a name, that of the run scripts or of the experiments.
 
     Raises:
@@ -176,7 +176,7 @@ def corpus_named(name: str) -> Corpus:
     )
 
 
-def _forms_of_year(corpus: Corpus, year: str) -> tuple[Form, ...]:
+def _forms_of_year(corpus: PaperCorpus, year: str) -> tuple[Form, ...]:
     """The forms of a year's test set of WMT, with the addresses of that year.
 
     Raises:
@@ -207,20 +207,20 @@ def name_of(name: str) -> str:
     return next((corpus.name for corpus in read_corpora() if name in corpus.also), name)
 
 
-def _corpus(entry: dict[str, Any]) -> Corpus:
+def _corpus(entry: dict[str, Any]) -> PaperCorpus:
     values = dict(entry)
     forms = tuple(map(_form, values.pop("forms")))
     cleaning = Cleaning(**values.pop("cleaning"))
     for key in ("papers", "also", "others"):
         values[key] = tuple(values.get(key, ()))
-    return Corpus(**values, cleaning=cleaning, forms=forms)
+    return PaperCorpus(**values, cleaning=cleaning, forms=forms)
 
 
 def _form(entry: dict[str, Any]) -> Form:
     values = dict(entry)
     homes = tuple(Home(**home) for home in values.pop("homes"))
     splits = {
-        name: tuple(Part(**{"target": (), **part}) for part in parts)
+        name: tuple(SplitPart(**{"target": (), **part}) for part in parts)
         for name, parts in values.pop("splits").items()
     }
     return Form(**values, homes=homes, splits=splits)
@@ -230,7 +230,7 @@ def _form(entry: dict[str, Any]) -> Form:
 
 
 @dataclass(frozen=True)
-class Text:
+class ParallelText:
     """Text of a pair of languages, or of several pairs with one language in common.
 
     Attributes:
@@ -272,7 +272,7 @@ class Text:
         return [f"{a}-{b}" for pair in pairs for a, b in (pair[::-1], pair)]
 
 
-def find_text(folder: Path, source: str, target: str) -> Text:
+def find_text(folder: Path, source: str, target: str) -> ParallelText:
     """The text in a folder; its files have the languages, ``source`` is first if it is one.
 
     Raises:
@@ -298,7 +298,7 @@ def find_text(folder: Path, source: str, target: str) -> Text:
     target = commons.pop() if pairs else langs[langs[0] == source]
     # A corpus whose validation files are published as dev keeps that name.
     valid = "dev" if any(folder.glob("dev.*")) and not any(folder.glob("valid.*")) else "valid"
-    text = Text(folder.name, folder, valid, source, target, pairs)
+    text = ParallelText(folder.name, folder, valid, source, target, pairs)
     for file in text.files:
         if not Path(file).is_file():
             raise GtransError(f"{file}: there is no such file (nor .gz).")

@@ -275,7 +275,7 @@ def read_articles(source: Path, target: Path) -> Pairs:
 
 
 @dataclass(frozen=True)
-class Part:
+class SplitPart:
     """The files of a part of a split, and their reader.
 
     Attributes:
@@ -320,7 +320,7 @@ class Part:
         ]
 
 
-def read_part(part: Part, source: Path, target: Path) -> Pairs:
+def read_part(part: SplitPart, source: Path, target: Path) -> Pairs:
     """The pairs of a part of a split, from its files.
 
     Raises:

@@ -129,7 +129,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 @dataclass(frozen=True)
-class Change:
+class WordChange:
     """A word of the context, and its replacement.
 
     Attributes:
@@ -162,7 +162,7 @@ class Decision:
             decisive place, and is no longer.
     """
 
-    change: Change | None
+    change: WordChange | None
     loss: float
     flips: bool
 
@@ -176,7 +176,7 @@ class Decision:
 
 
 @dataclass(frozen=True)
-class Word:
+class DecidingWord:
     """A word of the reference.
 
     Attributes:
@@ -211,7 +211,7 @@ class Word:
 
 def gains(
     models: Sequence[Any], task: Any, text: Text, threshold: float, max_tokens: int
-) -> list[Word]:
+) -> list[DecidingWord]:
     """Every word of the references; those that gain have their deciding words.
 
     Args:
@@ -239,7 +239,7 @@ def gains(
     return words
 
 
-def _words(text: Text, full: Scores, bare: Scores) -> Iterator[Word]:
+def _words(text: Text, full: Scores, bare: Scores) -> Iterator[DecidingWord]:
     """The words of all sentences with their end marks, from scores with and without context."""
     for document, sentences in enumerate(words_of_side(text.target)):
         for sentence, words in enumerate(sentences):
@@ -248,7 +248,9 @@ def _words(text: Text, full: Scores, bare: Scores) -> Iterator[Word]:
             texts, places = [*words.texts, END], [*words.pieces, range(last, last + 1)]
             for number, (written, at) in enumerate(zip(texts, places, strict=True), start=1):
                 whole, alone = (float(value[at.start : at.stop].sum()) for value in values)
-                yield Word(document + 1, sentence + 1, number, written, len(at), whole, alone)
+                yield DecidingWord(
+                    document + 1, sentence + 1, number, written, len(at), whole, alone
+                )
 
 
 @dataclass(frozen=True)
@@ -273,7 +275,7 @@ class Asked:
     is_best: bool
 
 
-def _asked(word: Word, text: Text, full: Scores, bare: Scores) -> Asked:
+def _asked(word: DecidingWord, text: Text, full: Scores, bare: Scores) -> Asked:
     """The data for the search for the deciders of a word."""
     document, sentence = word.document - 1, word.sentence - 1
     pieces = words_of_side(text.target)[document][sentence].pieces[word.word - 1]
@@ -325,7 +327,9 @@ class _Deciders:
         none = Decision(None, 0.0, False)
         return [max(decisions, key=attrgetter("strength"), default=none) for decisions in tried]
 
-    def _tried(self, asked: Sequence[Asked], tries: Sequence[tuple[int, Change]]) -> list[Decision]:
+    def _tried(
+        self, asked: Sequence[Asked], tries: Sequence[tuple[int, WordChange]]
+    ) -> list[Decision]:
         """The loss of each word when the model reads its document with another word."""
         from gtrans.translating.force_decode import score_tokens
 
@@ -356,7 +360,7 @@ class _Deciders:
             decisions.append(Decision(change, word.value - value, word.is_best and best > own))
         return decisions
 
-    def _suspects(self, asked: Asked) -> list[list[Change]]:
+    def _suspects(self, asked: Asked) -> list[list[WordChange]]:
         """The context words with the highest bounds, each with its replacements.
 
         All words of the context if the model does not embed them together with the sentence.
@@ -373,13 +377,13 @@ class _Deciders:
                     bound = bounds.get((side, number, word)) if bounds else None
                     candidates.append((side, number, word, text, bound))
         candidates.sort(key=lambda candidate: -(candidate[-1] or 0.0))
-        suspects: list[list[Change]] = []
+        suspects: list[list[WordChange]] = []
         rivals = {"source": "", "target": self._rival(asked)}
         for side, number, word, text, bound in candidates:
             others = self._substitutes[side].of(text, rivals[side])
             if others and (bounds is None or len(suspects) < SUSPECTS):
                 fields = side, number + 1, word + 1, text, bound
-                suspects.append([Change(*fields, other) for other in others])
+                suspects.append([WordChange(*fields, other) for other in others])
         return suspects
 
     def _rival(self, asked: Asked) -> str:
@@ -505,7 +509,7 @@ def _is_word(word: str) -> bool:
 # --- output ---------------------------------------------------------------------------------------
 
 
-def _in_short(words: Sequence[Word], threshold: float) -> dict[str, Any]:
+def _in_short(words: Sequence[DecidingWord], threshold: float) -> dict[str, Any]:
     """The numbers of words that gain and of decisions that fall, and the best forms."""
     decisions = [word.decision for word in words if word.decision is not None]
     cxmi: defaultdict[str, list[float]] = defaultdict(list)
@@ -522,7 +526,7 @@ def _in_short(words: Sequence[Word], threshold: float) -> dict[str, Any]:
     }
 
 
-def _lines(words: Sequence[Word], threshold: float) -> Iterator[str]:
+def _lines(words: Sequence[DecidingWord], threshold: float) -> Iterator[str]:
     """The words that gain most, with what decided them."""
     short = _in_short(words, threshold)
     top = [f"{form['text']} {form['cxmi']:+.1f} ({form['count']} times)" for form in short["forms"]]

@@ -1,7 +1,7 @@
 """The catalogue of the papers' tables and figures, and the needs of each at a scale.
 
 ``exp_gtransformer/experiments`` has a file for each paper, and the models, scales and columns that
-they name. The Snakefile asks a :class:`Plan`.
+they name. The Snakefile asks a :class:`ExperimentPlan`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from gtrans.errors import GtransError, did_you_mean
-from gtrans.lab.corpora import Text, find_text, name_of
+from gtrans.lab.corpora import ParallelText, find_text, name_of
 from gtrans.shipped import shipped
 
 SCALES = ("tiny", "small", "paper")
@@ -33,7 +33,7 @@ _FOLDER = "exp_gtransformer/experiments"
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """How a row of a table, or a point of a figure, is made here.
 
     Attributes:
@@ -98,7 +98,7 @@ class Table:
     shows: str
     corpora: Sequence[str]
     scales: Mapping[str, str]
-    rows: Mapping[str, Row] = field(default_factory=dict)
+    rows: Mapping[str, TableRow] = field(default_factory=dict)
     columns: Sequence[str] = ()
     at: Mapping[str, Sequence[str]] = field(default_factory=dict)
     printed: Mapping[str, Any] = field(default_factory=dict)
@@ -130,7 +130,7 @@ def read_catalogue() -> Mapping[str, Table]:
     for paper in PAPERS:
         content = read(paper)
         for key, entry in content["tables"].items():
-            rows = {label: Row(label, **row) for label, row in entry.get("rows", {}).items()}
+            rows = {label: TableRow(label, **row) for label, row in entry.get("rows", {}).items()}
             name = f"{paper}-{key}"
             tables[name] = Table(name, content["paper"], **{**entry, "rows": rows})
     return tables
@@ -190,7 +190,7 @@ def words_of(flags: Any) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Run:
+class PlannedRun:
     """A row on a corpus with a seed; a corpus itself has the seed 0.
 
     Attributes:
@@ -200,12 +200,12 @@ class Run:
         against: the run that it is tested against, with the same corpus and seed.
     """
 
-    row: Row
+    row: TableRow
     corpus: str
     seed: int
     model: str = ""
     name: str = ""
-    against: Run | None = None
+    against: PlannedRun | None = None
 
     @property
     def folder(self) -> str:
@@ -217,13 +217,13 @@ class Run:
 class PlannedRow:
     """A row on a corpus: its runs, or why there are none."""
 
-    row: Row
+    row: TableRow
     corpus: str
-    runs: Sequence[Run]
+    runs: Sequence[PlannedRun]
     why_not: str = ""
 
 
-class Plan:
+class ExperimentPlan:
     """The rows, runs and files that the Snakefile makes.
 
     Args:
@@ -269,10 +269,12 @@ class Plan:
             chosen = {name: table.with_rows(labels) for name, table in self.tables.items()}
             self.tables = {name: table for name, table in chosen.items() if table.rows}
 
-    def with_all_seeds(self) -> Plan:
+    def with_all_seeds(self) -> ExperimentPlan:
         """The plan of all rows, with all seeds in the current folder."""
         present = {int(path.name.removeprefix("seed-")) for path in Path("runs").glob("*/seed-*")}
-        return Plan({**self._request, "rows": [], "seeds": sorted({*self.seeds, *present})})
+        return ExperimentPlan(
+            {**self._request, "rows": [], "seeds": sorted({*self.seeds, *present})}
+        )
 
     def corpora(self, table: Table) -> Sequence[str]:
         """Names of the corpora of a table at this scale.
@@ -289,13 +291,13 @@ class Plan:
         return corpora or (["synthetic"] if self.scale == "tiny" else table.corpora)
 
     @cache  # noqa: B019 # a process has one plan
-    def corpus(self, name: str) -> Text:
+    def corpus(self, name: str) -> ParallelText:
         """A corpus that is made or given.
 
         Raises:
             GtransError: it is missing, or its languages are not clear.
         """
-        made = Text(name, Path("corpora", name), "valid", *self.sizes["pair"])
+        made = ParallelText(name, Path("corpora", name), "valid", *self.sizes["pair"])
         if name in self.sizes.get("synthetic", {}):
             return made
         if self.data is None:
@@ -343,10 +345,10 @@ class Plan:
             return [self._row(table, *pair) for pair in product(corpora, table.rows.values())]
         # Counts of corpora, which have the paper's labels.
         labels = dict(zip(table.corpora, table.printed.get("rows", ()), strict=False))
-        rows = {name: Row(labels.get(name, name)) for name in corpora}
-        return [PlannedRow(row, name, [Run(row, name, 0)]) for name, row in rows.items()]
+        rows = {name: TableRow(labels.get(name, name)) for name in corpora}
+        return [PlannedRow(row, name, [PlannedRun(row, name, 0)]) for name, row in rows.items()]
 
-    def _row(self, table: Table, corpus: str, row: Row) -> PlannedRow:
+    def _row(self, table: Table, corpus: str, row: TableRow) -> PlannedRow:
         note = f" ({row.note})" if row.note else ""
         seeds = row.seeds.get(self.scale, self.seeds)
         if not row.model and not row.ensemble:
@@ -368,17 +370,17 @@ class Plan:
         baseline = self._row(table, corpus, table.rows[row.against]).runs if row.against else ()
         others = {run.seed: run for run in baseline}
         return PlannedRow(row, corpus, [
-            Run(row, corpus, seed, models[0], full, others.get(seed))
+            PlannedRun(row, corpus, seed, models[0], full, others.get(seed))
             for seed in self.seeds if seed in seeds
         ])  # fmt: skip
 
-    def translation(self, run: Run) -> str:
+    def translation(self, run: PlannedRun) -> str:
         """The file with the translation of the test documents."""
         return f"{run.folder}/test.{run.name}.{self.corpus(run.corpus).target}"
 
     # -- measures
 
-    def files(self, measure: str, run: Run) -> list[str]:
+    def files(self, measure: str, run: PlannedRun) -> list[str]:
         """The files of a measure: those of the run, and of its comparison with its baseline."""
         if run.corpus not in read("columns")["corpora"].get(measure, [run.corpus]):
             return []
@@ -402,7 +404,7 @@ class Plan:
             return both
         return [f"{folder}/{run.model}.json", *(both if measure in TESTED_SETS else [])]
 
-    def analyses(self, table: Table) -> dict[str, tuple[str, list[Run]]]:
+    def analyses(self, table: Table) -> dict[str, tuple[str, list[PlannedRun]]]:
         """The further commands of a table at this scale and the runs that they read, by name."""
         analyses, corpora = {}, self.corpora(table)
         for corpus, (key, command) in product(corpora, table.commands.items()):

@@ -34,15 +34,15 @@ from gtrans.files import (
 from gtrans.lab.corpora import (
     EMPTY,
     Cleaning,
-    Corpus,
     Finder,
     Form,
+    PaperCorpus,
     corpus_named,
     read_corpora,
     word_counter,
     yaml_lines,
 )
-from gtrans.lab.corpus_readers import BOUNDARIES, Pair, Pairs, Part, read_part
+from gtrans.lab.corpus_readers import BOUNDARIES, Pair, Pairs, SplitPart, read_part
 from gtrans.languages import known_language
 from gtrans.messages import aligned, json_text, print_lines, say
 from gtrans.version import __version__
@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> None:
     print_lines(*_summary(counts), f"written to {folder} ({RECORD} has the counts)")
 
 
-def _as_asked(args: argparse.Namespace, corpus: Corpus) -> Corpus:
+def _as_asked(args: argparse.Namespace, corpus: PaperCorpus) -> PaperCorpus:
     """The corpus with the splits, boundaries and cleaning of the options."""
     if args.boundary is not None and corpus.name != "own":
         raise GtransError(f"`--boundary` is for own; the files of {corpus.name} say it themselves")
@@ -140,7 +140,7 @@ def _as_asked(args: argparse.Namespace, corpus: Corpus) -> Corpus:
     return replace(corpus, forms=tuple(forms), cleaning=cleaning, hold_out=hold_out)
 
 
-def _pairs(args: argparse.Namespace, corpus: Corpus) -> list[tuple[str, str]]:
+def _pairs(args: argparse.Namespace, corpus: PaperCorpus) -> list[tuple[str, str]]:
     """The language pairs to write."""
     langs = [args.source_lang, args.target_lang]
     if any(langs):
@@ -187,7 +187,7 @@ Files = Mapping[Sequence[str], Path]
 
 
 def write_corpus(
-    corpus: Corpus,
+    corpus: PaperCorpus,
     pairs: Sequence[tuple[str, str]],
     source: Path,
     folder: Path,
@@ -257,7 +257,9 @@ def write_corpus(
         raise
 
 
-def _groups(corpus: Corpus, form: Form, pairs: Sequence[tuple[str, str]]) -> list[tuple[str, ...]]:
+def _groups(
+    corpus: PaperCorpus, form: Form, pairs: Sequence[tuple[str, str]]
+) -> list[tuple[str, ...]]:
     """The alternative names of all files that are needed."""
     return [
         group
@@ -268,7 +270,9 @@ def _groups(corpus: Corpus, form: Form, pairs: Sequence[tuple[str, str]]) -> lis
     ]
 
 
-def _chosen(corpus: Corpus, pairs: Sequence[tuple[str, str]], finder: Finder) -> tuple[Form, Files]:
+def _chosen(
+    corpus: PaperCorpus, pairs: Sequence[tuple[str, str]], finder: Finder
+) -> tuple[Form, Files]:
     """The first complete form of a corpus, and its files.
 
     Raises:
@@ -292,7 +296,7 @@ def _chosen(corpus: Corpus, pairs: Sequence[tuple[str, str]], finder: Finder) ->
     raise GtransError(complaint)
 
 
-def _cleaning(corpus: Corpus, split: str) -> Cleaning:
+def _cleaning(corpus: PaperCorpus, split: str) -> Cleaning:
     """The cleaning of a split; limits apply to training text alone."""
     return corpus.cleaning if split == TRAIN else Cleaning(empty=corpus.cleaning.empty)
 
@@ -310,7 +314,7 @@ def _earlier(folder: Path) -> dict[str, Any]:
     return record if str(record.get("written by")).startswith("gtrans ") else {}
 
 
-def _names(corpus: Corpus, form: Form) -> list[str]:
+def _names(corpus: PaperCorpus, form: Form) -> list[str]:
     """The splits that are written."""
     names = list(form.splits)
     if corpus.hold_out:
@@ -318,12 +322,12 @@ def _names(corpus: Corpus, form: Form) -> list[str]:
     return names
 
 
-def _of_pair(corpus: Corpus, languages: tuple[str, str]) -> str:
+def _of_pair(corpus: PaperCorpus, languages: tuple[str, str]) -> str:
     """The part of a file's name that says its pair; empty: the corpus has one pair."""
     return f".{'-'.join(languages)}" if corpus.others else ""
 
 
-def _paths(corpus: Corpus, form: Form, languages: tuple[str, str], folder: Path) -> list[Path]:
+def _paths(corpus: PaperCorpus, form: Form, languages: tuple[str, str], folder: Path) -> list[Path]:
     """The files of a language pair, two for each split."""
     several = _of_pair(corpus, languages)
     return [
@@ -332,14 +336,14 @@ def _paths(corpus: Corpus, form: Form, languages: tuple[str, str], folder: Path)
 
 
 def _write_pair(
-    corpus: Corpus, form: Form, inputs: Files, languages: tuple[str, str], folder: Path
+    corpus: PaperCorpus, form: Form, inputs: Files, languages: tuple[str, str], folder: Path
 ) -> dict[str, Counts]:
     """All splits of a language pair, together or not at all."""
     several, names = _of_pair(corpus, languages), _names(corpus, form)
     paths = _paths(corpus, form, languages, folder)
     with replacing(*paths, inputs=inputs.values()) as temporary, ExitStack() as stack:
         files = [stack.enter_context(open(path, "w", encoding="utf-8")) for path in temporary]
-        splits = {name: Split(files[2 * n : 2 * n + 2]) for n, name in enumerate(names)}
+        splits = {name: SplitWritten(files[2 * n : 2 * n + 2]) for n, name in enumerate(names)}
         for name, parts in form.splits.items():
             say(f"{name}{several}: {form.title}")
             pairs = _read(corpus, parts, inputs, name, languages)
@@ -355,7 +359,11 @@ def _write_pair(
 
 
 def _read(
-    corpus: Corpus, parts: Sequence[Part], inputs: Files, split: str, languages: tuple[str, str]
+    corpus: PaperCorpus,
+    parts: Sequence[SplitPart],
+    inputs: Files,
+    split: str,
+    languages: tuple[str, str],
 ) -> Pairs:
     """The pairs of all parts of a split, one after the other.
 
@@ -373,7 +381,7 @@ def _read(
         yield None
 
 
-class Split:
+class SplitWritten:
     """Writes the two ``files`` of a split, an empty line between documents, and counts."""
 
     def __init__(self, files: Sequence[TextIO]) -> None:
@@ -462,7 +470,7 @@ def _summary(made: Mapping[str, Counts]) -> Iterator[str]:
         yield f"{name}: {counts.documents:,} documents, {counts.pairs:,} sentence pairs{left_out}"
 
 
-def _overview(corpora: Sequence[Corpus]) -> Iterator[str]:
+def _overview(corpora: Sequence[PaperCorpus]) -> Iterator[str]:
     rows = [["name", "also", "papers", "size", "licence", "home"]]
     for corpus in corpora:
         homes = corpus.forms[0].homes

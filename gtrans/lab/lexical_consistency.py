@@ -54,7 +54,7 @@ MIN_LETTERS_CHINESE = 2
 MAX_SHARE = 0.03
 MAX_SENTENCES = 10
 
-Words = list[str]
+SegmentedSentence = list[str]
 _EDGES = re.compile(r"^[\W_]+|[\W_]+$")
 """Characters around the letters and digits of a word."""
 
@@ -234,7 +234,7 @@ class ConsistencyJudge:
                 shared[document] += bool(same & self._expected[first] & self._expected[second])
         return Consistency(tuple(consistent), tuple(shared), tuple(pairs))
 
-    def _translations(self, target: Sequence[Words]) -> Iterator[tuple[int, str, str]]:
+    def _translations(self, target: Sequence[SegmentedSentence]) -> Iterator[tuple[int, str, str]]:
         """Sentence, term and its translation there, empty for none.
 
         Among words with equal coefficients the one at the closest relative position is taken.
@@ -261,7 +261,7 @@ class ConsistencyJudge:
                 taken = any(dice(other, word) > highest for other in source)
                 yield number, term, "" if taken else word
 
-    def _target_words(self, documents: Documents) -> list[Words]:
+    def _target_words(self, documents: Documents) -> list[SegmentedSentence]:
         """The stems of the words of every sentence."""
         if [len(document) for document in documents] != self._shape:
             raise ValueError("the translation does not have the documents of the source")

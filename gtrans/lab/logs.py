@@ -31,7 +31,7 @@ class Record:
 
 
 @dataclass
-class History:
+class TrainingHistory:
     """The log of a run. Updates that were repeated after an interruption count once.
 
     Attributes:
@@ -69,7 +69,7 @@ class History:
         own.append(record)
 
 
-def read_history(run_folder: str | Path) -> History:
+def read_history(run_folder: str | Path) -> TrainingHistory:
     """Read the log of a run.
 
     Args:
@@ -81,7 +81,7 @@ def read_history(run_folder: str | Path) -> History:
     """
     path = Path(run_folder)
     path = path / LOG if path.is_dir() else path
-    history = History(path)
+    history = TrainingHistory(path)
     try:
         with open(path, encoding="utf-8", errors="replace") as log:
             for line in log:

@@ -26,7 +26,7 @@ from gtrans.lab.synthetic import (
     CUES,
     DISTANCES,
     PHENOMENA,
-    Document,
+    SyntheticDocument,
     generate_document,
     generate_items,
 )
@@ -159,13 +159,15 @@ def _stream(*names: object) -> random.Random:
     return random.Random("/".join(map(str, names)))
 
 
-def _splits(seed: int, docs: int, taken: set[tuple[str, ...]]) -> dict[str, list[Document]]:
+def _splits(
+    seed: int, docs: int, taken: set[tuple[str, ...]]
+) -> dict[str, list[SyntheticDocument]]:
     """Documents of the splits: all different, none contains the source of an item (``taken``)."""
     lengths = sorted({len(source) for source in taken})
     held_out = min(200, max(50, docs // 20))
     sizes = {"valid": held_out, "test": held_out, "train": docs - 2 * held_out}
     seen: set[tuple[str, ...]] = set()
-    splits: dict[str, list[Document]] = {}
+    splits: dict[str, list[SyntheticDocument]] = {}
     # Held-out documents come first: a training document that is equal to one is drawn anew.
     for split, size in sizes.items():
         splits[split] = []
@@ -194,7 +196,7 @@ def _plain_text(documents: Sequence[list[str]], join: int) -> str:
     return "\n\n".join("\n".join(chain(*parts)) for parts in joined) + "\n"
 
 
-def _counts(documents: Sequence[Document], join: int) -> dict[str, Any]:
+def _counts(documents: Sequence[SyntheticDocument], join: int) -> dict[str, Any]:
     links = [link for document in documents for link in document.links]
     return {
         "documents": -(-len(documents) // join),

@@ -22,7 +22,7 @@ from gtrans.lab.gradients import (
     layer_gradients,
 )
 from gtrans.lab.plots import Figure, Panel, Point, Series, mean_of_runs, shades
-from gtrans.lab.runs import Run, updates_of
+from gtrans.lab.runs import TrainingRun, updates_of
 from gtrans.messages import say
 from gtrans.search.generator import make_batches, not_finite
 from gtrans.translating.loading import load_models
@@ -58,7 +58,7 @@ class Analysis:
 
 
 def analyse_runs(
-    runs: Sequence[Run],
+    runs: Sequence[TrainingRun],
     data: str,
     split: str,
     units: int,

@@ -38,7 +38,7 @@ from typing import Any
 from gtrans.errors import GtransError
 from gtrans.files import atomic_writer, check_output_folder, locked
 from gtrans.lab.corpora import yaml_lines
-from gtrans.lab.experiments import PAPERS, SCALES, Plan, Table, find, read
+from gtrans.lab.experiments import PAPERS, SCALES, ExperimentPlan, Table, find, read
 from gtrans.libraries import require
 from gtrans.messages import print_lines
 from gtrans.option_types import whole
@@ -113,7 +113,7 @@ def _make(args: argparse.Namespace) -> None:
         "corpora": list(dict.fromkeys(args.corpus)), "scale": args.scale, "set": args.set,
         "amp": args.amp, "data": args.data and str(args.data.resolve()),
     }  # fmt: skip
-    plan = Plan(request)
+    plan = ExperimentPlan(request)
     print_lines(*(f"left out: {reason}" for reason in plan.left_out))
     require(["snakemake"], "`gtrans reproduce`")
     folder = args.out.resolve() / plan.label

@@ -20,7 +20,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Run:
+class TrainingRun:
     """Checkpoints of one training, by updates.
 
     Attributes:
@@ -32,7 +32,7 @@ class Run:
     steps: tuple[Step, ...]
 
 
-def runs_of(models: Mapping[str, Sequence[str]]) -> list[Run]:
+def runs_of(models: Mapping[str, Sequence[str]]) -> list[TrainingRun]:
     """The runs of models, given by checkpoints or run folders.
 
     Checkpoints in one folder belong to one run. All checkpoints of a run folder count, but only
@@ -66,7 +66,7 @@ def runs_of(models: Mapping[str, Sequence[str]]) -> list[Run]:
                 folders.setdefault(path.resolve().parent, {})[path] = step
         for by_path in folders.values():
             ordered = sorted(by_path.values(), key=lambda step: step.updates)
-            runs.append(Run(label, tuple(ordered)))
+            runs.append(TrainingRun(label, tuple(ordered)))
     return runs
 
 

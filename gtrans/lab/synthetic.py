@@ -73,7 +73,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Word:
+class LexiconWord:
     """A word with one German form."""
 
     en: str
@@ -115,14 +115,14 @@ class Address:
     know: str
 
 
-Entry = Word | Noun | Act | Address
+Entry = LexiconWord | Noun | Act | Address
 
 _ARTICLE = {"m": ("der", "den"), "f": ("die", "die"), "n": ("das", "das")}
 _PRONOUN = {"m": ("er", "ihn"), "f": ("sie", "sie"), "n": ("es", "es")}
 
 
-def _words(pairs: str) -> tuple[Word, ...]:
-    return tuple(Word(*pair.split("/")) for pair in pairs.split())
+def _words(pairs: str) -> tuple[LexiconWord, ...]:
+    return tuple(LexiconWord(*pair.split("/")) for pair in pairs.split())
 
 
 def _noun(en: str, de: str, gender: str) -> Noun:
@@ -356,7 +356,7 @@ TEMPLATES: dict[Role, tuple[Template, ...]] = {
 
 
 @dataclass(frozen=True)
-class Sentence:
+class SyntheticSentence:
     """A template with its words."""
 
     template: Template
@@ -397,10 +397,10 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Document:
+class SyntheticDocument:
     """Sentences in order, and the links between them."""
 
-    sentences: tuple[Sentence, ...]
+    sentences: tuple[SyntheticSentence, ...]
     links: tuple[Link, ...]
 
     @property
@@ -417,13 +417,13 @@ class Document:
         """Whether ``word`` fills a field of some sentence."""
         return any(word in sentence.words.values() for sentence in self.sentences)
 
-    def replaced(self, old: Entry, new: Entry) -> Document:
+    def replaced(self, old: Entry, new: Entry) -> SyntheticDocument:
         """Copy the document with ``new`` wherever ``old`` stood."""
         sentences = []
         for sentence in self.sentences:
             words = {name: new if word == old else word for name, word in sentence.words.items()}
-            sentences.append(Sentence(sentence.template, words))
-        return Document(tuple(sentences), self.links)
+            sentences.append(SyntheticSentence(sentence.template, words))
+        return SyntheticDocument(tuple(sentences), self.links)
 
 
 @dataclass
@@ -509,7 +509,7 @@ def _plan(rng: random.Random, length: int, ending: tuple[str, int] | None) -> _P
     return plan
 
 
-class _Words:
+class _Vocabulary:
     """Draws words without repetition, until a pool is used up."""
 
     def __init__(self, rng: random.Random) -> None:
@@ -537,20 +537,20 @@ class _Words:
 
 def generate_document(
     rng: random.Random, length: int | None = None, ending: tuple[str, int] | None = None
-) -> Document:
+) -> SyntheticDocument:
     """Draw a document of ``length`` sentences (drawn when None).
 
     With ``ending=(phenomenon, distance)`` the last sentence needs that context, and the
     nearest cue stands exactly ``distance`` sentences before it.
     """
     plan = _plan(rng, length or rng.choice(_LENGTHS), ending)
-    words = _Words(rng)
+    words = _Vocabulary(rng)
     shared: dict[Role, dict[str, Entry]] = {
         Role.YOU: {"you": rng.choice((DU, SIE))},
         Role.CHOICE: {"person": rng.choice(rng.choice(FREE_CHOICES))},
     }
     cue_of = {link.use: link.cue for link in plan.links}
-    sentences: list[Sentence] = []
+    sentences: list[SyntheticSentence] = []
     for index, role in enumerate(plan.roles):
         templates = [
             template
@@ -566,12 +566,12 @@ def generate_document(
             fixed = {name: sentences[cue_of[index]].words[name]}
         while True:
             template = rng.choice(templates)
-            sentence = Sentence(template, words.fill(template, fixed))
+            sentence = SyntheticSentence(template, words.fill(template, fixed))
             # A few templates, such as "where is it?", leave nothing to draw.
             if all(sentence.source != earlier.source for earlier in sentences):
                 break
         sentences.append(sentence)
-    return Document(tuple(sentences), tuple(sorted(plan.links, key=lambda link: link.use)))
+    return SyntheticDocument(tuple(sentences), tuple(sorted(plan.links, key=lambda link: link.use)))
 
 
 # --- contrastive items ---------------------------------------------------------------------------
@@ -616,8 +616,8 @@ def generate_items(
 
 
 def _twins(
-    rng: random.Random, document: Document, genders: tuple[str, str]
-) -> tuple[Document, Document]:
+    rng: random.Random, document: SyntheticDocument, genders: tuple[str, str]
+) -> tuple[SyntheticDocument, SyntheticDocument]:
     """``document`` with two cues for its last sentence (``genders`` is for pronouns)."""
     link = document.links[-1]
     cue = document.sentences[link.cue].words
@@ -634,5 +634,5 @@ def _twins(
     return document.replaced(old, pair[0]), document.replaced(old, pair[1])
 
 
-def _unnamed(document: Document, gender: str) -> list[Noun]:
+def _unnamed(document: SyntheticDocument, gender: str) -> list[Noun]:
     return [thing for thing in THINGS if thing.gender == gender and not document.holds(thing)]

@@ -16,13 +16,13 @@ from typing import Any
 
 from gtrans.errors import GtransError
 from gtrans.files import atomic_writer, binary_writer, digest, read_object
-from gtrans.lab.experiments import TESTED_SETS, Plan, PlannedRow, Run, Table, read
+from gtrans.lab.experiments import TESTED_SETS, ExperimentPlan, PlannedRow, PlannedRun, Table, read
 from gtrans.lab.logs import logged, read_history
 from gtrans.lab.provenance import provenance
 from gtrans.messages import change_interval, in_digits, of_form
 
 
-def write(plan: Plan, name: str) -> None:
+def write(plan: ExperimentPlan, name: str) -> None:
     """Write NAME.json and .md, translations and pictures of a table, in the current folder.
 
     They have all measurements in the folder, also rows and seeds of earlier calls.
@@ -35,67 +35,90 @@ def write(plan: Plan, name: str) -> None:
     data = table_of(plan, table)
     if table.figure is not None:
         data["made"] += draw(table, data)
-    if texts := texts_of(plan, data):
-        data["made"].append(archive := f"{name}.translations.tar.xz")
+    texts = texts_of(plan, data)
+    if texts:
+        archive = f"{name}.translations.tar.xz"
+        data["made"].append(archive)
         pack(texts, archive)
-    text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
-    for file, content in ((f"{name}.json", text), (f"{name}.md", to_markdown(data))):
-        with atomic_writer(file) as written:
-            written.write(content)
+    with atomic_writer(f"{name}.json") as written:
+        written.write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+    with atomic_writer(f"{name}.md") as written:
+        written.write(to_markdown(data))
 
 
-def table_of(plan: Plan, table: Table) -> dict[str, Any]:
-    """The results of a table, as JSON.
+def table_of(plan: ExperimentPlan, table: Table) -> dict[str, Any]:
+    """Collect the results of a table, as JSON.
 
     In a cell, ``spread`` is the standard deviation over seeds (divided by n - 1); ``difference``
     has the difference from the baseline of the same seed, and ``p`` of a paired t-test over the
     seeds; a seed's ``change`` is the 95% interval of its difference.
     """
     columns = {title: read("columns")["columns"][title] for title in table.columns}
-    corpora = plan.corpora(table)
-    rows = [_row(plan, table, row, columns) for row in plan.rows(table)]
+    rows = [_row(plan, row, columns) for row in plan.rows(table)]
     refuse_copies(rows)
-    by_label = {(row["label"], row["corpus"]): row["cells"] for row in rows}
-    for row in rows:
-        baseline = by_label.get((row["baseline"], row["corpus"]), {})
-        for title, cell in row["cells"].items():
-            if title in baseline and columns[title].get("compared", True):
-                cell["difference"] = _difference(cell["seeds"], baseline[title]["seeds"])
-    made = [path for name in plan.analyses(table) for path in sorted(Path().glob(f"{name}*"))]
-    words = ["--scale", plan.scale, *["--amp"] * plan.amp, *(["--corpus"] if plan.named else [])]
-    words += [*plan.named, *(word for change in plan.changes for word in ("--set", change))]
-    data = {name: [Path(file) for file in plan.corpus(name).files] for name in corpora}
-    return of_form("reproduced", {
+    _compare(rows, columns)
+    made: list[str] = []
+    for name in plan.analyses(table):
+        made += [str(path) for path in sorted(Path().glob(f"{name}*"))]
+    corpora = plan.corpora(table)
+    results = {
         "experiment": table.name,
         "title": table.title,
         "paper": table.paper["title"],
         "scale": plan.label,
-        "command": ["gtrans", "reproduce", table.name, *words],
+        "command": _command(plan, table),
         "settings": plan.settings,
         "made with": provenance(),
         "corpora": list(corpora),
-        "data": {name: {file.name: digest(file) for file in files if file.is_file()}
-                 for name, files in data.items()},
+        "data": {name: _digests(plan.corpus(name).files) for name in corpora},
         "columns": {title: column.get("digits", 2) for title, column in columns.items()},
         # A mean of these says nothing, such as a mean of the p of several seeds.
-        "each_seed": sorted(title for title in columns if not columns[title].get("compared", True)),
+        "each_seed": sorted(title for title in columns if not _is_compared(columns[title])),
         "printed": {"columns": [], "rows": {}, "note": "", **table.printed},
         "rows": rows,
-        "made": [str(path) for path in made],
-    })  # fmt: skip
+        "made": made,
+    }
+    return of_form("reproduced", results)
 
 
-def _row(plan: Plan, table: Table, row: PlannedRow, columns: Mapping[str, Any]) -> dict[str, Any]:
-    runs = [run for run in row.runs
-            if not run.seed or Path(run.folder, run.model, "trained").is_file()]  # fmt: skip
+def _command(plan: ExperimentPlan, table: Table) -> list[str]:
+    """The words of the command that makes a table."""
+    words = ["gtrans", "reproduce", table.name, "--scale", plan.scale]
+    if plan.amp:
+        words.append("--amp")
+    if plan.named:
+        words += ["--corpus", *plan.named]
+    for change in plan.changes:
+        words += ["--set", change]
+    return words
+
+
+def _digests(files: Iterable[str | Path]) -> dict[str, str]:
+    """The digests of the files that exist, by their names."""
+    paths = [Path(file) for file in files]
+    return {path.name: digest(path) for path in paths if path.is_file()}
+
+
+def _is_compared(column: Mapping[str, Any]) -> bool:
+    """Whether the numbers of a column are compared with a baseline's."""
+    return bool(column.get("compared", True))
+
+
+def _compare(rows: Sequence[dict[str, Any]], columns: Mapping[str, Any]) -> None:
+    """Add to each cell its ``difference`` from the same cell of the row's baseline."""
+    by_label = {(row["label"], row["corpus"]): row["cells"] for row in rows}
+    for row in rows:
+        baseline = by_label.get((row["baseline"], row["corpus"]), {})
+        for title, cell in row["cells"].items():
+            if title in baseline and _is_compared(columns[title]):
+                cell["difference"] = _difference(cell["seeds"], baseline[title]["seeds"])
+
+
+def _row(plan: ExperimentPlan, row: PlannedRow, columns: Mapping[str, Any]) -> dict[str, Any]:
+    runs = [run for run in row.runs if _is_made(run)]
     cells = {}
     for title, column in columns.items():
-        seeds = []
-        for run in runs:
-            files = list(map(Path, plan.files(column["measure"], run)))
-            if files and all(file.is_file() for file in files):
-                number = read_number(plan, run, column, files)
-                seeds += [{"seed": run.seed, **number}] if number else []
+        seeds = _seeds(plan, runs, column)
         if seeds:
             cells[title] = {**_spread([seed["value"] for seed in seeds]), "seeds": seeds}
     return {
@@ -109,11 +132,31 @@ def _row(plan: Plan, table: Table, row: PlannedRow, columns: Mapping[str, Any]) 
     }
 
 
+def _is_made(run: PlannedRun) -> bool:
+    """Whether the model of a run is trained; counts of a corpus need none."""
+    return not run.seed or Path(run.folder, run.model, "trained").is_file()
+
+
+def _seeds(
+    plan: ExperimentPlan, runs: Iterable[PlannedRun], column: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """The numbers of a column, for each run whose measurements are there."""
+    seeds = []
+    for run in runs:
+        files = [Path(file) for file in plan.files(column["measure"], run)]
+        if not files or not all(file.is_file() for file in files):
+            continue
+        number = read_number(plan, run, column, files)
+        if number:
+            seeds.append({"seed": run.seed, **number})
+    return seeds
+
+
 def _spread(values: Sequence[float]) -> dict[str, Any]:
     return {"mean": mean(values), "spread": stdev(values) if len(values) > 1 else None}
 
 
-def _run(plan: Plan, run: Run) -> dict[str, Any]:
+def _run(plan: ExperimentPlan, run: PlannedRun) -> dict[str, Any]:
     """The folder, translation, provenance and training time of a run.
 
     The time includes calls that were stopped.
@@ -160,25 +203,36 @@ def refuse_copies(rows: Sequence[Mapping[str, Any]]) -> None:
         GtransError: two rows of one corpus and seed have the same translation in two files.
     """
     seen: dict[tuple[str, int, str], tuple[str, str]] = {}
-    pairs = [(row, run) for row in rows for run in row["runs"] if "sha256" in run]
-    for row, run in pairs:
-        own = row["label"], run["translation"]
-        label, file = seen.setdefault((row["corpus"], run["seed"], run["sha256"]), own)
-        lines = Path(file).read_text(encoding="utf-8").splitlines()
-        if file != run["translation"] and 10 * len({*lines}) > len(lines):
+    for row in rows:
+        for run in row["runs"]:
+            if "sha256" not in run:
+                continue
+            key = row["corpus"], run["seed"], run["sha256"]
+            label, file = seen.setdefault(key, (row["label"], run["translation"]))
+            if file == run["translation"] or not _has_learned(Path(file)):
+                continue
             raise GtransError(
                 f"{run['translation']} ({row['label']}) is the same as {file} ({label}), so one of "
                 "them was not run, or its model sees no context; remove it and run it again."
             )
 
 
-def texts_of(plan: Plan, data: Mapping[str, Any]) -> list[Path]:
+def _has_learned(translation: Path) -> bool:
+    """Whether at least a tenth of the sentences of a translation differ."""
+    lines = translation.read_text(encoding="utf-8").splitlines()
+    return 10 * len(set(lines)) > len(lines)
+
+
+def texts_of(plan: ExperimentPlan, data: Mapping[str, Any]) -> list[Path]:
     """The translations of a table, and the test text behind them if it was made here."""
-    runs = [run for row in data["rows"] for run in row["runs"] if "translation" in run]
-    made = {*data["corpora"]} & {*plan.sizes.get("synthetic", ())} if runs else ()
-    texts = [run["translation"] for run in runs]
-    texts += [f"corpora/{name}/test.{lang}" for name in made for lang in plan.sizes["pair"]]
-    return sorted({*map(Path, texts)})
+    texts = set()
+    for row in data["rows"]:
+        texts |= {Path(run["translation"]) for run in row["runs"] if "translation" in run}
+    synthetic = plan.sizes.get("synthetic", ())
+    for name in data["corpora"] if texts else ():
+        if name in synthetic:
+            texts |= {Path(f"corpora/{name}/test.{lang}") for lang in plan.sizes["pair"]}
+    return sorted(texts)
 
 
 def pack(files: Iterable[Path], archive: str) -> None:
@@ -194,7 +248,7 @@ def pack(files: Iterable[Path], archive: str) -> None:
 
 
 def read_number(
-    plan: Plan, run: Run, column: Mapping[str, Any], files: Sequence[Path]
+    plan: ExperimentPlan, run: PlannedRun, column: Mapping[str, Any], files: Sequence[Path]
 ) -> dict[str, Any] | None:
     """A number of a run; None if there is none, such as s-BLEU of a translation without sentences.
 
@@ -202,7 +256,7 @@ def read_number(
         plan: the plan of the table.
         run: the run.
         column: the column of the number.
-        files: the files of :meth:`Plan.files`.
+        files: the files of :meth:`ExperimentPlan.files`.
 
     Returns:
         ``value`` and, where they exist, its 95% ``interval`` and ``signature``, the interval
@@ -237,21 +291,28 @@ def _at(content: Any, keys: Iterable[str]) -> Any:
 
 
 def _number(
-    value: Any, interval: Any = None, change: Any = None, p: Any = None, test: str = "",
-    signature: Any = None, times: int = 1,
-) -> dict[str, Any] | None:  # fmt: skip
-    """A number with those of its details that exist; ``times`` scales it and its intervals."""
+    value: Any,
+    interval: Any = None,
+    change: Any = None,
+    p: Any = None,
+    test: str = "",
+    signature: Any = None,
+    times: int = 1,
+) -> dict[str, Any] | None:
+    """A number with its details, as far as they exist; ``times`` scales it and its intervals."""
     if value is None:
         return None
-    details = {
-        "interval": interval and [times * end for end in interval],
-        "change": change and [times * end for end in change],
-        "p": p,
-        "test": None if p is None else test,
-        "signature": signature,
-    }
-    found = {key: detail for key, detail in details.items() if detail is not None}
-    return {"value": times * value, **found}
+    number: dict[str, Any] = {"value": times * value}
+    if interval is not None:
+        number["interval"] = [times * end for end in interval]
+    if change is not None:
+        number["change"] = [times * end for end in change]
+    if p is not None:
+        number["p"] = p
+        number["test"] = test
+    if signature is not None:
+        number["signature"] = signature
+    return number
 
 
 def _of_score(entry: Any, rest: Sequence[str]) -> dict[str, Any] | None:
@@ -270,12 +331,17 @@ def _of_score(entry: Any, rest: Sequence[str]) -> dict[str, Any] | None:
 
 def _of_contrast(alone: Any, both: Any, at: Sequence[str]) -> dict[str, Any] | None:
     """An accuracy of ``gtrans contrast --json``; ``at``: empty, or phenomenon and distance."""
-    phenomenon, distance = (*at, "", "")[:2]
+    phenomenon = at[0] if at else ""
+    distance = at[1] if len(at) > 1 else ""
     if phenomenon and distance:
-        share, interval = (_at(alone, [key, *at]) for key in ("contrastive", "intervals"))
-        return _number(share, interval, times=100)
-    key, kind = (distance, "_by_distance") if distance else (phenomenon or "all", "")
-    place = ["all"] if key == "all" else [kind.lstrip("_") or "by_phenomenon", key]
+        share = _at(alone, ["contrastive", *at])
+        return _number(share, _at(alone, ["intervals", *at]), times=100)
+    kind = "_by_distance" if distance else ""
+    key = distance or phenomenon or "all"
+    if key == "all":
+        place = ["all"]
+    else:
+        place = ["by_distance" if distance else "by_phenomenon", key]
     return _number(
         _at(alone, [*place, "accuracy"]),
         interval=_at(alone, [*place, "interval"]),
@@ -290,9 +356,10 @@ def _of_training(files: Sequence[Path], column: Mapping[str, Any]) -> dict[str, 
     """The best value of a run's log, or the mean of all; of several models there is none.
 
     Models with layer fusion have no loss: their training loss covers all groups, so it cannot be
-    compared with that of other models.
+    compared with others.
     """
-    history, (split, name) = read_history(files[0].parent), column["at"]
+    history = read_history(files[0].parent)
+    split, name = column["at"]
     values = [value for _, value in history.series(split, name)]
     grouped = name == "loss" and "loss_group_1" in history.names(split)
     if len(files) > 1 or grouped or not values:
@@ -302,7 +369,7 @@ def _of_training(files: Sequence[Path], column: Mapping[str, Any]) -> dict[str, 
 
 
 def _of_directions(
-    plan: Plan, run: Run, at: Sequence[str], scores: Sequence[float]
+    plan: ExperimentPlan, run: PlannedRun, at: Sequence[str], scores: Sequence[float]
 ) -> dict[str, Any] | None:
     """The score of one direction, or the mean of all or of a class.
 
@@ -339,18 +406,13 @@ def draw(table: Table, data: Mapping[str, Any]) -> list[str]:
     assert table.figure is not None
     panels = []
     for axis, title in product(table.figure["x"], table.figure["y"]):
-        curves: dict[str, list[tuple[float, float]]] = defaultdict(list)
-        for row in data["rows"]:
-            point, seeds = table.rows[row["label"]], row["cells"].get(title, {}).get("seeds", ())
-            names = point.series, row["corpus"] if len(data["corpora"]) > 1 else ""
-            if axis in point.x and seeds:
-                points = [(point.x[axis], seed["value"]) for seed in seeds]
-                curves[", ".join(filter(None, names)) or title] += points
+        curves = _curves(table, data, axis, title)
         series = tuple(
             Series(name, mean_of_runs([points]), number)
             for number, (name, points) in enumerate(curves.items())
         )
-        panels += [Panel(title, axis, title, series)] if series else []
+        if series:
+            panels.append(Panel(title, axis, title, series))
     title = f"{table.name}: {table.title} (scale {data['scale']})"
     facts = {"scale": data["scale"], "corpora": data["corpora"]}
     files = [f"{table.name}.figure{ending}" for ending in (".png", ".svg")]
@@ -358,44 +420,88 @@ def draw(table: Table, data: Mapping[str, Any]) -> list[str]:
     return files
 
 
+def _curves(
+    table: Table, data: Mapping[str, Any], axis: str, title: str
+) -> dict[str, list[tuple[float, float]]]:
+    """The points of each curve of a panel, by its name: a point for each seed."""
+    curves: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for row in data["rows"]:
+        point = table.rows[row["label"]]
+        if axis not in point.x or title not in row["cells"]:
+            continue
+        names = [point.series] if point.series else []
+        if len(data["corpora"]) > 1:
+            names.append(row["corpus"])
+        for seed in row["cells"][title]["seeds"]:
+            curves[", ".join(names) or title].append((point.x[axis], seed["value"]))
+    return curves
+
+
+_HOW_TO_READ = (
+    "Seeds {}: a cell is their mean ± standard deviation, of a single one the score and its 95% "
+    "interval. A change is the difference from the baseline's row of the same seed; p over seeds "
+    "comes from a t-test."
+)
+
+
 def to_markdown(table: Mapping[str, Any]) -> str:
-    """The table for people, with the paper's numbers below it."""
-    rows, printed = table["rows"], table["printed"]
-    # A corpus has the seed 0.
-    seeds = sorted({run["seed"] for row in rows for run in row["runs"]} - {0})
-    paper = [{"printed in the paper": label,
-              **{title: value for title, value in zip(printed["columns"], values, strict=True)
-                 if value is not None}}
-             for label, values in printed["rows"].items()]  # fmt: skip
-    notes = [(row["label"], row["why_not"] or row["note"]) for row in rows]
-    notes += [(title, f"`{seed['signature']}`") for row in rows
-              for title, cell in row["cells"].items() for seed in cell["seeds"]
-              if "signature" in seed]  # fmt: skip
+    """Write the table for people, with the paper's numbers below it."""
+    seeds = set()
+    for row in table["rows"]:
+        seeds |= {run["seed"] for run in row["runs"] if run["seed"]}  # a corpus has the seed 0
+    numbers = ", ".join(str(seed) for seed in sorted(seeds))
     pictures = [name for name in table["made"] if name.endswith(".png")]
-    lines = [
+    others = [name for name in table["made"] if name not in pictures]
+    parts = [
         f"# {table['experiment']}: {table['title']}",
         f"{table['paper']}. Scale {table['scale']}; corpus {', '.join(table['corpora'])}."
         f" Made by `{join(table['command'])}`, gtrans {table['version']}.",
         _markdown(_scores(table), "---:"),
-        _markdown(paper, "---:"),
+        _markdown(_printed(table["printed"]), "---:"),
         _markdown(_changes(table), "---"),
-        f"Seeds {', '.join(map(str, seeds))}: a cell is their mean ± standard deviation, of a "
-        "single one the score and its 95% interval. A change is that from the row of the same seed "
-        "that a row is tested against; p over seeds is that of a t-test." if seeds else "",
-        "\n".join(dict.fromkeys(f"- {name}: {text}" for name, text in notes if text)),
-        *(f"![{name}]({name})" for name in pictures),
-        ", ".join(f"[{name}]({name})" for name in table["made"] if name not in pictures),
-    ]  # fmt: skip
-    return "\n\n".join(filter(None, lines)) + "\n"
+        _HOW_TO_READ.format(numbers) if numbers else "",
+        "\n".join(_notes(table)),
+    ]
+    parts += [f"![{name}]({name})" for name in pictures]
+    parts.append(", ".join(f"[{name}]({name})" for name in others))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _printed(printed: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The rows that the paper prints."""
+    rows = []
+    for label, values in printed["rows"].items():
+        row = {"printed in the paper": label}
+        for title, value in zip(printed["columns"], values, strict=True):
+            if value is not None:
+                row[title] = value
+        rows.append(row)
+    return rows
+
+
+def _notes(table: Mapping[str, Any]) -> list[str]:
+    """The notes on rows, then the signatures of scores, each once."""
+    notes, signatures = [], []
+    for row in table["rows"]:
+        note = row["why_not"] or row["note"]
+        if note:
+            notes.append(f"- {row['label']}: {note}")
+        for title, cell in row["cells"].items():
+            for seed in cell["seeds"]:
+                if "signature" in seed:
+                    signatures.append(f"- {title}: `{seed['signature']}`")
+    return list(dict.fromkeys(notes + signatures))
 
 
 def _scores(table: Mapping[str, Any]) -> list[dict[str, str]]:
     """The rows; of several seeds the mean, or each of them where a mean says nothing."""
     rows = []
     for row in table["rows"]:
-        cells = {"": row["label"], "corpus": row["corpus"] * (len(table["corpora"]) > 1)}
+        corpus = row["corpus"] if len(table["corpora"]) > 1 else ""
+        cells = {"": row["label"], "corpus": corpus}
         for title, cell in row["cells"].items():
-            digits, seeds = table["columns"][title], cell["seeds"]
+            digits = table["columns"][title]
+            seeds = cell["seeds"]
             cells[title] = ", ".join(_with_interval(seed, digits) for seed in seeds)
             if len(seeds) > 1 and title not in table.get("each_seed", ()):
                 cells[title] = f"{cell['mean']:.{digits}f} ± {cell['spread']:.{digits}f}"
@@ -414,33 +520,50 @@ def _with_interval(seed: Mapping[str, Any], digits: int) -> str:
 def _changes(table: Mapping[str, Any]) -> list[dict[str, str]]:
     """Changes from the baseline of the same seed."""
     changes = []
-    cells = [(row, *item) for row in table["rows"] for item in row["cells"].items()]
-    for row, title, cell in cells:
-        change, digits = cell.get("difference"), table["columns"][title]
-        if not change:
-            continue
-        spread = "" if change["spread"] is None else f" ± {change['spread']:.{digits}f}"
-        tested = [seed for seed in cell["seeds"] if "change" in seed and "p" in seed]
-        seeds = cell["seeds"] if tested else ()
-        changes.append({
-            "": row["label"],
-            "corpus": row["corpus"] * (len(table["corpora"]) > 1),
-            "against": row["baseline"],
-            "score": title,
-            "change": in_digits(change["mean"], digits, "+") + spread,
-            "p over seeds": "" if change["p"] is None else f"{change['p']:.3g}",
-            "each seed: 95% interval": ", ".join(
-                change_interval(seed["change"], digits) if seed in tested else "-" for seed in seeds
-            ),
-            "p": ", ".join(f"{seed['p']:.3g}" if seed in tested else "-" for seed in seeds),
-            "test": ", ".join(sorted({seed["test"] for seed in tested})),
-        })  # fmt: skip
+    for row in table["rows"]:
+        for title, cell in row["cells"].items():
+            change = cell.get("difference")
+            if not change:
+                continue
+            digits = table["columns"][title]
+            spread = "" if change["spread"] is None else f" ± {change['spread']:.{digits}f}"
+            entry = {
+                "": row["label"],
+                "corpus": row["corpus"] if len(table["corpora"]) > 1 else "",
+                "against": row["baseline"],
+                "score": title,
+                "change": in_digits(change["mean"], digits, "+") + spread,
+                "p over seeds": "" if change["p"] is None else f"{change['p']:.3g}",
+            }
+            changes.append(entry | _tests(cell["seeds"], digits))
     return changes
+
+
+def _tests(seeds: Sequence[Mapping[str, Any]], digits: int) -> dict[str, str]:
+    """The interval and the p of each seed's change; empty texts where no seed was tested."""
+    intervals, ps, tests = [], [], set()
+    for seed in seeds:
+        if "change" in seed and "p" in seed:
+            intervals.append(change_interval(seed["change"], digits))
+            ps.append(f"{seed['p']:.3g}")
+            tests.add(seed["test"])
+        else:
+            intervals.append("-")
+            ps.append("-")
+    if not tests:
+        intervals, ps = [], []
+    return {
+        "each seed: 95% interval": ", ".join(intervals),
+        "p": ", ".join(ps),
+        "test": ", ".join(sorted(tests)),
+    }
 
 
 def _markdown(rows: Sequence[Mapping[str, Any]], align: str) -> str:
     """Rows as a table; a column that is empty in all of them is left out."""
-    keys = dict.fromkeys(title for row in rows for title in row)
+    keys: dict[str, None] = {}
+    for row in rows:
+        keys |= dict.fromkeys(row)
     titles = [title for title in keys if any(row.get(title) for row in rows)]
     lines = [titles, ["---", *[align] * (len(titles) - 1)]]
     lines += [[str(row.get(title, "")).replace("|", "\\|") for title in titles] for row in rows]

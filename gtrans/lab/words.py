@@ -28,7 +28,7 @@ _UNSPACED = re.compile(
 
 
 @dataclass(frozen=True)
-class Words:
+class SegmentedSentence:
     """The words of a sentence.
 
     Attributes:
@@ -53,7 +53,7 @@ class Words:
 
 
 @cache
-def words_of_side(side: Side) -> list[list[Words]]:
+def words_of_side(side: Side) -> list[list[SegmentedSentence]]:
     """The words of the sentences of one side of a corpus."""
     return [
         [words_of(side.pipeline, *pair) for pair in zip(*texts, strict=True)]
@@ -61,7 +61,7 @@ def words_of_side(side: Side) -> list[list[Words]]:
     ]
 
 
-def words_of(pipeline: TextPipeline, sentence: str, encoded: str) -> Words:
+def words_of(pipeline: TextPipeline, sentence: str, encoded: str) -> SegmentedSentence:
     """The words of a sentence.
 
     A subword belongs to the word of its first character. A word without such a subword is joined
@@ -87,7 +87,7 @@ def words_of(pipeline: TextPipeline, sentence: str, encoded: str) -> Words:
         spans.append((begin, begin + len(sentence[begin:end].rstrip())))
         ranges.append(range(first, last))
         first = last
-    return Words(sentence, tuple(spans), tuple(ranges))
+    return SegmentedSentence(sentence, tuple(spans), tuple(ranges))
 
 
 def _starts(sentence: str, texts: Sequence[str]) -> list[int]:

@@ -20,7 +20,7 @@ from gtrans.errors import GtransError
 from gtrans.lab.analyses.fusion import fusion_weights
 from gtrans.lab.analyses.maps import Axis, UnitText, attention_maps, of_sentences, unit_text
 from gtrans.lab.analyses.memory import (
-    Gain,
+    HeadGain,
     MemoryGain,
     add_gains,
     gain_figure,
@@ -541,7 +541,7 @@ def test_a_memory_that_is_sure_gains_all_bits() -> None:
     """Update Attention that looks at the first word of 4 alone, next to one that knows nothing."""
     model = memory_transformer(memory_size=3).eval()
     before = [parameter.clone() for parameter in model.parameters()]
-    places: dict[Location, Gain] = {}
+    places: dict[Location, HeadGain] = {}
     add_gains(places, model, [with_random_memories(model, seed) for seed in (1, 2)], NET_INPUT)
     assert {(place.side, place.kind) for place in places} == {
         (side, kind) for side in ("encoder", "decoder") for kind in ("update", "memory")

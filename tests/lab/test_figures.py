@@ -15,7 +15,7 @@ import pytest
 from gtrans.cli import main
 from gtrans.errors import GtransError
 from gtrans.lab.analyses.curves import curves
-from gtrans.lab.logs import History, read_history
+from gtrans.lab.logs import TrainingHistory, read_history
 from gtrans.lab.plots import (
     Figure,
     Panel,
@@ -151,7 +151,7 @@ SIMPLE = f"""$ gtrans train data --save-dir run
 """  # noqa: E501
 
 
-def history(tmp_path: Path, text: str) -> History:
+def history(tmp_path: Path, text: str) -> TrainingHistory:
     (tmp_path / "train.log").write_text(text, encoding="utf-8")
     return read_history(tmp_path)
 

@@ -22,7 +22,15 @@ from support.empty_corpus import corpus_in
 from gtrans.cli import main
 from gtrans.errors import GtransError
 from gtrans.files import digest
-from gtrans.lab.experiments import PAPERS, SCALES, Plan, find, read, read_catalogue, words_of
+from gtrans.lab.experiments import (
+    PAPERS,
+    SCALES,
+    ExperimentPlan,
+    find,
+    read,
+    read_catalogue,
+    words_of,
+)
 from gtrans.lab.tables import table_of
 
 needs_snakemake = pytest.mark.skipif(
@@ -31,8 +39,8 @@ needs_snakemake = pytest.mark.skipif(
 NOT_AT_TINY = {"fusion-T5", "bert-context-T5.2"}
 
 
-def plan(*tables: str, **request: Any) -> Plan:
-    return Plan({"scale": "tiny", "tables": tables, **request})
+def plan(*tables: str, **request: Any) -> ExperimentPlan:
+    return ExperimentPlan({"scale": "tiny", "tables": tables, **request})
 
 
 @pytest.fixture
@@ -163,7 +171,7 @@ def test_settings_and_scales() -> None:
 
 
 def test_a_corpus_of_several_pairs_is_scored_in_all_directions(corpora: Path) -> None:
-    several = Plan({"scale": "paper", "tables": ["fusion-T4"], "data": str(corpora)})
+    several = ExperimentPlan({"scale": "paper", "tables": ["fusion-T4"], "data": str(corpora)})
     files = several.inputs(several.tables["fusion-T4"])
     scored = {Path(it).stem for it in files if "/directions/" in it}
     assert scored == {"en-de", "de-en", "en-it", "it-en"}
@@ -223,7 +231,7 @@ def test_a_corpus_that_is_not_whole_is_one_line(
         (tmp_path / "c" / name).touch()
     request = {"tables": ["flat-T3"], "corpora": ["c"], "data": str(tmp_path)}
     with pytest.raises(GtransError, match=message):
-        Plan({"scale": "small", **request})
+        ExperimentPlan({"scale": "small", **request})
 
 
 # --- Snakemake --------------------------------------------------------------------------
@@ -384,5 +392,5 @@ def test_a_table_is_made_goes_on_and_gets_seeds(
 def test_a_corpus_is_found_by_the_name_that_get_corpus_gives_it(tmp_path: Path) -> None:
     corpus_in(tmp_path, "iwslt17", "en", "de")
     request = {"scale": "paper", "tables": ["gtransformer-T2"], "corpora": ["ted-iwslt17"]}
-    text = Plan({**request, "data": str(tmp_path)}).corpus("ted-iwslt17")
+    text = ExperimentPlan({**request, "data": str(tmp_path)}).corpus("ted-iwslt17")
     assert (text.name, text.folder) == ("ted-iwslt17", tmp_path / "iwslt17")

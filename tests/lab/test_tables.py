@@ -13,7 +13,7 @@ import pytest
 from support.empty_corpus import corpus_in
 
 from gtrans.errors import GtransError
-from gtrans.lab.experiments import Plan, read
+from gtrans.lab.experiments import ExperimentPlan, read
 from gtrans.lab.provenance import provenance
 from gtrans.lab.tables import draw, read_number, table_of, to_markdown, write
 
@@ -39,7 +39,9 @@ def scores(value: float, p: float | None = None, **more: Any) -> dict[str, Any]:
     return {"systems": {"row": {"s_bleu": entry, "chrf": entry}}}
 
 
-def measured(plan: Plan, label: str, values: dict[int, Any], p: float | None = None) -> None:
+def measured(
+    plan: ExperimentPlan, label: str, values: dict[int, Any], p: float | None = None
+) -> None:
     """Files of finished runs, in the current folder, with an s-BLEU for each seed."""
     table = plan.tables[NAME]
     (row,) = [it for it in plan.rows(table) if it.row.label == label]
@@ -56,25 +58,25 @@ def measured(plan: Plan, label: str, values: dict[int, Any], p: float | None = N
 
 
 @pytest.fixture
-def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ExperimentPlan:
     """Three seeds of two rows that are made, and a row that is not."""
     monkeypatch.chdir(tmp_path)
-    made = Plan({"scale": "tiny", "tables": [NAME], "seeds": [1, 2, 3]})
+    made = ExperimentPlan({"scale": "tiny", "tables": [NAME], "seeds": [1, 2, 3]})
     measured(made, "Flat-Transformer", {1: 20.0, 2: 21.0, 3: 22.0})
     measured(made, "w/o Segment", {1: 22.0, 2: 22.0, 3: 25.0}, 0.03)
     return made
 
 
-def test_differences_that_rounding_alone_tells_apart_have_no_test(plan: Plan) -> None:
+def test_differences_that_rounding_alone_tells_apart_have_no_test(plan: ExperimentPlan) -> None:
     for number, file in enumerate(sorted(Path().glob("runs/*/*/measures/score/*~*.json")), 1):
         file.write_text(json.dumps(scores(19.0 + number + (1.4e-14 if number == 1 else 0) + 0.1)))
     cell = table_of(plan, plan.tables[NAME])["rows"][1]["cells"]["s-BLEU"]
     assert cell["difference"]["p"] is None and isclose(cell["difference"]["mean"], 0.1)
 
 
-def test_files_have_all_of_it(plan: Plan) -> None:
+def test_files_have_all_of_it(plan: ExperimentPlan) -> None:
     # Also of a plan for one row and another seed: the table has what is there.
-    write(Plan({"scale": "tiny", "tables": [NAME], "seeds": [4]}), NAME)
+    write(ExperimentPlan({"scale": "tiny", "tables": [NAME], "seeds": [4]}), NAME)
     text = Path(f"{NAME}.md").read_text()
     assert "| Flat-Transformer | 21.00 ± 1.00 | 21.00 ± 1.00 | 20 |" in text
     assert "| Flat-Transformer | 24.87 | 47.05 |" in text
@@ -132,7 +134,7 @@ CONTRAST = {
 def test_a_number_is_found_in_what_a_command_prints(
     title: str, content: Any, expected: Any, tmp_path: Path
 ) -> None:
-    plan = Plan({"scale": "tiny", "tables": ["gtransformer-T6"]})
+    plan = ExperimentPlan({"scale": "tiny", "tables": ["gtransformer-T6"]})
     run = plan.rows(plan.tables["gtransformer-T6"])[0].runs[0]
     file = tmp_path / "measure.json"
     file.write_text(json.dumps(content))
@@ -140,7 +142,9 @@ def test_a_number_is_found_in_what_a_command_prints(
     assert found == expected
 
 
-def test_numbers_of_a_training_and_of_the_time_of_a_translation(plan: Plan, tmp_path: Path) -> None:
+def test_numbers_of_a_training_and_of_the_time_of_a_translation(
+    plan: ExperimentPlan, tmp_path: Path
+) -> None:
     run = plan.rows(plan.tables[NAME])[0].runs[0]
     mark = Path(run.folder, run.model, "trained")
 
@@ -165,7 +169,7 @@ def test_means_over_directions_and_classes(tmp_path: Path, monkeypatch: pytest.M
                 (tmp_path / "c").mkdir(exist_ok=True)
                 (tmp_path / "c" / f"{part}.{pair}.{lang}").touch()
     request = {"scale": "small", "tables": ["fusion-T5"], "corpora": ["c"], "data": str(tmp_path)}
-    plan = Plan(request)
+    plan = ExperimentPlan(request)
     rows = plan.rows(plan.tables["fusion-T5"])
     _, reference, gtrans = [it for it in rows if it.row.label != "XLM-R"]
     run = gtrans.runs[0]
@@ -196,7 +200,7 @@ def test_a_figure_has_a_curve_for_each_series(
 ) -> None:
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
-    plan = Plan({"scale": "tiny", "tables": ["gtransformer-F7"], "seeds": [1]})
+    plan = ExperimentPlan({"scale": "tiny", "tables": ["gtransformer-F7"], "seeds": [1]})
     table = plan.tables["gtransformer-F7"]
     rows = [
         {"label": label, "corpus": "c", "cells": {"d-BLEU": {"seeds": [{"seed": 1, "value": 2.0}]}}}
@@ -214,7 +218,7 @@ def test_a_figure_has_a_curve_for_each_series(
 LINES = "".join(f"Satz {n}.\n" for n in range(20))
 
 
-def translated(plan: Plan, label: str, text: str) -> Path:
+def translated(plan: ExperimentPlan, label: str, text: str) -> Path:
     """The translation of a row by its first seed."""
     (row,) = [it for it in plan.rows(plan.tables[NAME]) if it.row.label == label]
     file = Path(plan.translation(row.runs[0]))
@@ -222,7 +226,7 @@ def translated(plan: Plan, label: str, text: str) -> Path:
     return file
 
 
-def test_numbers_say_where_they_come_from(plan: Plan) -> None:
+def test_numbers_say_where_they_come_from(plan: ExperimentPlan) -> None:
     for lang in ("en", "de"):
         Path("corpora/synthetic").mkdir(parents=True, exist_ok=True)
         Path(f"corpora/synthetic/test.{lang}").write_text(LINES)
@@ -247,7 +251,7 @@ def test_numbers_say_where_they_come_from(plan: Plan) -> None:
     assert archive.read_bytes() == before
 
 
-def test_a_copy_of_another_row_is_an_error(plan: Plan) -> None:
+def test_a_copy_of_another_row_is_an_error(plan: ExperimentPlan) -> None:
     translated(plan, "Flat-Transformer", LINES)
     file = translated(plan, "w/o Segment", LINES)
     with pytest.raises(
@@ -262,7 +266,7 @@ def test_a_copy_of_another_row_is_an_error(plan: Plan) -> None:
 def test_a_control_has_no_numbers_of_its_model(tmp_path: Path) -> None:
     corpus_in(tmp_path, "debian-web-ende", "en", "de")
     request = {"scale": "small", "tables": ["results-limits"], "data": str(tmp_path)}
-    plan = Plan(request)
+    plan = ExperimentPlan(request)
     rows = {it.row.label: it for it in plan.rows(plan.tables["results-limits"])}
     plain, shuffled = (rows[f"G-Transformer{end}"].runs[0] for end in ("", ", shuffled context"))
     assert plain.model == shuffled.model and shuffled.row.control == "shuffled"
@@ -271,13 +275,13 @@ def test_a_control_has_no_numbers_of_its_model(tmp_path: Path) -> None:
         assert bool(plan.files(measure, shuffled)) == both
 
 
-def test_fewer_seeds_are_said(plan: Plan) -> None:
+def test_fewer_seeds_are_said(plan: ExperimentPlan) -> None:
     sorted(Path().glob("runs/*/seed-2/measures/score/flat.json"))[0].unlink()
     text = to_markdown(table_of(plan, plan.tables[NAME]))
     assert "| Flat-Transformer | 21.00 ± 1.41 (2 of 3 seeds) |" in text
 
 
-def test_a_measure_that_is_damaged_is_named(plan: Plan) -> None:
+def test_a_measure_that_is_damaged_is_named(plan: ExperimentPlan) -> None:
     (file,) = Path().glob("runs/*/seed-1/measures/score/flat.json")
     file.write_text("{")
     with pytest.raises(GtransError, match=r"flat\.json: not JSON"):

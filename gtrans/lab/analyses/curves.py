@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from gtrans.errors import GtransError
-from gtrans.lab.logs import History, read_history
+from gtrans.lab.logs import TrainingHistory, read_history
 from gtrans.lab.plots import (
     Figure,
     Panel,
@@ -87,7 +87,7 @@ _LABELS = {
 
 
 def curves(
-    models: Mapping[str, Sequence[History]],
+    models: Mapping[str, Sequence[TrainingHistory]],
     values: Sequence[str] = DEFAULT_VALUES,
     title: str = "",
 ) -> Figure:
@@ -109,7 +109,7 @@ def curves(
     return Figure(title, tuple(panels), {"logs": logs})
 
 
-def _panel(models: Mapping[str, Sequence[History]], value: str) -> Panel:
+def _panel(models: Mapping[str, Sequence[TrainingHistory]], value: str) -> Panel:
     split, _, pattern = value.rpartition(":")
     split = split or _TRAIN
     logged = dict.fromkeys(

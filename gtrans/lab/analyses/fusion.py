@@ -30,7 +30,7 @@ from gtrans.lab.plots import (
     title_of,
     write,
 )
-from gtrans.lab.runs import Run, add_checkpoints, labelled_paths, runs_of
+from gtrans.lab.runs import TrainingRun, add_checkpoints, labelled_paths, runs_of
 from gtrans.libraries import ENGINE
 
 EXAMPLE = "gtrans analyse fusion --path checkpoints --plot weights.png"
@@ -115,7 +115,7 @@ _PANELS = (
 )
 
 
-def fusion_figure(runs: Sequence[Run], title: str = "") -> Figure:
+def fusion_figure(runs: Sequence[TrainingRun], title: str = "") -> Figure:
     """The weights over updates, or of one checkpoint by layer and group.
 
     Several runs of a model are drawn as their mean, with the smallest and the largest value.

@@ -25,7 +25,7 @@ from gtrans.errors import GtransError
 from gtrans.lab.attention import Location, attention_watched
 from gtrans.lab.measure import read_units
 from gtrans.lab.plots import Figure, Panel, Series, add_plot, check_figure, mean_of_runs, write
-from gtrans.lab.runs import Run, add_checkpoints, labelled_paths, runs_of
+from gtrans.lab.runs import TrainingRun, add_checkpoints, labelled_paths, runs_of
 from gtrans.libraries import ENGINE
 from gtrans.modules.group_attention import AttentionPlan
 from gtrans.modules.memory import RecurrentMemory
@@ -81,7 +81,7 @@ KINDS = {"update": "Update Attention", "memory": "Output Attention"}
 
 
 @dataclass
-class Gain:
+class HeadGain:
     """Trained and random attention compared, in bits; means over queries and heads.
 
     Attributes:
@@ -123,7 +123,7 @@ class MemoryGain:
     label: str
     path: str
     size: int
-    places: dict[Location, Gain] = field(default_factory=dict)
+    places: dict[Location, HeadGain] = field(default_factory=dict)
     system: str = ""
 
     def means(self) -> dict[str, float]:
@@ -135,7 +135,7 @@ class MemoryGain:
 
 
 def memory_gain(
-    run: Run, data: str, split: str, units: int, max_tokens: int, cpu: bool, fp16: bool
+    run: TrainingRun, data: str, split: str, units: int, max_tokens: int, cpu: bool, fp16: bool
 ) -> MemoryGain:
     """Measure the last checkpoint of a run while it reads a corpus.
 
@@ -175,7 +175,7 @@ def with_random_memories(model: nn.Module, seed: int) -> nn.Module:
 
 
 def add_gains(
-    places: dict[Location, Gain],
+    places: dict[Location, HeadGain],
     model: nn.Module,
     drawn: Sequence[nn.Module],
     net_input: dict[str, Any],
@@ -184,7 +184,7 @@ def add_gains(
     trained = _maps(model, net_input)
     for other in drawn:
         for (place, weights), (_, random) in zip(trained, _maps(other, net_input), strict=True):
-            places.setdefault(place, Gain()).add(weights, random)
+            places.setdefault(place, HeadGain()).add(weights, random)
 
 
 def _maps(model: nn.Module, net_input: dict[str, Any]) -> list[tuple[Location, Tensor]]:
