@@ -29,7 +29,7 @@ from gtrans.data.frame import pretrained_marks
 from gtrans.data.vocabulary import split_languages
 from gtrans.errors import GtransError
 from gtrans.text.moses import Steps
-from gtrans.text.subwords import read_pieces
+from gtrans.text.subwords import read_subwords
 
 ENCODER_TABLE = "encoder.embed_tokens.weight"
 DECODER_TABLE = "decoder.embed_tokens.weight"
@@ -301,7 +301,7 @@ def _beside(path: Path, *languages: str | None) -> Tokens | None:
     lines = codes.read_text("utf-8").splitlines()
     merges = [" ".join(line.split(" ")[:2]) for line in lines if not line.startswith("#version")]
     contents = "\n".join(["#version: 0.2", *merges, ""]).encode()
-    source, target = map(read_pieces, names)
+    source, target = map(read_subwords, names)
     steps = Steps(normalise=False, truecase=False, plain=True).record()
     state = {"pieces": None, "steps": steps, "bpe": {"merges": len(merges)}}
     return Tokens((source, target), state, {_CODES[0]: contents})

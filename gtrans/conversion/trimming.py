@@ -38,7 +38,7 @@ from gtrans.text.subwords import (
     SPACE,
     MarianPipeline,
     SentencePiecePipeline,
-    write_pieces,
+    write_subwords,
 )
 
 CHECKPOINT_FILE, DICTIONARY_FILE = "model.pt", "dict.txt"
@@ -113,7 +113,7 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
     if state.get("pieces") == SentencePiecePipeline.name:
         pieces = list(sides[0].words[dictionaries[0].nspecial :])
         for name in (DICTIONARY_FILE, *(f"dict.{lang}.txt" for lang in languages)):
-            write_pieces(pieces, out / name)
+            write_subwords(pieces, out / name)
         copy_file(data / SentencePiecePipeline.files[0], out / SENTENCEPIECE_FILE)
     if loaded.identity is None:
         say_unknown(checkpoint)

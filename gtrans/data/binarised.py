@@ -8,13 +8,16 @@ looked at once: each line must end with the end symbol and have none inside.
 from __future__ import annotations
 
 import os
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from fairseq.data import Dictionary, data_utils
 
+from gtrans.data.dictionary_file import dictionary_lines, read_dictionary_file
 from gtrans.errors import GtransError, one_line
+from gtrans.files import atomic_writer
 
 _IDS_AT_ONCE = 1 << 24
 _WAY_OUT = "prepare the corpus again"
@@ -50,17 +53,24 @@ def ids_of(lines: Any) -> Any:
 
 
 def load_dictionary(path: str | Path) -> Dictionary:
-    """A dictionary with lines ``SYMBOL COUNT``.
+    """The dictionary of a file.
 
     Raises:
-        GtransError: it is missing or not of this form.
+        GtransError: it is missing, or is no dictionary.
     """
     if not Path(path).is_file():
         raise GtransError(f"{path}: there is no such dictionary; prepare the corpus there.")
-    try:
-        return Dictionary.load(str(path))
-    except Exception as error:  # fairseq raises errors of many kinds
-        raise GtransError(f"{path}: not a dictionary ({one_line(error)}); {_WAY_OUT}.") from None
+    dictionary = Dictionary()
+    for text, count in read_dictionary_file(Path(path)):
+        dictionary.add_symbol(text, count, overwrite=True)
+    return dictionary
+
+
+def write_dictionary(dictionary: Dictionary, path: Path) -> None:
+    """Write a dictionary without fairseq's special tokens, as :func:`load_dictionary` reads it."""
+    entries = zip(dictionary.symbols, dictionary.count, strict=True)
+    with atomic_writer(path) as file:
+        file.writelines(dictionary_lines(islice(entries, dictionary.nspecial, None)))
 
 
 def count_symbols(lines: Any, size: int) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fairseq.data import Dictionary
 
+from gtrans.data.dictionary_file import dictionary_lines
 from gtrans.errors import GtransError
 from gtrans.files import fingerprint
 from gtrans.languages import language_code
@@ -47,12 +48,12 @@ class Vocabulary:
         dictionary = Dictionary()
         symbols = self.symbols if added else self.words
         for symbol in symbols[dictionary.nspecial :]:
-            dictionary.add_symbol(symbol)
+            dictionary.add_symbol(symbol, overwrite=True)
         return dictionary
 
     def dictionary_lines(self) -> Iterable[str]:
         """The lines of the dictionary's file."""
-        return (f"{symbol} 1\n" for symbol in self.words[Dictionary().nspecial :])
+        return dictionary_lines((symbol, 1) for symbol in self.words[Dictionary().nspecial :])
 
     def difference(self, other: Vocabulary) -> str:
         """How two vocabularies differ, in a few words."""

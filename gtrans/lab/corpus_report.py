@@ -30,7 +30,7 @@ from gtrans.messages import aligned, json_text, of_form, print_lines
 from gtrans.option_types import whole
 from gtrans.text.prepared_folder import STATE_FILE, read_state
 from gtrans.text.reader import Sides
-from gtrans.text.subwords import read_pieces
+from gtrans.text.subwords import read_subwords
 
 EXAMPLE = "gtrans corpus-report corpus/iwslt17 --source-lang en --target-lang de"
 NEEDS = ()
@@ -133,7 +133,7 @@ def report(path: Path, languages: Sequence[str], max_doc_tokens: int) -> dict[st
     train = counts.get("train")
     known: Mapping[str, Collection[str]] | None = None
     if is_prepared:
-        known = {lang: frozenset(read_pieces(path / f"dict.{lang}.txt")) for lang in pair}
+        known = {lang: frozenset(read_subwords(path / f"dict.{lang}.txt")) for lang in pair}
     elif train is not None:
         known = train.words
     return {

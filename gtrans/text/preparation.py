@@ -439,7 +439,7 @@ class _Preparation:
         import torch
         from fairseq.data import Dictionary
 
-        from gtrans.data.binarised import load_dictionary
+        from gtrans.data.binarised import load_dictionary, write_dictionary
 
         languages = self.options.languages
         dictionaries = [load_dictionary(path) for path in self._dictionaries()]
@@ -450,8 +450,7 @@ class _Preparation:
                 dictionaries[0].add_symbol(piece, count)
             dictionaries[0].finalize()
         for lang, dictionary in zip(languages, (dictionaries[0], dictionaries[-1]), strict=True):
-            with atomic_writer(self.out / f"dict.{lang}.txt") as file:
-                dictionary.save(file)
+            write_dictionary(dictionary, self.out / f"dict.{lang}.txt")
             ids_of = partial(_ids, dictionary.indices, dictionary.unk(), dictionary.eos())
             for split in self.inputs:
                 chunks = map_chunks(ids_of, self._read(f"{split}.bpe.{lang}"), self.workers)

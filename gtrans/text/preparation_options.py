@@ -15,7 +15,7 @@ from gtrans.libraries import require
 from gtrans.option_types import whole
 from gtrans.text.moses import NO_STEPS, Steps, is_chinese, jieba_tokenizer
 from gtrans.text.reader import ANY, Choice
-from gtrans.text.subwords import load_bpe, load_sentencepiece, read_pieces
+from gtrans.text.subwords import load_bpe, load_sentencepiece, read_subwords
 
 DEFAULT_MERGES = 30000
 # By the word that stands for a value in the help: its type.
@@ -162,7 +162,7 @@ def check_options(options: PreparationOptions) -> None:
             raise GtransError(
                 "`--dictionary` needs `--bpe-codes` or `--sentencepiece`, the model of its subwords"
             )
-        read_pieces(options.dictionary)
+        read_subwords(options.dictionary)
     learns = options.steps.truecase or options.dictionary is None
     if options.bpe_codes is not None and learns and not options.train:
         raise GtransError(

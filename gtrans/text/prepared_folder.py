@@ -30,7 +30,7 @@ from gtrans.files import (
 )
 from gtrans.text.moses import MosesPipeline, Steps, best_case_of
 from gtrans.text.pipeline import TextPipeline
-from gtrans.text.subwords import SUBWORD_MODELS, bpe_of, pieces_of
+from gtrans.text.subwords import SUBWORD_MODELS, bpe_of, subwords_in
 
 if TYPE_CHECKING:
     from gtrans.modules.bert import WordPieces
@@ -303,7 +303,7 @@ class Preparation:
         vocabulary = None
         if self.state["bpe"].get("trimmed"):
             name = VOCABULARY_FILE.format(lang)
-            vocabulary = pieces_of(self._text(name), self.folder / name)
+            vocabulary = subwords_in(self._text(name), self.folder / name)
         bpe = bpe_of(self._text(CODES_FILE), self.folder / CODES_FILE, vocabulary)
         return MosesPipeline(lang, steps, best_case, bpe)
 

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
+from gtrans.data.dictionary_file import dictionary_lines, parse_dictionary, read_dictionary_file
 from gtrans.data.documents import decoded, read_bytes, read_text
 from gtrans.errors import GtransError
 from gtrans.files import atomic_writer, copy_file
@@ -137,7 +138,7 @@ class SentencePiecePipeline(TextPipeline):
         model, pieces = self.files if len(self.files) == 2 else self.files[side::2]
         self._processor = sentencepiece_of(contents[model], folder / model)
         text = decoded(contents[pieces], folder / pieces)
-        self._vocabulary = frozenset(pieces_of(text, folder / pieces))
+        self._vocabulary = frozenset(subwords_in(text, folder / pieces))
         self._split: dict[str, list[str]] = {}
 
     @classmethod
@@ -148,9 +149,9 @@ class SentencePiecePipeline(TextPipeline):
             GtransError: one of them cannot be read.
         """
         pieces = model_pieces(load_sentencepiece(model))
-        pieces = pieces if dictionary is None else read_pieces(dictionary)
+        pieces = pieces if dictionary is None else read_subwords(dictionary)
         copy_file(model, folder / cls.files[0])
-        write_pieces(pieces, folder / cls.files[1])
+        write_subwords(pieces, folder / cls.files[1])
 
     def tokenise(self, sentence: str) -> str:
         """The words as they are: the model knows no escapes, and U+2581 is a space to it."""
@@ -246,36 +247,28 @@ class MarianPipeline(SentencePiecePipeline):
 # ---- dictionaries --------------------------------------------------------------------------------
 
 
-def read_pieces(path: Path) -> list[str]:
-    """The symbols of a dictionary with lines ``SYMBOL COUNT``.
+def read_subwords(dictionary: Path) -> list[str]:
+    """The subwords of a dictionary file.
 
     Raises:
-        GtransError: it is missing, or a line has another form.
+        GtransError: it is missing, or is no dictionary.
     """
-    return pieces_of(read_text(path), path)
+    return [entry.text for entry in read_dictionary_file(dictionary)]
 
 
-def pieces_of(dictionary: str, path: Path) -> list[str]:
-    """The symbols of the text of a dictionary; ``path`` is for messages.
+def subwords_in(contents: str, dictionary: Path) -> list[str]:
+    """The subwords in the text of a dictionary file.
 
     Raises:
-        GtransError: a line is no ``SYMBOL COUNT``.
+        GtransError: it is no dictionary.
     """
-    pieces = []
-    for number, line in enumerate(dictionary.split("\n"), 1):
-        if not line:
-            continue
-        piece, _, count = line.rpartition(" ")
-        if not piece or not count.isdigit():
-            raise GtransError(f"{path}:{number}: not a line 'SYMBOL COUNT' of a dictionary.")
-        pieces.append(piece)
-    return pieces
+    return [entry.text for entry in parse_dictionary(contents, dictionary)]
 
 
-def write_pieces(pieces: Sequence[str], path: Path) -> None:
-    """Write a dictionary in fairseq's format."""
+def write_subwords(subwords: Sequence[str], path: Path) -> None:
+    """Write a dictionary file, in which every subword has the count 1."""
     with atomic_writer(path) as file:
-        file.writelines(f"{piece} 1\n" for piece in pieces)
+        file.writelines(dictionary_lines((subword, 1) for subword in subwords))
 
 
 SUBWORD_MODELS: dict[str, type[SentencePiecePipeline]] = {

@@ -20,7 +20,7 @@ from gtrans.checkpoints.reading import read_checkpoint
 from gtrans.checkpoints.sources import MBART25
 from gtrans.cli import main
 from gtrans.text.prepared_folder import load_pipeline
-from gtrans.text.subwords import SentencePiecePipeline, read_pieces
+from gtrans.text.subwords import SentencePiecePipeline, read_subwords
 from gtrans.translating.loading import load_models
 
 SETTINGS = (
@@ -60,7 +60,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     # Pieces that the corpus does not use, as most of mBART's.
     pieces = [*(f"\u2581unused{number}" for number in range(50))]
     assert prepare(text, folder / "first", "--sentencepiece", model) == 0
-    known = read_pieces(folder / "first" / "dict.en.txt")
+    known = read_subwords(folder / "first" / "dict.en.txt")
     assert len(known) == 297  # without <unk>, <s> and </s>
     full = [*known[:100], *pieces, *known[100:]]
     (published / "dict.txt").write_text("".join(f"{piece} 1\n" for piece in full))
@@ -139,8 +139,8 @@ def test_trimmed_vocabulary(
     source = world.published / "model.pt"
     assert main(["trim-vocab", "--data", str(world.data), "--out", str(small), str(source)]) == 0
     printed = capsys.readouterr().out
-    kept = read_pieces(small / "dict.txt")
-    before = read_pieces(world.published / "dict.txt")
+    kept = read_subwords(small / "dict.txt")
+    before = read_subwords(world.published / "dict.txt")
     assert f"{len(kept) + 4:,} of {len(before) + 4:,} subwords kept" in printed
     assert not any(piece.startswith("\u2581unused") for piece in kept)
     assert kept == [piece for piece in before if piece in set(kept)]
@@ -232,7 +232,7 @@ def test_it_learns(world: World, stock: StockCommands, tmp_path: Path) -> None:
 
 
 def test_words_of_pieces_that_are_gone_are_segmented_anew(world: World, tmp_path: Path) -> None:
-    pieces = read_pieces(world.published / "dict.txt")
+    pieces = read_subwords(world.published / "dict.txt")
     long = max((piece for piece in pieces if "unused" not in piece), key=len)
     fewer = tmp_path / "dict.txt"
     fewer.write_text("".join(f"{piece} 1\n" for piece in pieces if piece != long))
