@@ -66,9 +66,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     files.add_argument(
         "--split-sentences",
-        action="store_true",
+        action=argparse.BooleanOptionalAction,
         help="a line of plain text or a row is a paragraph, not a sentence, and a text file is one "
-        "document (text in Markdown, HTML and Word is always split)",
+        "document (default: only text in Markdown, HTML and Word is split; with "
+        "--no-split-sentences each of their blocks is one sentence)",
     )
     files.add_argument("--input", metavar="FILE", help="text, gzipped or not; - is standard input")
     files.add_argument(
@@ -225,7 +226,7 @@ def _check(args: argparse.Namespace) -> None:
         raise GtransError("`--output-dir` is missing: where the translation is to be written.")
     if has_text and args.output is None:
         raise GtransError("`--output` is missing: where the translation is to be written.")
-    if not args.sources and (args.output_dir or args.format or args.split_sentences):
+    if not args.sources and (args.output_dir or args.format or args.split_sentences is not None):
         raise GtransError(
             "`--output-dir`, `--format` and `--split-sentences` belong to FILE or FOLDER, which is "
             "not given."

@@ -12,8 +12,9 @@ from gtrans.formats.html import Html
 from gtrans.formats.markdown import Markdown
 from gtrans.formats.plain import PlainText
 from gtrans.formats.rows import Rows
+from gtrans.formats.sentences import splitter, whole
 from gtrans.libraries import require
-from gtrans.text.document_file import DocumentFile, splitter
+from gtrans.text.document_file import DocumentFile, Splitter
 from gtrans.text.reader import ANY, Choice
 
 _KINDS: Mapping[str, tuple[type[DocumentFile], Sequence[str]]] = {
@@ -40,15 +41,23 @@ def known_formats() -> str:
     return ", ".join(f"{name} ({' '.join(ends)})" for name, ends in SUFFIXES.items())
 
 
-def require_libraries(path: Path, name: str, split_sentences: bool) -> None:
+def require_libraries(path: Path, name: str, split_sentences: bool | None) -> None:
     """Look for the libraries that a file of the format ``name`` needs.
 
     Raises:
         GtransError: one of them is not installed.
     """
     kind, _ = _KINDS[name]
-    if split_sentences or not kind.has_lines:
-        require([*kind.libraries, "sentencex"], f"'{path}'")
+    libraries = list(kind.libraries)
+    if _is_split(kind, split_sentences):
+        libraries.append("sentencex")
+    if libraries:
+        require(libraries, f"'{path}'")
+
+
+def _is_split(kind: type[DocumentFile], split_sentences: bool | None) -> bool:
+    """Whether the text of a format is running text that is split into sentences."""
+    return not kind.has_lines if split_sentences is None else split_sentences
 
 
 class Reader(NamedTuple):
@@ -56,14 +65,14 @@ class Reader(NamedTuple):
 
     Attributes:
         lang: language of the text, whose rules split it into sentences.
-        split_sentences: the lines and rows of plain text, JSON lines and tables are running text,
-            not sentences. Text of the other formats always is.
+        split_sentences: text is split into sentences; None: but for the lines and rows of plain
+            text, JSON lines and tables, which are sentences.
         target: the language of the translation, for what a page says of its own.
         choice: which rows are translated.
     """
 
     lang: str
-    split_sentences: bool
+    split_sentences: bool | None
     target: str | None = None
     choice: Choice = ANY
 
@@ -74,7 +83,9 @@ class Reader(NamedTuple):
             GtransError: it cannot be read or is not of this format.
         """
         kind, _ = _KINDS[name]
-        split = splitter(self.lang) if self.split_sentences or not kind.has_lines else None
+        split: Splitter | None = None if kind.has_lines else whole
+        if _is_split(kind, self.split_sentences):
+            split = splitter(self.lang)
         file = kind(str(path), split, self.choice)
         if self.target is not None:
             file.languages = self.lang, self.target

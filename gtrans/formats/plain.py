@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gtrans.data.documents import check_length, line_end
 from gtrans.formats.inline import PLACEHOLDER, Block, with_points
+from gtrans.formats.sentences import whole
 from gtrans.text.document_file import DocumentFile, Splitter
 from gtrans.text.reader import ANY, Choice, is_boundary, notice_running_text, plain_lines
 
@@ -18,7 +19,7 @@ class Line(Block):
 
     def __init__(self, text: str, split: Splitter | None, line: int) -> None:
         content = with_points([text], addresses=split is not None)
-        super().__init__(content, split or _as_one, line)
+        super().__init__(content, split or whole, line)
         self._is_whole = split is None and not PLACEHOLDER.search(text)
         if self._is_whole:
             self.sentences = [text]
@@ -27,10 +28,6 @@ class Line(Block):
         """The translation."""
         items = translations if self._is_whole else self.translated(translations, joint)
         return "".join(map(str, items))
-
-
-def _as_one(text: str) -> list[str]:
-    return [text] if text else []
 
 
 class Lines(DocumentFile):

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, ClassVar, Protocol
 
-from gtrans.languages import language_code
 from gtrans.text.reader import ANY, Choice
 
 Splitter = Callable[[str], list[str]]
@@ -126,19 +125,3 @@ def counted(documents: Sequence[Sequence[object]]) -> list[tuple[str, list[str]]
         (str(number), [str(n) for n in range(1, len(document) + 1)])
         for number, document in enumerate(documents, start=1)
     ]
-
-
-def splitter(lang: str) -> Splitter:
-    """The rules of sentencex for a language, or its general ones; nothing is downloaded.
-
-    Args:
-        lang: code of the language.
-    """
-    from sentencex import segment
-
-    code = language_code(lang) or lang  # one that this project does not know
-
-    def split(text: str) -> list[str]:
-        return [sentence for part in segment(code, text) if (sentence := part.strip())]
-
-    return split

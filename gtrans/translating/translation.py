@@ -453,13 +453,13 @@ class FileToTranslate(NamedTuple):
         path: the file.
         format: one of :data:`gtrans.formats.catalogue.SUFFIXES`.
         target: the file of its translation.
-        split_sentences: plain text and rows are running text, not one sentence each.
+        split_sentences: see :class:`gtrans.formats.catalogue.Reader`.
     """
 
     path: Path
     format: str
     target: Path
-    split_sentences: bool
+    split_sentences: bool | None
 
     def read(self, translator: Any, options: DecodingOptions) -> Translation:
         """The file as tokens of the models; makes the folder of its translation.
@@ -485,7 +485,7 @@ def files_to_translate(
     output_dir: str,
     options: DecodingOptions,
     format: str | None = None,
-    split_sentences: bool = False,
+    split_sentences: bool | None = None,
 ) -> list[FileToTranslate]:
     """The files of documents in ``sources``; finds mistakes before models are loaded.
 

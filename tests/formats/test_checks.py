@@ -14,7 +14,7 @@ from gtrans.text.document_file import DocumentFile
 
 def read(path: Path, contents: str) -> DocumentFile:
     path.write_text(contents)
-    return Reader("en", False).read(path, check_format(path, None))
+    return Reader("en", None).read(path, check_format(path, None))
 
 
 def unchanged(file: DocumentFile) -> str:

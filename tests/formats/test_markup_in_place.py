@@ -17,7 +17,7 @@ from gtrans.formats.catalogue import Reader, check_format
 from gtrans.text.document_file import MOVED, DocumentFile
 
 
-def read(path: Path, contents: str | bytes, split_sentences: bool = False) -> DocumentFile:
+def read(path: Path, contents: str | bytes, split_sentences: bool | None = None) -> DocumentFile:
     path.write_bytes(contents if isinstance(contents, bytes) else contents.encode())
     return Reader("en", split_sentences).read(path, check_format(path, None))
 
