@@ -39,9 +39,9 @@ class TableRow:
     Attributes:
         label: its name in the paper.
         model: a model of ``models.yaml``; empty: it cannot be made, or has an ``ensemble``.
-        train: flags of ``gtrans train`` besides those of the model.
+        train: flags of ``gtrans train`` beside the model's own.
         at: other such flags at a scale; None: the row is left out there.
-        translate: flags of ``gtrans translate`` besides those of the model.
+        translate: flags of ``gtrans translate`` beside the model's own.
         control: the test sentences ``alone``, or ``shuffled`` over all documents.
         ensemble: labels of the rows whose models translate together.
         against: label of the row that it is tested against.
@@ -49,7 +49,7 @@ class TableRow:
         corpora: the only corpora on which it is made; empty: all.
         x: its values on the horizontal axes of a figure, by their titles.
         series: its curve.
-        note: what is missing for it, or why it cannot be made.
+        note: the missing part, or why it cannot be made.
     """
 
     label: str
@@ -110,10 +110,13 @@ class Table:
 
     def with_rows(self, labels: Iterable[str]) -> Table:
         """The table with these rows, their baselines and the members of ensembles."""
-        kept = {*labels} & self.rows.keys()
-        for _ in self.rows:
-            rows = [self.rows[label] for label in kept]
-            kept |= {label for row in rows for label in (row.against, *row.ensemble) if label}
+        kept = set(labels) & self.rows.keys()
+        for _ in self.rows:  # a baseline may have a baseline
+            for label in list(kept):
+                row = self.rows[label]
+                kept.update(row.ensemble)
+                if row.against:
+                    kept.add(row.against)
         return replace(self, rows={label: row for label, row in self.rows.items() if label in kept})
 
 
@@ -144,14 +147,19 @@ def find(names: Sequence[str]) -> dict[str, Table]:
     """
     tables = read_catalogue()
     known = {name: [name] for name in tables}
-    known |= {paper: [name for name in tables if name.startswith(f"{paper}-")] for paper in PAPERS}
+    for paper in PAPERS:
+        known[paper] = [name for name in tables if name.startswith(f"{paper}-")]
     for name in names:
         if name not in known:
             raise GtransError(
                 f"there is no table or figure '{name}'{did_you_mean(name, known)} "
                 "`gtrans reproduce --list` names all of them."
             )
-    return {key: tables[key] for name in names for key in known[name]}
+    found = {}
+    for name in names:
+        for key in known[name]:
+            found[key] = tables[key]
+    return found
 
 
 # --- scales -----------------------------------------------------------------------------
@@ -194,7 +202,7 @@ class PlannedRun:
     """A row on a corpus with a seed; a corpus itself has the seed 0.
 
     Attributes:
-        row, corpus, seed: what is run.
+        row, corpus, seed: the row, on a corpus, with a seed.
         model: the name of its model; of an ensemble, of the first one.
         name: the name of its translation.
         against: the run that it is tested against, with the same corpus and seed.
@@ -241,8 +249,7 @@ class ExperimentPlan:
         self.amp: bool = request.get("amp", False)
         self.changes = sorted(request.get("set", ()))
         self.settings = read_settings(self.scale, self.changes)
-        changes = (change.replace("=", "-") for change in self.changes)
-        self.label = ".".join([self.scale, *["amp"] * self.amp, *changes])
+        self.label = _label(self.scale, self.amp, self.changes)
         self.data = Path(request["data"]) if request.get("data") else None
         self.named: Sequence[str] = request.get("corpora") or ()
         self.seeds: Sequence[int] = request.get("seeds") or self.sizes["seeds"]
@@ -252,22 +259,38 @@ class ExperimentPlan:
         self.translations: dict[str, tuple[list[str], str]] = {}
         tables = find(request["tables"])
         self.tables = {name: table for name, table in tables.items() if table.scales[self.scale]}
-        self.left_out = [
-            f"{name} is not shown at scale {self.scale}: {table.note.partition('. ')[0]}"
-            for name, table in tables.items() if name not in self.tables
-        ]  # fmt: skip
+        self.left_out = []
+        for name, table in tables.items():
+            if name not in self.tables:
+                reason = table.note.partition(". ")[0]
+                self.left_out.append(f"{name} is not shown at scale {self.scale}: {reason}")
         if not self.tables:
             raise GtransError("; ".join(self.left_out))
-        rows = [row for table in self.tables.values() for row in self.rows(table)]
-        for label in (labels := request.get("rows") or ()):
-            planned = [row for row in rows if row.row.label == label]
-            if not any(row.runs for row in planned):
-                names = ", ".join(dict.fromkeys(repr(row.row.label) for row in rows))
-                why = planned[0].why_not if planned else f"there is no such row, only {names}"
-                raise GtransError(f"`--rows`: '{label}': {why}.")
+        labels = request.get("rows") or ()
         if labels:
+            self._check_labels(labels)
             chosen = {name: table.with_rows(labels) for name, table in self.tables.items()}
             self.tables = {name: table for name, table in chosen.items() if table.rows}
+        else:
+            self._plan_all()
+
+    def _plan_all(self) -> list[PlannedRow]:
+        """Plan the rows of all tables; their models and translations are known afterwards."""
+        rows = []
+        for table in self.tables.values():
+            rows += self.rows(table)
+        return rows
+
+    def _check_labels(self, labels: Sequence[str]) -> None:
+        """Raises GtransError for the label of a row that cannot be made here."""
+        rows = self._plan_all()
+        for label in labels:
+            planned = [row for row in rows if row.row.label == label]
+            if any(row.runs for row in planned):
+                continue
+            names = ", ".join(dict.fromkeys(repr(row.row.label) for row in rows))
+            why = planned[0].why_not if planned else f"there is no such row, only {names}"
+            raise GtransError(f"`--rows`: '{label}': {why}.")
 
     def with_all_seeds(self) -> ExperimentPlan:
         """The plan of all rows, with all seeds in the current folder."""
@@ -357,22 +380,24 @@ class ExperimentPlan:
             return PlannedRow(row, corpus, [], f"not at this scale{note}")
         if row.corpora and corpus not in row.corpora:
             return PlannedRow(row, corpus, [], f"not on {corpus}{note}")
-        if not {*self.seeds} & {*seeds}:
+        if not set(self.seeds) & set(seeds):
             return PlannedRow(row, corpus, [], f"only with the seeds {seeds} at this scale")
         self.corpus(corpus)
-        models = [
-            self._model(part.model, part.at.get(self.scale, part.train) or "")
-            for part in [table.rows[label] for label in row.ensemble] or [row]
-        ]
+        members = [table.rows[label] for label in row.ensemble] or [row]
+        models = []
+        for member in members:
+            flags = member.at.get(self.scale, member.train) or ""
+            models.append(self._model(member.model, flags))
         name = slug("+".join(models), row.translate)
-        full = ".".join(filter(None, (name, row.control)))
+        full = f"{name}.{row.control}" if row.control else name
         self.translations |= dict.fromkeys((name, full), (models, row.translate))
         baseline = self._row(table, corpus, table.rows[row.against]).runs if row.against else ()
         others = {run.seed: run for run in baseline}
-        return PlannedRow(row, corpus, [
-            PlannedRun(row, corpus, seed, models[0], full, others.get(seed))
-            for seed in self.seeds if seed in seeds
-        ])  # fmt: skip
+        runs = []
+        for seed in self.seeds:
+            if seed in seeds:
+                runs.append(PlannedRun(row, corpus, seed, models[0], full, others.get(seed)))
+        return PlannedRow(row, corpus, runs)
 
     def translation(self, run: PlannedRun) -> str:
         """The file with the translation of the test documents."""
@@ -381,37 +406,49 @@ class ExperimentPlan:
     # -- measures
 
     def files(self, measure: str, run: PlannedRun) -> list[str]:
-        """The files of a measure: those of the run, and of its comparison with its baseline."""
+        """The files of a measure of a run, and of its comparison with its baseline."""
         if run.corpus not in read("columns")["corpora"].get(measure, [run.corpus]):
             return []
         # A control concerns translations; measures of the model are in the model's own row.
         if run.row.control and measure not in OF_TRANSLATIONS:
             return []
-        folder, other = f"{run.folder}/measures/{measure}", run.against
+        folder = f"{run.folder}/measures/{measure}"
         if measure == "counts":
             return [f"data/{run.corpus}/plain.counts.json"]
         if measure in ("training", "size"):
             return [f"{run.folder}/{model}/trained" for model in self.translations[run.name][0]]
         if measure == "directions":
-            runs, directions = filter(None, (run, other)), self.corpus(run.corpus).directions
-            return [f"{folder}/{run.model}/{pair}.json" for run in runs for pair in directions]
+            files = self._directions(folder, run)
+            return files + self._directions(folder, run.against) if run.against else files
         if measure == "speed":
             return [f"{folder}/{run.name}.{ending}" for ending in ("tsv", "txt")]
         if measure in ("score", "parts"):
-            return [f"{folder}/{run.name}{f'~{other.name}' if other else ''}.json"]
-        both = [f"{folder}/{run.model}~{other.model}.json"] if other else []
+            baseline = f"~{run.against.name}" if run.against else ""
+            return [f"{folder}/{run.name}{baseline}.json"]
+        both = [f"{folder}/{run.model}~{run.against.model}.json"] if run.against else []
         if measure == "likelihood":
             return both
-        return [f"{folder}/{run.model}.json", *(both if measure in TESTED_SETS else [])]
+        own = [f"{folder}/{run.model}.json"]
+        return own + both if measure in TESTED_SETS else own
+
+    def _directions(self, folder: str, run: PlannedRun) -> list[str]:
+        """The scores of all language pairs of a run."""
+        pairs = self.corpus(run.corpus).directions
+        return [f"{folder}/{run.model}/{pair}.json" for pair in pairs]
 
     def analyses(self, table: Table) -> dict[str, tuple[str, list[PlannedRun]]]:
         """The further commands of a table at this scale and the runs that they read, by name."""
-        analyses, corpora = {}, self.corpora(table)
+        analyses = {}
+        corpora = self.corpora(table)
         for corpus, (key, command) in product(corpora, table.commands.items()):
-            labels, last = command.get("rows", table.rows), 1 if command.get("first_seed") else None
-            rows = [row for row in self.rows(table) if row.row.label in labels]
-            runs = [run for row in rows if row.corpus == corpus for run in row.runs[:last]]
-            if runs and self.scale in command.get("scales", SCALES):
+            if self.scale not in command.get("scales", SCALES):
+                continue
+            labels = command.get("rows", table.rows)
+            runs: list[PlannedRun] = []
+            for row in self.rows(table):
+                if row.corpus == corpus and row.row.label in labels:
+                    runs += row.runs[:1] if command.get("first_seed") else row.runs
+            if runs:
                 end = f".{corpus}" if len(corpora) > 1 else ""
                 analyses[f"{table.name}.{key}{end}"] = command["run"], runs
         return analyses
@@ -420,10 +457,23 @@ class ExperimentPlan:
         """All files from which the results of a table are written."""
         measures = ["training"] if table.rows else []
         measures += [read("columns")["columns"][title]["measure"] for title in table.columns]
-        runs = [run for row in self.rows(table) for run in row.runs]
-        files = [file for pair in product(measures, runs) for file in self.files(*pair)]
+        runs: list[PlannedRun] = []
+        for row in self.rows(table):
+            runs += row.runs
+        files: list[str] = []
+        for measure, run in product(measures, runs):
+            files += self.files(measure, run)
         files += [f"analyses/{name}.done" for name in self.analyses(table)]
         return list(dict.fromkeys(files))
+
+
+def _label(scale: str, amp: bool, changes: Iterable[str]) -> str:
+    """How the plan of a scale is called: the scale and each change."""
+    parts = [scale]
+    if amp:
+        parts.append("amp")
+    parts += [change.replace("=", "-") for change in changes]
+    return ".".join(parts)
 
 
 def slug(name: str, flags: str) -> str:
