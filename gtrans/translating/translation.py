@@ -602,6 +602,7 @@ def translate_stream(translator: Any, options: DecodingOptions) -> None:
     def translate_document() -> None:
         if documents == 1:
             check_plain("standard input", first)
+            notice_running_text("standard input", document)
         translations = translator.alternatives([document], places)
         written: Iterable[str] = best_of(translations)[0]
         if options.nbest:

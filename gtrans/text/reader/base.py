@@ -224,26 +224,51 @@ _TAG_LINE = re.compile(
     rf"<(?i:p|li|h[1-6]|t[dhr]|d[dt]|div){ATTRIBUTES}\s*>(?=\S)|"
     rf"<(?!{_NO_MARKUP})/[A-Za-z][\w:.-]*>$|<!--|<[?!][A-Za-z]",
 )
-_PAGE = re.compile(rf"<\?xml|<!doctype|<(?:html|head|body|tmx|xliff){ATTRIBUTES}\s*>(?:$|<)", re.I)
+_PAGE = re.compile(
+    rf"<\?xml|<!doctype|<(?:html|head|body|tmx|xliff|tt(?=\s)){ATTRIBUTES}\s*>(?:$|<)", re.I
+)
+_BEFORE_ROOT = re.compile(
+    r"\s*(?:<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?>)", re.S | re.I
+)
+_ROOT = re.compile(r"\s*<([A-Za-z][\w:.-]*)")
 _JSON = re.compile(r'(?:\{|\[\{?)\n["{\[}\]]|\[\{"|\["[^\n]*"\](?:\n|$)')
+_TITLES = "write the text of each title, one sentence per line"
+_TABS = "write it with tabs (TSV)"
+_NBEST = "keep the best line of each sentence, without numbers and scores (`awk -F ' \\|\\|\\| '`)"
+_PAIRS = "write both sides into files of their own, such as train.en and train.de"
 # How lines begin, the least share of such lines, what the file is, and what to do.
 _LINES = (
-    (r"(?:\d+:)?\d\d:\d\d[,.]\d{3} --> ", 0.0, "subtitles", CONVERT),
+    (r"(?:\d+:)?\d\d:\d\d[,.]\d{3} --> ", 0.0, "subtitles (SRT or WebVTT)", _TITLES),
+    (r"\{\d+\}\{\d+\}|\[\d+\]\[\d+\]", 0.3, "subtitles (MicroDVD or MPL2)", _TITLES),
+    (r"\[\d+:\d\d[.:]\d\d\d?\]", 0.3, "subtitles (LRC)", _TITLES),
+    (r"(?:\d+:)?\d\d:\d\d\.\d{3},(?:\d+:)?\d\d:\d\d\.\d{3}$", 0.1, "subtitles (SBV)", _TITLES),
+    (r"\[Script Info\]$|Dialogue: \S+,\d+:\d\d:", 0.0, "subtitles (ASS)", _TITLES),
     (
         r"[STHDP]-\d+\t", 0.3, "the output of fairseq-generate",
         "its translations are `grep ^D- FILE | sort -V | cut -f3`",
     ),
+    (r"\d+ \|\|\| ", 0.3, "a list of the n best translations", _NBEST),
+    (r"[^|]*\S \|\|\| ", 0.5, "sentence pairs of a word aligner", _PAIRS),
+    (
+        r'\((?:src|trg)\)="', 0.3, "the output of opus_read",
+        "`opus_read -wm moses` writes plain text",
+    ),
+    (r'msgid(?:_plural)? "', 0.05, "PO, messages of a program", CONVERT),
+    (r"\\(?:documentclass\b|begin\{document\})", 0.0, "LaTeX", CONVERT),
+    (r'"(?:[^"]|"")*"[,;]"', 0.3, "a table with commas (CSV)", _TABS),
     (r"[^\t]*\t", 0.5, "a table without document ids", NEEDS_IDS),
 )  # fmt: skip
 _NAMES = {
     "HTML": (".html .htm .xhtml", _TRANSLATES),
     "Markdown": (".md .markdown", _TRANSLATES),
-    "a table with commas (CSV)": (".csv", "write it with tabs (TSV)"),
+    "a table with commas (CSV)": (".csv", _TABS),
     "PO, messages of a program": (".po .pot", CONVERT),
     "a file of settings": (".ini .properties .strings .toml .yaml .yml", CONVERT),
     "reStructuredText or LaTeX": (".rst .tex", CONVERT),
+    "subtitles": (".srt .vtt .ass .ssa .sbv .lrc .sub", _TITLES),
 }
 """Formats whose lines look like text: the ends of their names, and what to do."""
+_HEADER = re.compile(r"[\w.-]+(?:([,;])[\w.-]+)(?:\1[\w.-]+)*")
 
 
 def _other_format(head: Head) -> tuple[str, str] | None:
@@ -253,17 +278,39 @@ def _other_format(head: Head) -> tuple[str, str] | None:
             return what, way_out
     if _JSON.match("\n".join(head.lines[:2])):
         return "JSON", "give JSON lines, an object with a document id per line (`jq -c '.[]' FILE`)"
+    header = _HEADER.fullmatch(head.first)
+    if header and len(head.lines) > 1:
+        cells = head.first.count(header[1])
+        if all(line.count(header[1]) >= cells for line in head.lines):
+            return "a table with commas (CSV)", _TABS
     lines = [(number, line) for number, line in head.numbered if not is_boundary(line)]
     tags = [(number, line) for number, line in lines if _TAG_LINE.match(line)]
     share = len(tags) / max(len(lines), 1)
     at_once = len(tags) > 2 and tags[0] == lines[0] and tags[2] in lines[:20]
     if share > 0.5 or (share > 0.1 and len(tags) > 2) or at_once or _PAGE.match(head.first):
         number, line = [*tags, *head.numbered][0]
-        return f"markup (line {number}: {line[:40]})", _TRANSLATES
+        return _markup(head) or (f"markup (line {number}: {line[:40]})", _TRANSLATES)
     for what, (suffixes, way_out) in _NAMES.items():
         if head.lines and head.suffix in suffixes.split():
             return what, way_out
     return None
+
+
+def _markup(head: Head) -> tuple[str, str] | None:
+    """The format of XML that no command reads, and what to do; None: it is HTML or the like."""
+    text = "\n".join(head.lines)
+    before = _BEFORE_ROOT.match(text)
+    while before:
+        text = text[before.end() :]
+        before = _BEFORE_ROOT.match(text)
+    root = _ROOT.match(text)
+    name = root[1] if root else "?"
+    if name.lower() in ("tmx", "xliff"):
+        return name.upper(), CONVERT
+    if name.lower() == "tt":
+        return "subtitles (TTML)", _TITLES
+    is_xml = head.first.lower().startswith("<?xml") and name.lower() != "html"
+    return (f"XML (<{name}>)", CONVERT) if is_xml else None
 
 
 _INNER_END = re.compile(
@@ -284,7 +331,7 @@ def notice_running_text(path: str | os.PathLike[str], lines: Sequence[str]) -> N
         if 2 * count > len(kept):
             say(
                 f"{path}: {count} of {len(kept)} lines {what}, but a line is translated as one "
-                "sentence; `--split-sentences` reads running text"
+                "sentence; `gtrans translate FILE --split-sentences` reads running text"
             )
 
 
