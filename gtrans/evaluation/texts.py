@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, compress, groupby, islice
+from itertools import accumulate, compress, islice
 from typing import Literal
 
 from gtrans.errors import GtransError
@@ -25,7 +25,6 @@ from gtrans.text.reader import (
     Segment,
     iterate_lines,
     plain_lines,
-    read_documents,
     read_identified,
     read_parallel,
 )
@@ -91,84 +90,217 @@ def read_texts(
     Raises:
         GtransError: a file cannot be read or does not match the first one.
     """
-    role: Role = "reference" if references else "source"
-    main = references[0] if references else str(source)
-    ids = read_identified(main, role, choice)
-    if ids is None and choice.references:
-        raise GtransError(
-            f"{main} is plain text, a reference without a name; leave `--reference` out and give "
-            "only the wanted files"
-        )
-
-    def mixed(with_ids: str, other: str) -> GtransError:
-        return GtransError(
-            f"{with_ids} has document ids, but {other} has none; give both with the same ids, or "
-            "both without"
-        )
-
-    def parallel(path: str, role: Role) -> list[Documents]:
-        identified = ids if path == main else read_identified(path, role, choice)
-        if identified is not None and ids is not None:
-            return [
-                match(identified, ids, number) for number in range(len(identified.references) or 1)
-            ]
-        if identified is not ids:
-            raise mixed(main, path) if identified is None else mixed(path, main)
-        if path == main:
-            return [read_documents(path)]
-        return [[document for document, _ in read_parallel(path, main)]]
-
-    read = [reference for path in references for reference in parallel(path, "reference")]
-    sources = parallel(source, "source")[0] if source else None
-    sizes = [len(document) for document in (read[0] if read else sources or [])]
-    identified = {
-        name: read_identified(path, "translation", replace(choice, system=name))
-        for name, path in systems.items()
-    }
-    places = None if ids else [number for number, text in iterate_lines(main) if text is not None]
-    plain = {
-        name: _plain(path, sizes, places)
-        for name, path in systems.items()
-        if identified[name] is None
-    }
-    free = None
-    if alignment == "aligned":
-        paths = [text.path for text in plain.values() if text.has_lines_of_documents(sizes)]
-        free = paths[0] if paths else None
-        alignment = "aligned" if free is None else "whole"
-    translations: dict[str, Documents] = {}
-    for name, translation in identified.items():
-        if translation is None:
-            match_plain = _by_sentences if alignment == "aligned" else _by_documents
-            translations[name] = match_plain(plain[name], main, sizes, places)
-        elif ids is None:
-            raise mixed(translation.path, main)
-        elif alignment == "aligned":
-            translations[name] = match(translation, ids)
-        else:
-            documents = by_document(translation, ids)
-            translations[name] = [[part.text() for part in segments] for segments in documents]
-    counted = [[True] * size for size in sizes]
-    notes: list[str] = []
-    if ids is not None:
-        counted, notes = _counted(ids, alignment)
-        if len(ids.references) > 1:
-            notes.append(
-                f"{ids.path} has {len(ids.references)} references, all of which are used: "
-                f"{', '.join(ids.references)}; `--reference NAME` chooses"
-            )
-    texts = Texts(read, sources, translations, counted, notes=notes, free=free)
-    kept = [any(flags) for flags in counted]
-    texts = texts.chosen(lambda documents: list(compress(documents, kept)))
-    flags = list(compress(counted, kept))
+    files = _read_files(references, source, systems, choice)
+    free = _translation_in_lines(files) if alignment == "aligned" else None
+    if free is not None:
+        alignment = "whole"
+    texts = _matched(files, alignment)
+    notes = _note_of_references(files.main)
+    counted = texts.counted
+    if files.main.ids is not None:
+        counted, left_out = _counted(files.main.ids, alignment)
+        notes = [*left_out, *notes]
+    texts = replace(texts, counted=counted, notes=notes, free=free)
+    texts, counted, ids = _without_empty_documents(texts, files.main.ids)
     if alignment == "resegmented":
-        if ids is not None:
-            ids = replace(ids, documents=dict(compress(ids.documents.items(), kept)))
-        texts = _resegmented(texts, flags, ids, always)
-    if all(map(all, flags)):  # of whole documents, whose sentences may be others
+        texts = _resegmented(texts, counted, ids, always)
+    return _counted_alone(texts, counted)
+
+
+# ---- reading -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Plain:
+    """Plain text.
+
+    Attributes:
+        lines: all of its lines, also empty ones.
+        sentences: those that are sentences, by their number from 1.
+        documents: the same, as boundaries divide them.
+    """
+
+    lines: list[str]
+    sentences: dict[int, str]
+    documents: list[list[str]]
+
+    @property
+    def places(self) -> list[int]:
+        """The numbers of the lines that are sentences."""
+        return list(self.sentences)
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file as it was read: documents with ids, or plain text.
+
+    Attributes:
+        path: its name.
+        ids: its documents with ids; None: it is plain text.
+        plain: its lines; of a file with ids there are none.
+    """
+
+    path: str
+    ids: Identified | None
+    plain: _Plain
+
+    @property
+    def sizes(self) -> list[int]:
+        """The number of sentences of each document."""
+        documents = self.plain.documents if self.ids is None else self.ids.documents.values()
+        return [len(document) for document in documents]
+
+
+@dataclass(frozen=True)
+class _Files:
+    """All files that were read.
+
+    Attributes:
+        main: the first reference, or the source if there is none. All other files have its
+            documents.
+        references, source, systems: the files by what they are.
+    """
+
+    main: _File
+    references: list[_File]
+    source: _File | None
+    systems: dict[str, _File]
+
+
+def _read_files(
+    references: Sequence[str], source: str | None, systems: Mapping[str, str], choice: Choice
+) -> _Files:
+    """Read all files.
+
+    Raises:
+        GtransError: one cannot be read, or some have document ids and others have none.
+    """
+    reference_files = [_read_file(path, "reference", choice) for path in references]
+    source_file = None if source is None else _read_file(source, "source", choice)
+    system_files = {
+        name: _read_file(path, "translation", replace(choice, system=name))
+        for name, path in systems.items()
+    }
+    main = reference_files[0] if reference_files else source_file
+    assert main is not None, "the command has asked for a reference or a source"
+    if main.ids is None and choice.references:
+        raise GtransError(
+            f"{main.path} is plain text, a reference without a name; leave `--reference` out and "
+            "give only the wanted files"
+        )
+    for file in [*reference_files, *([source_file] if source_file else [])]:
+        _check_same_kind(file, main)
+    for file in system_files.values():
+        if file.ids is not None:  # plain translations may have the lines of a file with ids
+            _check_same_kind(file, main)
+    return _Files(main, reference_files, source_file, system_files)
+
+
+def _check_same_kind(file: _File, main: _File) -> None:
+    """Raises GtransError if one of two files has document ids."""
+    if (file.ids is None) != (main.ids is None):
+        with_ids, without = (main, file) if file.ids is None else (file, main)
+        raise GtransError(
+            f"{with_ids.path} has document ids, but {without.path} has none; give both with the "
+            "same ids, or both without"
+        )
+
+
+def _read_file(path: str, role: Role, choice: Choice) -> _File:
+    """Read a file.
+
+    Raises:
+        GtransError: it cannot be read, or it holds no sentence.
+    """
+    ids = read_identified(path, role, choice)
+    if ids is not None:
+        return _File(path, ids, _Plain([], {}, []))
+    sentences: dict[int, str] = {}
+    documents: list[list[str]] = [[]]
+    for number, text in iterate_lines(path):
+        if text is not None:
+            sentences[number] = text
+            documents[-1].append(text)
+        elif documents[-1]:
+            documents.append([])
+    if not sentences:
+        raise GtransError(f"'{path}' holds no sentence; give a file with one sentence per line")
+    if not documents[-1]:
+        documents.pop()
+    return _File(path, None, _Plain(list(plain_lines(path)), sentences, documents))
+
+
+# ---- the texts of all files ----------------------------------------------------------------------
+
+
+def _matched(files: _Files, alignment: Alignment) -> Texts:
+    """The documents of all files in the order of the main one.
+
+    Raises:
+        GtransError: a file does not match the main one.
+    """
+    references = [text for file in files.references for text in _parallel(file, files.main)]
+    sources = None if files.source is None else _parallel(files.source, files.main)[0]
+    systems = {
+        name: _translation(file, files.main, alignment) for name, file in files.systems.items()
+    }
+    counted = [[True] * size for size in files.main.sizes]
+    return Texts(references, sources, systems, counted)
+
+
+def _parallel(file: _File, main: _File) -> list[Documents]:
+    """The texts of a reference or source, which must have the sentences of the main file.
+
+    A file with ids may have several references.
+    """
+    if file.ids is not None and main.ids is not None:
+        count = len(file.ids.references) or 1
+        return [match(file.ids, main.ids, number) for number in range(count)]
+    if file.plain.places != main.plain.places or file.sizes != main.sizes:
+        # Says where they differ, unless white space alone does.
+        return [[document for document, _ in read_parallel(file.path, main.path)]]
+    return [file.plain.documents]
+
+
+def _translation(file: _File, main: _File, alignment: Alignment) -> Documents:
+    """The documents of a translation; see :func:`_by_sentences` and :func:`_by_documents`."""
+    if file.ids is not None and main.ids is not None:
+        if alignment == "aligned":
+            return match(file.ids, main.ids)
+        documents = by_document(file.ids, main.ids)
+        return [[segment.text() for segment in segments] for segments in documents]
+    return _by_sentences(file, main) if alignment == "aligned" else _by_documents(file, main)
+
+
+def _note_of_references(main: _File) -> list[str]:
+    if main.ids is None or len(main.ids.references) < 2:
+        return []
+    return [
+        f"{main.path} has {len(main.ids.references)} references, all of which are used: "
+        f"{', '.join(main.ids.references)}; `--reference NAME` chooses"
+    ]
+
+
+def _without_empty_documents(
+    texts: Texts, ids: Identified | None
+) -> tuple[Texts, list[Sequence[bool]], Identified | None]:
+    """The texts without documents of which nothing is counted; what is counted of the others."""
+    kept = [any(flags) for flags in texts.counted]
+    texts = texts.chosen(lambda documents: list(compress(documents, kept)))
+    if ids is not None:
+        ids = replace(ids, documents=dict(compress(ids.documents.items(), kept)))
+    return texts, list(compress(texts.counted, kept)), ids
+
+
+def _counted_alone(texts: Texts, counted: Sequence[Sequence[bool]]) -> Texts:
+    """The texts without sentences that are not counted."""
+    if all(all(flags) for flags in counted):  # of whole documents, whose sentences may be others
         return texts
     return texts.chosen(
-        lambda documents: [list(compress(*pair)) for pair in zip(documents, flags, strict=True)]
+        lambda documents: [
+            list(compress(sentences, flags))
+            for sentences, flags in zip(documents, counted, strict=True)
+        ]
     )
 
 
@@ -177,26 +309,23 @@ def _resegmented(
 ) -> Texts:
     """The translations in the sentences of the references, and what they cover."""
     resegmenter = Resegmenter(texts.references, always)
-    splits = {
-        name: [resegmenter.split(number, lines) for number, lines in enumerate(documents)]
-        for name, documents in texts.systems.items()
-    }
     notes = list(texts.notes)
-    for name, cut in splits.items():
-        moved = sum(split.moved for split in cut)
+    systems: dict[str, Documents] = {}
+    covered: dict[str, Coverage] = {}
+    for name, documents in texts.systems.items():
+        splits = [resegmenter.split(number, lines) for number, lines in enumerate(documents)]
+        systems[name] = [split.sentences for split in splits]
+        covered[name] = coverage(splits, texts.references, counted, ids)
+        moved = sum(split.moved for split in splits)
         if moved:
             notes.append(
-                f"{name}: {moved} of {len(cut)} documents have as many lines as the reference has "
-                "sentences, but in other places; they are split, too"
+                f"{name}: {moved} of {len(splits)} documents have as many lines as the reference "
+                "has sentences, but in other places; they are split, too"
             )
-    return replace(
-        texts,
-        notes=notes,
-        systems={name: [split.sentences for split in cut] for name, cut in splits.items()},
-        coverage={
-            name: coverage(cut, texts.references, counted, ids) for name, cut in splits.items()
-        },
-    )
+    return replace(texts, notes=notes, systems=systems, coverage=covered)
+
+
+# ---- what is scored ------------------------------------------------------------------------------
 
 
 def _is_missing(segment: Segment) -> bool:
@@ -214,24 +343,26 @@ def _counted(ids: Identified, alignment: Alignment) -> tuple[list[list[bool]], l
         GtransError: there are none.
     """
     counted = []
-    reasons, scored = Counter[str](), 0
+    reasons = Counter[str]()
+    scored = 0
     for segments in ids.documents.values():
         missing = [segment.left_out for segment in segments if _is_missing(segment)]
-        gone = bool(missing) and alignment != "aligned"
-        flags = [
-            not gone and (not segment.left_out or alignment == "whole") for segment in segments
-        ]
-        for segment, flag in zip(segments, flags, strict=True):
-            scored += flag and bool(segment.left_out)
+        is_gone = bool(missing) and alignment != "aligned"
+        flags = []
+        for segment in segments:
+            flag = not is_gone and (not segment.left_out or alignment == "whole")
+            flags.append(flag)
             if not flag:
                 reasons[segment.left_out or missing[0]] += 1
+            elif segment.left_out:
+                scored += 1
         counted.append(flags)
-    total = sum(map(len, counted))
+    total = sum(len(flags) for flags in counted)
     if sum(reasons.values()) == total:
         raise GtransError(f"all segments of {ids.path} are {' or '.join(reasons)}")
     notes = [
-        f"{count} of {total} segments are left out: they are {why}"
-        for why, count in reasons.items()
+        f"{count} of {total} segments are left out: they are {reason}"
+        for reason, count in reasons.items()
     ]
     if scored:
         notes.append(f"{scored} of {total} segments are {BAD_SOURCE} and are scored, too")
@@ -243,125 +374,111 @@ def _counted(ids: Identified, alignment: Alignment) -> tuple[list[list[bool]], l
 _WAY_OUT = "--resegment splits documents into aligned sentences, --documents-only needs none"
 
 
-@dataclass(frozen=True)
-class _Plain:
-    """Translations of plain text.
-
-    Attributes:
-        path: their file.
-        lines: all of its lines, also empty ones.
-        sentences: those that are sentences, by their number.
-        documents: the same, as boundaries divide them.
-        by_lines: the translation of each sentence of the reference, if every translation stands in
-            the line of its sentence, and the file is at least as long as that of the last one;
-            an empty line is an empty translation. None: it is not so.
-    """
-
-    path: str
-    lines: list[str]
-    sentences: dict[int, str]
-    documents: list[list[str]]
-    by_lines: Documents | None
-
-    def has_lines_of_documents(self, sizes: Sequence[int]) -> bool:
-        """Whether it begins with a line for each document, and has no other text."""
-        return [*self.sentences] == [*range(1, len(sizes) + 1)] and len(sizes) < sum(sizes)
+def _translation_in_lines(files: _Files) -> str | None:
+    """The first translation that has a line for each document; None: there is none."""
+    for file in files.systems.values():
+        _by_lines(file, files.main)  # rejects what may be both
+        if file.ids is None and _has_lines_of_documents(file, files.main):
+            return file.path
+    return None
 
 
-def _plain(path: str, sizes: Sequence[int], places: Sequence[int] | None) -> _Plain:
-    """Read translations of plain text.
+def _has_lines_of_documents(file: _File, main: _File) -> bool:
+    """Whether plain text begins with a line for each document, and has no other text."""
+    count = len(main.sizes)
+    return file.plain.places == list(range(1, count + 1)) and count < sum(main.sizes)
 
-    Args:
-        path: their file.
-        sizes: the number of sentences of each document of the reference.
-        places: the numbers of its lines that are sentences; None: its documents have ids. Then a
-            translation has its lines if it has as many as there are segments.
+
+def _by_lines(file: _File, main: _File) -> Documents | None:
+    """The translation of each sentence, if every one stands in the line of its sentence.
+
+    The file must be at least as long as the line of the last sentence; an empty line is an empty
+    translation. Where the main file has ids, a translation has its lines if it has as many as there
+    are segments. None: it is not so.
 
     Raises:
-        GtransError: it cannot be read, holds no sentence, or has two meanings: a line for each
-            document, or the first sentences and empty translations.
+        GtransError: the file has two meanings, a line for each document or the first sentences and
+            empty translations.
     """
-    marked, lines = list(iterate_lines(path)), list(plain_lines(path))
-    parts = groupby((text for _, text in marked), lambda text: text is None)
-    documents = [[text or "" for text in part] for end, part in parts if not end]
-    sentences = {number: text for number, text in marked if text is not None}
-    flat = None
-    if places is None:
-        flat = lines if len(lines) == sum(sizes) else None
-    elif sentences.keys() <= set(places) and len(lines) >= places[-1]:
-        flat = [sentences.get(number, "") for number in places]
-    if not sentences:
-        raise GtransError(f"'{path}' holds no sentence; give a file with one sentence per line")
-    by_lines = None if flat is None else _divided(flat, sizes)
-    plain = _Plain(path, lines, sentences, documents, by_lines)
-    if by_lines is not None and plain.has_lines_of_documents(sizes):
+    plain, places = file.plain, main.plain.places
+    if file.ids is not None:
+        return None
+    if main.ids is not None:
+        in_lines = plain.lines if len(plain.lines) == sum(main.sizes) else None
+    elif plain.sentences.keys() <= set(places) and len(plain.lines) >= places[-1]:
+        in_lines = [plain.sentences.get(number, "") for number in places]
+    else:
+        in_lines = None
+    if in_lines is None:
+        return None
+    if _has_lines_of_documents(file, main):
         raise GtransError(
-            f"{path} has text in its first {len(sizes)} lines alone, as many as there are "
-            "documents: if each is a document, remove the empty lines behind them; if each is a "
-            "sentence, give the file with document ids"
+            f"{file.path} has text in its first {len(main.sizes)} lines alone, as many as there "
+            "are documents: if each is a document, remove the empty lines behind them; if each is "
+            "a sentence, give the file with document ids"
         )
-    return plain
+    return _divided(in_lines, main.sizes)
 
 
-def _divided(flat: Sequence[str], sizes: Sequence[int]) -> Documents:
+def _divided(sentences: Sequence[str], sizes: Sequence[int]) -> Documents:
     """Sentences in documents of these sizes."""
-    remaining = iter(flat)
+    remaining = iter(sentences)
     return [list(islice(remaining, size)) for size in sizes]
 
 
-def _by_sentences(
-    plain: _Plain, main: str, sizes: Sequence[int], places: Sequence[int] | None
-) -> Documents:
-    """Translations as documents with the same sentences as the reference.
+def _by_sentences(file: _File, main: _File) -> Documents:
+    """Translations of plain text as documents with the same sentences as the main file.
 
-    The first of three rules that fits is applied: by lines (:class:`_Plain`); by documents: those
+    The first of three rules that fits is applied: by lines (:func:`_by_lines`); by documents: those
     of both files have the same numbers of sentences; by sentences: there is no boundary between
     documents, and the number of sentences is that of the reference. They cannot contradict each
     other: if two of them fit, no translation is empty, and sentences are matched in order.
-
-    Args:
-        found: the translations.
-        main: the file whose documents they translate, for messages.
-        sizes, places: as of :func:`_plain`.
 
     Raises:
         GtransError: no rule fits; the message names both files and the first line where they
             differ.
     """
-    if plain.by_lines is not None:
-        return plain.by_lines
-    if [len(document) for document in plain.documents] == list(sizes):
+    plain, sizes = file.plain, main.sizes
+    in_lines = _by_lines(file, main)
+    if in_lines is not None:
+        return in_lines
+    if file.sizes == sizes:
         return plain.documents
-    if places is None:
-        raise GtransError(
-            f"{plain.path} has {len(plain.lines)} lines, but {main} has {sum(sizes)} segments in "
-            f"{len(sizes)} documents; give a line for each of them, or --resegment"
+    if len(plain.documents) == 1 and len(plain.sentences) == sum(sizes):
+        return _divided(list(plain.sentences.values()), sizes)
+    raise _other_sentences(file, main)
+
+
+def _other_sentences(file: _File, main: _File) -> GtransError:
+    """The error for translations whose sentences are not those of the main file."""
+    plain, places, sizes = file.plain, main.plain.places, main.sizes
+    if main.ids is not None:
+        return GtransError(
+            f"{file.path} has {len(plain.lines)} lines, but {main.path} has {sum(sizes)} segments "
+            f"in {len(sizes)} documents; give a line for each of them, or --resegment"
         )
     if len(plain.documents) > 1:
         try:
-            return [document for document, _ in read_parallel(plain.path, main)]
+            read_parallel(file.path, main.path)
         except GtransError as error:
-            raise GtransError(
+            return GtransError(
                 f"{str(error).rstrip('.')} (unless the files have the same lines); {_WAY_OUT}"
-            ) from None
-    numbers, common = [*plain.sentences], min(len(plain.sentences), len(places))
-    if len(numbers) == len(places):
-        return _divided([*plain.sentences.values()], sizes)
-    if len(numbers) > common:
-        where = f"{plain.path}:{numbers[common]}"
+            )
+    common = min(len(plain.sentences), len(places))
+    if len(plain.sentences) > common:
+        where = f"{file.path}:{plain.places[common]}"
     else:
-        document = next(n for n, end in enumerate(accumulate(sizes), start=1) if end > common)
-        where = f"{main}:{places[common]} (document {document})"
-    raise GtransError(
-        f"{plain.path} has {len(numbers)} sentences and no document boundary, but {main} has "
-        f"{len(places)} sentences: {where} has no counterpart; a file with empty translations "
-        f"needs the reference's boundaries; {_WAY_OUT}"
+        ends = enumerate(accumulate(sizes), start=1)
+        document = next(number for number, end in ends if end > common)
+        where = f"{main.path}:{places[common]} (document {document})"
+    return GtransError(
+        f"{file.path} has {len(plain.sentences)} sentences and no document boundary, but "
+        f"{main.path} has {len(places)} sentences: {where} has no counterpart; a file with empty "
+        f"translations needs the reference's boundaries; {_WAY_OUT}"
     )
 
 
-def _by_documents(
-    plain: _Plain, main: str, sizes: Sequence[int], places: Sequence[int] | None
-) -> Documents:
+def _by_documents(file: _File, main: _File) -> Documents:
     """Translations of whole documents, whose sentences need not match the reference.
 
     All lines are the translation of a single document. Of several, the first of these rules that
@@ -369,29 +486,28 @@ def _by_documents(
     boundary; it has the reference's documents by its boundaries; it has a line for each document.
     Only of the first one, empty translations are kept.
 
-    Args:
-        found, main, sizes, places: as of :func:`_by_sentences`.
-
     Raises:
         GtransError: it cannot be told where the documents end.
     """
+    plain, sizes = file.plain, main.sizes
+    in_lines = _by_lines(file, main)
     count = len(plain.documents)
     if len(sizes) == 1:
         return [list(plain.sentences.values())]
-    if plain.by_lines is not None:
-        filled = [list(filter(None, document)) for document in plain.by_lines]
-        if places is None and count == len(sizes) and plain.documents != filled:
+    if in_lines is not None:
+        filled = [list(filter(None, document)) for document in in_lines]
+        if main.ids is not None and count == len(sizes) and plain.documents != filled:
             raise GtransError(
-                f"{plain.path} has as many lines as {main} has segments, and as many documents "
+                f"{file.path} has as many lines as {main.path} has segments, and as many documents "
                 "by its empty lines, and they are not the same; give it with document ids"
             )
-        return plain.by_lines
+        return in_lines
     if count == len(sizes):
         return plain.documents
     if len(plain.lines) == len(sizes):
         return [[line] for line in plain.lines]
     raise GtransError(
-        f"{plain.path} has {count} documents in {len(plain.lines)} lines, but {main} has "
+        f"{file.path} has {count} documents in {len(plain.lines)} lines, but {main.path} has "
         f"{len(sizes)} documents; give the same documents with a boundary between them, one line "
         "for each, or ids"
     )
@@ -401,26 +517,28 @@ def _by_documents(
 
 
 def match(translation: Identified, reference: Identified, number: int = 0) -> list[list[str]]:
-    """Documents of ``found`` with the segments of ``reference``, in its order.
+    """The documents of a translation with the segments of a reference, in its order.
 
-    Segments are matched by their ids if both files have them, otherwise by their order.
+    Segments are matched by their ids if both files have them, otherwise by their order. Where a
+    file lacks a segment, such as another reference, the text of the first one stands for it.
+
+    Args:
+        translation: the documents to match.
+        reference: the documents that they must have.
+        number: of the text of each segment, where the file has several references.
 
     Raises:
         GtransError: a document or a segment is missing, or is not in ``reference``.
     """
     documents = by_document(translation, reference)
     matched = []
-    for name, segments, expected in zip(
-        reference.documents, documents, reference.documents.values(), strict=True
-    ):
-        if all(map(_is_missing, expected)):
+    for (name, expected), segments in zip(reference.documents.items(), documents, strict=True):
+        if all(_is_missing(segment) for segment in expected):
             segments = expected
-        elif all(segment.name for segment in (*segments, *expected)):
+        elif all(segment.name for segment in [*segments, *expected]):
             known = {segment.name: segment for segment in segments}
-            _compare(
-                f"of document '{name}'", "segment",
-                list(known), [segment.name for segment in expected], translation, reference,
-            )  # fmt: skip
+            names = [segment.name for segment in expected]
+            _compare(f"of document '{name}'", "segment", list(known), names, translation, reference)
             segments = [known[segment.name] for segment in expected]
         elif len(segments) != len(expected):
             raise GtransError(
@@ -428,13 +546,10 @@ def match(translation: Identified, reference: Identified, number: int = 0) -> li
                 f"{len(expected)} in {reference.path}; --resegment splits a translation into the "
                 "sentences of the reference"
             )
-        # Another reference may lack a segment, for which the first one then stands.
-        matched.append(
-            [
-                (other if _is_missing(segment) else segment).text(number)
-                for segment, other in zip(segments, expected, strict=True)
-            ]
-        )
+        texts = []
+        for segment, other in zip(segments, expected, strict=True):
+            texts.append((other if _is_missing(segment) else segment).text(number))
+        matched.append(texts)
     return matched
 
 
@@ -447,7 +562,7 @@ def by_document(translation: Identified, reference: Identified) -> list[list[Seg
     kept = {
         name: expected
         for name, expected in reference.documents.items()
-        if not all(map(_is_missing, expected))
+        if not all(_is_missing(segment) for segment in expected)
     }
     known = reference.documents.keys() | reference.others
     names = [name for name in translation.documents if name in kept or name not in known]
@@ -465,21 +580,28 @@ def by_document(translation: Identified, reference: Identified) -> list[list[Seg
 def _comes_again(rows: Sequence[Sequence[str]]) -> bool:
     """Whether rows are the same rows twice or more."""
     count = len(rows)
-    sizes = (size for size in range(1, count // 2 + 1) if count % size == 0)
-    return any(rows[size:] == rows[:-size] for size in sizes)
+    for size in range(1, count // 2 + 1):
+        if count % size == 0 and rows[size:] == rows[:-size]:
+            return True
+    return False
 
 
 def _compare(
     place: str, kind: str, names: list[str], expected: list[str], text: Identified, ref: Identified
 ) -> None:
-    for have, want, side, other in (
-        (set(names), expected, text, ref),
-        (set(expected), names, ref, text),
-    ):
-        missing = [name for name in want if name not in have]
-        if missing:
-            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            raise GtransError(
-                f"{side.path} lacks the {kind} '{missing[0]}'{more} {place}".rstrip()
-                + f", which {other.path} has; both files need the same {kind}s"
-            )
+    """Raises GtransError if a document or segment is in one of two files only."""
+    _check_lacking(place, kind, expected, set(names), text.path, ref.path)
+    _check_lacking(place, kind, names, set(expected), ref.path, text.path)
+
+
+def _check_lacking(
+    place: str, kind: str, wanted: list[str], present: set[str], path: str, other: str
+) -> None:
+    """Raises GtransError if a file lacks what the other one has."""
+    missing = [name for name in wanted if name not in present]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise GtransError(
+            f"{path} lacks the {kind} '{missing[0]}'{more} {place}".rstrip()
+            + f", which {other} has; both files need the same {kind}s"
+        )
