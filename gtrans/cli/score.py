@@ -74,7 +74,7 @@ from gtrans.evaluation.table import (
     to_text,
     write_rows,
 )
-from gtrans.evaluation.texts import Alignment, Texts, read_texts
+from gtrans.evaluation.texts import COMMON, Alignment, Texts, read_texts
 from gtrans.files import (
     atomic_writer,
     begins_with,
@@ -122,6 +122,11 @@ OPTIONS: dict[str, OptionTable] = {
             {"nargs": "+", "default": [], "metavar": "FILE"},
         ),
         "--src": ("the source; chunks are then measured by both sides", {"metavar": "FILE"}),
+        COMMON: (
+            "leave out documents that one of the files lacks, and say which; without this option "
+            "they are an error",
+            {"action": "store_true"},
+        ),
         "--documents-only": (
             "score whole documents only; their lines may differ from the reference's",
             {"action": "store_true"},
@@ -420,7 +425,7 @@ def _measure(
         corpus = _instances(args, texts, languages)
         report.counts["chunks"] = sum(map(len, corpus.instances))
     report.notes += _notes_on_text(texts.systems, keys, options)
-    report.notes += _implausible(texts, system_names(args.hyp), args.ref[0], args.src, options)
+    report.notes += _implausible(args, texts, options)
     report.measurements = measure(corpus, texts.systems, keys, options, min(8, os.cpu_count() or 1))
     report.resegmented |= set(report.measurements) if args.resegment else set()
     if s_bleu := report.measurements.get("s_bleu"):
@@ -448,19 +453,19 @@ def _notes_on_text(
     return notes
 
 
-def _implausible(
-    texts: Texts, systems: Mapping[str, str], reference: str, source: str | None, options: Options
-) -> list[str]:
+def _implausible(args: argparse.Namespace, texts: Texts, options: Options) -> list[str]:
     """Warnings about translations that are probably not what the user meant."""
+    systems = system_names(args.hyp)
     lang, first = options.target_lang, texts.references[0]
-    target = replace(TextSample.of(reference, lang, first), documents=len(first))
+    target = replace(TextSample.of(args.ref[0], lang, first), documents=len(first))
     left = None
     if texts.sources is not None:
-        left = TextSample.of(str(source), "", texts.sources)
+        left = TextSample.of(args.src, "", texts.sources)
     found: list[str] = []
     for name, documents in texts.systems.items():
         translation = TextSample.of(systems[name], lang, documents)
-        if len(first) > 1 and not has_boundaries(systems[name]):
+        by_sentences = not args.documents_only and not args.resegment
+        if by_sentences and len(first) > 1 and not has_boundaries(systems[name]):
             translation = replace(translation, documents=1)
         found += implausible(left, target, translation, plain=False)
     return list(dict.fromkeys(found))
@@ -497,7 +502,9 @@ def _read_all(args: argparse.Namespace, files: Mapping[str, str]) -> Texts:
     whole: Alignment = "whole" if args.documents_only else "aligned"
     alignment = "resegmented" if args.resegment else whole
     always = args.resegment == "always"
-    texts = read_texts(args.ref, args.src, files, alignment, choice_of(args), always)
+    texts = read_texts(
+        args.ref, args.src, files, alignment, choice_of(args), always, args.common_documents
+    )
     if texts.free is not None:
         args.documents_only = True
         _check_documents_only(args, f"{texts.free}, which has one line for each document,")

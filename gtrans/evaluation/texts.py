@@ -14,6 +14,7 @@ from itertools import accumulate, compress, islice
 from typing import Literal
 
 from gtrans.errors import GtransError
+from gtrans.evaluation.boundaries import tokens_of
 from gtrans.evaluation.metrics import Documents
 from gtrans.evaluation.resegment import Coverage, Resegmenter, coverage
 from gtrans.text.reader import (
@@ -73,6 +74,7 @@ def read_texts(
     alignment: Alignment,
     choice: Choice = ANY,
     always: bool = False,
+    common: bool = False,
 ) -> Texts:
     """Read all texts, of plain text or with document ids.
 
@@ -86,20 +88,24 @@ def read_texts(
             documents; resegmented: so, too, and they are split into the reference's sentences.
         choice: what to read of files that have more than one text.
         always: also split documents whose lines seem to be the reference's sentences.
+        common: leave out documents that one of the files lacks.
 
     Raises:
         GtransError: a file cannot be read or does not match the first one.
     """
     files = _read_files(references, source, systems, choice)
+    missing: list[str] = []
+    if common:
+        files, missing = common_documents(files)
     free = _translation_in_lines(files) if alignment == "aligned" else None
     if free is not None:
         alignment = "whole"
     texts = _matched(files, alignment)
-    notes = _note_of_references(files.main)
+    notes = missing + _note_of_references(files.main)
     counted = texts.counted
     if files.main.ids is not None:
         counted, left_out = _counted(files.main.ids, alignment)
-        notes = [*left_out, *notes]
+        notes = left_out + notes
     texts = replace(texts, counted=counted, notes=notes, free=free)
     texts, counted, ids = _without_empty_documents(texts, files.main.ids)
     if alignment == "resegmented":
@@ -166,6 +172,22 @@ class _Files:
     source: _File | None
     systems: dict[str, _File]
 
+    def by_key(self) -> dict[str, _File]:
+        """All files, each by a key of its own."""
+        files = {f"reference {number}": file for number, file in enumerate(self.references)}
+        if self.source is not None:
+            files["source"] = self.source
+        return files | {f"system {name}": file for name, file in self.systems.items()}
+
+    def replaced(self, files: Mapping[str, _File]) -> _Files:
+        """The same with other files, by the keys of :meth:`by_key`."""
+        references = [files[f"reference {number}"] for number in range(len(self.references))]
+        source = files.get("source")
+        systems = {name: files[f"system {name}"] for name in self.systems}
+        main = references[0] if references else source
+        assert main is not None, "one of both is there"
+        return _Files(main, references, source, systems)
+
 
 def _read_files(
     references: Sequence[str], source: str | None, systems: Mapping[str, str], choice: Choice
@@ -230,6 +252,181 @@ def _read_file(path: str, role: Role, choice: Choice) -> _File:
     return _File(path, None, _Plain(list(plain_lines(path)), sentences, documents))
 
 
+# ---- documents that a file lacks -----------------------------------------------------------------
+
+COMMON = "--common-documents"
+
+
+def common_documents(files: _Files) -> tuple[_Files, list[str]]:
+    """The files without the documents that one of them lacks, and notes that name these.
+
+    Documents of plain text have no ids: they are told apart by their numbers of sentences.
+
+    Raises:
+        GtransError: no document is common, or it cannot be told which ones are.
+    """
+    main = files.main
+    notes: list[str] = []
+    kept = set(range(len(main.sizes)))
+    places: dict[str, dict[int, int]] = {}
+    for key, file in files.by_key().items():
+        places[key] = _places_of_documents(file, main)
+        kept &= places[key].keys()
+        notes += _notes_of_documents(file, main, places[key])
+    if not kept:
+        raise GtransError(f"no document is in all files; {COMMON} leaves nothing to score")
+    if not notes:
+        return files, []
+    chosen = {}
+    for key, file in files.by_key().items():
+        chosen[key] = _with_documents(file, main, [places[key][number] for number in sorted(kept)])
+    return files.replaced(chosen), list(dict.fromkeys(notes))
+
+
+def _notes_of_documents(file: _File, main: _File, places: Mapping[int, int]) -> list[str]:
+    """Which documents one of two files lacks."""
+    names, own_names = _names_of_documents(main), _names_of_documents(file)
+    lacking = [name for number, name in enumerate(names) if number not in places]
+    more = [name for place, name in enumerate(own_names) if place not in places.values()]
+    if file.ids is not None and main.ids is not None:
+        unscored = [name for name, segments in main.ids.documents.items() if _all_missing(segments)]
+        lacking = [name for name in lacking if name not in unscored]
+        more = [name for name in more if name not in main.ids.others]
+    notes = []
+    for path, other, missing in ((file.path, main.path, lacking), (main.path, file.path, more)):
+        if missing:
+            notes.append(
+                f"{path} lacks {_some(len(missing), 'document')} of {other}, which no score "
+                f"counts: {_listed(missing)}"
+            )
+    return notes
+
+
+def _names_of_documents(file: _File) -> list[str]:
+    """The ids of documents; of plain text their numbers and first lines."""
+    if file.ids is not None:
+        return list(file.ids.documents)
+    names = []
+    begin = 0
+    for number, size in enumerate(file.sizes, start=1):
+        names.append(f"no. {number} ({file.path}:{file.plain.places[begin]})")
+        begin += size
+    return names
+
+
+def _some(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:3])
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
+
+
+def _places_of_documents(file: _File, main: _File) -> dict[int, int]:
+    """The place in a file of each document that it has, by the document's number in the main file.
+
+    Raises:
+        GtransError: the documents of plain text cannot be told apart by their sizes.
+    """
+    if file.ids is not None and main.ids is not None:
+        where = {name: place for place, name in enumerate(file.ids.documents)}
+        return {
+            number: where[name] for number, name in enumerate(main.ids.documents) if name in where
+        }
+    same_lines = file.ids is None and _by_lines(file, main) is not None
+    if same_lines or len(file.sizes) == len(main.sizes):
+        return {number: number for number in range(len(main.sizes))}
+    places = _places_in_plain_text(file, main)
+    if not places:
+        raise GtransError(
+            f"{file.path} has {len(file.sizes)} documents, but {main.path} has {len(main.sizes)}, "
+            "and neither their numbers of sentences nor their words tell which one is missing; "
+            "give both with ids of their documents"
+        )
+    return places
+
+
+def _places_in_plain_text(file: _File, main: _File) -> dict[int, int]:
+    """The place of each document that plain text has; empty: it cannot be told.
+
+    Documents belong together if they have the same number of sentences and no other order is
+    possible; where several are possible, by the words that they share.
+    """
+    by_size = _only_order(file.sizes, main.sizes)
+    if by_size is not None:
+        return by_size
+    places: dict[int, int] = {}
+    for place, document in enumerate(file.plain.documents):
+        alike = {
+            number: _shared_words(document, main.plain.documents[number])
+            for number, size in enumerate(main.sizes)
+            if size == len(document)
+        }
+        if not alike:
+            continue
+        best = max(alike, key=lambda number: alike[number])
+        is_unclear = alike[best] == 0 or list(alike.values()).count(alike[best]) > 1
+        if is_unclear or best <= max(places, default=-1):
+            return {}
+        places[best] = place
+    return places
+
+
+def _only_order(sizes: Sequence[int], main_sizes: Sequence[int]) -> dict[int, int] | None:
+    """The only way to leave documents of the longer file out, so that the sizes are the same.
+
+    Returns:
+        the place of each document by its number in the main file; None: there are several ways, or
+        none.
+    """
+    is_longer = len(sizes) > len(main_sizes)
+    short, long = (main_sizes, sizes) if is_longer else (sizes, main_sizes)
+    first = _subsequence(short, long)
+    backwards = _subsequence(short[::-1], long[::-1])
+    if first is None or backwards is None:
+        return None
+    if first != [len(long) - 1 - place for place in reversed(backwards)]:
+        return None
+    pairs = enumerate(first)
+    return dict(pairs) if is_longer else {number: place for place, number in pairs}
+
+
+def _subsequence(wanted: Sequence[int], values: Sequence[int]) -> list[int] | None:
+    """The first places of values that are the wanted ones in their order; None: there are none."""
+    places: list[int] = []
+    for place, value in enumerate(values):
+        if len(places) < len(wanted) and value == wanted[len(places)]:
+            places.append(place)
+    return places if len(places) == len(wanted) else None
+
+
+def _shared_words(document: Sequence[str], other: Sequence[str]) -> float:
+    """The share of different words of two documents that are in both."""
+    words, others = (set(tokens_of(" ".join(sentences))) for sentences in (document, other))
+    return len(words & others) / max(1, len(words | others))
+
+
+def _with_documents(file: _File, main: _File, places: Sequence[int]) -> _File:
+    """A file with these of its documents alone."""
+    if file.ids is not None:
+        names = list(file.ids.documents)
+        documents = {names[place]: file.ids.documents[names[place]] for place in places}
+        others = (file.ids.others | file.ids.documents.keys()) - documents.keys()
+        return replace(file, ids=replace(file.ids, documents=documents, others=others))
+    documents_of_text = _by_lines(file, main) or file.plain.documents
+    return replace(file, plain=_plain_of([documents_of_text[place] for place in places]))
+
+
+def _plain_of(documents: Sequence[Sequence[str]]) -> _Plain:
+    """Plain text of documents, as if a file held them with an empty line between them."""
+    lines = [""]
+    for document in documents:
+        lines += [*document, ""]
+    sentences = {number: line for number, line in enumerate(lines) if line}
+    return _Plain(lines[1:-1], sentences, [list(document) for document in documents])
+
+
 # ---- the texts of all files ----------------------------------------------------------------------
 
 
@@ -257,6 +454,9 @@ def _parallel(file: _File, main: _File) -> list[Documents]:
         count = len(file.ids.references) or 1
         return [match(file.ids, main.ids, number) for number in range(count)]
     if file.plain.places != main.plain.places or file.sizes != main.sizes:
+        lacking = _lacking_documents(file, main)
+        if lacking is not None:
+            raise lacking
         # Says where they differ, unless white space alone does.
         return [[document for document, _ in read_parallel(file.path, main.path)]]
     return [file.plain.documents]
@@ -331,6 +531,10 @@ def _resegmented(
 def _is_missing(segment: Segment) -> bool:
     """Whether there is nothing to compare a segment with."""
     return bool(segment.left_out) and segment.left_out != BAD_SOURCE
+
+
+def _all_missing(segments: Sequence[Segment]) -> bool:
+    return all(_is_missing(segment) for segment in segments)
 
 
 def _counted(ids: Identified, alignment: Alignment) -> tuple[list[list[bool]], list[str]]:
@@ -457,13 +661,16 @@ def _other_sentences(file: _File, main: _File) -> GtransError:
             f"{file.path} has {len(plain.lines)} lines, but {main.path} has {sum(sizes)} segments "
             f"in {len(sizes)} documents; give a line for each of them, or --resegment"
         )
+    lacking = _lacking_documents(file, main)
+    if lacking is not None:
+        return lacking
+    hint = _hint_of_empty_lines(file, main)
     if len(plain.documents) > 1:
         try:
             read_parallel(file.path, main.path)
         except GtransError as error:
-            return GtransError(
-                f"{str(error).rstrip('.')} (unless the files have the same lines); {_WAY_OUT}"
-            )
+            what = str(error).rstrip(".")
+            return GtransError(f"{what} (unless the files have the same lines){hint}; {_WAY_OUT}")
     common = min(len(plain.sentences), len(places))
     if len(plain.sentences) > common:
         where = f"{file.path}:{plain.places[common]}"
@@ -473,8 +680,35 @@ def _other_sentences(file: _File, main: _File) -> GtransError:
         where = f"{main.path}:{places[common]} (document {document})"
     return GtransError(
         f"{file.path} has {len(plain.sentences)} sentences and no document boundary, but "
-        f"{main.path} has {len(places)} sentences: {where} has no counterpart; a file with empty "
-        f"translations needs the reference's boundaries; {_WAY_OUT}"
+        f"{main.path} has {len(places)} sentences: {where} has no counterpart{hint}; {_WAY_OUT}"
+    )
+
+
+def _hint_of_empty_lines(file: _File, main: _File) -> str:
+    """What to do about empty sentences, if they may be the reason why sentences do not match."""
+    places = main.plain.places
+    more = [number for number in file.plain.places if number not in set(places)]
+    if set(places) <= file.plain.sentences.keys() and more and more[0] < places[-1]:
+        return (
+            f"; {main.path}:{more[0]} is empty, which separates documents: if its sentence is "
+            "missing there, leave the line out of both files, or give both as rows with ids"
+        )
+    if len(file.plain.documents) == 1 and len(file.plain.sentences) < len(places):
+        return "; a file with empty translations needs the reference's boundaries"
+    return ""
+
+
+def _lacking_documents(file: _File, main: _File) -> GtransError | None:
+    """The error for plain text that has the documents of the other file but for some."""
+    if len(file.sizes) == len(main.sizes) or 1 in (len(file.sizes), len(main.sizes)):
+        return None
+    places = _places_in_plain_text(file, main)
+    if not places:
+        return None
+    shown = "; ".join(_notes_of_documents(file, main, places))
+    shown = shown.replace(", which no score counts", "")
+    return GtransError(
+        f"{shown}; both files need the same documents, or {COMMON} leaves them out of both"
     )
 
 
@@ -533,7 +767,7 @@ def match(translation: Identified, reference: Identified, number: int = 0) -> li
     documents = by_document(translation, reference)
     matched = []
     for (name, expected), segments in zip(reference.documents.items(), documents, strict=True):
-        if all(_is_missing(segment) for segment in expected):
+        if _all_missing(expected):
             segments = expected
         elif all(segment.name for segment in [*segments, *expected]):
             known = {segment.name: segment for segment in segments}
@@ -562,7 +796,7 @@ def by_document(translation: Identified, reference: Identified) -> list[list[Seg
     kept = {
         name: expected
         for name, expected in reference.documents.items()
-        if not all(_is_missing(segment) for segment in expected)
+        if not _all_missing(expected)
     }
     known = reference.documents.keys() | reference.others
     names = [name for name in translation.documents if name in kept or name not in known]
@@ -599,9 +833,10 @@ def _check_lacking(
 ) -> None:
     """Raises GtransError if a file lacks what the other one has."""
     missing = [name for name in wanted if name not in present]
+    way_out = f", or {COMMON} leaves them out" if kind == "document" else ""
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise GtransError(
             f"{path} lacks the {kind} '{missing[0]}'{more} {place}".rstrip()
-            + f", which {other} has; both files need the same {kind}s"
+            + f", which {other} has; both files need the same {kind}s{way_out}"
         )

@@ -200,11 +200,8 @@ def test_mistakes_end_in_one_line_and_status_1(
         (["--hyp", str(latin), "--ref", ref], str(latin)),
         (["--hyp", hyp, "--ref", empty], empty),
         (["--hyp", empty, "--ref", ref], empty),
-        (
-            ["--hyp", longer, "--ref", ref],
-            f"{longer}:7 is a document boundary but {ref} ends",
-        ),
-        (["--hyp", hyp, "--ref", ref, "--src", longer], f"{longer}:7 "),
+        (["--hyp", longer, "--ref", ref], f"lacks 1 document of {longer}: no. 3 ({longer}:8)"),
+        (["--hyp", hyp, "--ref", ref, "--src", longer], f"no. 3 ({longer}:8)"),
         (["--hyp", hyp], "--ref is missing"),
         (["--hyp", hyp, hyp, "--ref", ref], "have the same name 'hyp.txt'"),
         (["--hyp", f"a b={hyp}", "--ref", ref], "'a b' cannot name a system"),

@@ -10,6 +10,7 @@ from support.score_corpus import NEWS, NEWS_TRANSLATED, text, write
 from support.score_tools import Capture, jsonl, refusal, score
 
 from gtrans.cli import main
+from gtrans.evaluation.texts import read_texts
 
 REFERENCES, TRANSLATIONS = NEWS[:2], NEWS_TRANSLATED[:2]
 
@@ -145,3 +146,78 @@ def test_a_document_given_twice_among_whole_documents_is_refused(
     for option in ("--resegment", "--documents-only"):
         message = refusal(capsys, "--hyp", hyp, "--ref", ref, option)
         assert "has the same text of document 'd1' several times" in message
+
+
+# ---- documents that one side lacks ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ids", [False, True], ids=["plain", "ids"])
+@pytest.mark.parametrize("gone", [0, 1, 2])
+@pytest.mark.parametrize("lacking", ["hyp", "ref"])
+def test_a_document_that_one_side_lacks_is_named_and_can_be_left_out(
+    ids: bool, gone: int, lacking: str, tmp_path: Path, capsys: Capture
+) -> None:
+    documents = {"hyp": list(NEWS_TRANSLATED), "ref": list(NEWS)}
+    both = {name: [*them[:gone], *them[gone + 1 :]] for name, them in documents.items()}
+    documents[lacking] = both[lacking]
+
+    def files(texts: dict[str, list[list[str]]], folder: str) -> list[str]:
+        (tmp_path / folder).mkdir()
+        names = {name: str(tmp_path / folder / name) for name in texts}
+        for name, path in names.items():
+            if ids:
+                numbers = [n for n in range(3) if len(texts[name]) == 3 or n != gone]
+                rows = [
+                    {"doc_id": f"d{number}", "text": "\n".join(document)}
+                    for number, document in zip(numbers, texts[name], strict=True)
+                ]
+                jsonl(Path(path), rows)
+            else:
+                write(Path(path), text(texts[name]))
+        return ["--hyp", names["hyp"], "--ref", names["ref"], "--metrics", "s_bleu"]
+
+    given = files(documents, "given")
+    message = refusal(capsys, *given)
+    assert "--common-documents" in message and f"given/{lacking} lacks" in message
+    assert (f"'d{gone}'" if ids else f"no. {gone + 1} (") in message
+    found = score(capsys, *given, "--common-documents")
+    expected = score(capsys, *files(both, "both"))
+    assert found["of_one"]["s_bleu"]["score"] == expected["of_one"]["s_bleu"]["score"]
+    assert found["documents"] == 2
+    assert any("lacks 1 document" in note for note in found["notes"])
+
+
+def test_documents_of_equal_size_are_told_apart_by_their_words(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    documents = [["The lamp is new."], ["A dog saw the cat."], ["It will rain tomorrow."]]
+    ref = write(tmp_path / "ref", text(documents))
+    hyp = write(tmp_path / "hyp", text([["A lamp is new."], ["It will rain soon."]]))
+    arguments = ["--hyp", hyp, "--ref", ref, "--metrics", "s_bleu"]
+    assert f"no. 2 ({ref}:3)" in refusal(capsys, *arguments)
+    assert score(capsys, *arguments, "--common-documents")["documents"] == 2
+    other = write(tmp_path / "other", text([["Eine Lampe!"], ["Morgen regnet es"]]))
+    message = refusal(capsys, "--hyp", other, *arguments[2:], "--common-documents")
+    assert "give both with ids" in message
+
+
+def test_an_empty_reference_is_named_and_not_the_translation(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    ref = write(tmp_path / "ref", "One two.\n\nFive six.\n")
+    hyp = write(tmp_path / "hyp", "One two.\nThree.\nFive six.\n")
+    message = refusal(capsys, "--hyp", hyp, "--ref", ref)
+    assert f"{hyp}:3 has no counterpart; {ref}:2 is empty, which separates documents" in message
+    assert "empty translations" not in message
+
+
+def test_a_source_in_the_file_of_the_reference(tmp_path: Path, capsys: Capture) -> None:
+    """Both are read, and neither is taken for the other."""
+    rows = [
+        {"doc_id": "a", "segment_id": n, "source": f"Quelle {n} hier", "target": f"Ziel {n} ist da"}
+        for n in range(5)
+    ]
+    both = jsonl(tmp_path / "both.jsonl", rows)
+    texts = read_texts([both], both, {"x": both}, "aligned")
+    assert texts.sources == [[row["source"] for row in rows]]
+    assert texts.references == [[[row["target"] for row in rows]]]
