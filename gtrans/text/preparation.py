@@ -129,11 +129,15 @@ class StepRecord:
         """
         self._taken.add(name)
         current, entry = fingerprint(depends_on), self._finished.get(name)
-        changed = entry is not None and entry["fingerprint"] != current
-        if entry is not None and not changed and entry["outputs"] == self._sizes(entry["outputs"]):
+        reason = "started"
+        if entry is not None and entry["fingerprint"] != current:
+            reason = "input or option changed, repeated"
+        elif entry is not None and self._is_unchanged(entry):
             say(f"{name}: finished earlier, skipped")
             return current
-        say(f"{name}: {'input or option changed, repeated' if changed else 'started'}")
+        elif entry is not None:
+            reason = "its files are missing or changed, repeated"
+        say(f"{name}: {reason}")
         self.forget(LAST_STEP, name)
         work(outputs)
         self._finished[name] = {
@@ -143,6 +147,13 @@ class StepRecord:
         }
         self.save()
         return current
+
+    def _is_unchanged(self, entry: dict[str, Any]) -> bool:
+        """Whether the files that a step has written are still the same."""
+        if entry["outputs"] != self._sizes(entry["outputs"]):
+            return False
+        digests = entry.get("digests", {})
+        return all(digest(self._folder / name) == digests[name] for name in digests)
 
     def _sizes(self, names: Iterable[str]) -> dict[str, int]:
         """The sizes of those files that exist."""

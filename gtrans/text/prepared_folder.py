@@ -145,9 +145,18 @@ def check_recorded(
     Raises:
         GtransError: a file has changed.
     """
-    if not (data_dir / STATE_FILE).is_file():
-        return
-    steps = read_state(data_dir).get("finished", {}).values()
+    if (data_dir / STATE_FILE).is_file():
+        _check_recorded(read_state(data_dir), data_dir, names, whole, computed or {})
+
+
+def _check_recorded(
+    state: Mapping[str, Any],
+    data_dir: Path,
+    names: Iterable[str],
+    whole: bool,
+    computed: Mapping[str, str],
+) -> None:
+    steps = state.get("finished", {}).values()
     sizes = ChainMap(*(step["outputs"] for step in steps))
     digests = ChainMap(*(step.get("digests", {}) for step in steps))
     for name in names:
@@ -156,7 +165,7 @@ def check_recorded(
             continue
         same = path.stat().st_size == sizes[name]
         if same and whole and name in digests:
-            same = ((computed or {}).get(name) or digest(path)) == digests[name]
+            same = (computed.get(name) or digest(path)) == digests[name]
         if not same:
             raise GtransError(
                 f"{path}: it is not the file that `gtrans prepare` wrote; prepare the corpus "
@@ -257,12 +266,14 @@ class Preparation:
         """The preparation of a data folder whose ``prepare.json`` holds ``state``.
 
         Raises:
-            GtransError: a file is missing.
+            GtransError: a file is missing, or is not the one that ``gtrans prepare`` wrote.
         """
         try:
             files = {name: (folder / name).read_bytes() for name in pipeline_files(state)}
         except OSError as error:
             raise GtransError(f"cannot read '{error.filename}': {error.strerror}") from None
+        digests = {name: digest_of_bytes(contents) for name, contents in files.items()}
+        _check_recorded(state, folder, files, whole=True, computed=digests)
         entries = {name: state.get(name) for name in _ENTRIES}
         return cls(entries, files, tokenizer or {}, folder)
 

@@ -35,6 +35,18 @@ def test_every_command_refuses(tiny: TinyWorld, data: Path, tmp_path: Path) -> N
     assert not (tmp_path / "run").exists() or not list((tmp_path / "run").glob("*.pt"))
 
 
+@pytest.mark.parametrize("name", ["codes.bpe", "truecase.en"])
+def test_training_refuses_files_of_another_preparation(
+    name: str, tiny: TinyWorld, data: Path, tmp_path: Path
+) -> None:
+    """The checkpoint would carry them, and translate with wrong subwords."""
+    lines = (data / name).read_text(encoding="utf-8").splitlines(keepends=True)
+    (data / name).write_text("".join([*lines[:1], *reversed(lines[1:])]), encoding="utf-8")
+    changed = f"{name}: it is not the file that `gtrans prepare` wrote"
+    assert changed in refusal(train(tiny.run, data, tmp_path / "run", updates=1))
+    assert not list((tmp_path / "run").glob("*.pt"))
+
+
 def test_parts_of_the_training_text_are_not_left_out(
     tiny: TinyWorld, data: Path, tmp_path: Path
 ) -> None:

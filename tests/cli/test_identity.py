@@ -60,12 +60,14 @@ def other_merges(folder: Path) -> None:
     path = folder / "codes.bpe"
     first, *merges = path.read_text("utf-8").splitlines(True)
     path.write_text("".join([first, *reversed(merges)]), "utf-8")
+    binarised_again(folder)
 
 
 def other_truecaser(folder: Path) -> None:
     """One more word that the truecaser knows."""
     with open(folder / "truecase.en", "a", encoding="utf-8") as file:
         file.write("Gtrans (1/1)\n")
+    binarised_again(folder)
 
 
 def test_a_checkpoint_translates_without_its_data_folder(tiny: TinyWorld, tmp_path: Path) -> None:

@@ -158,7 +158,18 @@ def test_resume(corpus, prepared, tmp_path, capsys):
     (out / ".test.en-de.de.bin.0123abcd.tmp").write_bytes(b"half")
     assert main([*command(corpus, out), "--workers", "2"]) == 0
     said = capsys.readouterr().err
-    assert "binarise: started" in said and said.count("skipped") == 6
+    assert "binarise: its files are missing or changed, repeated" in said
+    assert said.count("skipped") == 6
+    assert outputs(out) == complete
+
+    # Files of the same size with other contents.
+    for name in ("train.en-de.en.bin", "codes.bpe"):
+        contents = (out / name).read_bytes()
+        (out / name).write_bytes(contents[:-4] + contents[-2:] + contents[-4:-2])
+    assert main([*command(corpus, out), "--workers", "1"]) == 0
+    said = capsys.readouterr().err
+    for step in ("models", "binarise"):
+        assert f"{step}: its files are missing or changed, repeated" in said
     assert outputs(out) == complete
 
 

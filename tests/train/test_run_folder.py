@@ -249,6 +249,7 @@ def test_folders_that_take_turns_are_prepared_alike(tiny, stock, tmp_path):
     both = f"{tiny.data}:{other}"
     with open(other / "codes.bpe", "a", encoding="utf-8") as file:
         file.write("q q\n")
+    binarised_again(other)
     line = refusal(train(stock, both, tmp_path / "run", updates=1))
     assert line.startswith(f"{other}: it does not fit {tiny.data}, it has other codes.bpe;")
     path = other / "dict.en.txt"
