@@ -152,6 +152,7 @@ class DecodingOptions(_Options):
         force: translate anew, even if the output or a part of it is finished.
         nbest: how many translations of a sentence are written as JSON lines, with their scores;
             0: the text of the best one.
+        copy_symbols: symbols and emoji that a translation lacks are copied into it.
         choice: what to read of rows with several texts or directions.
     """
 
@@ -176,6 +177,9 @@ class DecodingOptions(_Options):
         "also by what else is in a batch",
     )  # fmt: skip
     force: bool = _option(False, 0, 1, "translate anew, even if it is finished or in part")
+    copy_symbols: bool = _option(
+        False, 0, 1, "copy symbols and emoji into a translation that lacks them"
+    )
     workers: int = _option(1, 0)
     nbest: int = _option(0, 0)
     choice: Choice = ANY

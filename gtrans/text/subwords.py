@@ -9,6 +9,7 @@ This module imports neither torch nor fairseq.
 from __future__ import annotations
 
 import io
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import redirect_stderr
@@ -105,6 +106,11 @@ def bpe_of(codes: str, path: Path, vocabulary: Iterable[str] | None = None) -> B
 # ---- models of others ----------------------------------------------------------------------------
 
 
+# What the tokenisers of published models take for a space between two letters of Latin script.
+_LATIN = "A-Za-z\u00c0-\u024f\u1e00-\u1eff"
+_WORD_END = re.compile(f"(?<=[{_LATIN}])[\u200b\u200c\ufeff](?=[{_LATIN}])")
+
+
 class SentencePiecePipeline(TextPipeline):
     """Plain text in the pieces of SentencePiece, as mBART uses it.
 
@@ -155,7 +161,7 @@ class SentencePiecePipeline(TextPipeline):
 
     def tokenise(self, sentence: str) -> str:
         """The words as they are: the model knows no escapes, and U+2581 is a space to it."""
-        return clean(sentence.replace(SPACE, " ")) or PLACEHOLDER
+        return clean(_WORD_END.sub(" ", sentence.replace(SPACE, " "))) or PLACEHOLDER
 
     def detokenise(self, tokens: str) -> str:
         """Plain text of what ``tokenise`` returned, on one line."""

@@ -57,6 +57,7 @@ from gtrans.translating.output import (
     refuse_foreign,
     write_out,
 )
+from gtrans.translating.unknown_words import with_symbols
 from gtrans.version import __version__
 
 if TYPE_CHECKING:
@@ -353,6 +354,13 @@ class Translation:
         documents = []
         for document in self._rows_of_documents:
             documents.append(list(chain.from_iterable(next(rows) for _ in document)))
+        if self.translator.copies_symbols and not self.translator.free:
+            for sources, sentences in zip(self.source.sentences, documents, strict=True):
+                for number, source in enumerate(sources):
+                    sentences[number] = [
+                        Alternative(with_symbols(source, text), score)
+                        for text, score in sentences[number]
+                    ]
         return documents
 
     def write(self) -> None:

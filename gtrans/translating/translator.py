@@ -46,6 +46,7 @@ from gtrans.translating.translation import (
     Translations,
     best_of,
 )
+from gtrans.translating.unknown_words import unknown_words
 
 WARNED_OF = 2
 """Of how many texts warnings are printed; a folder may have hundreds that are alike."""
@@ -69,6 +70,7 @@ class Translator:
         longest: most tokens of a sentence that the models can have seen in training, if their
             checkpoints say it, and in which option.
         checkpoints: digests of the checkpoints.
+        copies_symbols: symbols and emoji that a translation lacks are copied into it.
         warned: texts that models can hardly translate.
     """
 
@@ -92,6 +94,7 @@ class Translator:
         self.max_tokens = max_tokens
         self.nbest = nbest
         self.longest: tuple[int, str] | None = None
+        self.copies_symbols = False
         self.warned: set[str] = set()
         self.checkpoints: list[str] = []
 
@@ -135,6 +138,7 @@ class Translator:
         nbest = max(options.nbest, 1)
         translator = cls(models, task, to_text, options.search, options.max_tokens, nbest)
         translator.longest, translator.checkpoints = longest, digests
+        translator.copies_symbols = options.copy_symbols
         return translator
 
     def translate(self, documents: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -215,6 +219,8 @@ class Translator:
             tokens = sum(len(sentence) - 1 for sentence in ids)
             sample = TextSample.of(name, str(self.task.cfg.source_lang), documents)
             warnings = input_warnings(name, sentences, unknown, tokens)
+            if unknown:
+                warnings.append(self._unknown_words(name, documents))
             warnings += implausible(sample, plain=False)
             if warnings:
                 self.warned.add(name)
@@ -228,6 +234,15 @@ class Translator:
                     f"trained with {option} {limit:,}; it takes long and will hardly be "
                     "translated well: split it"
                 )
+
+    def _unknown_words(self, name: str, documents: Sequence[Sequence[str]]) -> str:
+        unk = self.task.source_dictionary.unk()
+
+        def is_unknown(text: str) -> bool:
+            return bool((self._encoded(text).ids == unk).any())
+
+        lang = str(self.task.cfg.source_lang)
+        return unknown_words(name, chain.from_iterable(documents), lang, is_unknown)
 
     def cut(self, documents: Sequence[Sequence[EncodedSentence]]) -> list[list[Example]]:
         """The rows of each document, in order, as examples."""

@@ -1,0 +1,89 @@
+"""Words that a model lacks: which they are, and symbols that are copied into a translation."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+
+from gtrans.languages import WITHOUT_SPACES, language_code
+
+_SHOWN = 10
+_AROUND = ".,;:!?()[]{}\"'“”„‘’«»…。、！？，；："
+_WORD = re.compile(r"\w+")
+_LATER_PARTS = ("Sk", "Mn", "Cf")  # of an emoji: its colour, its form, what joins two
+
+
+def unknown_words(
+    name: str, sentences: Iterable[str], lang: str, is_unknown: Callable[[str], bool]
+) -> str:
+    """Return how many words of a text a model lacks, and the first of them; empty: none.
+
+    In languages without spaces characters are counted.
+
+    Args:
+        name: what the text is called.
+        sentences: its sentences.
+        lang: their language.
+        is_unknown: whether some text has a part that is not in the vocabulary.
+    """
+    unit = "characters" if language_code(lang) in WITHOUT_SPACES else "words"
+    known: dict[str, bool] = {}  # words that were asked for
+    shown: dict[str, None] = {}  # in their order
+    count = total = 0
+    for sentence in sentences:
+        words = sentence.split() if unit == "words" else list("".join(sentence.split()))
+        total += len(words)
+        if not is_unknown(sentence):
+            continue
+        for word in words:
+            if word not in known:
+                known[word] = not is_unknown(word)
+            if not known[word]:
+                count += 1
+                shown[word.strip(_AROUND) or word] = None
+    if not count:
+        return ""
+    first = ", ".join(list(shown)[:_SHOWN])
+    rest = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+    return f"{name}: {count:,} of {total:,} {unit} are not in the vocabulary: {first}{rest}"
+
+
+def with_symbols(source: str, translation: str) -> str:
+    """Return a translation with the symbols and emoji of its source that it lacks.
+
+    One at the begin or the end of the source stands there in the translation, too; any other
+    keeps its share of the words before it.
+    """
+    words = translation.split(" ")
+    places: list[tuple[int, str]] = []
+    for begin, symbol in _symbols(source):
+        if symbol in translation:
+            continue
+        before = len(_WORD.findall(source[:begin]))
+        behind = len(_WORD.findall(source[begin + len(symbol) :]))
+        if not before:
+            place = 0
+        elif not behind:
+            place = len(words)
+        else:
+            place = max(1, round(len(words) * before / (before + behind)))
+        places.append((place, symbol))
+    for place, symbol in reversed(places):
+        words.insert(place, symbol)
+    return " ".join(words)
+
+
+def _symbols(text: str) -> Sequence[tuple[int, str]]:
+    """Return the symbols of a text that are no punctuation, and where each begins."""
+    symbols: list[tuple[int, str]] = []
+    for place, character in enumerate(text):
+        category = unicodedata.category(character)
+        follows = bool(symbols) and place == symbols[-1][0] + len(symbols[-1][1])
+        if follows and (
+            category in _LATER_PARTS or (category == "So" and text[place - 1] == "\u200d")
+        ):
+            symbols[-1] = symbols[-1][0], symbols[-1][1] + character
+        elif category == "So":
+            symbols.append((place, character))
+    return symbols
