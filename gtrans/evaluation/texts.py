@@ -28,6 +28,7 @@ from gtrans.text.reader import (
     plain_lines,
     read_identified,
     read_parallel,
+    without_markup,
 )
 
 Alignment = Literal["aligned", "whole", "resegmented"]
@@ -93,7 +94,8 @@ def read_texts(
     Raises:
         GtransError: a file cannot be read or does not match the first one.
     """
-    files = _read_files(references, source, systems, choice)
+    files = _read_files(references, source, systems, replace(choice, without_markup=True))
+    files, markup = _without_markup(files)
     missing: list[str] = []
     if common:
         files, missing = common_documents(files)
@@ -101,7 +103,7 @@ def read_texts(
     if free is not None:
         alignment = "whole"
     texts = _matched(files, alignment)
-    notes = missing + _note_of_references(files.main)
+    notes = markup + missing + _note_of_references(files.main)
     counted = texts.counted
     if files.main.ids is not None:
         counted, left_out = _counted(files.main.ids, alignment)
@@ -250,6 +252,33 @@ def _read_file(path: str, role: Role, choice: Choice) -> _File:
     if not documents[-1]:
         documents.pop()
     return _File(path, None, _Plain(list(plain_lines(path)), sentences, documents))
+
+
+def _without_markup(files: _Files) -> tuple[_Files, list[str]]:
+    """The files without markup where any of them had some, and a note that says so.
+
+    Markup is left out of rows while they are read; plain text beside them has the same.
+    """
+    found = {
+        file.path: file.ids.with_markup
+        for file in files.by_key().values()
+        if file.ids is not None and file.ids.with_markup
+    }
+    if not found:
+        return files, []
+    cleaned = {}
+    for key, file in files.by_key().items():
+        plain = file.plain
+        if file.ids is None:
+            lines = [without_markup(line).strip() for line in plain.lines]
+            sentences = {number: without_markup(text) for number, text in plain.sentences.items()}
+            plain = replace(plain, lines=lines, sentences=sentences)
+        cleaned[key] = replace(file, plain=plain)
+    counts = ", ".join(f"{count} of {path}" for path, count in found.items())
+    return files.replaced(cleaned), [
+        f"tags and fenced code are taken out of all texts, since a translation keeps them as they "
+        f"are (rows with such: {counts})"
+    ]
 
 
 # ---- documents that a file lacks -----------------------------------------------------------------

@@ -221,3 +221,37 @@ def test_a_source_in_the_file_of_the_reference(tmp_path: Path, capsys: Capture) 
     texts = read_texts([both], both, {"x": both}, "aligned")
     assert texts.sources == [[row["source"] for row in rows]]
     assert texts.references == [[[row["target"] for row in rows]]]
+
+
+MARKED = [  # text of the reference, of a translation, and both without markup
+    (
+        '<p>Die Lampe ist neu.</p>\n```json\n{"x": "y"}\n```\n<b class="x">Er &amp; sie.</b><br/>',
+        '<p>Eine Leuchte da.</p>\n```json\n{"x": "y"}\n```\n<b class="x">Er &amp; es.</b><br/>',
+        ("Die Lampe ist neu.\nEr & sie.", "Eine Leuchte da.\nEr & es."),
+    ),
+    ("Wo ist<br>das Buch?", "Wo ist<br>ein Buch?", ("Wo ist das Buch?", "Wo ist ein Buch?")),
+    ('```json\n{"a": 1}\n```', '```json\n{"a": 1}\n```', None),
+    ("3 < 4 und x <y>", "3 < 4 und y <x>", ("3 < 4 und x <y>", "3 < 4 und y <x>")),
+]
+
+
+def test_markup_of_rows_counts_for_nothing(tmp_path: Path, capsys: Capture) -> None:
+    kept = [row for row in MARKED if row[2] is not None]
+    texts = {
+        "ref": [row[0] for row in MARKED],
+        "hyp": [row[1] for row in MARKED],
+        "plain_ref": [row[2][0] for row in kept],
+        "plain_hyp": [row[2][1] for row in kept],
+    }
+    paths = {}
+    for name, column in texts.items():
+        rows = [{"doc_id": str(number), "text": text} for number, text in enumerate(column)]
+        paths[name] = jsonl(tmp_path / name, rows)
+    metrics = ["--metrics", "s_bleu", "chrf"]
+    found = score(capsys, "--hyp", paths["hyp"], "--ref", paths["ref"], *metrics)
+    expected = score(capsys, "--hyp", paths["plain_hyp"], "--ref", paths["plain_ref"], *metrics)
+    for key in ("s_bleu", "chrf"):
+        assert found["of_one"][key]["score"] == expected["of_one"][key]["score"]
+    assert any("tags and fenced code are taken out of all texts" in it for it in found["notes"])
+    assert "1 of 5 segments are left out: they are of markup alone" in found["notes"]
+    assert not any("tags" in note for note in expected["notes"])

@@ -45,6 +45,7 @@ from gtrans.text.reader.base import Segment as Segment
 from gtrans.text.reader.base import is_boundary as is_boundary
 from gtrans.text.reader.base import notice_running_text as notice_running_text
 from gtrans.text.reader.base import sentence_of as sentence_of
+from gtrans.text.reader.markup import without_markup as without_markup
 from gtrans.text.reader.rows import Rows as Rows
 
 for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
@@ -301,12 +302,14 @@ class Identified:
         documents: the segments of each document, in the order of the file.
         references: the names of its references.
         others: its documents of other directions, which are not read.
+        with_markup: the number of rows from which markup was left out.
     """
 
     path: str
     documents: dict[str, list[Segment]] = field(default_factory=dict)
     references: list[str] = field(default_factory=list)
     others: frozenset[str] = frozenset()
+    with_markup: int = 0
 
     def texts(self) -> list[list[str]]:
         """The documents as lists of segments."""
@@ -339,6 +342,7 @@ def read_identified(path: str, role: Role, choice: Choice = ANY) -> Identified |
             names.add(segment.name)
         segments += document.segments
     identified.references = reader.references
+    identified.with_markup = reader.with_markup if isinstance(reader, Rows) else 0
     identified.others = frozenset(reader.others if isinstance(reader, Rows) else ())
     if not any(map(any, identified.texts())):
         raise GtransError(f"'{path}' holds no {role}; give rows with a document id and a text")

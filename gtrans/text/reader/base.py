@@ -20,6 +20,7 @@ Role = Literal["source", "reference", "translation"]
 DOCUMENT_LINE = "<d>"
 BAD_SOURCE = "marked is_bad_source"
 NO_REFERENCE = "without a reference"
+ONLY_MARKUP = "of markup alone"
 NEEDS_IDS = (
     "the first line of a table needs the names of its columns, one of them 'doc_id', 'docid' or "
     "'document_id'; plain text has no tabs"
@@ -63,12 +64,14 @@ class Choice:
         references: names of references; empty: all.
         system: the system whose translations are wanted, if there are those of several.
         columns: names of columns that have a text, by its role.
+        without_markup: leave tags and fenced code in the texts of rows out.
     """
 
     direction: str = ""
     references: tuple[str, ...] = ()
     system: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
+    without_markup: bool = False
 
 
 ANY = Choice()

@@ -15,6 +15,7 @@ from gtrans.languages import language_code
 from gtrans.text.reader.base import (
     BAD_SOURCE,
     NO_REFERENCE,
+    ONLY_MARKUP,
     Document,
     Head,
     Reader,
@@ -23,6 +24,7 @@ from gtrans.text.reader.base import (
     chosen_references,
     the_only_system,
 )
+from gtrans.text.reader.markup import without_markup
 
 _DOCUMENT = ("docid", "documentid", "document", "doc", "srcdocid")
 _SEGMENT = ("segid", "segmentid", "sentid", "sentenceid", "paragraphid")
@@ -73,6 +75,7 @@ class Rows(Reader):
     Attributes:
         cells: the names of the columns of a table; None: it is JSON lines.
         others: the documents of other directions, with the numbers of their rows left out.
+        with_markup: the number of rows from which markup was left out.
     """
 
     title = "JSON lines or a table"
@@ -82,6 +85,7 @@ class Rows(Reader):
         is_json = _OBJECT.match(self.head.first) is not None
         self.cells = None if is_json else [_name(cell) for cell in self.head.first.split("\t")]
         self.others = Counter[str]()
+        self.with_markup = 0
         self._names: dict[str, None] = {}
 
     @classmethod
@@ -170,12 +174,17 @@ class Rows(Reader):
         document, value = self._document(number, row), row.get(self.column)
         name = next((str(row[key]) for key in _SEGMENT if row.get(key) not in (None, "")), "")
         left_out = BAD_SOURCE if str(row.get("isbadsource", "")).lower() in ("true", "1") else ""
-        texts = [lines_of(text) for text in self._texts(number, row)]
+        read = self._texts(number, row)
+        kept = [without_markup(text) for text in read] if self.choice.without_markup else read
+        self.with_markup += kept != read
+        texts = [lines_of(text) for text in kept]
         if name:
             texts = [[" ".join(lines)] for lines in texts]
-        if self.role == "reference" and not isinstance(value, str) and not any(map(any, texts)):
-            # It was published before its references.
-            return Row(number, document, [Segment(number, [""], name, NO_REFERENCE)], value)
+        if self.role == "reference" and not any(map(any, texts)):
+            reason = ONLY_MARKUP if kept != read else NO_REFERENCE
+            # A row that was published before its references has no text in their place.
+            if kept != read or not isinstance(value, str):
+                return Row(number, document, [Segment(number, [""], name, reason)], value)
         if len(set(map(len, texts))) > 1:
             raise self.wrong(number, "its references have different numbers of lines")
         lines = list(zip(*texts, strict=True)) or [("",) * len(texts)]

@@ -1,0 +1,42 @@
+"""Markup inside the texts of rows: tags of HTML and fenced blocks, such as JSON."""
+
+from __future__ import annotations
+
+import html
+import re
+
+from gtrans.text.reader.base import ATTRIBUTES
+
+_ELEMENTS = """
+a abbr article aside audio b blockquote body br button caption center cite code col dd del div dl dt
+em figcaption figure font footer form h[1-6] head header hr html i img input ins kbd label li link
+main mark meta nav ol option p pre q s samp section select small span strike strong style sub
+summary sup svg table tbody td textarea tfoot th thead title tr tt u ul var video wbr
+"""
+_TAG = re.compile(
+    rf"</?(?:{'|'.join(_ELEMENTS.split())})(?:{ATTRIBUTES})\s*/?>|<!--.*?-->",
+    re.IGNORECASE | re.DOTALL,
+)
+_FENCED = re.compile(r"(```+|~~~+)[ \t]*([^\n`]*)(.*?)(?:\1|\Z)", re.DOTALL)
+_CODE = re.compile(r"\s*[{\[<]")
+
+
+def without_markup(text: str) -> str:
+    """A text without tags and without fenced blocks of code; a fenced block of prose stays.
+
+    A translation keeps markup as it is, so a score of it would say nothing about the translation.
+    """
+    if "```" in text or "~~~" in text:
+        text = _FENCED.sub(_prose_of_block, text)
+    if "<" in text and _TAG.search(text):
+        text = html.unescape(_TAG.sub(" ", text))
+    return text
+
+
+def _prose_of_block(block: re.Match[str]) -> str:
+    """The text of a fenced block if it is prose; nothing if it is code."""
+    head, inside = block[2].strip(), block[3]
+    if inside.strip():
+        return "" if head or _CODE.match(inside) else inside
+    # All of it stands in one line: the name of a language may come first.
+    return "" if _CODE.match(head.partition(" ")[2] or head) else block[2]
