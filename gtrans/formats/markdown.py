@@ -19,6 +19,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from gtrans.data.documents import read_text
+from gtrans.formats.anchors import followed
 from gtrans.formats.checks import BlockCheck, is_prose
 from gtrans.formats.html import LEFT_ALONE, READINGS, HtmlText, mark_of, notes_of
 from gtrans.formats.inline import PLACEHOLDER_OR_MATH, Block, Mark, joined, with_addresses
@@ -517,6 +518,7 @@ class Markdown(DocumentFile):
         self.lines = self.text.split("\n")
         self.places: list[Place] = []
         self.unread: list[Note] = []  # about text that stays as it is
+        self.tokens: list[Token] = []
         self.references: dict[str, Any] = {}  # what markdown-it knows of the file
         self._find(split)
         self.places.sort(key=lambda place: place.begin)
@@ -525,7 +527,7 @@ class Markdown(DocumentFile):
 
     def _find(self, split: Splitter) -> None:
         """Find the running text and the HTML."""
-        tokens = parser().parse(self.text, self.references)
+        tokens = self.tokens = parser().parse(self.text, self.references)
         self.outline = outline(tokens)
         cell, labels = (-1, 0), 0  # the line and the end of the cell before
         starts = [0, *accumulate(len(line) + 1 for line in self.lines)]
@@ -597,7 +599,9 @@ class Markdown(DocumentFile):
             offending, kept = changed, []
         self.notes += [Note(self.place(place.line), KEPT, _TO_KEEP) for place in offending]
         self.note_moved(block for place in kept for block in place.blocks)
-        return self._composed(kept).replace("\n", self.newline).encode()
+        text = self._composed(kept)
+        text = followed(text, self.tokens, parser().parse(text))
+        return text.replace("\n", self.newline).encode()
 
     def _offending(self, places: list[Place]) -> list[Place]:
         """The places whose translation changes the tree of the file."""

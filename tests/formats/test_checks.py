@@ -147,3 +147,17 @@ def test_html_that_a_program_reads_stays(tmp_path: Path) -> None:
     file = read(tmp_path / "a.html", text)
     assert file.sentences == [[LAMP, "of"]] and unchanged(file) == text
     assert "2 blocks left as they are, as they are no prose: lines 3, 3" in str(file.notes[0])
+
+
+def test_links_to_headings_follow_their_translation(tmp_path: Path) -> None:
+    text = (
+        "# The `lamp`\n\n## The lamp\n\n## Its id {#own}\n\n"
+        "See [it](#the-lamp), [this](#the-lamp-1), [own](#own), [other](#x) and [that].\n\n"
+        "```\n[it](#the-lamp)\n```\n\n[that]: #the-lamp-1\n"
+    )
+    file = read(tmp_path / "a.md", text)
+    assert unchanged(file) == text
+    words = {"The": "Die schöne", "The lamp": "Die Lampe", "Its id": "Kennung"}
+    found = file.translated([[words.get(one, one) for one in file.sentences[0]]], " ").decode()
+    assert "[it](#die-schöne-lamp), [this](#die-lampe), [own](#own), [other](#x)" in found
+    assert "```\n[it](#the-lamp)\n```" in found and "[that]: #die-lampe\n" in found

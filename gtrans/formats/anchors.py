@@ -1,0 +1,73 @@
+"""Links to headings of the same Markdown file, which follow the translation of the heading."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+# [text](#slug), [reference]: #slug, <a href="#slug">
+_LINK = re.compile(r"(\]\(|\]:\s+|\bhref=[\"']?)#([^\s)\"'>]+)")
+_OWN_ID = re.compile(r"\{(?:/\*)?\s*#")
+_CODE = ("fence", "code_block", "math_block", "front_matter", "structure")
+
+
+def followed(text: str, before: Sequence[Token], after: Sequence[Token]) -> str:
+    """Return a translated file in which links to headings have the anchors of the translations.
+
+    Args:
+        text: the translated file.
+        before: the tokens of the source, with the same headings.
+        after: those of the translation.
+    """
+    new: dict[str, str] = {}
+    for old, slug in zip(_slugs(before), _slugs(after), strict=True):
+        if old and slug and old != slug:
+            new[old] = slug
+    if not new:
+        return text
+    code: set[int] = set()  # numbers of lines
+    for token in after:
+        if token.type in _CODE and token.map:
+            code.update(range(*token.map))
+
+    def follow(link: re.Match[str]) -> str:
+        slug = new.get(unquote(link[2]))
+        return link[0] if slug is None else f"{link[1]}#{slug}"
+
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        if "#" in line and number not in code:
+            lines[number] = _LINK.sub(follow, line)
+    return "\n".join(lines)
+
+
+def _slugs(tokens: Sequence[Token]) -> list[str]:
+    """Return the anchor of each heading as GitHub makes it; empty for one with an id of its own."""
+    slugs: list[str] = []
+    count = Counter[str]()
+    for number, token in enumerate(tokens):
+        if token.type != "heading_open":
+            continue
+        inline = tokens[number + 1]
+        has_id = any(
+            child.type == "template" and _OWN_ID.match(child.content)
+            for child in inline.children or ()
+        )
+        words = [
+            child.content
+            for child in inline.children or ()
+            if child.type in ("text", "code_inline", "softbreak")
+        ]
+        slug = re.sub(r"[^\w\- ]", "", "".join(words).strip().lower()).replace(" ", "-")
+        repeated = count[slug]
+        count[slug] += 1
+        if repeated:
+            slug = f"{slug}-{repeated}"
+        slugs.append("" if has_id else slug)
+    return slugs
