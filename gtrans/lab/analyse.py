@@ -15,7 +15,7 @@ at every layer.
 
 Several models are compared; several checkpoints of a run, or a run folder, show how the values
 change during training (train with --save-interval-updates N --keep-interval-updates -1): then
-a value is the mean of all layers. --plot draws what is printed.
+a value is the mean of all layers. --plot draws the printed numbers.
 
 Other analyses are chosen by a word; 'gtrans analyse WORD --help' describes them:
   curves     learning curves from the logs of training runs
@@ -94,17 +94,22 @@ def run(args: argparse.Namespace) -> None:
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.lab.gradients import Distances
     from gtrans.lab.measure import analyse_runs, overview
-    from gtrans.lab.runs import runs_of
+    from gtrans.lab.runs import checkpoints_of, runs_of
     from gtrans.text.prepared_folder import prepared_files
 
     labelled = labelled_paths(args.path)
     runs = runs_of(labelled)
-    files = [step.path for run in runs for step in run.steps]
-    check_figure(args, [*files, *prepared_files(args.data)])
+    check_figure(args, [*checkpoints_of(runs), *prepared_files(args.data)])
     distances = Distances(args.farthest, args.bin, args.unique)
     analyses = analyse_runs(
-        runs, args.data, args.split, args.units,
-        distances=distances if args.gradients else None, by_layer=args.layer_gradients,
-        max_tokens=args.max_tokens, cpu=args.cpu, fp16=args.fp16,
-    )  # fmt: skip
+        runs,
+        args.data,
+        args.split,
+        args.units,
+        distances=distances if args.gradients else None,
+        by_layer=args.layer_gradients,
+        max_tokens=args.max_tokens,
+        cpu=args.cpu,
+        fp16=args.fp16,
+    )
     write(args, overview(analyses, title_of(list(labelled)), args.bin))

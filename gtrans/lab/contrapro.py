@@ -53,7 +53,9 @@ _FORMS = {
     "sie": ("sie", "ihr", "ihre", "ihren", "ihrem", "ihrer", "ihres"),
     "es": ("es",),
 }
-PRONOUN_OF = {form: pronoun for pronoun, forms in _FORMS.items() for form in forms}
+PRONOUN_OF: dict[str, str] = {}
+for _pronoun, _forms in _FORMS.items():
+    PRONOUN_OF |= dict.fromkeys(_forms, _pronoun)
 GENDERS = {"er": "m", "sie": "f", "es": "n"}
 """Pronouns of the third person singular, and their genders."""
 
@@ -202,7 +204,7 @@ def _groups(table: Path, lines: int) -> Iterator[_Group]:
 def _found_groups(
     sources: Sequence[Sentences], targets: Sequence[Sentences], file: Path
 ) -> Iterator[_Group]:
-    """The examples without a table, each of which begins with its right translation.
+    """The examples without a table, each begins with its right translation.
 
     The lines of an example have equal sources and contexts, differ in nothing but pronouns, and are
     all different. So the next example begins where one of these ends, also if it has the same
@@ -462,14 +464,13 @@ def pronoun_of(right: str, wrong: Sequence[str]) -> str:
 
 
 def _is_example(right: str, wrong: Sequence[str]) -> bool:
-    """Whether the wrong texts put both other pronouns in the place of that of the right one."""
+    """Whether the wrong texts put both other pronouns in the place of the right one's pronoun."""
     pronoun, words = pronoun_of(right, wrong), words_of(right)
-    others = {
-        PRONOUN_OF[new]
-        for text in wrong
-        for old, new in zip(words, words_of(text), strict=True)
-        if old != new
-    }
+    others = set()
+    for text in wrong:
+        for old, new in zip(words, words_of(text), strict=True):
+            if old != new:
+                others.add(PRONOUN_OF[new])
     return bool(pronoun) and others == _FORMS.keys() - {pronoun}
 
 

@@ -99,7 +99,10 @@ def read_contracat(path: AnyPath, options: ReadOptions) -> list[Item]:
             f"{path}: must be a folder of templates with right candidates, each with en.txt and "
             f"{GENDERS_FILE}."
         )
-    return [item for folder in folders for item in _template(folder, options.context)]
+    items: list[Item] = []
+    for folder in folders:
+        items += _template(folder, options.context)
+    return items
 
 
 def _template(folder: Path, context: int) -> Iterator[Item]:
@@ -195,7 +198,9 @@ _FORMS = {
     "m.pl.": ("ils", "eux", "ceux", "miens", "tiens", "siens"),
     "f.pl.": ("elles", "celles", "miennes", "tiennes", "siennes"),
 }
-_FORM_OF = {word: form for form, words in _FORMS.items() for word in words}
+_FORM_OF: dict[str, str] = {}
+for _number, _words in _FORMS.items():
+    _FORM_OF |= dict.fromkeys(_words, _number)
 _ANAPHORA, _LEXICAL = "anaphora", "lexical choice"
 _LEXICAL_CUES = {"repet": "target", "disambig": "source"}
 
@@ -213,7 +218,7 @@ def read_discevalmt(path: AnyPath, options: ReadOptions) -> list[Item]:
     Phenomena are ``anaphora``, ``anaphora, semi-correct`` (the right translation agrees with a
     wrong antecedent), and ``lexical choice`` with its type; both sets also have a total. Pairs of
     anaphora are grouped by the form of the French pronoun, as in the authors' table: the ``type``
-    of the pair, or where there is none, that of the first pronoun that differs from the wrong
+    of the pair, or where there is none, the first pronoun's that differs from the wrong
     translation.
     """
     return _items(path, _block)
@@ -235,9 +240,16 @@ def _block(entry: Entry) -> Iterator[Item]:
         label = phenomenon if right == "correct" else f"{phenomenon}, {right}"
         forms = {"form": _form(pair.get("type") or "", target, wrong)} if name == _ANAPHORA else {}
         yield Item(
-            f"{entry.name}.{number}", label, 1, cue, _stripped(source), target, (wrong,),
-            groups={"set": name, **forms}, block=f"{name} {entry.name}",
-        )  # fmt: skip
+            f"{entry.name}.{number}",
+            label,
+            1,
+            cue,
+            _stripped(source),
+            target,
+            (wrong,),
+            groups={"set": name, **forms},
+            block=f"{name} {entry.name}",
+        )
 
 
 def _form(kind: str, right: Sentences, wrong: Sentences) -> str:
@@ -360,7 +372,10 @@ def read_discourse_zhen(path: AnyPath, options: ReadOptions) -> list[Item]:
     """
     path = Path(path)
     if path.is_dir():
-        return [item for name in _PHENOMENA for item in _suite(path / name)]
+        items: list[Item] = []
+        for name in _PHENOMENA:
+            items += _suite(path / name)
+        return items
     plain = str(path).removesuffix(".gz")
     if not plain.endswith((".zh", ".en")):
         raise GtransError(f"{path}: must be a folder, or a file such as pron.zh next to pron.en.")

@@ -52,7 +52,7 @@ class Cleaning:
 
 
 def word_counter(unit: str) -> Callable[[str, str], int]:
-    """Counts the words of a sentence in a language; ``unit``: that of :class:`Cleaning`."""
+    """Counts the words of a sentence in a language; ``unit``: see :class:`Cleaning`."""
     if unit == "words":
         return lambda sentence, _: len(sentence.split())
     from sacremoses import MosesTokenizer  # starts slowly
@@ -125,7 +125,7 @@ class PaperCorpus:
         licence: in a few words.
         size: of the training text, in a few words.
         says: sizes of splits as papers give them in their text.
-        cleaning: that of the papers.
+        cleaning: as in the papers.
         hold_out: N: every Nth training pair is in ``valid``; 0: none.
         forms: its forms; the first whose files exist is read.
         year: year of a test set of WMT.
@@ -158,7 +158,7 @@ def read_corpora() -> Sequence[PaperCorpus]:
 
 
 def corpus_named(name: str) -> PaperCorpus:
-    """The corpus of a name, that of the run scripts or of the experiments.
+    """The corpus of a name, as in the run scripts or of the experiments.
 
     Raises:
         GtransError: there is none.
@@ -262,14 +262,19 @@ class ParallelText:
     def files(self) -> list[str]:
         """All files."""
         pairs = {pair: pair.split("-") for pair in self.pairs} or {"": [self.source, self.target]}
-        keys = product(range(3), pairs)
-        return [self.file(part, lang, pair) for part, pair in keys for lang in pairs[pair]]
+        files = []
+        for part, pair in product(range(3), pairs):
+            files += [self.file(part, lang, pair) for lang in pairs[pair]]
+        return files
 
     @property
     def directions(self) -> list[str]:
         """From and to the common language, for models that translate all of them."""
         pairs = [pair.split("-") for pair in self.pairs] or [[self.target, self.source]]
-        return [f"{a}-{b}" for pair in pairs for a, b in (pair[::-1], pair)]
+        directions = []
+        for low, high in pairs:
+            directions += [f"{high}-{low}", f"{low}-{high}"]
+        return directions
 
 
 def find_text(folder: Path, source: str, target: str) -> ParallelText:

@@ -74,9 +74,11 @@ def read_lines(source: Path, target: Path, boundary: Boundary) -> Pairs:
             cannot be read.
     """
     is_mark: Callable[[str], bool] = {
-        "empty": "".__eq__, "<d>": DOCUMENT_LINE.__eq__, "either": is_boundary,
+        "empty": "".__eq__,
+        "<d>": DOCUMENT_LINE.__eq__,
+        "either": is_boundary,
         "none": lambda _: False,
-    }[boundary]  # fmt: skip
+    }[boundary]
     paths = (source,) if source == target else (source, target)
     lines = zip_longest(plain_lines(source), plain_lines(target))
     for number, (left, right) in enumerate(lines, start=1):
@@ -231,7 +233,10 @@ def read_set(source: Path, target: Path) -> Pairs:
     left, right = _open_set(source, "source"), _open_set(target, "reference")
     versions = _open_set(target, "reference").versions()
     # IWSLT's references of tst2016 and tst2017 are the source side of the other direction.
-    if {sentence.role for document in versions for sentence in document.sentences} == {"source"}:
+    roles = set()
+    for document in versions:
+        roles |= {sentence.role for sentence in document.sentences}
+    if roles == {"source"}:
         right = _open_set(target, "source")
     else:
         for _ in right:
@@ -302,10 +307,16 @@ class SplitPart:
         low, high = sorted((source, target))
         published = ("dev", split) if split == "valid" else (split,)
         names = {
-            "part": self.part, "source": source, "target": target, "year": year,
-            "pair": f"{source}-{target}", "joined": source + target, "swapped": target + source,
-            "low": low, "high": high,
-        }  # fmt: skip
+            "part": self.part,
+            "source": source,
+            "target": target,
+            "year": year,
+            "pair": f"{source}-{target}",
+            "joined": source + target,
+            "swapped": target + source,
+            "low": low,
+            "high": high,
+        }
         sides = [(self.source, source), (self.target, target)]
         return [
             tuple(

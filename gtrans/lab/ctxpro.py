@@ -150,12 +150,15 @@ def measure(given: Given) -> Found:
         numbers.setdefault(example.rule, []).append(number)
     rules = {
         name: {
-            rule: {"score": 100 * right[chosen].mean(), "right": int(right[chosen].sum()),
-                   "examples": len(chosen)}
+            rule: {
+                "score": 100 * right[chosen].mean(),
+                "right": int(right[chosen].sum()),
+                "examples": len(chosen),
+            }
             for rule, chosen in numbers.items()
         }
         for name, right in rights.items()
-    }  # fmt: skip
+    }
     rows: list[tuple[str, ...]] = [("rule", "examples", *(f"ctxpro: {name}" for name in rights))]
     for rule, chosen in numbers.items():
         scores = (f"{by_rule[rule]['score']:.2f}" for by_rule in rules.values())

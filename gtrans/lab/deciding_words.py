@@ -202,7 +202,7 @@ class DecidingWord:
         return self.with_context - self.without_context
 
     def entry(self) -> dict[str, Any]:
-        """Its values for a file; None stands for those of a missing decision."""
+        """Its values for a file; None stands for a missing decision."""
         values = asdict(self)
         decision = values.pop("decision") or dict.fromkeys(("loss", "flips", "change"))
         decision["decided_by"] = decision.pop("change")
@@ -314,14 +314,14 @@ class _Deciders:
         suspects = [self._suspects(word) for word in asked]
         tried: list[list[Decision]] = [[] for _ in asked]
         for number in range(REPLACEMENTS + 1):
-            tries = [
-                (n, change)
-                for n, words in enumerate(suspects)
-                if not any(decision.flips for decision in tried[n])
-                for rank, changes in enumerate(words)
-                for place, change in enumerate(changes)
-                if place == number - (rank > 0)
-            ]
+            tries = []
+            for n, words in enumerate(suspects):
+                if any(decision.flips for decision in tried[n]):
+                    continue
+                for rank, changes in enumerate(words):
+                    place = number - 1 if rank > 0 else number
+                    if 0 <= place < len(changes):
+                        tries.append((n, changes[place]))
             for (n, _), decision in zip(tries, self._tried(asked, tries), strict=True):
                 tried[n].append(decision)
         none = Decision(None, 0.0, False)
@@ -348,10 +348,16 @@ class _Deciders:
             plain.append(texts)
             first.append(asked[n].sentence - reading.begin)
         scored = score_tokens(
-            self._models, self._task, documents, first=first, plain=plain,
-            whole=not self._text.cuts_units, max_tokens=self._max_tokens, rivals=True,
+            self._models,
+            self._task,
+            documents,
+            first=first,
+            plain=plain,
+            whole=not self._text.cuts_units,
+            max_tokens=self._max_tokens,
+            rivals=True,
             rows=self._rows,
-        )  # fmt: skip
+        )
         decisions = []
         for (n, change), (scores, *_) in zip(tries, scored, strict=True):
             word = asked[n]
@@ -469,7 +475,9 @@ class Substitutes:
                     counts[word].update([(False, framed[number]), (True, framed[number + 2])])
                     for end in range(pieces.start, pieces.stop):
                         self._beginning[" ".join(subwords[pieces.start : end + 1])][word] += 1
-        totals = Counter(neighbour for neighbours in counts.values() for neighbour in neighbours)
+        totals = Counter[tuple[bool, str]]()
+        for neighbours in counts.values():
+            totals.update(neighbours.keys())
         self._vectors: dict[str, dict[tuple[bool, str], float]] = {}
         self._with: defaultdict[tuple[bool, str], list[tuple[str, float]]] = defaultdict(list)
         for word, neighbours in counts.items():

@@ -76,7 +76,7 @@ class Table:
         paper: name, title, authors, year and venue of its paper.
         title: its contents, in a few words.
         section: section of the paper.
-        shows: what it shows.
+        shows: its message.
         corpora: names of the paper's corpora.
         scales: how it is shown at each scale; an empty text: not at all.
         rows: its rows by label; none for counts of a corpus.

@@ -10,7 +10,7 @@ translation. The definitions are as follows; no model and no word list is needed
 * The *translation* of a term in a sentence is the target word with the highest Dice
   coefficient. A word that has a higher coefficient with another source word of the sentence is
   not accepted. Coefficients are counted over the sentence pairs of source and translation and
-  those of source and reference together.
+  the pairs of source and reference together.
 * A pair of sentences counts if a translation is found in at least one of them. It is
   *consistent* if a translation that is found in one sentence also occurs in the other. Words
   are compared by their stems if the target language has a stemmer, otherwise without case.
@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from typing import Any
 
 import numpy as np
@@ -65,7 +65,7 @@ class Consistency:
 
     Attributes:
         consistent: for each document, pairs of sentences with the same translation of a term.
-        shared: those of them whose translation is in the reference of both sentences.
+        shared: its pairs whose translation is in the reference of both sentences.
         pairs: for each document, pairs with a translation of the term in at least one sentence.
     """
 
@@ -89,7 +89,7 @@ class Consistency:
 
 
 def measure(given: Given) -> Found:
-    """The lexical consistency of all systems, with a note about that of the reference.
+    """The lexical consistency of all systems, with a note about the reference's.
 
     There is no score if words cannot be found, or a system has no repeated term; a note says so.
     """
@@ -118,9 +118,8 @@ def measure(given: Given) -> Found:
         name: judge.judge(with_words(documents, options))
         for name, documents in given.systems.items()
     }
-    if (score := judge.judge(words).score) is None or any(
-        result.score is None for result in systems.values()
-    ):
+    score = judge.judge(words).score
+    if score is None or any(result.score is None for result in systems.values()):
         return Found([], ["no lexical consistency: no term is repeated in a document"])
     signed = signature(tokenizer.signature(), options.target_lang, "jieba" if segment else "")
     sums = {name: (result.shared, result.pairs) for name, result in systems.items()}
@@ -200,14 +199,17 @@ class ConsistencyJudge:
         self._tokenize = tokenize
         # Empty for words without letters; cached, because most words are in all translations.
         self._stem = cache(lambda word: stem(word) if any(map(str.isalpha, word)) else "")
-        self._document = [n for n, document in enumerate(sources) for _ in document]
+        self._document: list[int] = []
+        for number, document in enumerate(sources):
+            self._document += [number] * len(document)
         self._shape = [len(document) for document in sources]
-        self._source = [
-            [core for word in segment(sentence.lower()) if (core := _EDGES.sub("", word))]
-            for document in sources
-            for sentence in document
-        ]
-        self._frequency = Counter(word for words in self._source for word in set(words))
+        self._source: list[list[str]] = []
+        for sentence in chain.from_iterable(sources):
+            cores = [_EDGES.sub("", word) for word in segment(sentence.lower())]
+            self._source.append([core for core in cores if core])
+        self._frequency = Counter[str]()
+        for words in self._source:
+            self._frequency.update(set(words))
         limit = max(MAX_SENTENCES, MAX_SHARE * len(self._source))
         self._terms = {
             word
@@ -265,12 +267,8 @@ class ConsistencyJudge:
         """The stems of the words of every sentence."""
         if [len(document) for document in documents] != self._shape:
             raise ValueError("the translation does not have the documents of the source")
-        return [
-            [
-                stem
-                for word in self._tokenize(sentence).lower().split()
-                if (stem := self._stem(word))
-            ]
-            for document in documents
-            for sentence in document
-        ]
+        stemmed = []
+        for sentence in chain.from_iterable(documents):
+            stems = [self._stem(word) for word in self._tokenize(sentence).lower().split()]
+            stemmed.append([stem for stem in stems if stem])
+        return stemmed

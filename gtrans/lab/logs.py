@@ -52,7 +52,10 @@ class TrainingHistory:
 
     def names(self, split: str) -> list[str]:
         """The names of a split's values, in the order of the log."""
-        return list(dict.fromkeys(name for entry in self.records(split) for name in entry.values))
+        names: dict[str, None] = {}
+        for entry in self.records(split):
+            names |= dict.fromkeys(entry.values)
+        return list(names)
 
     def series(self, split: str, name: str) -> list[tuple[int, float]]:
         """``(updates, value)`` wherever the split has a value of this name."""
@@ -85,13 +88,15 @@ def read_history(run_folder: str | Path) -> TrainingHistory:
     try:
         with open(path, encoding="utf-8", errors="replace") as log:
             for line in log:
-                if match := _INNER.search(line):
+                inner = _INNER.search(line)
+                summary = _SUMMARY.search(line)
+                if inner:
                     own = history.inner
-                    pairs = [pair.strip().partition("=") for pair in match[1].split(",")]
-                elif match := _SUMMARY.search(line):
-                    split = match[1]
+                    pairs = [pair.strip().partition("=") for pair in inner[1].split(",")]
+                elif summary:
+                    split = summary[1]
                     own = history.valid.setdefault(split, []) if split else history.epochs
-                    pairs = [pair.strip().partition(" ") for pair in match[2].split("|")]
+                    pairs = [pair.strip().partition(" ") for pair in summary[2].split("|")]
                 else:
                     continue
                 values = _numbers((name, text) for name, _, text in pairs)

@@ -26,6 +26,7 @@ from gtrans.lab.synthetic import (
     CUES,
     DISTANCES,
     PHENOMENA,
+    Link,
     SyntheticDocument,
     generate_document,
     generate_items,
@@ -111,17 +112,10 @@ def write_corpus(
             f"`--items` must be even and at least 2, but is {items}; items come in pairs."
         )
     check_output_folder("--out", out)
-    sets = {
-        phenomenon: [
-            item
-            for distance in DISTANCES
-            for item in generate_items(
-                _stream(seed, "contrastive", phenomenon, distance), phenomenon, distance, items
-            )
-        ]
-        for phenomenon in PHENOMENA
-    }
-    sources = {tuple(item["source"]) for entries in sets.values() for item in entries}
+    sets = {phenomenon: _contrastive_items(seed, phenomenon, items) for phenomenon in PHENOMENA}
+    sources: set[tuple[str, ...]] = set()
+    for entries in sets.values():
+        sources |= {tuple(item["source"]) for item in entries}
     splits = _splits(seed, docs, sources)
 
     files: dict[str, str] = {}
@@ -183,12 +177,21 @@ def _splits(
     return {split: splits[split] for split in SPLITS}
 
 
+def _contrastive_items(seed: int, phenomenon: str, items: int) -> list[dict[str, Any]]:
+    """The items of a phenomenon, ``items`` for each distance."""
+    found: list[dict[str, Any]] = []
+    for distance in DISTANCES:
+        stream = _stream(seed, "contrastive", phenomenon, distance)
+        found += generate_items(stream, phenomenon, distance, items)
+    return found
+
+
 def _runs(source: tuple[str, ...], lengths: Sequence[int]) -> set[tuple[str, ...]]:
-    return {
-        source[start : start + length]
-        for length in lengths
-        for start in range(len(source) - length + 1)
-    }
+    """All consecutive sentences of a document, of these lengths."""
+    runs = set()
+    for length in lengths:
+        runs |= {source[start : start + length] for start in range(len(source) - length + 1)}
+    return runs
 
 
 def _plain_text(documents: Sequence[list[str]], join: int) -> str:
@@ -197,7 +200,9 @@ def _plain_text(documents: Sequence[list[str]], join: int) -> str:
 
 
 def _counts(documents: Sequence[SyntheticDocument], join: int) -> dict[str, Any]:
-    links = [link for document in documents for link in document.links]
+    links: list[Link] = []
+    for document in documents:
+        links += document.links
     return {
         "documents": -(-len(documents) // join),
         "sentences": sum(len(document.sentences) for document in documents),

@@ -34,7 +34,7 @@ class Analysis:
 
     Attributes:
         label: the model.
-        run: number of the run among those of all models.
+        run: number of the run among all runs.
         path: the checkpoint.
         updates: number of updates of its training.
         system: the class of the model.
@@ -89,7 +89,9 @@ def analyse_runs(
             gradients; or checkpoints of one label belong to different models, so that their mean
             has no meaning.
     """
-    steps = [(number, run.label, step) for number, run in enumerate(runs) for step in run.steps]
+    steps = []
+    for number, run in enumerate(runs):
+        steps += [(number, run.label, step) for step in run.steps]
     analyses: list[Analysis] = []
     for count, (number, label, step) in enumerate(steps, start=1):
         path = str(step.path)
@@ -113,9 +115,17 @@ def analyse_runs(
                 if bool(model(**sample["net_input"])[0].isnan().any()):
                     raise not_finite([model])
         new = Analysis(
-            label, number, path, updates_of(Path(path)), type(model).__name__, str(task.cfg.unit),
-            rows, seen, reach, layers,
-        )  # fmt: skip
+            label,
+            number,
+            path,
+            updates_of(Path(path)),
+            type(model).__name__,
+            str(task.cfg.unit),
+            rows,
+            seen,
+            reach,
+            layers,
+        )
         other = next((earlier for earlier in analyses if earlier.label == label), new)
         if (new.system, new.unit) != (other.system, other.unit):
             raise GtransError(
@@ -191,10 +201,10 @@ def overview(analyses: Sequence[Analysis], title: str = "", bin_size: int = 1) -
 
     Values are drawn by layer; if a run has several checkpoints, over its updates, and then as the
     mean of all layers. Several runs of a model are one line, with the smallest and the largest.
-    Gradients by distance are those of the last checkpoint of a run.
+    Gradients by distance come from the last checkpoint of a run.
 
     Args:
-        analyses: the analyses of all checkpoints; those of a run by updates.
+        analyses: the analyses of all checkpoints; a run's by updates.
         title: title of the figure.
         bin_size: number of distances in a bin.
     """
@@ -218,8 +228,16 @@ def overview(analyses: Sequence[Analysis], title: str = "", bin_size: int = 1) -
     for name, lines in _lines(analyses, partial(_norms, training), training).items():
         series = _series(analyses, lines, shaded=training)
         panels.append(Panel(name, axis, "norm, loss per token", series, True))
-    facts = [{"label": it.label, "path": it.path, "updates": it.updates, "unit": it.unit,
-              "units": it.units} for it in analyses]  # fmt: skip
+    facts = [
+        {
+            "label": it.label,
+            "path": it.path,
+            "updates": it.updates,
+            "unit": it.unit,
+            "units": it.units,
+        }
+        for it in analyses
+    ]
     return Figure(title, tuple(panels), {"checkpoints": facts})
 
 
@@ -276,7 +294,7 @@ def _series(
     """The lines of a panel: a colour for each model, or for each line of the only model.
 
     Further lines of one of several models are dashed. ``limit``: begins the names of limits.
-    The order of ``shaded`` lines is their colour; those of further models are dashed.
+    The order of ``shaded`` lines is their colour; lines of further models are dashed.
     """
     labels = list(dict.fromkeys(analysis.label for analysis in analyses))
     others = list(dict.fromkeys(line for _, line in lines))

@@ -249,7 +249,9 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
     axes.set_title(plain(panel.title), fontsize="medium")
     axes.set_xlabel(plain(panel.x_label))
     axes.set_ylabel(plain(panel.y_label))
-    numbers = [p.x for series in panel.series for p in series.points if not isinstance(p.x, str)]
+    numbers: list[float] = []
+    for series in panel.series:
+        numbers += [point.x for point in series.points if not isinstance(point.x, str)]
     if numbers and all(x == int(x) for x in numbers):
         axes.xaxis.get_major_locator().set_params(integer=True)
         if len(set(numbers)) == 1:
@@ -294,8 +296,10 @@ def _draw_line(axes: Any, series: Series) -> None:
 
 
 def _draw_bars(axes: Any, bars: Sequence[Series]) -> None:
-    """The bars of all series of a panel, those of a category side by side over its name."""
-    names = dict.fromkeys(str(point.x) for series in bars for point in series.points)
+    """The bars of all series of a panel, bars of a category side by side over its name."""
+    names: dict[str, None] = {}
+    for series in bars:
+        names |= dict.fromkeys(str(point.x) for point in series.points)
     positions = {name: n for n, name in enumerate(names)}
     width = 0.8 / max(len(bars), 1)
     for number, series in enumerate(bars):
@@ -356,7 +360,10 @@ def tables(figure: Figure) -> list[str]:
     lines: list[str] = []
     for panel in figure.panels:
         by_x = [{point.x: point for point in series.points} for series in panel.series]
-        xs = list(dict.fromkeys(x for points in by_x for x in points))
+        places: dict[float | str, None] = {}
+        for points in by_x:
+            places |= dict.fromkeys(points)
+        xs = list(places)
         if not any(isinstance(x, str) for x in xs):
             xs.sort(key=lambda x: float(x))
         rows = [(panel.x_label, *(series.label or panel.y_label for series in panel.series))]

@@ -39,7 +39,7 @@ SIGNIFICANT = 0.05
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of ``gtrans report``: its own, and those of ``gtrans score``."""
+    """Declare the options of ``gtrans report``: its own, and ``gtrans score``'s."""
     page = parser.add_argument_group("page")
     page.add_argument("--output", required=True, metavar="FILE", help="the page to write")
     score.add_arguments(parser)
@@ -151,12 +151,14 @@ def _reader(report: Report, texts: Texts) -> dict[str, Any]:
     documents, start = [], 0
     for number, reference in enumerate(references):
         end = start + len(reference)
-        documents.append({
-            "s": list(texts.sources[number]) if texts.sources is not None else [],
-            "r": list(reference),
-            "h": [list(systems[name][number]) for name in names],
-            "c": [values[start:end] for values in scores],
-        })  # fmt: skip
+        documents.append(
+            {
+                "s": list(texts.sources[number]) if texts.sources is not None else [],
+                "r": list(reference),
+                "h": [list(systems[name][number]) for name in names],
+                "c": [values[start:end] for values in scores],
+            }
+        )
         start = end
     return {"systems": names, "documents": documents}
 

@@ -3,7 +3,7 @@
 NAME is a table or figure such as gtransformer-T2, a paper such as gtransformer, or an experiment of
 this project such as results-debian. Finished parts are kept, so run the same command again to
 continue. Results are OUT/SCALE/NAME.md and .json, and for a figure .png and .svg: every number
-with its run, seed, interval and tests, beside those of the paper. The scale sets all sizes:
+with its run, seed, interval and tests, beside the paper's. The scale sets all sizes:
 
   tiny    the synthetic corpus, small models: minutes on a CPU
   small   a corpus of --data, named by --corpus, 3 + 3 layers: hours on a CPU
@@ -86,8 +86,10 @@ def run(args: argparse.Namespace) -> None:
         return
     names = [*args.names, *args.list]
     tables = find(names or PAPERS)
-    lines = [f"{name:<23}{table.title}{' (not free)' * bool(table.not_free)}"
-             for name, table in tables.items()]  # fmt: skip
+    lines = [
+        f"{name:<23}{table.title}{' (not free)' * bool(table.not_free)}"
+        for name, table in tables.items()
+    ]
     if names:
         entries = {name: _entry(table) for name, table in tables.items()}
         lines = yaml_lines(entries)
@@ -109,10 +111,15 @@ def _make(args: argparse.Namespace) -> None:
     if args.out is None:
         raise GtransError("`--out`, the folder to write, is missing.")
     request = {
-        "tables": args.names, "rows": args.rows, "seeds": sorted({*(args.seeds or ())}),
-        "corpora": list(dict.fromkeys(args.corpus)), "scale": args.scale, "set": args.set,
-        "amp": args.amp, "data": args.data and str(args.data.resolve()),
-    }  # fmt: skip
+        "tables": args.names,
+        "rows": args.rows,
+        "seeds": sorted({*(args.seeds or ())}),
+        "corpora": list(dict.fromkeys(args.corpus)),
+        "scale": args.scale,
+        "set": args.set,
+        "amp": args.amp,
+        "data": args.data and str(args.data.resolve()),
+    }
     plan = ExperimentPlan(request)
     print_lines(*(f"left out: {reason}" for reason in plan.left_out))
     require(["snakemake"], "`gtrans reproduce`")

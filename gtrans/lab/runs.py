@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,6 +70,14 @@ def runs_of(models: Mapping[str, Sequence[str]]) -> list[TrainingRun]:
     return runs
 
 
+def checkpoints_of(runs: Iterable[TrainingRun]) -> list[Path]:
+    """The files of all checkpoints of some runs."""
+    files: list[Path] = []
+    for run in runs:
+        files += [step.path for step in run.steps]
+    return files
+
+
 def updates_of(path: Path) -> int:
     """The updates of a checkpoint's training, 0 if it does not say.
 
@@ -105,7 +113,7 @@ def add_checkpoints(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -
 def labelled_paths(arguments: Sequence[str]) -> dict[str, list[str]]:
     """The paths of every label, in the order of the labels.
 
-    Without ``LABEL=`` a folder is called by its name, and a file by that of its folder. Paths with
+    Without ``LABEL=`` a folder is called by its name, and a file by its folder. Paths with
     one label are runs of one model (its seeds), or checkpoints of one run.
 
     Raises:

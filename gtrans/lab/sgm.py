@@ -26,8 +26,11 @@ from gtrans.text.reader.base import (
 _ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});")
 _ATTRIBUTE = re.compile(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"']+))""")
 _SETS: dict[str, Role | None] = {
-    "srcset": "source", "refset": "reference", "tstset": "translation", "mteval": None
-}  # fmt: skip
+    "srcset": "source",
+    "refset": "reference",
+    "tstset": "translation",
+    "mteval": None,
+}
 _SIDES: dict[str, Role] = {"src": "source", "ref": "reference", "hyp": "translation"}
 _PARTS = re.compile(r"</?(?:p|hl)\b[^<>]*>", re.IGNORECASE)
 
@@ -154,7 +157,9 @@ class TestSet(Reader):
         names = [text.name for text in candidates]
         if self.role == "reference":
             self.references = chosen_references(self.path, names, self.choice.references)
-            chosen = [text for name in self.references for text in candidates if text.name == name]
+            chosen = []
+            for name in self.references:
+                chosen += [text for text in candidates if text.name == name]
         else:
             name = the_only_system(self.path, names, self.choice.system)
             chosen = [text for text in candidates if text.name == name][:1]

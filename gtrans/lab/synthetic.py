@@ -487,21 +487,20 @@ def _plan(rng: random.Random, length: int, ending: tuple[str, int] | None) -> _P
         plan.add(Link(phenomenon, length - 1 - distance, length - 1))
         if phenomenon == "formality":
             no_pronoun_from = length - 1 - distance
-    planned = [
-        (rng.choice(DISTANCES), name)
-        for name in PHENOMENA
-        for _ in range(rng.choice(_WANTED[name]))
-    ]
+    planned = []
+    for name in PHENOMENA:
+        for _ in range(rng.choice(_WANTED[name])):
+            planned.append((rng.choice(DISTANCES), name))
     rng.shuffle(planned)
     # Long links first, because they would not fit after the short ones.
     planned.sort(key=lambda pair: -pair[0])
     for distance, name in planned:
-        fitting = [
-            link
-            for use in range(no_pronoun_from if name == "pronoun" else length)
-            for cue in range(max(0, use - max(DISTANCES)), use)
-            if plan.fits(link := Link(name, cue, use))
-        ]
+        fitting = []
+        for use in range(no_pronoun_from if name == "pronoun" else length):
+            for cue in range(max(0, use - max(DISTANCES)), use):
+                link = Link(name, cue, use)
+                if plan.fits(link):
+                    fitting.append(link)
         # If a distance does not fit, another one is taken.
         fitting = [link for link in fitting if link.distance == distance] or fitting
         if fitting:

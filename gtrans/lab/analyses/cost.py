@@ -115,7 +115,7 @@ class Cost:
 
     Attributes:
         tokens: tokens of the text, without special tokens.
-        seconds: CPU seconds of the process; on a GPU those of the clock.
+        seconds: CPU seconds of the process; on a GPU by the clock.
         peak: largest memory of the process in megabytes: resident, or on the GPU.
     """
 

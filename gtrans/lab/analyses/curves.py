@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
+from itertools import chain
 
 from gtrans.errors import GtransError
 from gtrans.lab.logs import TrainingHistory, read_history
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace) -> None:
 
     labelled = labelled_paths(args.path)
     models = {label: [read_history(path) for path in paths] for label, paths in labelled.items()}
-    check_figure(args, [run.path for runs in models.values() for run in runs])
+    check_figure(args, [run.path for run in chain.from_iterable(models.values())])
     write(args, curves(models, args.values, title_of(list(models))))
 
 
@@ -112,9 +113,9 @@ def curves(
 def _panel(models: Mapping[str, Sequence[TrainingHistory]], value: str) -> Panel:
     split, _, pattern = value.rpartition(":")
     split = split or _TRAIN
-    logged = dict.fromkeys(
-        name for runs in models.values() for run in runs for name in run.names(split)
-    )
+    logged: dict[str, None] = {}
+    for run in chain.from_iterable(models.values()):
+        logged |= dict.fromkeys(run.names(split))
     names = [name for name in logged if fnmatchcase(name, pattern)]
     if not names:
         listed = ", ".join(logged) or "nothing"

@@ -30,7 +30,7 @@ from gtrans.lab.plots import (
     title_of,
     write,
 )
-from gtrans.lab.runs import TrainingRun, add_checkpoints, labelled_paths, runs_of
+from gtrans.lab.runs import TrainingRun, add_checkpoints, checkpoints_of, labelled_paths, runs_of
 from gtrans.libraries import ENGINE
 
 EXAMPLE = "gtrans analyse fusion --path checkpoints --plot weights.png"
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> None:
     """
     labelled = labelled_paths(args.path)
     runs = runs_of(labelled)
-    check_figure(args, [step.path for run in runs for step in run.steps])
+    check_figure(args, checkpoints_of(runs))
     write(args, fusion_figure(runs, title_of(list(labelled))))
 
 
@@ -91,7 +91,8 @@ def fusion_weights(path: Path) -> FusionWeights:
     encoder = _gates(model, "encoder")
     decoder = _gates(model, "decoder")
     psi: tuple[float, ...] = ()
-    if (raw := model.get("decoder.probabilities.weights")) is not None and len(raw) > 1:
+    raw = model.get("decoder.probabilities.weights")
+    if raw is not None and len(raw) > 1:
         width = model["decoder.embed_tokens.weight"].size(1)
         psi = tuple(torch.softmax(raw.float() / math.sqrt(width), 0).tolist())
     if not (encoder or decoder or psi):
@@ -138,21 +139,25 @@ def fusion_figure(runs: Sequence[TrainingRun], title: str = "") -> Figure:
             count = max(len(values) for steps in own for _, values in steps)
             if training:
                 for number, shade in enumerate(shades(count)):
-                    points = mean_of_runs(
-                        [(updates, values[number]) for updates, values in steps] for steps in own
-                    )
+                    curves = []
+                    for steps in own:
+                        curves.append([(updates, values[number]) for updates, values in steps])
+                    points = mean_of_runs(curves)
                     line = f"{part} {number + 1}"
                     line = line if len(labels) == 1 else f"{label}, {line}"
                     model = labels.index(label)
                     series.append(Series(line, points, dashed=model > 0, shade=shade, mark=model))
             elif count:
-                points = mean_of_runs(
-                    list(enumerate(values, 1)) for steps in own for _, values in steps
-                )
+                layers = []
+                for steps in own:
+                    layers += [list(enumerate(values, 1)) for _, values in steps]
+                points = mean_of_runs(layers)
                 series.append(Series(label, points, labels.index(label)))
         if series:
             x_label = "updates" if training else part
             panels.append(Panel(heading, x_label, y_label, tuple(series)))
-    paths = {label: [str(step.path) for run in runs if run.label == label for step in run.steps]
-             for label in labels}  # fmt: skip
+    paths = {
+        label: [str(path) for path in checkpoints_of(run for run in runs if run.label == label)]
+        for label in labels
+    }
     return Figure(title, tuple(panels), {"checkpoints": paths})

@@ -288,7 +288,7 @@ def of_sentences(maps: Iterable[Map], first: int, last: int) -> list[Map]:
 
 
 def as_json(heatmap: Map) -> dict[str, Any]:
-    """A map as an object; its weights are the means of all heads, and those of each head."""
+    """A map as an object; its weights are the means of all heads, and each head's."""
     return {
         "name": heatmap.name,
         "queries": heatmap.queries.labels,
@@ -318,9 +318,13 @@ def draw_map(heatmap: Map) -> Any:
     figure = figure_class()(figsize=(width + 1, height), layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(
-        weights, cmap="cividis_r", vmin=0, vmax=max(float(weights.max()), 1e-9), aspect="auto",
+        weights,
+        cmap="cividis_r",
+        vmin=0,
+        vmax=max(float(weights.max()), 1e-9),
+        aspect="auto",
         interpolation="nearest",
-    )  # fmt: skip
+    )
     for axis, words, rotation in ((axes.xaxis, heatmap.keys, 90), (axes.yaxis, heatmap.queries, 0)):
         positions, labels = _ticks(words)
         axis.set_ticks(positions, [plain(text) for text in labels], rotation=rotation, fontsize=7)

@@ -25,7 +25,7 @@ from gtrans.errors import GtransError
 from gtrans.lab.attention import Location, attention_watched
 from gtrans.lab.measure import read_units
 from gtrans.lab.plots import Figure, Panel, Series, add_plot, check_figure, mean_of_runs, write
-from gtrans.lab.runs import TrainingRun, add_checkpoints, labelled_paths, runs_of
+from gtrans.lab.runs import TrainingRun, add_checkpoints, checkpoints_of, labelled_paths, runs_of
 from gtrans.libraries import ENGINE
 from gtrans.modules.group_attention import AttentionPlan
 from gtrans.modules.memory import RecurrentMemory
@@ -62,8 +62,7 @@ def run(args: argparse.Namespace) -> None:
     """
     check_scoring(args)
     runs = runs_of(labelled_paths(args.path))
-    files = [step.path for run in runs for step in run.steps]
-    check_figure(args, [*files, *prepared_files(args.data)])
+    check_figure(args, [*checkpoints_of(runs), *prepared_files(args.data)])
     options = (args.data, args.split, args.units, args.max_tokens, args.cpu, args.fp16)
     write(args, gain_figure([memory_gain(run, *options) for run in runs]))
 
@@ -220,6 +219,8 @@ def gain_figure(models: Sequence[MemoryGain]) -> Figure:
         if runs:
             series.append(Series(label, mean_of_runs(runs), number))
     panel = Panel("information gain", "memory vectors", "bits", tuple(series))
-    facts = [{"label": model.label, "path": model.path, "size": model.size,
-              "gain": mean(gains.values())} for model, gains in means]  # fmt: skip
+    facts = [
+        {"label": model.label, "path": model.path, "size": model.size, "gain": mean(gains.values())}
+        for model, gains in means
+    ]
     return Figure("", (panel,), {"models": facts})

@@ -1,6 +1,6 @@
 """Draw BLEU of parts of the test set, by the length of sentences or their place in the document.
 
-Files are those of 'gtrans score --json'; FILE:SYSTEM chooses one of several systems of a file.
+Files come from 'gtrans score --json'; FILE:SYSTEM chooses one of several systems of a file.
 Files with one LABEL are seeds: their mean is drawn, with the smallest and the largest. --baseline
 draws the differences from one of the systems, with the intervals of the tests that 'gtrans score
 --test-parts' makes.
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
     """Read, draw and print.
 
     Raises:
-        GtransError: a file is missing or lacks what is asked for, or the plot cannot be written.
+        GtransError: a file is missing or lacks the asked value, or the plot cannot be written.
     """
     files = [read_scores(argument) for argument in args.path]
     check_figure(args, [file.path for file in files])
@@ -134,9 +134,10 @@ def read_scores(argument: str) -> Scores:
         name, system = rest, ""
     path = Path(name)
     try:
-        systems = (content := read_object(path)).get("systems")
+        content = read_object(path)
     except FileNotFoundError:
         raise GtransError(f"--path {path}: there is no such file.") from None
+    systems = content.get("systems")
     if not isinstance(systems, dict) or not systems:
         raise GtransError(f"{path}: it is no file of `gtrans score --json`.")
     names = ", ".join(systems)
