@@ -130,7 +130,9 @@ find_text() {
     prefix=${OPTION[$split-prefix]}
     if [[ -z $prefix ]]; then
       [[ -n ${OPTION[corpus]} ]] || die "\`--corpus\` is missing: ${CORPORA[*]}, or --$split-prefix."
-      one_of corpus "${OPTION[corpus]}" "${CORPORA[@]}"
+      [[ " ${CORPORA[*]} " == *" ${OPTION[corpus]} "* ]] ||
+        die "\`--corpus\` must be one of ${CORPORA[*]}, but is '${OPTION[corpus]}'; a corpus of your own is \
+named by --train-prefix, --valid-prefix and --test-prefix."
       [[ -n ${OPTION[data]} ]] || die "\`--data\` is missing: the folder that holds ${OPTION[corpus]}/."
       prefix=${OPTION[data]}/${OPTION[corpus]}/$split
     fi

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,14 +24,14 @@ def document(*words: int) -> list[int]:
     return [symbol for word in words for symbol in (BOS, word, EOS)]
 
 
-def source_cue(count: int, seed: int) -> tuple[Tensor, Tensor]:
-    """The last sentence's translation depends on a source word one to three sentences back."""
+def source_cue(count: int, seed: int, reach: int = 3) -> tuple[Tensor, Tensor]:
+    """The last sentence's translation depends on a source word 1 to ``reach`` sentences back."""
     generator = torch.Generator().manual_seed(seed)
     draws = torch.randint(4, (count,), generator=generator).tolist()
     sources, targets = [], []
     for number, draw in enumerate(draws):
         cue, say = (*A, *B)[draw], SAY_A if draw < 2 else SAY_B
-        distance = number % 3
+        distance = number % reach
         between, before = [FILLER] * distance, [FILLER] * (2 - distance)
         sources.append(document(*before, cue, *between, ASK))
         targets.append(document(*before, FREE, *between, say))
@@ -46,7 +47,11 @@ def target_cue(count: int, seed: int) -> tuple[Tensor, Tensor]:
     return torch.tensor(sources), torch.tensor(targets)
 
 
-TASKS: dict[str, Task] = {"source": source_cue, "target": target_cue}
+TASKS: dict[str, Task] = {
+    "source": source_cue,
+    "source, one sentence back": partial(source_cue, reach=1),
+    "target": target_cue,
+}
 
 
 def accuracy_after_training(
