@@ -4,6 +4,8 @@
 #   scripts/gpu_check.sh --wheels DIR --out DIR   with the libraries of DIR (scripts/make_wheels.sh)
 #   scripts/gpu_check.sh --out DIR                in the environment that is there (.venv, or python3)
 #   scripts/gpu_check.sh --cpu --out DIR          the same steps on the CPU at tiny sizes
+#   scripts/gpu_check.sh ... --out DIR -- SCRIPT  another script in that environment, with its options:
+#                                                 scripts/gpu_result.py, scripts/gpu_decoding.py
 #
 #   --python PYTHON   the interpreter that has torch (default: .venv's, else python3)
 #   --minutes N       for all steps together (default: 8)
@@ -12,7 +14,7 @@
 # OUT has the log of every step, outcomes.json and summary.md. The status is 0 if every step has passed.
 set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-WHEELS='' OUT='' PYTHON='' MINUTES=8 DEVICE=cuda
+WHEELS='' OUT='' PYTHON='' MINUTES=8 DEVICE=cuda SCRIPT=()
 
 fail() {
   echo "gpu_check: error: $*" >&2
@@ -22,6 +24,7 @@ fail() {
 while (($#)); do
   case $1 in
     --cpu) DEVICE=cpu && shift && continue ;;
+    --) SCRIPT=("${@:2}") && break ;;
     --wheels | --out | --python | --minutes) (($# > 1)) || fail "\`$1\` needs a value." ;;
     -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}" && exit ;;
     *) fail "'$1' is unknown; --help lists what there is." ;;
@@ -74,5 +77,6 @@ $OUT/environment.log."
   PYTHON=$OUT/venv/bin/python
 fi
 export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
+((${#SCRIPT[@]} == 0)) || exec "$PYTHON" "${SCRIPT[@]}"
 exec "$PYTHON" "$ROOT/scripts/gpu_check.py" --device "$DEVICE" --out "$OUT" \
   --seconds $((MINUTES * 60 - SECONDS + START))

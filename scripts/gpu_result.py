@@ -32,7 +32,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gtrans.lab.logs import History, read_history
+from gtrans.lab.logs import TrainingHistory, read_history
 from gtrans.lab.provenance import provenance
 from gtrans.messages import of_form
 
@@ -195,7 +195,7 @@ def device() -> str:
 # --- training -------------------------------------------------------------------------------------
 
 
-def curves(history: History) -> dict[str, Any]:
+def curves(history: TrainingHistory) -> dict[str, Any]:
     """Losses by the number of updates, in bits per subword."""
     return {
         "train": history.series("train", "nll_loss"),
@@ -203,7 +203,7 @@ def curves(history: History) -> dict[str, Any]:
     }
 
 
-def updates_in(history: History, seconds: float) -> int:
+def updates_in(history: TrainingHistory, seconds: float) -> int:
     """The number of updates that fill a time, by the speed of the last updates in a log."""
     speeds = [speed for _, speed in history.series("train", "ups")]
     later = speeds[len(speeds) // 2 :]  # the first updates have new shapes
