@@ -79,10 +79,22 @@ def parse_json(text: str | bytes, place: str, way_out: str = "") -> Any:
     """
     try:
         content = text if isinstance(text, str) else text.decode("utf-8-sig")
-        return json.loads(content, parse_constant=_no_number)
+        value = json.loads(content, parse_constant=_no_number)
+        if "\\ud" in content.lower():
+            _check_surrogates(value)
+        return value
     except (ValueError, RecursionError) as error:
-        reason = "not UTF-8" if isinstance(error, UnicodeError) else error
+        reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else error
         raise GtransError(f"{place}: not JSON ({reason}){way_out}") from None
+
+
+def _check_surrogates(value: Any) -> None:
+    """Raises ValueError for half of a character, such as ``\\ud83d``, which no file can hold."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = error.object[error.start]
+        raise ValueError(f"\\u{ord(half):04x} is half of a character, a lone surrogate") from None
 
 
 def _no_number(name: str) -> Any:

@@ -112,11 +112,11 @@ def load_tensors(path: Path, in_memory: bool = True) -> Any:
     try:
         if zipped:
             _check_archive(path)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), open(path, "rb") as file:
             warnings.simplefilter("ignore")  # about kinds of tensors that are refused below
-            return torch.load(
-                path, map_location="cpu", weights_only=True, mmap=zipped and not in_memory
-            )
+            if zipped and not in_memory and _is_utf8(path):
+                return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+            return torch.load(file, map_location="cpu", weights_only=True)
     except GtransError:
         raise
     except Exception as error:  # bytes that are no checkpoint fail in every possible way
@@ -131,6 +131,15 @@ def load_tensors(path: Path, in_memory: bool = True) -> Any:
         why = reason[1].strip().rstrip(".") if reason else reason_of(error)
         why = why or "torch.save has not written it"
         raise UnreadableCheckpoint(f"{path}: not a readable checkpoint ({why}).") from error
+
+
+def _is_utf8(path: Path) -> bool:
+    """Whether the name of a file is UTF-8, as torch's mapping into memory needs."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _check_archive(path: Path) -> None:

@@ -20,6 +20,7 @@ MIN_DOC_TOKENS = 8
 # Source tokens of a batch: enough rows for fast products, few enough keys for a processor's cache.
 MAX_TOKENS = 16000
 _LARGEST = 1e6
+_LONGEST = 1000  # tokens that a sentence may be asked to have; more would be written for hours
 
 
 def _option(default: Any, least: float, most: float = math.inf, help_text: str = "") -> Any:
@@ -97,7 +98,7 @@ class SearchOptions(_Options):
         2.0, 0, _LARGEST, "a sentence of n source tokens gets at most X n + --max-len-b tokens"
     )
     max_len_b: float = _option(50.0, 0, _LARGEST, "added to that limit")
-    min_len: int = _option(1, 0, _LARGEST, "least number of tokens in a translated sentence")
+    min_len: int = _option(1, 0, _LONGEST, "least number of tokens in a translated sentence")
     lenpen: float = _option(
         1.0, -20, 20, "length penalty: scores are divided by length ** LENPEN, so that values "
         "above 1 favour long translations",

@@ -29,6 +29,7 @@ def test_json_that_others_write_is_read(tmp_path: Path) -> None:
         (b'{"a": NaN}', "x: not JSON (NaN is no number); do it"),
         (b'["\xff"]', "x: not JSON (not UTF-8); do it"),
         (b"[1,\nx]", "x: not JSON (Expecting value: line 2 column 1 (char 4)); do it"),
+        (rb'["\ud83d"]', r"x: not JSON (\ud83d is half of a character, a lone surrogate); do it"),
         (b"[" * 100_000, "x: not JSON (maximum recursion depth exceeded"),
     ],
 )

@@ -210,6 +210,28 @@ def test_a_large_vocabulary_means_fewer_rows(
     assert output.read_text("utf-8") == whole.read_text("utf-8")
 
 
+# ---- names ---------------------------------------------------------------------------------------
+
+
+def test_unusual_names(tiny: TinyWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A folder that is not UTF-8, names of options behind --, JSON lines by the name."""
+    monkeypatch.chdir(tmp_path)
+    folder = Path(os.fsdecode(b"caf\xe9"))
+    folder.mkdir()
+    shutil.copy(tiny.checkpoints["document"], folder / "model.pt")
+    Path("--lost.txt").write_text("It sang.\n")
+    Path("rows.jsonl").write_text('{"doc_id": "a", "source": "It sang."}\n')
+    model = ["translate", "--path", str(folder / "model.pt"), *FAST]
+    assert main([*model, "--output-dir", "out", "--", "--lost.txt"]) == 0
+    assert main(["show", str(folder / "model.pt")]) == 0
+    assert main([*model, "--input", "rows.jsonl", "--output", "hyp.jsonl"]) == 0
+    assert '"doc_id": "a"' in Path("hyp.jsonl").read_text()
+    Path("ref.jsonl").write_text('{"doc_id": "a", "target": "Es sang."}\n')
+    files = ["--hyp", "hyp.jsonl", "--ref", "ref.jsonl", "--target-lang", "de"]
+    assert main(["score", *files, "--resample", "none"]) == 0
+    assert Path("out/--lost.txt").is_file()
+
+
 # ---- mistakes ------------------------------------------------------------------------------------
 
 
@@ -220,6 +242,7 @@ def test_a_large_vocabulary_means_fewer_rows(
         ({"--path": ":"}, "`--path` must name a checkpoint"),
         ({"--data": "none"}, "none"),
         ({"--input": "none.en"}, "there is no file 'none.en'"),
+        ({"--min-len": "100000"}, "`--min-len` must be from 0 to 1000, but is 100000"),
         ({"--beam": "0"}, "`--beam` must be from 1 to 1000, but is 0"),
         ({"--max-tokens": "0"}, "`--max-tokens` must be at least 1, but is 0"),
         ({"--max-doc-tokens": "3"}, "`--max-doc-tokens` must be at least 8, but is 3"),

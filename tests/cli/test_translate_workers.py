@@ -135,6 +135,20 @@ def test_a_process_that_is_killed_is_said(
     assert not any(process.is_alive() for process in processes)
 
 
+def test_no_more_processes_than_cores(
+    tiny: TinyWorld,
+    small: Sequence[str | Path],
+    tmp_path: Path,
+    processes: list[Any],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cores = len(os.sched_getaffinity(0))
+    many = ("--workers", "999999999")
+    assert main(command(tiny, *small, "--output", tmp_path / "out", *many)) == 0
+    assert len(processes) <= cores
+    assert f"there are {cores} cores" in capsys.readouterr().err
+
+
 def test_mistakes_are_told_in_one_line(tiny: TinyWorld, capsys: pytest.CaptureFixture[str]) -> None:
     assert "`--workers` is for files and texts" in error(command(tiny, "--stream", *TWO), capsys)
     for value in ("0", "many"):

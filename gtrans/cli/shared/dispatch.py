@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Sequence
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -86,10 +87,11 @@ def dispatch(words: Sequence[str]) -> None:
     end = rest.index("--") if hasattr(module, "PASSES_ON") and "--" in rest else len(rest)
     rest, passed_on = rest[:end], rest[end + 1 :]
     declare(own, module)
-    if {"-h", "--help"} & set(rest):
+    options = list(takewhile(lambda word: word != "--", rest))  # names of files may follow it
+    if {"-h", "--help"} & set(options):
         print(own.format_help(), end="")  # argparse would not say that it cannot be written
         sys.exit(0)
-    refuse_unknown(rest, own)
+    refuse_unknown(options, own)
     args = parser.parse_args([*before, *rest], argparse.Namespace(passed_on=passed_on))
     require(module.NEEDS, f"gtrans {command}")
     log_warnings_only()
