@@ -7,16 +7,15 @@ segments in addition to what sacreBLEU writes.
 
 Every metric is a function of statistics that are summed over segments. :func:`measure` counts each
 segment of each system once; corpus scores, subsets and resampling only add up these statistics.
-Scores and signatures are those of sacreBLEU to the last digit, whose tokenisers, formula of BLEU,
-TER and signatures are used; n-grams are counted for many segments at a time. METEOR is nltk's.
+Scores and signatures are those of sacreBLEU to the last digit, whose statistics of segments are
+used; METEOR is nltk's.
 
 A new metric is one entry of :data:`METRICS`. This module imports neither torch nor fairseq.
 """
 
 from __future__ import annotations
 
-import string
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -38,7 +37,6 @@ from gtrans.languages import CHINESE, WITHOUT_SPACES
 Unit = Literal["sentence", "document", "instance"]
 Documents = Sequence[Sequence[str]]
 Statistics = NDArray[np.float64]
-Counts = NDArray[np.int64]
 
 MOSES = "moses"
 TOKENIZERS = (*BLEU.TOKENIZERS, MOSES)
@@ -234,47 +232,15 @@ def _join(documents: Documents, spans: Sequence[Sequence[range]] | None) -> list
     ]
 
 
-# --- n-grams --------------------------------------------------------------------------------------
+def _of_sacrebleu(metric: Any, references: _Texts, systems: _Texts) -> list[Statistics]:
+    """The statistics of every segment of each system, as sacreBLEU sums them for its tests.
 
-
-def _ngrams(tokens: Counts, lengths: Counts, order: int) -> Iterator[tuple[Counts, Counts]]:
-    """How often every n-gram is in the segments of every text, for n from 1 to ``order``.
-
-    Args:
-        tokens: ``(tokens,)`` numbers of the tokens of all texts, one text after the other.
-        lengths: ``(texts, segments)`` how many each segment has.
-        order: the largest n.
-
-    Yields:
-        ``(texts, n-grams)`` counts, and ``(n-grams,)`` the segment in which each is counted.
+    The method has no public name, but ``sacrebleu --paired-bs`` rests on the same numbers.
     """
-    texts, segments = lengths.shape
-    cell = np.repeat(np.arange(texts * segments), lengths.ravel())
-    text, segment = np.divmod(cell, segments)
-    left = np.cumsum(lengths.ravel())[cell] - np.arange(len(tokens))
-    size = int(tokens.max(initial=0)) + 1
-    # The number of the shorter n-gram that begins at a place; the same in one segment only.
-    ids = segment.copy()
-    for n in range(1, order + 1):
-        places = np.flatnonzero(left >= n)
-        keys = ids[places] * size + tokens[places + n - 1]
-        unique, inverse = np.unique(keys, return_inverse=True)
-        ids[places] = inverse
-        counts = np.bincount(text[places] * len(unique) + inverse, minlength=texts * len(unique))
-        segment_ids = np.zeros(len(unique), np.int64)
-        segment_ids[inverse] = segment[places]
-        yield counts.reshape(texts, len(unique)), segment_ids
-
-
-def _numbered(texts: Sequence[Sequence[Sequence[str]]]) -> tuple[Counts, Counts]:
-    """The words of segments as numbers, and the lengths of the segments, for :func:`_ngrams`."""
-    known: dict[str, int] = {}
-    words = [known.setdefault(w, len(known)) for text in texts for line in text for w in line]
-    return np.array(words, np.int64), np.array([[*map(len, text)] for text in texts], np.int64)
-
-
-def _per_segment(values: Counts, segment: Counts, segments: int) -> Counts:
-    return np.bincount(segment, values, segments).astype(np.int64)
+    return [
+        np.array(metric._extract_corpus_statistics(system, references), np.float64)
+        for system in systems
+    ]
 
 
 # --- BLEU -----------------------------------------------------------------------------------------
@@ -369,23 +335,7 @@ def counts_words_by_spaces(key: str, options: Options) -> bool:
 
 def _bleu_counts(options: Options, references: _Texts, systems: _Texts) -> list[Statistics]:
     """Lengths of translation and closest reference, matches of 1- to 4-grams, totals of these."""
-    texts = [[_bleu_words(line, options) for line in text] for text in (*references, *systems)]
-    tokens, lengths = _numbered(texts)
-    count, segments = len(references), lengths.shape[1]
-    statistics = np.zeros((len(systems), segments, 10), np.float64)
-    system_lengths = lengths[count:]
-    statistics[:, :, 0] = system_lengths
-    # The closest length; of two equally close ones the smaller.
-    distance = np.abs(system_lengths[:, None] - lengths[None, :count])
-    order = distance * (lengths.max(initial=0) + 1) + lengths[None, :count]
-    closest = order.argmin(1)
-    statistics[:, :, 1] = np.take_along_axis(lengths[:count], closest, 0)
-    for n, (counts, segment) in enumerate(_ngrams(tokens, lengths, 4)):
-        limit = counts[:count].max(0)
-        for own, system in zip(statistics, counts[count:], strict=True):
-            own[:, 2 + n] = _per_segment(np.minimum(system, limit), segment, segments)
-        statistics[:, :, 6 + n] = np.maximum(system_lengths - n, 0)
-    return list(statistics)
+    return _of_sacrebleu(build_bleu(options), references, systems)
 
 
 def _bleu(sums: Statistics, effective_order: bool = False) -> Statistics:
@@ -403,21 +353,10 @@ def _bleu(sums: Statistics, effective_order: bool = False) -> Statistics:
 
 # --- chrF -----------------------------------------------------------------------------------------
 
-_PUNCTUATION = frozenset(string.punctuation)
-_CHARACTER_ORDER = 6
 
-
-def _chrf_words(segment: str) -> list[str]:
-    """The words of chrF++: one punctuation mark is separated from each, that at its end first."""
-    words: list[str] = []
-    for word in segment.split():
-        if len(word) > 1 and word[-1] in _PUNCTUATION:
-            words += [word[:-1], word[-1]]
-        elif len(word) > 1 and word[0] in _PUNCTUATION:
-            words += [word[0], word[1:]]
-        else:
-            words.append(word)
-    return words
+@cache
+def _chrf_metric(options: Options, words: int) -> Any:
+    return CHRF(lowercase=options.lowercase, word_order=words)
 
 
 def _chrf_counts(
@@ -432,31 +371,7 @@ def _chrf_counts(
         references, systems: the segments of each.
         words: the largest order of words.
     """
-    lower = str.lower if options.lowercase else str
-    texts = [[lower(sentence) for sentence in text] for text in (*references, *systems)]
-    bare = [["".join(sentence.split()) for sentence in text] for text in texts]
-    joined = "".join(sentence for text in bare for sentence in text)
-    characters = np.frombuffer(joined.encode("utf-32-le"), np.uint32).astype(np.int64)
-    lengths = np.array([[*map(len, text)] for text in bare], np.int64)
-    sides = [(characters, lengths, _CHARACTER_ORDER)]
-    if words:
-        sides.append((*_numbered([[_chrf_words(line) for line in text] for text in texts]), words))
-    count, segments = len(references), lengths.shape[1]
-    statistics = np.zeros((count, len(systems), segments, 0), np.float64)
-    for tokens, sizes, order in sides:
-        for n, (counts, segment) in enumerate(_ngrams(tokens, sizes, order)):
-            totals = np.maximum(sizes - n, 0)
-            both = [
-                [_per_segment(np.minimum(own, other), segment, segments) for own in counts[count:]]
-                for other in counts[:count]
-            ]
-            own = totals[None, count:] * (totals[:count, None] > 0)
-            reference = np.broadcast_to(totals[:count, None], own.shape)
-            statistics = np.concatenate(
-                [statistics, np.stack([own, reference, np.array(both)], -1)], -1
-            )
-    best = _chrf(statistics).argmax(0)[None, :, :, None]
-    return list(np.take_along_axis(statistics, best, 0)[0])
+    return _of_sacrebleu(_chrf_metric(options, words), references, systems)
 
 
 def _chrf(sums: Statistics) -> Statistics:
@@ -602,7 +517,7 @@ def _bleu_signature(options: Options, references: int) -> str:
 
 
 def _chrf_signature(options: Options, references: int, words: int = 0) -> str:
-    return str(_signed(CHRF(lowercase=options.lowercase, word_order=words), references))
+    return str(_signed(_chrf_metric(options, words), references))
 
 
 def _meteor_signature(options: Options, references: int) -> str:
