@@ -11,7 +11,7 @@ from gtrans.formats.docx import Docx
 from gtrans.formats.html import Html
 from gtrans.formats.markdown import Markdown
 from gtrans.formats.plain import PlainText
-from gtrans.formats.rows import Rows
+from gtrans.formats.rows import Rows, RowsOfHtml
 from gtrans.formats.sentences import splitter, whole
 from gtrans.libraries import require
 from gtrans.text.document_file import DocumentFile, Splitter
@@ -27,6 +27,8 @@ _KINDS: Mapping[str, tuple[type[DocumentFile], Sequence[str]]] = {
 }
 SUFFIXES: Mapping[str, Sequence[str]] = {name: ends for name, (_, ends) in _KINDS.items()}
 """Name of each format and the suffixes of its files; all but DOCX may also be gzipped (``.gz``)."""
+_ROWS_OF_HTML = "rows of html"
+"""The format of rows for which HTML is asked."""
 _PACKED = ".gz"
 
 
@@ -47,12 +49,16 @@ def require_libraries(path: Path, name: str, split_sentences: bool | None) -> No
     Raises:
         GtransError: one of them is not installed.
     """
-    kind, _ = _KINDS[name]
+    kind = _kind(name)
     libraries = list(kind.libraries)
     if _is_split(kind, split_sentences):
         libraries.append("sentencex")
     if libraries:
         require(libraries, f"'{path}'")
+
+
+def _kind(name: str) -> type[DocumentFile]:
+    return RowsOfHtml if name == _ROWS_OF_HTML else _KINDS[name][0]
 
 
 def _is_split(kind: type[DocumentFile], split_sentences: bool | None) -> bool:
@@ -82,7 +88,7 @@ class Reader(NamedTuple):
         Raises:
             GtransError: it cannot be read or is not of this format.
         """
-        kind, _ = _KINDS[name]
+        kind = _kind(name)
         split: Splitter | None = None if kind.has_lines else whole
         if _is_split(kind, self.split_sentences):
             split = splitter(self.lang)
@@ -93,11 +99,13 @@ class Reader(NamedTuple):
 
 
 def check_format(path: Path, forced: str | None) -> str:
-    """The format of a file that is named.
+    """The format of a file that is named; of rows ``html`` says what their texts are.
 
     Raises:
         GtransError: it is not known.
     """
+    if forced == "html" and format_of(path) in ("jsonl", "tsv"):
+        return _ROWS_OF_HTML
     name = forced or format_of(path)
     if name is None:
         raise GtransError(

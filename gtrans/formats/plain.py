@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from gtrans.data.documents import check_length, line_end
 from gtrans.formats.inline import PLACEHOLDER, Block, with_points
@@ -30,23 +30,13 @@ class Line(Block):
         return "".join(map(str, items))
 
 
-class Lines(DocumentFile):
-    """A file whose blocks are lines."""
-
-    has_lines = True
-
-    def texts(self, translations: Sequence[Sequence[str]], joint: str) -> Iterator[str]:
-        """The translation of each block."""
-        for block, sentences in self.by_block(translations):
-            assert isinstance(block, Line)
-            yield block.text(sentences, joint)
-
-
-class PlainText(Lines):
+class PlainText(DocumentFile):
     """Text whose lines are sentences; an empty line, or ``<d>``, ends a document.
 
     In running text a line is a paragraph, and only ``<d>`` ends a document.
     """
+
+    has_lines = True
 
     def __init__(self, path: str, split: Splitter | None, choice: Choice = ANY) -> None:
         super().__init__(path)
@@ -65,6 +55,13 @@ class PlainText(Lines):
 
     def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
         """See :meth:`DocumentFile.translated`."""
-        texts = self.texts(translations, joint)
-        lines = (line if is_boundary(line) else next(texts) for line in self.lines)
-        return "".join(f"{line}{self.line_end}" for line in lines).encode()
+        following = self.by_block(translations)
+        written = []
+        for line in self.lines:
+            text = line
+            if not is_boundary(line):
+                block, sentences = next(following)
+                assert isinstance(block, Line)
+                text = block.text(sentences, joint)
+            written.append(f"{text}{self.line_end}")
+        return "".join(written).encode()

@@ -1,4 +1,4 @@
-"""Rows of documents with ids: JSON lines and tables (TSV), such as those of WMT24++ and WMT25.
+"""Rows of documents with ids: JSON lines and tables (TSV), such as those of WMT24++ to WMT26.
 
 The translation of a row is its field ``hypothesis``, the name by which ``gtrans score`` finds it;
 all other fields stay as they are.
@@ -7,40 +7,83 @@ all other fields stay as they are.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from gtrans.data.documents import iterate_raw_lines, line_end
 from gtrans.errors import GtransError
-from gtrans.formats.plain import Line, Lines
+from gtrans.formats.checks import BlockCheck
+from gtrans.formats.html import HtmlText
+from gtrans.formats.inline import Block
+from gtrans.formats.plain import Line
+from gtrans.formats.sentences import whole
 from gtrans.messages import say
 from gtrans.text import reader
-from gtrans.text.document_file import Splitter
+from gtrans.text.document_file import DocumentFile, Splitter
 from gtrans.text.reader import ANY, Choice, open_text
 
 TRANSLATION = "hypothesis"
+
+
+_MARKED = re.compile(r"\s*(?:<[A-Za-z!/]|```|~~~)")
+_FENCE = re.compile(r"\s*(```+|~~~+)")
 
 
 @dataclass
 class _Row:
     """A row: its line from 1, the id of its segment if it has one, and the lines of its text.
 
-    A line without text has no block.
+    A line that stays as it is is a string.
     """
 
     number: int
     name: str
-    lines: list[Line | None]
+    lines: Sequence[str | Line | HtmlText]
+
+    @property
+    def blocks(self) -> list[Block]:
+        """What is translated."""
+        blocks: list[Block] = []
+        for line in self.lines:
+            if isinstance(line, Line):
+                blocks.append(line)
+            elif isinstance(line, HtmlText):
+                blocks += line.blocks
+        return blocks
 
     @property
     def sentences(self) -> int:
         """How many sentences are translated."""
-        return sum(len(line.sentences) for line in self.lines if line)
+        return sum(len(block.sentences) for block in self.blocks)
+
+    def translated(
+        self,
+        translations: Iterator[Sequence[str]],
+        joint: str,
+        languages: tuple[str, str] | None,
+    ) -> str:
+        """The text with the translations of the sentences of each block."""
+        written = []
+        for line in self.lines:
+            if isinstance(line, Line):
+                written.append(line.text(next(translations), joint))
+            elif isinstance(line, HtmlText):
+                written.append(line.translated(translations, joint, languages))
+            else:
+                written.append(line)
+        return "\n".join(written)
 
 
-class Rows(Lines):
-    """JSON lines or a table; rows of one document are in its order, also if others are between."""
+class Rows(DocumentFile):
+    """JSON lines or a table; rows of one document are in its order, also if others are between.
+
+    If most texts begin with a tag or a fence, all are read as HTML, and fenced code stays.
+    """
+
+    has_lines = True
+    is_html = False
 
     def __init__(self, path: str, split: Splitter | None, choice: Choice = ANY) -> None:
         super().__init__(path)
@@ -50,22 +93,55 @@ class Rows(Lines):
                 f"'{path}' has no rows with document ids; give JSON lines, or a table with a "
                 "header, with 'doc_id' and 'source'"
             )
+        self.check = BlockCheck()
         self.lines = list(iterate_raw_lines(path, strip=False))
         self.line_end, self.columns = line_end(path), rows.cells
         self.rows: dict[str, list[_Row]] = {}
-        for row in rows.rows():
-            text = row.value if isinstance(row.value, str) else "\n".join(row.value)
+        self._split = split
+        found = list(rows.rows())
+        texts = [row.text for row in found]
+        marked = sum(_MARKED.match(text) is not None for text in texts)
+        has_markup = self.is_html or 2 * marked > len(texts)
+        if has_markup:
+            say(f"{path}: its texts are read as HTML; tags and fenced code stay")
+        for row, text in zip(found, texts, strict=True):
             name = row.segments[0].name
-            lines = [" ".join(line.split()) for line in ([text] if name else text.split("\n"))]
-            blocks = [Line(line, split, row.number) if line else None for line in lines]
-            self.rows.setdefault(row.document, []).append(_Row(row.number, name, blocks))
+            lines: Sequence[str | Line | HtmlText]
+            if has_markup:
+                lines = list(self._lines_of_markup(text, row.number))
+            else:
+                lines = list(self._lines_of_text(text, row.number, as_one=bool(name)))
+            self.rows.setdefault(row.document, []).append(_Row(row.number, name, lines))
         if not any(row.sentences for row in chain(*self.rows.values())):
             raise GtransError(f"'{path}' holds no text; give rows with a document id and a text")
         if rows.others:
             say(f"{path}: {rows.others.total()} rows of other directions stay as they are")
+        self.check.check_file(path)
         self.documents = [
-            [line for row in group for line in row.lines if line] for group in self.rows.values()
+            [block for row in group for block in row.blocks] for group in self.rows.values()
         ]
+
+    def _lines_of_text(self, text: str, number: int, as_one: bool) -> Iterator[str | Line]:
+        """The lines of a text; ``as_one``: it is a segment, so that it has only one."""
+        for line in [text] if as_one else text.split("\n"):
+            words = " ".join(line.split())
+            yield Line(words, self._split, number) if words else ""
+
+    def _lines_of_markup(self, text: str, number: int) -> Iterator[str | HtmlText]:
+        """The lines of a text with tags; those of fenced code stay."""
+        fence = ""  # what the open fence is written with
+        for line in text.split("\n"):
+            mark = _FENCE.match(line)
+            if fence:
+                yield line
+                if mark and line.strip() == fence:
+                    fence = ""
+            elif mark:
+                yield line
+                is_closed = line.rstrip().endswith(mark[1]) and line.strip() != mark[1]
+                fence = "" if is_closed else mark[1]
+            else:
+                yield HtmlText(line, self._split or whole, number, self.check)
 
     def names(self) -> list[tuple[str, list[str]]]:
         """The ids of the file, as far as it has them."""
@@ -83,11 +159,11 @@ class Rows(Lines):
 
     def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
         """See :meth:`DocumentFile.translated`."""
-        texts = self.texts(translations, joint)
-        by_line = {
-            row.number: "\n".join(next(texts) if line else "" for line in row.lines)
-            for row in chain(*self.rows.values())
-        }
+        self.notes = self.check.notes(self.path)
+        following = (sentences for _, sentences in self.by_block(translations))
+        by_line = {}
+        for row in chain(*self.rows.values()):
+            by_line[row.number] = row.translated(following, joint, self.languages)
         lines = self._json_lines(by_line) if self.columns is None else self._table(by_line)
         return "".join(f"{line}{self.line_end}" for line in lines).encode()
 
@@ -112,3 +188,9 @@ class Rows(Lines):
                 header = ""
             lines.append("\t".join(cells))
         return lines
+
+
+class RowsOfHtml(Rows):
+    """Rows whose texts are HTML, whatever they begin with."""
+
+    is_html = True

@@ -537,7 +537,9 @@ def _files_of(
         return
     known, unknown = [], []
     for path in _files_in(source, output):
-        kind = format or formats().format_of(path)
+        kind = formats().format_of(path)
+        if format is not None:
+            kind = formats().check_format(path, format)
         if kind is None:
             unknown.append(path)
         else:

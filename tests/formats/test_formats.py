@@ -191,3 +191,34 @@ def test_what_did_not_change_is_written_as_it_was(tmp_path: Path) -> None:
     assert by_words(list, read(tmp_path / "a.html")).decode() == (
         HTML.replace("The  <em>", "The <em>").replace("You\nare", "You are")
     )
+
+
+FENCED = '```json\n{"a": "It sang."}\n```'
+
+
+@pytest.mark.parametrize("way", ["found by itself", "--format html"])
+def test_markup_in_rows_stays(tmp_path: Path, way: str) -> None:
+    """As in a file of HTML; a line stays a line."""
+    text = f"<p>It sang. We go.</p>\n\n{FENCED}\nYou are <b>late</b>.<br>The man &amp; I.\nIt sang."
+    if way == "--format html":
+        text = "You " + text
+    row = {"doc_id": "w", "src_text": text}
+    path = tmp_path / "wmt26.jsonl"
+    path.write_text(json.dumps(row) + "\n")
+    forced = "html" if way == "--format html" else None
+    file = Reader("en", None).read(path, check_format(path, forced))
+    assert file.sentences[0][-3:] == ["You are late.", "The man & I.", "It sang."]
+    found = json.loads(by_words(upper_and_backwards, file))
+    lines = found.pop("hypothesis").split("\n")
+    assert found == row and "\n".join(lines[2:5]) == FENCED and not lines[1]
+    assert lines[5] == "LATE. <b>ARE</b> YOU<br>I. &amp; MAN THE"
+    assert lines[6] == "SANG. IT"
+    assert json.loads(by_words(list, file))["hypothesis"] == text
+
+
+def test_rows_of_text_with_a_tag_here_and_there_are_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    rows = [{"doc_id": "a", "seg_id": n, "source": "Go home."} for n in range(3)]
+    rows[0]["source"] = "<b> is a tag."
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert read(path).sentences == [["<b> is a tag.", "Go home.", "Go home."]]

@@ -62,6 +62,11 @@ class Row(NamedTuple):
     segments: list[Segment]
     value: Any
 
+    @property
+    def text(self) -> str:
+        """Its text; that of the only system if its column has several."""
+        return next(iter(_alternatives(self.value).values()), "")
+
 
 class Rows(Reader):
     """JSON lines, and tables with a header and tabs, with the id of a document in every row.
