@@ -87,7 +87,7 @@ from gtrans.messages import json_text, print_lines, say
 from gtrans.option_types import whole
 from gtrans.text.pipeline import not_plain
 from gtrans.text.plausibility import TextSample, implausible
-from gtrans.text.reader import has_boundaries
+from gtrans.text.reader import has_boundaries, is_plain
 
 EXAMPLE = (
     "gtrans score --hyp sentence=out1.de document=out2.de --ref test.de --src test.en "
@@ -462,10 +462,10 @@ def _implausible(args: argparse.Namespace, texts: Texts, options: Options) -> li
     if texts.sources is not None:
         left = TextSample.of(args.src, "", texts.sources)
     found: list[str] = []
+    has_lines = not args.documents_only and not args.resegment and is_plain(args.ref[0])
     for name, documents in texts.systems.items():
         translation = TextSample.of(systems[name], lang, documents)
-        by_sentences = not args.documents_only and not args.resegment
-        if by_sentences and len(first) > 1 and not has_boundaries(systems[name]):
+        if has_lines and len(first) > 1 and not has_boundaries(systems[name]):
             translation = replace(translation, documents=1)
         found += implausible(left, target, translation, plain=False)
     return list(dict.fromkeys(found))
@@ -502,9 +502,8 @@ def _read_all(args: argparse.Namespace, files: Mapping[str, str]) -> Texts:
     whole: Alignment = "whole" if args.documents_only else "aligned"
     alignment = "resegmented" if args.resegment else whole
     always = args.resegment == "always"
-    texts = read_texts(
-        args.ref, args.src, files, alignment, choice_of(args), always, args.common_documents
-    )
+    choice = choice_of(args, target_lang=args.target_lang or _prepared_languages(args.data)[1])
+    texts = read_texts(args.ref, args.src, files, alignment, choice, always, args.common_documents)
     if texts.free is not None:
         args.documents_only = True
         _check_documents_only(args, f"{texts.free}, which has one line for each document,")

@@ -23,6 +23,7 @@ from gtrans.text.reader import (
     iterate_lines,
     open_text,
     read_documents,
+    read_parallel,
 )
 from gtrans.text.reader.base import Head
 
@@ -131,7 +132,6 @@ REJECTED = {
     "JSON on one line": ('[{"doc_id": "1", "text": "A."}]\n', "JSON"),
     "printed JSON": ('{\n  "a": 1\n}\n', "JSON"),
     "two columns": ("A.\tB.\nC.\tD.\n", "a table without document ids; the first line of a table"),
-    "rows without ids": (rows({"source": "A."}), ":1: there is no document id"),
     "cut rows": ('{"doc_id": "1", "text": "A.', ":1: not JSON"),
     "PDF": (b"%PDF-1.7\n%\xe2\xe3\n", "PDF"),
     "DOCX": (b"PK\x03\x04\x14\0\6\0\n", "zip archive"),
@@ -304,6 +304,36 @@ def test_systems_of_one_file_are_scored_by_their_names(tmp_path, capsys):
     assert "2 references, all of which are used: refA, refB" in told
     assert main([*command, "--hyp", f"x={path}"]) == 1
     assert f"name one of them: `--hyp ONLINE-A={path}`" in capsys.readouterr().err
+
+
+BY_LANGUAGE = [
+    {"translation": {"en": "The lamp is new.", "de": "Die Lampe ist neu."}},
+    {"translation": {"en": "It is small.", "de": "Sie ist klein."}},
+]
+
+
+def test_rows_of_the_hugging_face_hub(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Their texts stand under languages; without document ids, each is a document."""
+    path = str(file(tmp_path, rows(*BY_LANGUAGE), "hub.jsonl"))
+    assert read_parallel(path, path, Choice(direction="en-de_DE")) == [
+        (["The lamp is new."], ["Die Lampe ist neu."]),
+        (["It is small."], ["Sie ist klein."]),
+    ]
+    told = f"{path}: its rows have no document ids, so each of them is a document of its own\n"
+    assert capsys.readouterr().err == told
+    one = str(file(tmp_path, rows(*({**row, "doc_id": "a"} for row in BY_LANGUAGE)), "one.jsonl"))
+    ((source, _),) = read_parallel(one, one, Choice(target_lang="de"))
+    assert source == ["The lamp is new.", "It is small."]
+    plain = str(file(tmp_path, "Die Lampe ist neu.\nSie ist klein.\n", "plain.de"))
+    command = ["score", "--hyp", plain, "--ref", one, "--metrics", "s_bleu"]
+    assert main([*command, "--target-lang", "de"]) == 0
+    told = capsys.readouterr().out
+    assert "s-BLEU" in told and "nrefs:1" in told
+    assert main(command) == 1
+    message = "one.jsonl:1: its texts are in the languages en, de; name both languages: "
+    assert message in capsys.readouterr().err
+    assert main([*command, "--target-lang", "fr"]) == 1
+    assert "en, de; none of them is 'fr'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("suffix", ["md", "csv", "po", "yaml", "strings", "rst", "tex.gz"])

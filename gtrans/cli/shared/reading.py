@@ -50,8 +50,13 @@ def add_choice(
         )
 
 
-def choice_of(args: argparse.Namespace, direction: str = "") -> Choice:
+def choice_of(args: argparse.Namespace, direction: str = "", target_lang: str = "") -> Choice:
     """What these options choose.
+
+    Args:
+        args: the options.
+        direction: the direction if they give none.
+        target_lang: the target language, where no direction is known.
 
     Raises:
         GtransError: a value of ``--columns`` has another form.
@@ -67,6 +72,7 @@ def choice_of(args: argparse.Namespace, direction: str = "") -> Choice:
     names = getattr(args, "reference", [])
     return Choice(
         direction=getattr(args, "direction", "") or direction,
+        target_lang=target_lang,
         references=(names,) if isinstance(names, str) else tuple(names),
         columns=columns,
     )

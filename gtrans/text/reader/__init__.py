@@ -108,6 +108,15 @@ def iterate_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str | Non
     return _plain(open_text(path)).sentences()
 
 
+def is_plain(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is plain text.
+
+    Raises:
+        GtransError: it cannot be read.
+    """
+    return isinstance(open_text(path), Plain)
+
+
 def has_boundaries(path: str | os.PathLike[str]) -> bool:
     """Whether a file divides its text into documents, by boundaries or ids.
 

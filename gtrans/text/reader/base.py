@@ -61,6 +61,7 @@ class Choice:
 
     Attributes:
         direction: such as ``en-de``, of rows of several language pairs; empty: there is only one.
+        target_lang: the target language, where the direction is not known.
         references: names of references; empty: all.
         system: the system whose translations are wanted, if there are those of several.
         columns: names of columns that have a text, by its role.
@@ -68,6 +69,7 @@ class Choice:
     """
 
     direction: str = ""
+    target_lang: str = ""
     references: tuple[str, ...] = ()
     system: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import chain, groupby
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from gtrans.data.documents import check_length
 from gtrans.errors import GtransError
 from gtrans.files import parse_json
 from gtrans.languages import language_code
+from gtrans.messages import say
 from gtrans.text.reader.base import (
     BAD_SOURCE,
     NO_REFERENCE,
@@ -77,6 +79,9 @@ class Rows(Reader):
     (``id``, ``text``) are read as they are. A row without a segment's id has a segment in each line
     of its text.
 
+    Rows of the Hugging Face hub have a text for each language, ``translation: {en: .., de: ..}``.
+    JSON lines without document ids have a document in every row.
+
     Attributes:
         cells: the names of the columns of a table; None: it is JSON lines.
         others: the documents of other directions, with the numbers of their rows left out.
@@ -91,6 +96,8 @@ class Rows(Reader):
         self.cells = None if is_json else [_name(cell) for cell in self.head.first.split("\t")]
         self.others = Counter[str]()
         self.with_markup = 0
+        self._has_document_ids = True
+        self._languages: dict[str, str] = {}  # by the names of the columns with their texts
         self._names: dict[str, None] = {}
 
     @classmethod
@@ -134,7 +141,9 @@ class Rows(Reader):
         """
         wanted, directions, chosen = self.choice.direction, dict[str, None](), False
         for number, row in self._entries():
-            self.column = self.column or self._find_column(number, row)
+            if not directions:
+                self.column = self._find_column(number, row)
+                self._look_for_ids(row)
             direction = _direction(row)
             several = bool(directions) and direction not in directions
             directions[direction] = None
@@ -161,10 +170,42 @@ class Rows(Reader):
             raise self.wrong(
                 number, f"there is no column '{name}' (`--columns`), only {', '.join(row)}"
             )
-        return _name(name) if name else next((key for key in _TEXTS[self.role] if key in row), "")
+        if name:
+            return _name(name)
+        known = next((key for key in _TEXTS[self.role] if key in row), "")
+        return known or self._column_of_language(number, row)
+
+    def _column_of_language(self, number: int, row: Mapping[str, Any]) -> str:
+        """The column that is named after the wanted language; empty: there is none.
+
+        Raises:
+            GtransError: several are, and it is not known which language is wanted.
+        """
+        source, _, target = self.choice.direction.partition("-")
+        target = target or self.choice.target_lang
+        wanted = source if self.role == "source" else target
+        columns = [name for name in row if wanted and _same_language(name, wanted)]
+        if not columns and not source and self.role == "source" and target:
+            columns = [name for name in self._languages if not _same_language(name, target)]
+        if not columns and self._languages:
+            languages = ", ".join(self._languages.values())
+            way_out = "name both languages: `--direction SRC-TGT`"
+            if wanted:
+                way_out = f"none of them is '{wanted}'"
+            raise self.wrong(number, f"its texts are in the languages {languages}; {way_out}")
+        return columns[0] if len(columns) == 1 else ""
+
+    def _look_for_ids(self, row: Mapping[str, Any]) -> None:
+        """Let every row be a document if the first one of JSON lines has no id of one."""
+        names = (*_DOCUMENT, "id") if self.column in _WHOLE_TEXT else _DOCUMENT
+        self._has_document_ids = self.cells is not None or any(name in row for name in names)
+        if not self._has_document_ids:
+            _say_without_ids(self.path)
 
     def _document(self, number: int, row: Mapping[str, Any]) -> str:
         """The id of the document of a row."""
+        if not self._has_document_ids:
+            return str(number)
         ids = (*_DOCUMENT, "id") if self.column in _WHOLE_TEXT else _DOCUMENT
         document = next((row[name] for name in ids if name in row), None)
         if not isinstance(document, str | int) or not str(document).strip():
@@ -217,6 +258,18 @@ class Rows(Reader):
         self.references = list(dict.fromkeys([*self.references, *wanted]))
         return [texts[name] for name in wanted]
 
+    def _with_languages(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """A row by the names of its columns; its texts in several languages become columns."""
+        named = {_name(key): value for key, value in row.items()}
+        texts = named.get("translation")
+        if not isinstance(texts, dict) or not texts or not all(map(language_code, texts)):
+            return named
+        del named["translation"]
+        for lang, text in texts.items():
+            named[_name(lang)] = text
+            self._languages[_name(lang)] = lang
+        return named
+
     def _entries(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """The rows with their lines and the names of their columns."""
         head = self.head.numbered[0][0]
@@ -225,7 +278,7 @@ class Rows(Reader):
                 row = parse_json(line, f"{self.path}:{number}")
                 if not isinstance(row, dict):
                     raise self.wrong(number, "no JSON object; give one per line")
-                yield number, {_name(key): value for key, value in row.items()}
+                yield number, self._with_languages(row)
             elif self.cells is not None and line.strip() and number > head:
                 cells = line.split("\t")
                 if len(cells) != len(self.cells):
@@ -235,6 +288,18 @@ class Rows(Reader):
                         "separated by tabs, and cannot contain any",
                     )
                 yield number, dict(zip(self.cells, cells, strict=True))
+
+
+@cache
+def _say_without_ids(path: str) -> None:
+    say(f"{path}: its rows have no document ids, so each of them is a document of its own")
+
+
+def _same_language(first: str, second: str) -> bool:
+    if first == _name(second):
+        return True
+    code = language_code(first)
+    return code is not None and code == language_code(second)
 
 
 def _name(cell: str) -> str:
