@@ -22,7 +22,7 @@ from torch import Tensor
 
 from gtrans.errors import GtransError
 from gtrans.files import binary_writer
-from gtrans.modules.file_values import check_values, reading, reason_of
+from gtrans.modules.file_values import check_storage, check_values, reading, reason_of
 
 
 def register_safe_globals() -> None:
@@ -179,6 +179,7 @@ def _checked(state: Any, path: Path) -> dict[str, Any]:
     )
     if not plain or not all(isinstance(tensor, Tensor) for tensor in state["model"].values()):
         raise GtransError(f"{path}: its contents are damaged; take another checkpoint.")
+    check_storage(state["model"], path)
     return state
 
 

@@ -77,11 +77,6 @@ MBART50 = (
 
 # Names of the codes of BPE beside a Transformer; the first is that of a data folder.
 _CODES = ("codes.bpe", "bpecodes", "code", "codes")
-# Where the user can get the weights; nothing here downloads them.
-_DOWNLOADS = (
-    "download https://dl.fbaipublicfiles.com/fairseq/models/mbart/mbart.cc25.v2.tar.gz and unpack "
-    "it there"
-)
 
 
 @dataclass(frozen=True)
@@ -251,7 +246,7 @@ def read_fairseq(path: Path) -> ForeignCheckpoint:
         GtransError: it is missing, unreadable, has no options, or is of another kind.
     """
     if not path.is_file():
-        raise GtransError(f"{path}: there is no such checkpoint; {_DOWNLOADS}.")
+        raise GtransError(f"{path}: there is no such checkpoint; check the path.")
     checkpoint = read_checkpoint(path)
     options, task = (options_of(checkpoint, group) for group in ("model", "task"))
     if not options:

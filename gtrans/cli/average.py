@@ -25,16 +25,29 @@ NEEDS = ENGINE
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``gtrans average``."""
     parser.add_argument(
-        "inputs", type=Path, nargs="+", metavar="CKPT|DIR",
+        "inputs",
+        type=Path,
+        nargs="+",
+        metavar="CKPT|DIR",
         help="checkpoints; with --last-epochs or --last-updates: the folder of the run",
-    )  # fmt: skip
+    )
     parser.add_argument("--output", type=Path, metavar="CKPT", help="file to write")
+    parser.add_argument(
+        "--force", action="store_true", help="replace a file that this command did not write"
+    )
     which = parser.add_mutually_exclusive_group()
-    for flag, text in (
-        ("--last-epochs", "average the checkpoints of the last N epochs"),
-        ("--last-updates", "average the last N checkpoints made by updates"),
-    ):
-        which.add_argument(flag, type=whole(1), metavar="N", help=text)
+    which.add_argument(
+        "--last-epochs",
+        type=whole(1),
+        metavar="N",
+        help="average the checkpoints of the last N epochs",
+    )
+    which.add_argument(
+        "--last-updates",
+        type=whole(1),
+        metavar="N",
+        help="average the last N checkpoints made by updates",
+    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -62,6 +75,6 @@ def run(args: argparse.Namespace) -> None:
         )
     if args.output is None:
         raise GtransError("`--output` is missing: the file to write, such as average.pt.")
-    tensors = average_checkpoints(paths, args.output)
+    tensors = average_checkpoints(paths, args.output, args.force)
     summary = f"average of {len(paths)} checkpoints, {tensors} tensors, written to {args.output}"
     print_lines(*map(str, paths), summary)

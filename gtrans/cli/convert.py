@@ -51,6 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="give the model N learned positions; the new ones start as copies of the old ones",
     )
+    parser.add_argument(
+        "--force", action="store_true", help="replace a file that this command did not write"
+    )
     parser.add_argument("source", type=Path, metavar="IN", help="checkpoint to read")
     parser.add_argument("target", type=Path, metavar="OUT", help="checkpoint to write")
 
@@ -60,8 +63,15 @@ def run(args: argparse.Namespace) -> None:
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.conversion.foreign import convert
 
-    languages = {"source_lang": args.source_lang, "target_lang": args.target_lang}
-    paths = args.source, args.target, args.data
-    lines = convert(args.program, *paths, **languages, positions=args.extend_positions)
+    lines = convert(
+        args.program,
+        args.source,
+        args.target,
+        args.data,
+        source_lang=args.source_lang,
+        target_lang=args.target_lang,
+        positions=args.extend_positions,
+        force=args.force,
+    )
     indented = (f"  {line}" for line in lines)
     print_lines(f"{args.source}:", *indented, f"written to {args.target}")

@@ -37,6 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="splits of --data whose subwords are kept (default: train valid)",
     )
+    parser.add_argument(
+        "--force", action="store_true", help="replace files that this command did not write"
+    )
     parser.add_argument("checkpoint", type=Path, metavar="CKPT", help="checkpoint to read")
 
 
@@ -45,7 +48,7 @@ def run(args: argparse.Namespace) -> None:
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.conversion.trimming import trim
 
-    trimmed = trim(args.checkpoint, args.data, args.out, args.splits)
+    trimmed = trim(args.checkpoint, args.data, args.out, args.splits, args.force)
     (pieces, kept), (before, after) = trimmed.pieces, trimmed.parameters
     print(f"{kept:,} of {pieces:,} subwords kept, {after:,} of {before:,} parameters")
     names = sorted(path.name for path in args.out.iterdir())

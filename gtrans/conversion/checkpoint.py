@@ -18,8 +18,10 @@ from torch import Tensor
 from gtrans.checkpoints.identity import ModelIdentity, same_identity, say_unknown
 from gtrans.checkpoints.reading import options_of, read_checkpoint, write_checkpoint
 from gtrans.errors import GtransError
-from gtrans.files import check_output, digest
+from gtrans.files import check_output, check_replaceable, digest
+from gtrans.messages import say
 from gtrans.models.base.checkpoint_fit import check_fit
+from gtrans.train.compare import different, recorded_in
 
 # File names of fairseq-train: checkpointE.pt after epoch E, checkpoint_E_U.pt after update U.
 # The group is the number by which they are ordered.
@@ -81,6 +83,19 @@ class Checkpoint:
         """Raises GtransError unless its options describe its parameters."""
         check_fit(self.state, self.path)
 
+    def check_same_run(self, first: Checkpoint) -> None:
+        """Raises GtransError unless ``first`` is of the same training."""
+        options, others = self.state.get("cfg"), first.state.get("cfg")
+        if options is None or others is None:  # of fairseq before its release 0.10
+            return
+        made = recorded_in(self.state, self.path) or {}
+        changes = different(others, recorded_in(first.state, first.path), options, made, {})
+        if changes:
+            raise GtransError(
+                f"{self.path} and {first.path} are of different trainings ({'; '.join(changes)}); "
+                "average checkpoints of one run."
+            )
+
     def check_same_model(self, first: Mapping[str, Tensor], path: Path) -> None:
         """Raises GtransError unless ``first``, of ``path``, has the same names and shapes."""
         for name in sorted(first.keys() ^ self.tensors.keys()):
@@ -96,11 +111,24 @@ class Checkpoint:
                     "not the same model."
                 )
 
+    @property
+    def updates(self) -> int:
+        """Number of updates of its training."""
+        history = self.state.get("optimizer_history") or [{}]
+        return int(history[-1].get("num_updates") or 0)
+
     def forget_training(self) -> None:
-        """Drop the state of the optimizer, with its copies of the parameters, and what is best."""
+        """Drop the state of the optimizer, other copies of the parameters, and the best score.
+
+        Other parameters than these would not fit them any more: those of fairseq's EMA are dropped
+        with a line.
+        """
         self.state["last_optimizer_state"] = None
-        for name in ("run_state", "val_loss", "best"):
-            (self.state.get("extra_state") or {}).pop(name, None)
+        extra = self.state.get("extra_state") or {}
+        if "ema" in extra:
+            say(f"{self.path}: its moving average of parameters (EMA) is left out")
+        for name in ("run_state", "val_loss", "best", "ema"):
+            extra.pop(name, None)
 
     def write(self, target: Path) -> None:
         """Write a file as a whole or not at all.
@@ -138,7 +166,12 @@ def last_checkpoints(folder: Path, count: int, names: re.Pattern[str]) -> list[P
     return [path for _, path in numbered[-count:]]
 
 
-def average_checkpoints(paths: Sequence[Path], target: Path) -> int:
+def is_average(path: Path) -> bool:
+    """Whether ``gtrans average`` wrote a file."""
+    return AVERAGE_OF in Checkpoint.read(path, in_memory=False).state
+
+
+def average_checkpoints(paths: Sequence[Path], target: Path, force: bool = False) -> int:
     """Write a checkpoint with the means of all parameters.
 
     Everything else is copied from the last checkpoint, except the state of the optimizer: the
@@ -148,13 +181,15 @@ def average_checkpoints(paths: Sequence[Path], target: Path) -> int:
     Args:
         paths: checkpoints of one model, in order; each is read once.
         target: the file to write.
+        force: replace ``target`` even if it is no average.
 
     Returns:
         the number of tensors.
 
     Raises:
-        GtransError: unreadable or different checkpoints (parameters, vocabulary,
-            preparation or unit), or a target that cannot be written or is one of ``paths``.
+        GtransError: unreadable, different or equal checkpoints (parameters, vocabulary,
+            preparation, unit, training), or a target that cannot be written, is one of ``paths`` or
+            another file.
     """
     check_output("--output", target, paths)
     trained = _OF_TRAINING.fullmatch(target.name)
@@ -163,16 +198,25 @@ def average_checkpoints(paths: Sequence[Path], target: Path) -> int:
             f"`--output` '{target}': the training in its folder has checkpoints of this name; give "
             "another, such as average.pt."
         )
+    check_replaceable("--output", target, is_average, force)
     sums: dict[str, Tensor] = {}
     identities: list[ModelIdentity | None] = []
+    digests: dict[str, Path] = {}
     for path in paths:
         last = Checkpoint.read(path)
+        if last.fingerprint in digests:
+            raise GtransError(
+                f"{path} and {digests[last.fingerprint]} are the same checkpoint; name it once."
+            )
+        digests[last.fingerprint] = path
         identities.append(last.identity)
         same_identity(paths[: len(identities)], identities)
         if not sums:
             sums = {name: _wide(tensor) for name, tensor in last.tensors.items()}
+            first = Checkpoint(path, {**last.state, "model": {}, "last_optimizer_state": None})
             continue
         last.check_same_model(sums, paths[0])
+        last.check_same_run(first)
         for name, tensor in last.tensors.items():
             if tensor.is_floating_point():
                 sums[name] += tensor

@@ -40,7 +40,7 @@ from gtrans.conversion.hugging_face import read_hugging_face
 from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.data.vocabulary import MASK, Vocabulary, language_symbol
 from gtrans.errors import GtransError
-from gtrans.files import check_output
+from gtrans.files import check_output, check_replaceable
 from gtrans.languages import language_code
 from gtrans.messages import say
 from gtrans.models.base.checkpoint_fit import check_fit
@@ -66,8 +66,10 @@ _POSITIONS = tuple(f"{side}.embed_positions.weight" for side in SIDES)
 
 # Options with the same name and meaning in both, and what they are where a checkpoint is silent.
 _SAME = {
-    **{"activation_fn": "relu", "sinusoid": "fairseq"},
-    **{"start_by_bos": False, "no_scale_embedding": False},
+    "activation_fn": "relu",
+    "sinusoid": "fairseq",
+    "start_by_bos": False,
+    "no_scale_embedding": False,
 }
 # Parts of fairseq's Transformer that this model does not have and no tensor shows, by option.
 _MISSING = {
@@ -85,6 +87,7 @@ def convert(
     source_lang: str | None = None,
     target_lang: str | None = None,
     positions: int | None = None,
+    force: bool = False,
 ) -> list[str]:
     """Write the checkpoint ``path`` of another program as this project's checkpoint ``target``.
 
@@ -96,16 +99,19 @@ def convert(
             all that it needs, or lies beside it.
         source_lang, target_lang: languages to translate from and to; None: as in the checkpoint.
         positions: new number of learned positions.
+        force: replace ``target`` even if it is no converted checkpoint.
 
     Returns:
         lines that say what was found.
 
     Raises:
         GtransError: the checkpoint is unreadable, of another program or has parts that gtrans
-            does not have, the dictionaries have another size, or ``target`` cannot be written.
+            does not have, the dictionaries have another size, or ``target`` cannot be written or is
+            another file.
     """
     inputs = list(path.iterdir()) if path.is_dir() else [path]
     check_output("OUT.pt", target, inputs + (prepared_files(data) if data is not None else []))
+    check_replaceable("OUT.pt", target, is_converted, force)
     foreign = SOURCES[program](path)
     state, card = foreign.state, foreign.card
     _refuse_missing_parts(foreign.options, path)
@@ -143,6 +149,12 @@ def convert(
         f"tensors: {len(kept)} kept, {renamed} renamed, {len(foreign.ignored)} ignored",
         *(f"  ignored: {name}" for name in foreign.ignored),
     ]
+
+
+def is_converted(path: Path) -> bool:
+    """Whether ``gtrans convert`` wrote a file, and nobody trained the model since."""
+    checkpoint = Checkpoint.read(path, in_memory=False)
+    return "task_state" in checkpoint.state and checkpoint.updates == 0
 
 
 def _task(
@@ -260,8 +272,10 @@ def _as_of_fairseq(
     """
     # fairseq reads the last entry of this history even with --reset-optimizer.
     begin = {
-        **{"criterion_name": "LabelSmoothedCrossEntropyCriterion", "optimizer_name": "FairseqAdam"},
-        **{"lr_scheduler_state": {}, "num_updates": 0},
+        "criterion_name": "LabelSmoothedCrossEntropyCriterion",
+        "optimizer_name": "FairseqAdam",
+        "lr_scheduler_state": {},
+        "num_updates": 0,
     }
     iterator = {"epoch": 1, "iterations_in_epoch": 0, "shuffle": True, "version": 2}
     return {

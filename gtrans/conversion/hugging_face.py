@@ -19,7 +19,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 import yaml
@@ -40,9 +40,12 @@ from gtrans.data.vocabulary import MASK, split_languages
 from gtrans.errors import GtransError
 from gtrans.modules.file_values import reading
 from gtrans.modules.pretrained_files import WEIGHTS, read_json, read_weights
+from gtrans.text.plausibility import function_words
 from gtrans.text.subwords import (
+    SPACE,
     MarianPipeline,
     SentencePiecePipeline,
+    check_whole_sentencepiece,
     load_sentencepiece,
     model_pieces,
 )
@@ -54,11 +57,20 @@ _END = 2  # </s>
 _TYING = ("tie_word_embeddings", "share_encoder_decoder_embeddings")
 # Defaults differ from kind to kind, so that none is supposed.
 _NEEDED = {
-    **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), int),
-    **{"activation_function": str, "scale_embedding": bool},
+    "encoder_attention_heads": int,
+    "decoder_attention_heads": int,
+    "activation_function": str,
+    "scale_embedding": bool,
 }
+_MARIAN = ("*.npz", "decoder.yml")
 # What is never written: the logit of a symbol that a published model does not have.
 _NEVER = -100.0
+# Of the subwords of a model, those that its vocabulary has, and the other way round. Published
+# models have nearly all; SentencePiece drops rare ones from a text that was segmented later.
+_LEAST_SHARE = 0.9
+_NO_WORD = "madeupword"  # fairseq's name for a row without a word, with its number
+_FEWEST = 4  # function words that tell a language
+_FREQUENT = 300  # whole words of a model of subwords, which has the frequent ones first
 _HEADER = re.compile(r"\s*---[ \t]*\n(.*?\n)(?:---|\.\.\.)", re.DOTALL)
 
 M2M100 = (
@@ -97,10 +109,7 @@ def read_hugging_face(folder: Path) -> ForeignCheckpoint:
     """
     path = folder / "config.json"
     if not path.is_file():
-        raise GtransError(
-            f"{path}: there is no such file; give the folder of a whole model, such as `hf "
-            "download Helsinki-NLP/opus-mt-en-de --local-dir opus-mt-en-de` makes."
-        )
+        _refuse_without_config(folder)
     config = read_json(path)
     kind = str(config.get("model_type"))
     if kind not in _KINDS:
@@ -128,7 +137,8 @@ def read_hugging_face(folder: Path) -> ForeignCheckpoint:
     model = foreign(learned, folder, options, tensors, is_tied)
     for side in ("encoder", "decoder"):
         layers = len({name.split(".")[2] for name in model.state if f"{side}.layers." in name})
-        if (named := config.get(f"{side}_layers", layers)) != layers:
+        named = config.get(f"{side}_layers", layers)
+        if named != layers:
             raise GtransError(
                 f"{folder}: its weights have {layers} {side} layers, but {path.name} says {named}; "
                 "download all files of the model."
@@ -148,6 +158,33 @@ def read_hugging_face(folder: Path) -> ForeignCheckpoint:
         else:
             _as_mbart(model, folder, config)
     return model
+
+
+def _refuse_without_config(folder: Path) -> NoReturn:
+    """Name what the folder is, and the way to a whole model.
+
+    Raises:
+        GtransError: always.
+    """
+    if folder.is_file():
+        raise GtransError(f"{folder} is a file; give the folder with config.json and the weights.")
+    adapter = folder / "adapter_config.json"
+    if adapter.is_file():
+        raise GtransError(
+            f"{adapter}: the folder holds a LoRA adapter, not a whole model; merge it into its "
+            "base model (peft: `merge_and_unload`, then `save_pretrained`) and convert the result."
+        )
+    marian = sorted(path.name for pattern in _MARIAN for path in folder.glob(pattern))
+    if marian:
+        raise GtransError(
+            f"{folder / marian[0]}: the folder is an archive of Marian itself; convert it with "
+            "`python -m transformers.models.marian.convert_marian_to_pytorch` first, or download "
+            "the same model from huggingface.co/Helsinki-NLP."
+        )
+    raise GtransError(
+        f"{folder / 'config.json'}: there is no such file; give the folder of a whole model, such "
+        "as `hf download Helsinki-NLP/opus-mt-en-de --local-dir opus-mt-en-de` makes."
+    )
 
 
 def _as_mbart(model: ForeignCheckpoint, folder: Path, config: Mapping[str, Any]) -> None:
@@ -193,6 +230,7 @@ def _as_marian(model: ForeignCheckpoint, folder: Path, config: Mapping[str, Any]
     if not model.langs:
         info = _entries(folder, "tokenizer_config.json")
         model.source_lang, model.target_lang = info.get("source_lang"), info.get("target_lang")
+        _check_exchanged(paths, model.source_lang, model.target_lang)
     _carry(model, MarianPipeline, sides, paths, sides)
 
 
@@ -200,6 +238,7 @@ def _marian_side(vocabulary: Mapping[str, Any], rows: int, start: int) -> _Side:
     """The symbols of a ``vocab.json``; ``start``: the row of the first decoder input."""
     items = sorted(vocabulary.items(), key=lambda item: item[1])
     numbers = {symbol: int(row) for symbol, row in items}
+    _check_rows(numbers)
     languages = {name: n for name, n in numbers.items() if re.fullmatch(">>.*<<", name)}
     words: dict[str, int | None] = {"<s>": start, **{word: numbers[word] for word in _SPECIAL[1:]}}
     words |= {word: n for word, n in numbers.items() if word not in languages}
@@ -210,7 +249,7 @@ def _marian_side(vocabulary: Mapping[str, Any], rows: int, start: int) -> _Side:
             "(`decoder_start_token_id`), which gtrans does not support."
         )
     taken = set(numbers.values())
-    words |= {f"madeupword{row}": row for row in range(rows) if row not in taken}
+    words |= {f"{_NO_WORD}{row}": row for row in range(rows) if row not in taken}
     return _Side(words, {symbol[2:-2]: number for symbol, number in languages.items()})
 
 
@@ -227,8 +266,10 @@ def _with_sentencepiece(
     path = _file(folder, _MODEL)
     pieces = model_pieces(load_sentencepiece(path))
     numbers: dict[str, int] = _entries(folder, _VOCABULARY)
+    _check_rows(numbers)
     if not numbers:
         numbers = {symbol: number for number, symbol in enumerate((*_SPECIAL, *pieces))}
+        _check_tokenizer(folder, path, numbers)
     language_rows = {name: len(numbers) + n for n, name in enumerate(languages)}
     language_rows = language_rows or _languages(folder, len(numbers))
     words: dict[str, int | None] = {symbol: numbers[symbol] for symbol in _SPECIAL}
@@ -237,12 +278,94 @@ def _with_sentencepiece(
     # M2M100's.
     taken = {*numbers.values(), *language_rows.values()}
     free = [row for row in range(model.state[ENCODER_TABLE].size(0)) if row not in taken]
-    words |= {f"madeupword{row}": row for row in free[1:]}
+    words |= {f"{_NO_WORD}{row}": row for row in free[1:]}
     side = _Side(words, language_rows, free[0] if free else None)
     model.without_mask = not free
     _arrange(model, [side, side])
     model.langs = list(language_rows)
     _carry(model, SentencePiecePipeline, [side, side], [path], [side])
+
+
+def _check_rows(numbers: Mapping[str, int]) -> None:
+    """Raises GtransError if two vocabulary entries have one row."""
+    by_row: dict[int, str] = {}
+    for word, row in numbers.items():
+        if row in by_row:
+            raise GtransError(
+                f"its vocabulary has '{by_row[row]}' and '{word}' on the same row {row}; download "
+                "the file again."
+            )
+        by_row[row] = word
+
+
+def _check_tokenizer(folder: Path, path: Path, numbers: Mapping[str, int]) -> None:
+    """Compare the vocabulary of a SentencePiece model with the one in ``tokenizer.json``, if any.
+
+    Raises:
+        GtransError: most entries have other rows there.
+    """
+    model = _entries(folder, "tokenizer.json").get("model") or {}
+    vocabulary = model.get("vocab") or {}
+    if isinstance(vocabulary, list):  # with the score of each subword
+        vocabulary = {str(entry[0]): row for row, entry in enumerate(vocabulary)}
+    same = sum(vocabulary.get(word) == row for word, row in numbers.items())
+    if vocabulary and same < _LEAST_SHARE * len(numbers):
+        raise GtransError(
+            f"{path}: its subwords are not those in tokenizer.json; take all files from one model."
+        )
+
+
+def _check_subwords(paths: Sequence[Path], sides: Sequence[_Side]) -> None:
+    """Compare models of subwords with the vocabulary.
+
+    Raises:
+        GtransError: a model has subwords that the vocabulary lacks, or the vocabulary has some
+            that none of its models has.
+    """
+    models = []
+    for path, side in zip(paths, sides, strict=True):
+        pieces = set(model_pieces(load_sentencepiece(path)))
+        check_whole_sentencepiece(path)
+        if len(pieces & side.words.keys()) < _LEAST_SHARE * len(pieces):
+            raise GtransError(
+                f"{path}: its subwords are not those of the model; take all files from one model."
+            )
+        models.append(pieces)
+    joint = all(side.words == sides[0].words for side in sides)
+    for number, side in enumerate(sides):
+        pieces = set().union(*models) if joint else models[number]
+        words = [word for word in side.subwords if not word.startswith(_NO_WORD)]
+        missing = sum(word not in pieces for word in words)
+        if missing > (1 - _LEAST_SHARE) * len(words):
+            names = " and ".join(path.name for path in paths) if joint else paths[number].name
+            raise GtransError(
+                f"{paths[number].parent}: {names} lacks {missing} of the {len(words)} subwords in "
+                "its vocabulary; take all files from one model."
+            )
+
+
+def _check_exchanged(paths: Sequence[Path], source: str | None, target: str | None) -> None:
+    """Refuse models of subwords that stand for one another, as far as their words tell.
+
+    Raises:
+        GtransError: the words of each are those of the other's language.
+    """
+    if source is None or target is None:
+        return
+    words = function_words(source), function_words(target)
+    for side, path in enumerate(paths):
+        own, other = words[side] - words[1 - side], words[1 - side] - words[side]
+        pieces = model_pieces(load_sentencepiece(path))
+        whole = [piece.removeprefix(SPACE) for piece in pieces if piece.startswith(SPACE)]
+        frequent = {word.lower() for word in whole[:_FREQUENT]}
+        found = len(frequent & other)
+        if found < _FEWEST or found <= 3 * len(frequent & own):
+            return
+    raise GtransError(
+        f"{paths[0]}: {paths[0].name} has words of '{target}' and {paths[1].name} of '{source}', "
+        "the other way round than tokenizer_config.json says; exchange their names, or download "
+        "them again."
+    )
 
 
 def _carry(
@@ -257,12 +380,7 @@ def _carry(
     Raises:
         GtransError: a model has few of the subwords.
     """
-    for path, side in zip(paths, dictionaries, strict=True):
-        pieces = model_pieces(load_sentencepiece(path))
-        if sum(piece in side.words for piece in pieces) < len(pieces) / 2:
-            raise GtransError(
-                f"{path}: its subwords are not those of the model; take all files from one model."
-            )
+    _check_subwords(paths, dictionaries)
     lines = ["".join(f"{word} 1\n" for word in side.subwords).encode() for side in dictionaries]
     contents = [*(path.read_bytes() for path in paths), *lines]
     files = dict(zip(pipeline.files, contents, strict=True))
@@ -309,7 +427,8 @@ def _languages(folder: Path, words: int) -> dict[str, int]:
     """
     added = _entries(folder, "tokenizer.json").get("added_tokens", ())
     numbers = {str(token["content"]).strip("_"): int(token["id"]) for token in added}
-    if languages := {name: row for name, row in numbers.items() if row >= words and name != MASK}:
+    languages = {name: row for name, row in numbers.items() if row >= words and name != MASK}
+    if languages:
         if min(languages.values()) > words:
             raise GtransError(f"{folder}: {_MODEL} and tokenizer.json are of two models.")
         return languages
@@ -335,9 +454,14 @@ def _entries(folder: Path, name: str) -> dict[str, Any]:
 def _file(folder: Path, name: str) -> Path:
     """Raises GtransError if a file of the tokenizer is missing."""
     path = folder / name
-    if not path.is_file():
-        raise GtransError(f"{path}: there is no such file; download all files of the model.")
-    return path
+    if path.is_file():
+        return path
+    if name == _MODEL and (folder / "tokenizer.json").is_file():
+        raise GtransError(
+            f"{path}: there is no such file, which transformers 5 does not save; copy it from the "
+            "folder of the base model (`hf download BASE sentencepiece.bpe.model`)."
+        )
+    raise GtransError(f"{path}: there is no such file; download all files of the model.")
 
 
 def _card(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
@@ -346,7 +470,8 @@ def _card(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
     path = folder / "README.md"
     text = path.read_text("utf-8-sig", "replace") if path.is_file() else ""
     header: Any = None
-    if match := _HEADER.match(text):
+    match = _HEADER.match(text)
+    if match is not None:
         # A date that does not exist, brackets in brackets without end.
         with suppress(yaml.YAMLError, ValueError, RecursionError):
             header = yaml.safe_load(match[1])
@@ -354,5 +479,7 @@ def _card(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
         # The hub has a name for a licence that is not in its list: `license: other`.
         names = header.get("license_name") or header["license"]
         names = names if isinstance(names, list) else [names]
-        card["licence"] = " ".join(", ".join(map(str, names)).split())
+        # Lists in lists may be of any length, if they are named by anchors.
+        words = [name for name in names if isinstance(name, str)]
+        card["licence"] = " ".join(", ".join(words).split())
     return card

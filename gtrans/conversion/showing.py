@@ -136,16 +136,18 @@ def _bpe_facts(preparation: Preparation) -> Facts:
 
 
 def _training(checkpoint: Checkpoint) -> Facts:
-    history = checkpoint.state.get("optimizer_history") or [{}]
+    """How the model was trained; a converted one has options, but nobody trained with them."""
+    if not checkpoint.updates:
+        return {"updates": 0 if checkpoint.state.get("optimizer_history") else None}
     extra = checkpoint.state.get("extra_state") or {}
-    settings = {
-        (group if name == "_name" else name).replace("_", " "): value
-        for group, names in _SETTINGS.items()
-        for name in names.split()
-        if (value := checkpoint.options(group).get(name)) is not False
-    }
+    settings: Facts = {}
+    for group, names in _SETTINGS.items():
+        for name in names.split():
+            value = checkpoint.options(group).get(name)
+            if value is not False:
+                settings[(group if name == "_name" else name).replace("_", " ")] = value
     return {
-        "updates": history[-1].get("num_updates"),
+        "updates": checkpoint.updates,
         "epoch": (extra.get("train_iterator") or {}).get("epoch"),
         "validation loss": extra.get("val_loss"),
         "best of the run": extra.get("best"),

@@ -30,7 +30,7 @@ from gtrans.conversion.checkpoint import Checkpoint
 from gtrans.data.binarised import count_symbols, load_lines
 from gtrans.data.vocabulary import MASK, Vocabulary, language_symbol, split_languages
 from gtrans.errors import GtransError
-from gtrans.files import check_output_folder, copy_file
+from gtrans.files import check_output_folder, check_replaceable, copy_file
 from gtrans.tasks.options import read_dictionary
 from gtrans.text.prepared_folder import VOCABULARY_FILE, Preparation, read_state
 from gtrans.text.subwords import (
@@ -43,6 +43,8 @@ from gtrans.text.subwords import (
 
 CHECKPOINT_FILE, DICTIONARY_FILE = "model.pt", "dict.txt"
 SENTENCEPIECE_FILE = "sentence.bpe.model"
+TRIMMED = "trimmed"
+"""The entry of a checkpoint that says that this command wrote it."""
 
 
 class Trimmed(NamedTuple):
@@ -52,7 +54,15 @@ class Trimmed(NamedTuple):
     parameters: tuple[int, int]
 
 
-def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trimmed:
+def is_trimmed(path: Path) -> bool:
+    """Whether ``gtrans trim-vocab`` wrote a file: it lies beside a trimmed checkpoint."""
+    checkpoint = path.parent / CHECKPOINT_FILE
+    return TRIMMED in Checkpoint.read(checkpoint, in_memory=False).state
+
+
+def trim(
+    checkpoint: Path, data: Path, out: Path, splits: Sequence[str], force: bool = False
+) -> Trimmed:
     """Write ``model.pt`` into ``out``; of a joint SentencePiece model also its dictionary and it.
 
     Args:
@@ -60,14 +70,20 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
         data: folder prepared with the model's own subwords.
         out: folder to write; it is created if necessary.
         splits: the splits of ``data`` whose subwords are kept.
+        force: replace files in ``out`` that this command did not write.
 
     Raises:
         GtransError: ``out`` cannot be written or is the folder of the data or of the checkpoint, a
-            file is missing, or the model has another vocabulary than the data.
+            file is missing or would be replaced, or the model has another vocabulary than the data.
     """
     check_output_folder("--out", out, [data, checkpoint.parent])
     state = read_state(data)
     languages = str(state["source_lang"]), str(state["target_lang"])
+    names = [CHECKPOINT_FILE]
+    if state.get("pieces") == SentencePiecePipeline.name:
+        names += [DICTIONARY_FILE, SENTENCEPIECE_FILE, *(f"dict.{lang}.txt" for lang in languages)]
+    for name in names:
+        check_replaceable("--out", out / name, is_trimmed, force)
     dictionaries = [read_dictionary(str(data), lang) for lang in languages]
     loaded = Checkpoint.read(checkpoint)
     loaded.check_fit()
@@ -107,6 +123,7 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
     )
     out.mkdir(parents=True, exist_ok=True)
     loaded.forget_training()
+    loaded.state[TRIMMED] = True
     card = published(loaded.state)
     loaded.state["task_state"] = {STATE: trimmed.state(), **({PUBLISHED: card} if card else {})}
     loaded.write(out / CHECKPOINT_FILE)

@@ -12,6 +12,24 @@ from torch import Tensor
 from gtrans.errors import GtransError
 
 
+def check_storage(tensors: Mapping[str, Tensor], path: str | Path) -> None:
+    """Refuse parameters whose numbers are not all in the file.
+
+    Raises:
+        GtransError: a tensor has no numbers (``meta``), repeats some of them (``expand``), or is
+            stored in a form that no model has (sparse, quantised).
+    """
+    for name, tensor in tensors.items():
+        stored = tensor.layout == torch.strided and not tensor.is_meta and not tensor.is_quantized
+        if stored:
+            stored = tensor.untyped_storage().nbytes() >= tensor.numel() * tensor.element_size()
+        if not stored:
+            raise GtransError(
+                f"{path}: {name} does not hold all of its numbers; save the model again, with "
+                "whole tensors on the CPU."
+            )
+
+
 def check_values(tensors: Mapping[str, Tensor], path: str | Path) -> None:
     """Refuse parameters that are no numbers, with which all results would be meaningless.
 

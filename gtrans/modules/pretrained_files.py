@@ -18,7 +18,7 @@ from torch import Tensor
 
 from gtrans.errors import GtransError
 from gtrans.libraries import require
-from gtrans.modules.file_values import check_values, reading, reason_of
+from gtrans.modules.file_values import check_storage, check_values, reading, reason_of
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
            "pytorch_model.bin.index.json")  # fmt: skip
@@ -103,5 +103,6 @@ def _read(path: Path) -> dict[str, Tensor]:
                 ) from error
         else:
             tensors = load_file(path)
+        check_storage(tensors, path)
         check_values(tensors, path)
     return dict(tensors)

@@ -157,6 +157,12 @@ _MOJIBAKE = re.compile(
 )
 
 
+def function_words(tag: str) -> frozenset[str]:
+    """Frequent function words of a language; none if they are not known."""
+    code = language_code(tag) or ""
+    return _FUNCTION_WORDS.get(_WRITTEN_LIKE.get(code, code), frozenset())
+
+
 @dataclass(frozen=True)
 class TextSample:
     """Sentences of one side of a corpus, in their order.

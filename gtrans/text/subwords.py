@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any, ClassVar
@@ -232,6 +232,42 @@ def sentencepiece_of(contents: bytes, path: Path) -> Any:
     except (OSError, RuntimeError) as error:
         raise GtransError(f"{path}: not a SentencePiece model ({error}).") from None
     return processor
+
+
+# Parts behind the subwords; SentencePiece itself does not miss them in a file that was cut off.
+_TRAINER, _NORMALISER = 2, 3
+
+
+def check_whole_sentencepiece(path: Path) -> None:
+    """Refuse a SentencePiece model that was cut off between two of its subwords.
+
+    Raises:
+        GtransError: its end is missing.
+    """
+    if not {_TRAINER, _NORMALISER} <= set(_record_numbers(path.read_bytes())):
+        raise GtransError(f"{path}: the end of the SentencePiece model is missing; fetch it again.")
+
+
+def _record_numbers(content: bytes) -> Iterator[int]:
+    """The number of each record of a protocol buffer whose records all have a length."""
+    place = 0
+    while place < len(content):
+        tag, place = _varint(content, place)
+        yield tag >> 3
+        length, place = _varint(content, place)
+        place += length
+
+
+def _varint(content: bytes, place: int) -> tuple[int, int]:
+    """A number of a protocol buffer, and the place behind it."""
+    value, shift = 0, 0
+    while place < len(content):
+        byte = content[place]
+        value |= (byte & 0x7F) << shift
+        place, shift = place + 1, shift + 7
+        if byte < 0x80:
+            break
+    return value, place
 
 
 def model_pieces(processor: Any) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -76,12 +77,15 @@ def test_the_last_checkpoints_of_a_run(
 
 
 def test_a_table_is_summed_in_double_precision(tmp_path: Path) -> None:
-    paths = [write(tmp_path / f"{n}.pt", [x]) for n, x in enumerate((2.0**24, 1.0, 1.0, 2.0))]
+    paths = [
+        write(tmp_path / f"{n}.pt", [x], number=n) for n, x in enumerate((2.0**24, 1.0, 1.0, 2.0))
+    ]
     model = averaged(*paths, target=tmp_path / "mean.pt")["model"]
     assert model["table"].tolist() == [2.0**22 + 1]
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    capsys.readouterr()
     assert main(["average", *map(str, arguments)]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     return line
@@ -93,6 +97,15 @@ def test_mistakes_are_one_line(run_folder: Path, capsys: pytest.CaptureFixture[s
     other = write(run_folder / "other.pt", [1.0, 2.0, 3.0])
     more = write(run_folder / "more.pt", [1.0, 2.0], model={"extra": torch.ones(1)})
     steps = write(run_folder / "steps.pt", [1.0, 2.0], model={"steps": torch.tensor([4])})
+    twice = Path(shutil.copy(one, run_folder / "copy.pt"))
+    one_run, other_run = (
+        write(
+            run_folder / f"seed{seed}.pt",
+            [3.0, seed],
+            cfg={"model": {"_name": "x"}, "common": {"seed": seed}},
+        )
+        for seed in (1, 2)
+    )
     for arguments, message in (
         ((one, other), "other.pt: table is (3,), but (2,) in"),
         ((one, more), "more.pt: has a tensor extra that"),
@@ -108,6 +121,12 @@ def test_mistakes_are_one_line(run_folder: Path, capsys: pytest.CaptureFixture[s
         ),
         (("--last-epochs", "2", one, one), "`--last-epochs` takes one folder, but 2 paths"),
         (("--last-epochs", "2", run_folder / "none"), "none: there is no such folder."),
+        ((one, one), "checkpoint1.pt are the same checkpoint; name it once."),
+        ((one, twice), "are the same checkpoint; name it once."),
+        (
+            (one_run, other_run),
+            "are of different trainings (--seed 1 -> 2); average checkpoints of on",
+        ),
         ((run_folder,), "is a folder; say how many of its checkpoints to average (`--last-ep"),
     ):
         assert message in refusal(capsys, "--output", target, *arguments)
@@ -119,6 +138,20 @@ def test_mistakes_are_one_line(run_folder: Path, capsys: pytest.CaptureFixture[s
         assert "the training in its folder has checkpoints of this name" in message
     for content in ("no checkpoint\n", "PK"):
         target.write_text(content)
-        assert main(["average", str(one), "--output", str(target)]) == 0
-    target.unlink()
-    assert not target.exists()
+        words = ["average", str(one), "--output", str(target)]
+        assert "exists, and this command did not write it" in refusal(capsys, *words[1:])
+        assert target.read_text() == content
+        assert main([*words, "--force"]) == 0
+        assert main(words) == 0  # an average is written again
+    lost = write(run_folder / "lost.pt", [1.0, 2.0])
+    assert "did not write it; name another place" in refusal(capsys, one, "--output", lost)
+
+
+def test_a_moving_average_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Parameters that fairseq's EMA keeps beside the model are not those of the average."""
+    paths = []
+    for number in (1, 2):
+        ema = {"ema": {"table": torch.ones(2)}}
+        paths.append(write(tmp_path / f"{number}.pt", [number, 1.0], extra_state=ema))
+    assert "ema" not in averaged(*paths, target=tmp_path / "mean.pt")["extra_state"]
+    assert "2.pt: its moving average of parameters (EMA) is left out" in capsys.readouterr().err

@@ -39,7 +39,7 @@ def files(folder: Path) -> set[str]:
 @pytest.mark.parametrize(
     ("command", "size"),
     [
-        (("average", "{model}", "{model}", "--output", "out.pt"), 4096),
+        (("average", "{model}", "--output", "out.pt"), 4096),
         (("translate", "--path", "{model}", "--input", "{text}.en", "--output", "out", *FAST), 600),
         (("cxmi", "--path", "{model}", "--src", "{text}.en", "--ref", "{text}.de",
           "--output", "out", "--cpu"), 400),

@@ -72,6 +72,13 @@ DAMAGES: dict[str, tuple[Damage, str, tuple[str, ...]]] = {
     "an unknown model": (entry("cfg.model._name", "mars"), "knows no model", BUILD_A_MODEL),
     "another shape": (parameter(lambda it: it[:1], LAYER), "has the shape (1, ", ("contrast",)),
     "integers": (parameter(torch.Tensor.long, LAYER), "the type torch.int64", ("translate",)),
+    "no numbers": (
+        parameter(lambda it: it.to("meta")), "does not hold all of its numbers", tuple(COMMANDS)
+    ),
+    "numbers that stand for many": (
+        parameter(lambda it: torch.zeros(1).expand(it.shape)), "does not hold all of its numbers",
+        tuple(COMMANDS),
+    ),
     "a parameter too few": (
         lambda state: state["model"].pop("decoder.layers.1.fc2.bias"), "it lacks", ("translate",)
     ),

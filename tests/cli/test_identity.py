@@ -230,10 +230,11 @@ def test_parameters_are_not_taken_row_by_row_from_another_vocabulary(
 def test_an_average_is_of_one_model_and_stays_one(
     tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    document, other, sentence = (
-        tiny.checkpoints[name] for name in ("document", "other", "sentence")
-    )
-    target = tmp_path / "mean.pt"
+    document, sentence = (tiny.checkpoints[name] for name in ("document", "sentence"))
+    target, other = tmp_path / "mean.pt", tmp_path / "next.pt"
+    later = read_checkpoint(document)
+    later["optimizer_history"][-1]["num_updates"] += 1
+    write_checkpoint(later, other)
     line = refusal(["average", "--output", target, document, sentence], capsys)
     assert f"{sentence} and {document} do not belong together: --unit sentence, not" in line
     assert not target.exists()

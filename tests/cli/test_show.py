@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +46,11 @@ def test_a_checkpoint(tiny: TinyWorld, capsys: pytest.CaptureFixture[str]) -> No
 def test_an_average_says_of_what(
     tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    paths = [tiny.checkpoints[name] for name in ("document", "other")]
+    first = tiny.checkpoints["document"]
+    state = read_checkpoint(first)
+    state["optimizer_history"][-1]["num_updates"] += 1
+    write_checkpoint(state, tmp_path / "next.pt")
+    paths = [first, tmp_path / "next.pt"]
     mean = tmp_path / "mean.pt"
     assert main(["average", *map(str, paths), "--output", str(mean)]) == 0
     assert "average of" not in shown(paths[0], capsys)
@@ -52,6 +58,38 @@ def test_an_average_says_of_what(
     assert found["average of"] == [path.name for path in paths]
     # It has never been validated.
     assert "validation loss" not in found["training"]
+
+
+def test_what_nobody_trained_has_no_settings_of_a_training(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A converted model has fairseq's defaults as options, with which nobody trained."""
+    state = read_checkpoint(tiny.checkpoints["document"])
+    state["optimizer_history"] = [{"num_updates": 0}]
+    write_checkpoint(state, tmp_path / "converted.pt")
+    assert shown(tmp_path / "converted.pt", capsys)["training"] == {"updates": 0}
+
+
+def test_the_merges_that_were_learnt(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = read_checkpoint(tiny.checkpoints["document"])
+    prepared = state["task_state"][STATE]["preparation"]
+    record = json.loads(prepared["state"])
+    learnt, record["bpe"]["merges"] = record["bpe"]["merges"], 30000
+    prepared["state"] = json.dumps(record, sort_keys=True)
+    write_checkpoint(state, tmp_path / "asked.pt")
+    assert shown(tmp_path / "asked.pt", capsys)["preparation"]["BPE"]["merges"] == learnt
+
+
+def test_a_folder_whose_name_is_not_utf8(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    path = Path(shutil.copy(tiny.checkpoints["document"], folder))
+    assert main(["show", str(path)]) == 0
+    assert "architecture: gtransformer_tiny" in capsys.readouterr().out
 
 
 def test_fingerprints_say_what_belongs_together(

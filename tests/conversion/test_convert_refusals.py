@@ -102,6 +102,13 @@ def test_files_that_are_not_there_or_not_to_be_written(
     inside = tmp_path / "none" / "out.pt"
     assert_refused(capsys, convert(corpus, authors, inside), "there is no folder", inside)
     assert_refused(capsys, convert(corpus, authors, tmp_path), "this is a folder", tmp_path)
+    trained = tmp_path / "trained.pt"
+    trained.write_bytes(authors.read_bytes())
+    assert convert(corpus, authors, trained) == 1
+    assert "exists, and this command did not write it; name another" in capsys.readouterr().err
+    assert trained.read_bytes() == authors.read_bytes()
+    assert convert(corpus, authors, trained, "--force") == 0
+    assert convert(corpus, authors, trained) == 0  # a converted one is written again
     same = authors.parent / "." / authors.name
     before = authors.read_bytes()
     assert convert(corpus, authors, same) == 1

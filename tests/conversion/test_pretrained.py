@@ -242,11 +242,11 @@ def test_decoding_never_leaves_the_table(data: Path, theirs: Any) -> None:
 
 
 def test_what_is_missing_is_named(data: Path, theirs: Any, tmp_path: Path, capsys: Any) -> None:
-    """With the place to have it from; nothing is downloaded. And BART, which is not read."""
+    """A path that there is not, and BART, which is not read."""
     source, target = tmp_path / "mbart.cc25" / "model.pt", tmp_path / "out.pt"
     assert convert("fairseq", source, target, data) == 1
     error = capsys.readouterr().err
-    assert "no such checkpoint; download https://" in error and "unpack it" in error
+    assert "model.pt: there is no such checkpoint; check the path." in error
     assert error.count("\n") == 1 and not target.exists()
     state = torch.load(theirs["fairseq", "mbart"][1], weights_only=False)
     state["args"].arch, state["args"].langs = "bart_large", None

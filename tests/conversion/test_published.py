@@ -175,6 +175,45 @@ def others_pieces(name: str) -> Any:
     return change
 
 
+def exchanged(folder: Path) -> None:
+    (folder / "source.spm").rename(folder / "old")
+    (folder / "target.spm").rename(folder / "source.spm")
+    (folder / "old").rename(folder / "target.spm")
+
+
+def cut(name: str, share: float) -> Any:
+    """A model of subwords that ends behind one of them."""
+
+    def change(folder: Path) -> None:
+        content, place = (folder / name).read_bytes(), 0
+        while content[place] == 10 and place < share * len(content):  # a subword, with its length
+            assert content[place + 1] < 128
+            place += 2 + content[place + 1]
+        (folder / name).write_bytes(content[:place])
+
+    return change
+
+
+def two_on_one_row(folder: Path) -> None:
+    words = json.loads((folder / "vocab.json").read_text())
+    first, second = list(words)[5:7]
+    (folder / "vocab.json").write_text(json.dumps({**words, first: words[second]}))
+
+
+def adapter(folder: Path) -> None:
+    (folder / "config.json").rename(folder / "adapter_config.json")
+
+
+def archive_of_marian(folder: Path) -> None:
+    (folder / "config.json").rename(folder / "decoder.yml")
+    (folder / "model.npz").write_bytes(b"")
+
+
+def saved_by_transformers_5(folder: Path) -> None:
+    (folder / "sentencepiece.bpe.model").unlink()
+    assert (folder / "tokenizer.json").is_file()
+
+
 def table_named(name: str, before: str = "model.decoder.embed_tokens.weight") -> Any:
     def change(folder: Path) -> None:
         path = folder / "model.safetensors"
@@ -253,7 +292,16 @@ def test_licences_as_cards_name_them(tmp_path: Path) -> None:
         ("m2m100", without("sentencepiece.bpe.model"), "model: there is no such file; download"),
         ("nllb", without("config.json"), "config.json: there is no such file; give the folder of"),
         ("opus", others_pieces("source.spm"), "its subwords are not those of the model; take all"),
-        ("nllb", others_pieces("sentencepiece.bpe.model"), "tokenizer.json are of two models"),
+        ("nllb", others_pieces("sentencepiece.bpe.model"), "are not those in tokenizer.json"),
+        ("opus", exchanged, "source.spm has words of 'de' and target.spm of 'en', the other way"),
+        ("opus", cut("source.spm", 0.5), "source.spm: the end of the SentencePiece model is missi"),
+        ("opus", cut("target.spm", 1.0), "target.spm: the end of the SentencePiece model is missi"),
+        ("nllb", cut("sentencepiece.bpe.model", 0.9), "the end of the SentencePiece model is mis"),
+        ("opus", two_on_one_row, "on the same row"),
+        ("m2m100", two_on_one_row, "on the same row"),
+        ("nllb", saved_by_transformers_5, "which transformers 5 does not save; copy it from the"),
+        ("nllb", adapter, "adapter_config.json: the folder holds a LoRA adapter"),
+        ("opus", archive_of_marian, "the folder is an archive of Marian itself; convert it with"),
     ],
 )
 def test_folders_that_are_not_whole(
