@@ -56,9 +56,9 @@ za zha Zhuang|zh zho chi cmn Chinese Mandarin|zu zul Zulu
 _THREE_LETTERS = """
 ace acm acq aeb ajp apc ars ary arz ast awa azb ban bem bho bjn bug ceb cjk ckb crh csb dik dsb dtp
 dyu fon frp fur fuv gan gom grc gsw guz hak haw hil hmn hne hsb hsn ilo jbo kab kac kam kbp kea kmb
-ksw lad lij lmo ltg luo lus lzh mag mai mas mey mhr min mni mos mwl mxl myv nan nap nds nqo nso nus
-pag pam pap pcm pms prs rap rom rue sah sat scn sco shn shs shy sma smn smj sms srn stq szl taq tet
-tmh tpi tum tvl tzm udm umb vec vep vro war wuu xmf yue zza
+ksw lad lij lmo ltg lua luo lus lzh mag mai mas mey mhr min mni mos mwl mxl myv nan nap nds nqo nso
+nus pag pam pap pcm pms prs rap rom rue sah sat scn sco shn shs shy sma smn smj sms srn stq szl taq
+tet tmh tpi tum tvl tzm udm umb vec vep vro war wuu xmf yue zza
 """
 
 # Names of countries in place of languages, which are often typed. (Of some, "se" for Swedish, the
@@ -89,6 +89,10 @@ def is_right_to_left(tag: str) -> bool:
     if script:
         return script[1] in ("Arab", "Hebr", "Nkoo", "Syrc", "Thaa")
     return language_code(tag) in _RIGHT_TO_LEFT | _ARABIC
+
+
+# M2M-100's name of Northern Sotho.
+_CODES["ns"] = "nso"
 
 
 def language_code(tag: str) -> str | None:

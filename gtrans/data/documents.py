@@ -8,6 +8,7 @@ their sentence. What is no text is rejected by what it is. Every error names the
 
 from __future__ import annotations
 
+import glob
 import gzip
 import os
 import stat
@@ -24,6 +25,8 @@ from numpy.typing import NDArray
 from gtrans.errors import GtransError
 
 STANDARD_STREAM = "-"
+ENDS = ("", ".gz", ".jsonl", ".jsonl.gz", ".tsv", ".tsv.gz")
+"""What may follow the language in the name of a file with one side of a corpus."""
 LONGEST_SENTENCE = 1_000_000
 """Characters; a longer line is a whole text, which no model can read and BPE not segment."""
 
@@ -49,13 +52,14 @@ _MAGIC = {
 
 
 def resolve(prefix: str, lang: str) -> Path:
-    """The file of one side of a corpus: ``PREFIX.LANG`` or ``PREFIX.LANG.gz``.
+    """The file of one side of a corpus: ``PREFIX.LANG``, which may end in one of :data:`ENDS`.
 
     Raises:
-        GtransError: there is neither.
+        GtransError: there is none.
     """
     plain = Path(f"{prefix}.{lang}")
-    for path in (plain, Path(f"{plain}.gz")):
+    for end in ENDS:
+        path = Path(f"{plain}{end}")
         if path.is_file():
             return path
     if Path(prefix).is_file():
@@ -64,7 +68,12 @@ def resolve(prefix: str, lang: str) -> Path:
             f"'{prefix}' is a file; give its name without the language ('{common}'), which stands "
             "for the files of both"
         )
-    raise GtransError(f"there is no file '{plain}' and no file '{plain}.gz'; check the prefix")
+    folder = Path(prefix).parent
+    names = [path.name for path in folder.glob(f"{glob.escape(Path(prefix).name)}*")]
+    found = f" (there are {', '.join(sorted(names)[:4])})" if names else ""
+    raise GtransError(
+        f"there is no file '{plain}' and no file '{plain}.gz'{found}; check the prefix"
+    )
 
 
 @contextmanager

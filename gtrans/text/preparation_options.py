@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -150,6 +151,10 @@ def check_options(options: PreparationOptions) -> None:
                 flags = f"`--{other}` cannot be combined with `--{option}`"
                 raise GtransError(flags.replace("_", "-"))
     _check_languages(options)
+    for flag, prefixes in (("--train", options.train), ("--test", options.test)):
+        twice = [prefix for prefix, count in Counter(prefixes).items() if count > 1]
+        if twice:
+            raise GtransError(f"`{flag}` names '{twice[0]}' twice; name each text once")
     if options.bert is not None:
         require(["transformers"], "`--bert`")
     if options.bpe_codes is not None:

@@ -20,6 +20,7 @@ from gtrans.languages import language_code
         *(("zh", "zh"), ("ZH", "zh"), ("zh_CN", "zh"), ("zh-Hans-CN", "zh"), ("chinese", "zh")),
         *(("cmn", "zh"), ("zho", "zh"), ("German", "de"), ("de_DE", "de"), ("en_XX", "en")),
         *(("pt-BR", "pt"), ("Haitian Creole", "ht"), ("iw", "he"), ("yue", "yue"), ("qaa", "qaa")),
+        *(("lua_Latn", "lua"), ("ns", "nso")),  # of NLLB, and of M2M-100
         *(("xx", None), ("", None), ("src", None), ("cz", None), ("zh_!", None)),
     ],
 )

@@ -225,6 +225,7 @@ def test_reuse(corpus, prepared, tmp_path, capsys):
         (("--test", "{c}/test"), "give `--train`, or `--reuse`"),
         (("--reuse", "{c}"), "give at least one of"),
         (("--reuse", "{c}", "--test", "{c}/test"), "there is no '{c}/prepare.json'"),
+        (("--train", "{c}/train", "{c}/train"), "`--train` names '{c}/train' twice; name each"),
         (("--train", "{c}/train", "{c}/bad"), "bad.en:3 is a sentence but {c}/bad.de ends:"),
         (("--train", "{c}/train", "--out", "{c}/train.en"), "`--out` must be a folder"),
         (("--train", "{c}/train", "--out", "{c}"), "holds the input '{c}/train.en'"),

@@ -312,6 +312,15 @@ BY_LANGUAGE = [
 ]
 
 
+def test_two_files_of_rows_stand_behind_one_prefix(tmp_path: Path) -> None:
+    for lang in ("en", "de"):
+        file(tmp_path, rows({"doc_id": 1, "text": lang}), f"train.{lang}.jsonl")
+    paths = [resolve(str(tmp_path / "train"), lang) for lang in ("en", "de")]
+    assert [path.name for path in paths] == ["train.en.jsonl", "train.de.jsonl"]
+    with pytest.raises(GtransError, match="there are train.en.jsonl.; check the prefix"):
+        resolve(str(tmp_path / "train.en"), "en")
+
+
 def test_rows_of_the_hugging_face_hub(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Their texts stand under languages; without document ids, each is a document."""
     path = str(file(tmp_path, rows(*BY_LANGUAGE), "hub.jsonl"))
