@@ -20,7 +20,7 @@ system=${OPTION[system]} model=$(named "${OPTION[system]}")
 
 prepare
 sentence compare
-start=(--init-from "$SENTENCE" --lr-scale-pretrained 0.2)
+start=(--init-from "$SENTENCE" --optimizer two_rate_adam --lr-scale-pretrained 0.2)
 
 # of ARCHITECTURE TENTHS: another system of this size. A window counts with the sentences beside its own, and
 # an update has as many sentences as one of the sentence model in TENTHS of the tokens (debian-web-ende).
@@ -58,7 +58,8 @@ case $system in
     FOR_DOCUMENT+=("${half[@]}")
     encoder=$(named han-encoder encoder)
     train "$encoder" compare "${arch[@]}" "${parts[@]}" --han-side encoder "${start[@]}"
-    start=(--init-from "$OUT/$encoder/checkpoint_best.pt" --lr-scale-pretrained 0.2) parts+=(--han-side both)
+    start=(--init-from "$OUT/$encoder/checkpoint_best.pt" --optimizer two_rate_adam --lr-scale-pretrained 0.2)
+    parts+=(--han-side both)
     ;;
   *) die "\`--system\` '$system' is unknown; --help lists them." ;;
 esac

@@ -33,7 +33,8 @@ SHARED = (
 )
 SENTENCE = "--unit sentence --max-update 250 --total-num-update 250"
 FROM_SENTENCE = (
-    "--init-from checkpoints/sentence/checkpoint_best.pt --lr-scale-pretrained 1 "
+    "--init-from checkpoints/sentence/checkpoint_best.pt --optimizer two_rate_adam "
+    "--lr-scale-pretrained 1 "
     "--max-update 750 --total-num-update 750"
 )
 # Positions count through the document, as in the paper: where several things are named, only their

@@ -79,7 +79,7 @@ _SWITCHES = [
 ]
 _TRAINING = f"""
     --criterion chunked_cross_entropy --label-smoothing 0.1
-    --optimizer adam --clip-norm 1
+    --optimizer two_rate_adam --clip-norm 1
     --lr-scheduler inverse_sqrt --lr 5e-4 --warmup-updates 1000
     --max-tokens 4096 --patience 5 --no-epoch-checkpoints
     --save-interval 1000000 --validate-interval 1000000

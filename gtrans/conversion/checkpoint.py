@@ -21,7 +21,7 @@ from gtrans.errors import GtransError
 from gtrans.files import check_output, check_replaceable, digest
 from gtrans.messages import say
 from gtrans.models.base.checkpoint_fit import check_fit
-from gtrans.train.compare import different, recorded_in
+from gtrans.train.run_settings import changed_settings, run_of_checkpoint
 
 # File names of fairseq-train: checkpointE.pt after epoch E, checkpoint_E_U.pt after update U.
 # The group is the number by which they are ordered.
@@ -88,8 +88,9 @@ class Checkpoint:
         options, others = self.state.get("cfg"), first.state.get("cfg")
         if options is None or others is None:  # of fairseq before its release 0.10
             return
-        made = recorded_in(self.state, self.path) or {}
-        changes = different(others, recorded_in(first.state, first.path), options, made, {})
+        changes = changed_settings(
+            run_of_checkpoint(first.state, first.path), run_of_checkpoint(self.state, self.path)
+        )
         if changes:
             raise GtransError(
                 f"{self.path} and {first.path} are of different trainings ({'; '.join(changes)}); "

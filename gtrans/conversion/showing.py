@@ -13,7 +13,7 @@ from gtrans.conversion.checkpoint import AVERAGE_OF, Checkpoint
 from gtrans.errors import GtransError
 from gtrans.modules.file_values import check_values
 from gtrans.text.prepared_folder import CODES_FILE, Preparation
-from gtrans.train.compare import recorded_in
+from gtrans.train.run_settings import recorded_provenance
 from gtrans.translating.loading import check_described, import_plugin
 
 Facts = dict[str, Any]
@@ -157,7 +157,7 @@ def _training(checkpoint: Checkpoint) -> Facts:
 
 def _provenance(checkpoint: Checkpoint) -> Facts | None:
     """The training data and the start of the run."""
-    run = recorded_in(checkpoint.state, checkpoint.path)
+    run = recorded_provenance(checkpoint.state, checkpoint.path)
     if run is None:
         return None
     starts = run.get("start") or {}

@@ -44,6 +44,14 @@ def check_ranges(cfg: Any, options: type) -> None:
         GtransError: naming the option and its value.
     """
     for declared in fields(options):
+        number = getattr(cfg, declared.name, None)
+        if (
+            isinstance(number, float)
+            and not math.isfinite(number)
+            and "least" not in declared.metadata
+        ):
+            flag = declared.name.replace("_", "-")
+            raise GtransError(f"`--{flag}` must be a finite number, but is {number}.")
         least, below = declared.metadata.get("least"), declared.metadata.get("below", math.inf)
         value = None if least is None else getattr(cfg, declared.name)
         if value is not None and not least <= value < below:

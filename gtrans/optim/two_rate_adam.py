@@ -13,15 +13,17 @@ from torch import Tensor, nn
 from gtrans.errors import GtransError
 from gtrans.optim.fused_adam import FusedAdam
 
-# What is known of a parameter: True: loaded; False: new; a tensor: True on the rows loaded.
+# Whether a parameter was loaded; a tensor: True on the rows that were.
 Loaded = bool | Tensor
+DEFAULT_SCALE = 0.2
+"""The learning-rate multiplier of pretrained parameters (App. C.1)."""
 
 
 @dataclass
 class TwoRateAdamConfig(FairseqAdamConfig):
     """Adam's options, and the learning rate of pretrained parameters."""
 
-    lr_scale_pretrained: float = field(
+    lr_scale_pretrained: float | None = field(
         default=II("task.lr_scale_pretrained"),
         metadata={"help": "learning rate of pretrained parameters, as a fraction of --lr"},
     )
@@ -66,7 +68,8 @@ class TwoRateAdam(FusedAdam):
             # The new ones first, then tables that are loaded in part, each for itself.
             key = number + 1 if isinstance(loaded, Tensor) else len(params) + 1 if loaded else 0
             numbers.setdefault(key, (loaded, []))[1].append(number)
-        self._scale = float(cfg.lr_scale_pretrained)
+        scale = cfg.lr_scale_pretrained
+        self._scale = DEFAULT_SCALE if scale is None else float(scale)
         groups = [
             {
                 "params": [params[number] for number in members],

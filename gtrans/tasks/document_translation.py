@@ -38,7 +38,7 @@ from gtrans.models.base.presets import resolve_sizes
 from gtrans.models.base.warm_start import dictionaries_of, warm_start
 from gtrans.search.generator import DocumentGenerator, refuse_unsupported
 from gtrans.search.options import SearchOptions
-from gtrans.tasks.first_checks import check_first
+from gtrans.tasks.command_checks import check_command, training_of
 from gtrans.tasks.interactive import (
     InteractiveDocuments,
     LineBuffer,
@@ -65,6 +65,7 @@ from gtrans.tasks.parts.word_dropout import WordDropout
 from gtrans.tasks.splits import SourceContexts, SplitReader, training_files
 from gtrans.text.pipeline import TextPipeline
 from gtrans.text.prepared_folder import Preparation, read_state
+from gtrans.train.run_plan import plan_under_fairseq
 
 logger = logging.getLogger(__name__)
 
@@ -82,8 +83,8 @@ class DocumentTranslationTask(FairseqTask):
         parts: parts in training and validation, in the order in which they see a batch; set
             when the model is built.
         bert: the part that reads a BERT; None if the model reads none.
-        made_from: what the run is made from, for its checkpoints
-            (:data:`gtrans.train.compare.MadeFrom`).
+        plans_runs: whether the task decides what a training does in its folder, as under
+            fairseq's own command; ``gtrans train`` decides it itself.
         published: see :func:`gtrans.checkpoints.identity.published`.
         reported: splits of which the user has been told that units exceed ``--max-tokens``.
     """
@@ -98,7 +99,7 @@ class DocumentTranslationTask(FairseqTask):
         # How many symbols of each are the dictionary's own.
         self._words = len(source), len(target)
         self._contexts = SourceContexts(cfg, source)
-        self._made_from: Optional[ModelIdentity] = None
+        self._identity: Optional[ModelIdentity] = None
         self._stored: Optional[ModelIdentity] = None  # of the checkpoint that replaces the data
         self._pipelines: dict[str, TextPipeline] = {}
         self._recorded: Optional[dict[str, Any]] = None  # of the checkpoint whose model is next
@@ -106,11 +107,10 @@ class DocumentTranslationTask(FairseqTask):
         self._first: Optional[ModelIdentity] = None  # of the first of these
         self._model: Any = None
         self._lines = LineBuffer(flush=True)
-        self._two_rates = False
         self._longest = (sys.maxsize, sys.maxsize)
         self.bert: Optional[BertPart] = None
         self.parts: list[TaskPart] = []
-        self.made_from: dict[str, Any] = {}
+        self.plans_runs = True
         self.published: dict[str, str] = {}
         self.reported: set[str] = set()
         self._declare_symbols()
@@ -125,8 +125,8 @@ class DocumentTranslationTask(FairseqTask):
         root: Any = cfg._get_parent() if isinstance(cfg, DictConfig) else None
         check_options(cfg)
         # The options in a checkpoint are those of its training, which is over.
-        command = None if kwargs.get("from_checkpoint") else root
-        check_first(cfg, command)
+        if root is not None and not kwargs.get("from_checkpoint"):
+            check_command(root)
         folder, *others = data_folders(cfg)
         languages = languages_of(cfg, folder)
         with open_dict(cfg):
@@ -229,12 +229,12 @@ class DocumentTranslationTask(FairseqTask):
 
     @property
     def identity(self) -> ModelIdentity:
-        """What the model is made from; a data folder may change while a model is trained.
+        """The fingerprint of the model; a data folder may change while a model is trained.
 
         Raises:
             GtransError: a file of the data folder is missing or damaged.
         """
-        known = self._made_from or self._stored
+        known = self._identity or self._stored
         if known is not None:
             return known
         preparation = self.preparation
@@ -245,9 +245,9 @@ class DocumentTranslationTask(FairseqTask):
         return ModelIdentity(languages, source, target, preparation, _units_of(self.cfg))
 
     def state_dict(self) -> dict[str, Any]:
-        """What checkpoints carry of the task: what the model and its run were made from."""
+        """What checkpoints store of the task: the fingerprint of the model and of its run."""
         card = {PUBLISHED: self.published} if self.published else {}
-        return {STATE: self.identity.state(), "run": self.made_from, **card}
+        return {**super().state_dict(), STATE: self.identity.state(), **card}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Remember what a checkpoint carries, until its model is built."""
@@ -361,8 +361,8 @@ class DocumentTranslationTask(FairseqTask):
         self._longest = model.max_positions()
         self._model = None if from_checkpoint else model
         if not from_checkpoint:
-            self._made_from = None
-            self._made_from = self.identity
+            self._identity = None
+            self._identity = self.identity
             if self.bert is not None:
                 self.bert.start(model)
         if self.cfg.init_from and not from_checkpoint:
@@ -374,6 +374,9 @@ class DocumentTranslationTask(FairseqTask):
         ]
         if self.cfg.eval_bleu and not from_checkpoint:
             self.parts.append(EvalBleu(self, model))
+        training = None if from_checkpoint else training_of(cfg)
+        if training is not None and self.plans_runs:
+            plan_under_fairseq(training, self, model)
         return model
 
     def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> Any:
@@ -405,7 +408,6 @@ class DocumentTranslationTask(FairseqTask):
             self._declare_symbols()
 
     def _start_from(self, model: Any, path: str, cfg: Any) -> None:
-        self._two_rates = self.cfg.lr_scale_pretrained != 1
         # A resumed run does not need the file; a new one is refused when it begins.
         if os.path.isfile(path):
             self.published = warm_start(
@@ -490,15 +492,7 @@ class DocumentTranslationTask(FairseqTask):
         Of a sample with ``parts``, a list of batches, it reads one after the other. Losses are sums
         over tokens, so the gradients add up to that of the whole. With several processes only the
         last one exchanges gradients, since others may have fewer.
-
-        Raises:
-            GtransError: two learning rates, but another optimizer than ``two_rate_adam``.
         """
-        if self._two_rates and "lr_scale" not in optimizer.optimizer.param_groups[0]:
-            raise GtransError(
-                "`--lr-scale-pretrained` needs the optimizer two_rate_adam (on the command line, "
-                "adam becomes two_rate_adam); choose it, or give 1."
-            )
         parts: list[Sample] = sample.get("parts") or [sample]
         steps: list[Step] = []
         for number, part in enumerate(parts, 1):

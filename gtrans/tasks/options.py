@@ -160,10 +160,10 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
         "with --init-from: start global attention from the group attention of its layer",
         START,
     )
-    lr_scale_pretrained: float = option(
-        0.2,
-        "with --init-from: learning-rate multiplier of pretrained parameters (of embeddings: of "
-        "the pretrained rows); 0 freezes them",
+    lr_scale_pretrained: Optional[float] = option(
+        None,
+        "with --init-from and --optimizer two_rate_adam: learning-rate multiplier of pretrained "
+        "parameters (of embeddings: of the pretrained rows); 0 freezes them (default: 0.2)",
         START,
         least=0,
     )
@@ -316,10 +316,6 @@ def check_options(cfg: Any) -> None:
         unit_of(unit, cfg)
     stream_options(cfg)
     check_ranges(cfg, DocumentTranslationConfig)
-    if cfg.init_dict and not cfg.init_from:
-        raise GtransError(
-            f"`--init-dict {cfg.init_dict}` needs `--init-from`, the checkpoint that it belongs to."
-        )
 
 
 def task_unit(cfg: Any) -> Unit:

@@ -134,6 +134,6 @@ def updates_of(state: Mapping[str, Any]) -> int:
         raise UnreadableCheckpoint("it is not a checkpoint of a training run.") from None
 
 
-def waited_in(extra: Mapping[str, Any]) -> int:
+def validations_since_best(extra: Mapping[str, Any]) -> int:
     """How many validations there were since the best one, by a checkpoint's ``extra_state``."""
     return int(((extra.get("run_state") or {}).get("early_stop") or {}).get("num_runs", 0))

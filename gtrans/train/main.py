@@ -25,9 +25,9 @@ from omegaconf import OmegaConf
 from gtrans.errors import GtransError
 from gtrans.files import copy_file
 from gtrans.option_types import group_of
-from gtrans.train.begin import OWN_MAIN, RESETS, Plan, begin_run, why_ended
 from gtrans.train.folder import LAST, RunFolder
 from gtrans.train.run_log import open_run_log
+from gtrans.train.run_plan import RESETS, end_of_run, plan_run
 from gtrans.train.signals import INTERRUPTED, OF_CTRL_C, STOPPED, Signals, tell
 from gtrans.train.trainer import RunTrainer
 
@@ -48,7 +48,6 @@ def train(cfg: Any) -> None:
             diverged, or has ended without a checkpoint of its last updates.
         SystemExit: a signal has ended the training, with a checkpoint.
     """
-    OWN_MAIN.set(True)
     try:
         training = Training(cfg)
         if training.plan.finished is None:
@@ -70,10 +69,9 @@ class Training:
         utils.set_torch_seed(cfg.common.seed)
         _details.info(cfg)
         self.task = tasks.setup_task(cfg.task)
+        self.task.plans_runs = False
         model = self.task.build_model(cfg.model)
-        # Models of fairseq's own do not ask what to do in the folder.
-        plan = getattr(model, "training_plan", None)
-        self.plan: Plan = plan or begin_run(cfg, type(model), self.task)
+        self.plan = plan_run(cfg, self.task, model)
         if self.plan.finished is not None:
             return
         writes_log = distributed_utils.is_master(cfg.distributed_training)
@@ -135,7 +133,9 @@ class Training:
         parameters = list(model.parameters())
         total = sum(parameter.numel() for parameter in parameters)
         trained = sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
-        starts = (f"{flag} {start['path']}" for flag, start in self.plan.made_from["start"].items())
+        starts = (
+            f"{flag} {start['path']}" for flag, start in self.plan.provenance["start"].items()
+        )
         start = self.plan.resume or " ".join(starts) or "from scratch"
         devices = self.trainer.data_parallel_world_size
         if misses_bf16(cfg.common, self.trainer.device):
@@ -214,7 +214,7 @@ class Training:
         def falls_on(interval: int) -> bool:
             return interval > 0 and updates > 0 and updates % interval == 0
 
-        ended = partial(why_ended, self.cfg, updates, 0, self.trainer.cumulative_training_time())
+        ended = partial(end_of_run, self.cfg, updates, 0, self.trainer.cumulative_training_time())
         reason = ended(waited=0)
         old_enough = updates >= dataset.validate_after_updates
         saves = (

@@ -128,6 +128,7 @@ def rates(folder: Path) -> list[float]:
 )  # fmt: skip
 def test_loaded_and_new_parameters_have_two_rates(precision, tiny, tmp_path):
     start = ("--doc-mode", "partial", "--init-from", tiny.checkpoints["sentence"])
+    start += ("--optimizer", "two_rate_adam")
     log_of(train(tiny.run, tiny.data, tmp_path, *start, *precision, updates=2))
     assert rates(tmp_path) == pytest.approx([0.003, 0.2 * 0.003])
     # fairseq writes parameters of every type as fp32
@@ -137,7 +138,7 @@ def test_loaded_and_new_parameters_have_two_rates(precision, tiny, tmp_path):
 
 
 def test_fp16_that_flattens_is_rejected_with_the_advice(tiny, tmp_path):
-    start = ("--init-from", tiny.checkpoints["sentence"], "--fp16")
+    start = ("--init-from", tiny.checkpoints["sentence"], "--fp16", "--optimizer", "two_rate_adam")
     line = refusal(train(tiny.run, tiny.data, tmp_path, *start))
     assert line.startswith("`--fp16` alone flattens all parameters")
     assert "--fp16-no-flatten-grads" in line and not list(tmp_path.iterdir())
@@ -150,3 +151,11 @@ def test_two_rates_need_a_start_and_a_start_two_rates(tiny, tmp_path):
     file = small(tiny, tmp_path, "gtransformer_finetune")
     done = hydra(tiny, file, tmp_path / "file", "optimizer._name=adam")
     assert done.status != 0 and "needs the optimizer two_rate_adam" in done.stderr
+
+
+def test_adam_stays_adam_and_says_at_which_rate_it_trains(tiny, tmp_path):
+    start = ("--doc-mode", "partial", "--init-from", tiny.checkpoints["sentence"])
+    log = log_of(train(tiny.run, tiny.data, tmp_path, *start, updates=1))
+    assert "train at the same rate as new ones (adam); `--optimizer two_rate_adam`" in log
+    history = read_checkpoint(tmp_path / "checkpoint_last.pt")["optimizer_history"]
+    assert history[-1]["optimizer_name"] == "FairseqAdam"

@@ -21,7 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "checkpoints": {"data", "modules", "text"},
     "evaluation": {"data", "text"},
     "train": {"checkpoints", "data", "modules", "optim", "text"},
-    "models": {"checkpoints", "data", "modules", "optim", "train"},
+    "models": {"checkpoints", "data", "modules", "optim"},
     "criterions": {"data", "models", "modules"},
     "search": {"data", "models", "modules", "text"},
     "translating": {"checkpoints", "data", "evaluation", "models", "modules", "search", "text"},
@@ -35,6 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "optim",
         "search",
         "text",
+        "train",
         "translating",
     },
     "conversion": {

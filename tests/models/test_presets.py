@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +10,9 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import OmegaConf
-from support.untrained import pair
+from support.untrained import dictionary, pair
 
+from gtrans.cli.shared.fairseq_commands import architectures
 from gtrans.translating.loading import import_plugin
 
 FULL = {"doc_mode": "full"}
@@ -44,3 +46,30 @@ def test_presets_have_the_published_parameters(
     count = sum(parameter.numel() for parameter in model.parameters())
     exact = options == FULL
     assert count / 1e6 == pytest.approx(millions, abs=0 if exact else 0.15, rel=0)
+
+
+# What the task knows of a BERT.
+BERT = {"bert_dim": 512, "bert_positions": 32, "bert_norm_eps": 1e-12, "bert_pieces": "bert"}
+
+
+def test_building_a_model_touches_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of no architecture, also where its options are those of a training."""
+    monkeypatch.chdir(tmp_path)
+    symbols = dictionary(["[de]", "[en]", *"abc"])
+    names = architectures()
+    assert len(names) > 30
+    for name, model in names.items():
+        known = model.options.__dataclass_fields__
+        bert = {option: value for option, value in BERT.items() if option in known}
+        root = OmegaConf.create(
+            {
+                "model": {"_name": name, **bert},
+                "checkpoint": {"save_dir": "run", "restore_file": "checkpoint_last.pt"},
+                "common_eval": {"path": None},
+            }
+        )
+        with torch.device("meta"):
+            model.build_model(root.model, pair(symbols))
+    assert list(tmp_path.iterdir()) == []

@@ -56,7 +56,13 @@ def test_a_skipped_batch_changes_nothing(tiny: TinyWorld) -> None:
 @pytest.mark.usefixtures("scaled")
 def test_two_rates_and_the_saved_scale(tiny: TinyWorld, tmp_path: Path) -> None:
     """The rates come from the options, the scale and its counter from the checkpoint."""
-    start = ("--init-from", str(tiny.checkpoints["sentence"]), "--lr-scale-pretrained")
+    start = (
+        "--init-from",
+        str(tiny.checkpoints["sentence"]),
+        "--optimizer",
+        "two_rate_adam",
+        "--lr-scale-pretrained",
+    )
     window = ("--amp-init-scale", "64", "--amp-scale-window", "3")
     mixed = Training(tiny.data, *GIVEN, "--amp", *window, *start, "0.2")
     plain = Training(tiny.data, *GIVEN, *start, "0.2")

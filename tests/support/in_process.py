@@ -8,7 +8,6 @@ import torch
 from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from gtrans.train.begin import OWN_MAIN
 from gtrans.train.signals import Signals
 from gtrans.train.trainer import RunTrainer
 from gtrans.translating.loading import import_plugin
@@ -25,8 +24,8 @@ class Training:
         args = options.parse_args_and_arch(options.get_training_parser(), words)
         cfg = convert_namespace_to_omegaconf(args)
         torch.manual_seed(3)
-        OWN_MAIN.set(True)
         task = tasks.setup_task(cfg.task)
+        task.plans_runs = False
         model, criterion = task.build_model(cfg.model), task.build_criterion(cfg.criterion)
         self.trainer = RunTrainer(cfg, task, model, criterion, Signals(speaks=False))
         batches = self.trainer.get_train_iterator(1).next_epoch_itr(shuffle=False)

@@ -75,4 +75,5 @@ class LearningWorld:
     def from_sentence_model(self, name: str, *options: str | Path) -> Path:
         """Train a sentence model and, from it, another one; returns its best checkpoint."""
         self.prepare()
-        return self.train(name, *options, "--init-from", self.train("sentence", *SENTENCE))
+        start = self.train("sentence", *SENTENCE)
+        return self.train(name, *options, "--init-from", start, "--optimizer", "two_rate_adam")

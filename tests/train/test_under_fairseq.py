@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.running import two_ranks
 from support.runs import (
     PLUGIN,
     differing,
@@ -17,7 +16,6 @@ from support.runs import (
     stock_train,
     train,
     updates,
-    words,
 )  # fmt: skip
 from support.tiny_models import StockCommands, TinyWorld
 
@@ -36,21 +34,30 @@ def run(tiny: TinyWorld, stock: StockCommands, tmp_path_factory: pytest.TempPath
     return folder
 
 
-@pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (("--amp",), "`--amp`: fairseq's own optimizer for it unscales gradients twice; use `gtr"),
         (("--store-ema",), "`--store-ema` keeps an average that no command reads; leave it out"),
         (("--seed", "-1"), "`--seed`: "),
+        ((*TRANSLATION, "--seed", "-1"), "`--seed`: "),
     ],
-    ids=["amp", "ema", "seed"],
+    ids=["amp", "ema", "seed", "seed of a stock task"],
 )
-def test_what_it_cannot_do_is_rejected(task, options, message, tiny, stock, tmp_path):
-    done = stock_train(stock, tiny.data, tmp_path / "run", *TASKS[task], *options, updates=2)
+def test_what_it_cannot_do_is_rejected(options, message, tiny, stock, tmp_path):
+    done = stock_train(stock, tiny.data, tmp_path / "run", *options, updates=2)
     assert refusal(done).startswith(message)
     assert done.stderr.strip().splitlines()[-1].startswith("gtrans.errors.GtransError: ")
     assert not list(tmp_path.glob("run/*.pt"))
+
+
+def test_a_stock_task_does_not_guard_the_folder(tiny, stock, tmp_path):
+    """Only ``gtrans train`` does: a model is built without a look at any folder."""
+    stock_train(stock, tiny.data, tmp_path, *TRANSLATION, updates=1)
+    log_of(stock_train(stock, tiny.data, tmp_path, *TRANSLATION, "--seed", "2", updates=2))
+    assert not list(tmp_path.glob(".gtrans*"))
+    line = refusal(train(stock, tiny.data, tmp_path, *TRANSLATION, "--seed", "3", updates=3))
+    assert "--seed 2 -> 3;" in line
 
 
 def test_an_environment_in_which_checkpoints_may_hold_code(tiny, tmp_path, stock, monkeypatch):
@@ -58,12 +65,6 @@ def test_an_environment_in_which_checkpoints_may_hold_code(tiny, tmp_path, stock
     for options in TASKS.values():
         line = refusal(stock_train(stock, tiny.data, tmp_path / "run", *options, updates=2))
         assert line.startswith("the environment has TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1")
-
-
-def test_several_processes_with_several_batches_are_rejected(tiny, stock, tmp_path):
-    both = two_ranks(words(tiny.data, tmp_path, "--update-freq", "2"))
-    for done in stock.together("train", *both):
-        assert refusal(done).startswith("`--update-freq`: in several processes fairseq miscounts")
 
 
 def test_a_folder_with_other_settings_is_rejected(run, tiny, stock):
@@ -100,22 +101,12 @@ def test_a_checkpoint_that_fairseq_would_pass_over_is_named(run, tiny, stock, tm
                          "checkpoint_1_2.pt.")  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("options", "what"),
-    [
-        (("--patience", "3"), "the count of --patience"),
-        (("--bf16",), "the parameters in fp32 (--bf16)"),
-        (("--arch", "memory_transformer_tiny", "--max-tokens", "200"), "the memories of streams"),
-    ],
-    ids=["patience", "bf16", "streams"],
-)
-def test_what_cannot_be_exact_is_one_line(options, what, tiny, stock, tmp_path):
-    done = stock_train(stock, tiny.data, tmp_path, *options, updates=1)
-    (line,) = [it for it in log_of(done).splitlines() if "`gtrans train` does" in it]
-    assert what in line
-    assert "`gtrans train` does" not in log_of(
-        train(stock, tiny.data, tmp_path / "own", *options, updates=1)
-    )
+def test_what_cannot_be_exact_is_one_line(tiny, stock, tmp_path):
+    log = log_of(stock_train(stock, tiny.data, tmp_path, "--bf16", updates=1))
+    (line,) = [it for it in log.splitlines() if "`gtrans train` does all of it" in it]
+    for what in ("half precision", "--patience", "streams", "--update-freq", "--patience-unit"):
+        assert what in line
+    assert "does all of it" not in log_of(train(stock, tiny.data, tmp_path / "own", updates=1))
 
 
 def test_a_diverged_checkpoint_is_not_loaded(tiny, stock, tmp_path):

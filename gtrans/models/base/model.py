@@ -33,8 +33,6 @@ from gtrans.modules.file_values import check_values
 from gtrans.modules.group_attention import DocumentLayout, Plan, plan_of, to_device
 from gtrans.modules.memory import MemoryFlow, MemorySpec
 from gtrans.modules.transformer import LayerSpec, MultiheadAttention
-from gtrans.train.begin import Plan as TrainingPlan
-from gtrans.train.begin import begin
 
 Model = TypeVar("Model", bound="DocumentModel")
 
@@ -78,7 +76,6 @@ class DocumentModel(FairseqEncoderDecoderModel):
         encoder_type, decoder_type: classes of its two stacks.
         plan_source, plan_target: make the two parts of the plans of its batches
             (:mod:`gtrans.models.base.planning`).
-        training_plan: what the training that has built it does; None: no training has.
         memory_spec: settings of its memories
             (:class:`gtrans.models.memory_transformer.RecurrentMemories`); None: no layer has one.
     """
@@ -100,7 +97,6 @@ class DocumentModel(FairseqEncoderDecoderModel):
     def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
         super().__init__(encoder, decoder)
         self.memory_spec: MemorySpec | None = None
-        self.training_plan: TrainingPlan | None = None
 
     # ---- before the model is built: asked by the task ------------------------------------------
 
@@ -131,11 +127,9 @@ class DocumentModel(FairseqEncoderDecoderModel):
     def build_model(cls: type[Model], cfg: Any, task: Any) -> Model:
         """Build from options; sizes that are None come from the preset ``cfg._name``.
 
-        A training decides here what it does in its folder (:func:`gtrans.train.begin.begin`).
-
         Raises:
-            GtransError: options that contradict each other, a task of fairseq's own that does not
-                give the model what it reads, or a training that cannot begin or go on.
+            GtransError: options that contradict each other, or a task of fairseq's own that does
+                not give the model what it reads.
         """
         check_environment()
         options = resolve_sizes(cfg, cls.options, cls.presets)
@@ -148,10 +142,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
                 )
             _check_stock_vocabulary(task)
         cls.check(options, task)
-        plan = begin(cfg, cls, task)
-        model = cls.build_from_options(options, task)
-        model.training_plan = plan
-        return model
+        return cls.build_from_options(options, task)
 
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:

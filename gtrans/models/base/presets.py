@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Optional, TypeVar
 
-import torch
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import ARCH_CONFIG_REGISTRY, register_model, register_model_architecture
 from hydra.core.config_store import ConfigStore
@@ -69,36 +68,6 @@ def register_system(
     return register
 
 
-def _adjust_command_line(args: argparse.Namespace) -> None:
-    """Give fairseq's own options the meaning that a user expects.
-
-    * ``--bf16``: fairseq expects a TPU and fails to import its library; here it is bfloat16 on
-      the available device, as ``common.bf16=true`` is under hydra.
-    * ``--optimizer adam`` with ``--init-from`` becomes ``two_rate_adam`` with the same
-      options, so that new and pretrained parameters have different learning rates; without, on a
-      GPU, ``fused_adam``, which is faster.
-
-    Raises:
-        GtransError: ``--fp16`` would flatten parameters with two learning rates into one.
-    """
-    if getattr(args, "bf16", False):
-        args.tpu = False
-    optimizer = getattr(args, "optimizer", None)
-    if getattr(args, "init_from", None) and optimizer in ("adam", "fused_adam"):
-        args.optimizer = "two_rate_adam"
-    elif optimizer == "adam" and torch.cuda.is_available() and not getattr(args, "cpu", False):
-        args.optimizer = "fused_adam"
-    if getattr(args, "optimizer", None) == "two_rate_adam" and (
-        getattr(args, "fp16", False)
-        and not getattr(args, "memory_efficient_fp16", False)
-        and not getattr(args, "fp16_no_flatten_grads", False)
-    ):
-        raise GtransError(
-            "`--fp16` alone flattens all parameters into one, which cannot have two learning "
-            "rates; add --fp16-no-flatten-grads (or use --memory-efficient-fp16, --bf16, --amp)."
-        )
-
-
 def _register_preset(
     model: str, options: type[DocumentModelConfig], arch: str, sizes: Mapping[str, Any]
 ) -> None:
@@ -107,7 +76,9 @@ def _register_preset(
             return
         # fairseq calls this after everything else has been parsed.
         check_numbers(vars(args))
-        _adjust_command_line(args)
+        if getattr(args, "bf16", False):
+            # fairseq expects a TPU then; hydra's common.bf16=true does not.
+            args.tpu = False
         for key, value in sizes.items():
             if getattr(args, key, None) is None:
                 setattr(args, key, value)

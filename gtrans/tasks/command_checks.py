@@ -1,0 +1,132 @@
+"""Checks of a whole command of fairseq, before a file is read or a model is built."""
+
+from __future__ import annotations
+
+import logging
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from omegaconf import DictConfig
+
+from gtrans.errors import GtransError, did_you_mean
+from gtrans.libraries import require
+from gtrans.optim.two_rate_adam import DEFAULT_SCALE
+from gtrans.option_types import check_limits, group_of
+from gtrans.search.generator import refuse_unsupported
+from gtrans.tasks.parts.eval_bleu import SCORES
+
+logger = logging.getLogger(__name__)
+
+_LOSSES = ("loss", "nll_loss", "ppl", "accuracy")
+_LOGGED_BY = (
+    "cross_entropy",
+    "label_smoothed_cross_entropy",
+    "chunked_cross_entropy",
+    "multi_level_cross_entropy",
+)
+# Options of the task that change how a model starts, and nothing else.
+_OF_A_START = ("init_dict", "init_other_vocabulary", "copy_local_to_global")
+_TWO_RATES = "two_rate_adam"
+
+
+def training_of(cfg: Any) -> Any | None:
+    """All options of the training that a group of options belongs to; None: it is no training."""
+    root: Any = cfg._get_parent() if isinstance(cfg, DictConfig) else None
+    if root is None or root.get("checkpoint") is None or root.common_eval.path:
+        return None
+    return root
+
+
+def check_command(root: Any) -> None:
+    """Reject what fairseq's command cannot begin with.
+
+    Args:
+        root: all options of the command.
+
+    Raises:
+        GtransError: options of generation that document search does not support; in training,
+            options that contradict each other or the machine, naming the option.
+    """
+    if root.get("generation") is not None:
+        refuse_unsupported(root.generation)
+    if root.get("checkpoint") is None or root.common_eval.path:
+        return
+    check_limits(root)
+    task = group_of(root, "task")
+    _check_start(task, str(group_of(root, "optimizer").get("_name")), root.common)
+    _check_precision(root.common)
+    _check_validation(task, root)
+    if task.get("overlap"):
+        raise GtransError(
+            f"`--overlap {task['overlap']}` is for decoding; in training leave it out."
+        )
+    if root.common.tensorboard_logdir and find_spec("tensorboard") is None:
+        require(["tensorboardX"], "`--tensorboard-logdir`")
+
+
+def _check_start(task: dict[str, Any], optimizer: str, common: Any) -> None:
+    """Raises GtransError for options of a start from another model that would have no effect."""
+    if not task.get("init_from"):
+        for name in _OF_A_START:
+            if task.get(name):
+                flag, value = f"--{name.replace('_', '-')}", task[name]
+                given = flag if value is True else f"{flag} {value}"
+                raise GtransError(
+                    f"`{given}` needs `--init-from`, the checkpoint that the model starts from."
+                )
+    scale = task.get("lr_scale_pretrained")
+    if optimizer != _TWO_RATES and scale is not None:
+        if not task.get("init_from"):
+            raise GtransError(
+                f"`--lr-scale-pretrained {scale:g}` needs `--init-from`, the checkpoint that the "
+                f"model starts from, and `--optimizer {_TWO_RATES}`."
+            )
+        if scale != 1:
+            raise GtransError(
+                f"`--lr-scale-pretrained {scale:g}` needs the optimizer {_TWO_RATES}, but this is "
+                f"{optimizer}; give `--optimizer {_TWO_RATES}`, which has the same options as "
+                "adam, or `--lr-scale-pretrained 1`."
+            )
+    if optimizer != _TWO_RATES and scale is None and task.get("init_from"):
+        logger.info(
+            f"pretrained parameters train at the same rate as new ones ({optimizer}); "
+            f"`--optimizer {_TWO_RATES}` trains them at {DEFAULT_SCALE} of it"
+        )
+    flattens = common.fp16 and not (common.memory_efficient_fp16 or common.fp16_no_flatten_grads)
+    if optimizer == _TWO_RATES and flattens:
+        raise GtransError(
+            "`--fp16` alone flattens all parameters into one, which cannot have two learning "
+            "rates; add --fp16-no-flatten-grads (or use --memory-efficient-fp16, --bf16, --amp)."
+        )
+
+
+def _check_precision(common: Any) -> None:
+    """Raises GtransError for two precisions, or one that the machine does not have."""
+    if common.amp and (common.fp16 or common.bf16):
+        raise GtransError("`--amp` is given with `--fp16` or `--bf16`; leave one of them out.")
+    if common.fp16 and not torch.cuda.is_available():
+        raise GtransError("`--fp16` needs a GPU, and there is none; leave it out.")
+
+
+def _check_validation(task: dict[str, Any], root: Any) -> None:
+    """Raises GtransError for a score that validation does not compute, or its wrong direction."""
+    translates = bool(task.get("eval_bleu"))
+    if translates and root.dataset.disable_validation:
+        raise GtransError("`--eval-bleu` needs validation; leave out `--disable-validation`.")
+    metric = str(root.checkpoint.best_checkpoint_metric)
+    flag = f"`--best-checkpoint-metric {metric}`"
+    if metric in SCORES:
+        if not translates:
+            raise GtransError(f"{flag} is a score of `--eval-bleu`, which is missing.")
+        if not root.checkpoint.maximize_best_checkpoint_metric:
+            raise GtransError(
+                f"{flag} needs `--maximize-best-checkpoint-metric`: the highest score is the best."
+            )
+        return
+    known = (*_LOSSES, *SCORES) if translates else _LOSSES
+    if metric in known or metric.startswith("loss_group_"):
+        return
+    if str(root.criterion.get("_name")) in _LOGGED_BY:
+        hint = did_you_mean(metric, known) or f"; there are {', '.join(known)}"
+        raise GtransError(f"{flag}: there is no such score{hint}")

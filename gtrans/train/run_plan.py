@@ -1,0 +1,318 @@
+"""What a training does in its folder: begin, go on, end at once, or be rejected.
+
+``gtrans train`` and, under fairseq's own command, the task of this project ask for the plan after
+the model is built and before anything is trained. A model knows nothing of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from fairseq.distributed import utils as distributed_utils
+
+from gtrans.checkpoints.identity import STATE, ModelIdentity, say_unknown
+from gtrans.checkpoints.reading import read_checkpoint
+from gtrans.data.vocabulary import Vocabulary
+from gtrans.errors import GtransError
+from gtrans.messages import say
+from gtrans.modules.file_values import check_values, reading
+from gtrans.option_types import group_of
+from gtrans.text.prepared_folder import Preparation
+from gtrans.train.folder import LAST, RunFolder, updates_of, validations_since_best
+from gtrans.train.launch import check_launch
+from gtrans.train.run_settings import (
+    RUN,
+    Provenance,
+    changed_settings,
+    provenance_of,
+    recorded_provenance,
+    run_of_checkpoint,
+    start_options,
+)
+
+logger = logging.getLogger(__name__)
+
+RESETS = ("optimizer", "lr_scheduler", "meters", "dataloader")
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """What a training does; the same in all of its processes.
+
+    Attributes:
+        resume: the checkpoint with which it goes on; None: it begins.
+        finished: why there is nothing left to do; None: there is.
+        provenance: the settings, the training data and the start of the run.
+    """
+
+    resume: str | None = None
+    finished: str | None = None
+    provenance: Provenance = field(default_factory=dict)
+
+
+@runtime_checkable
+class DescribesTraining(Protocol):
+    """A task that knows which files it trains on, and describes the model that it trains."""
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The fingerprint of the model."""
+        ...
+
+    def training_files(self) -> list[Path]:
+        """The files with the training data."""
+        ...
+
+
+def plan_run(root: Any, task: Any, model: Any) -> RunPlan:
+    """Decide what a training does in its folder, and lock the folder.
+
+    The checkpoints of the run store its provenance in the task's state.
+
+    Args:
+        root: all options of the training.
+        task: the task, one of fairseq's or this project's.
+        model: the model that was built.
+
+    Raises:
+        GtransError: the processes would train alone; the folder holds a run with other settings,
+            data or vocabulary; none of its checkpoints is whole; another training is running there.
+    """
+    check_launch(root.distributed_training)
+    if (root.get("ema") or {}).get("store_ema"):
+        raise GtransError(
+            "`--store-ema` keeps an average that no command reads; leave it out and average the "
+            "checkpoints (`gtrans average`)."
+        )
+    plan = RunPlan()
+    if distributed_utils.is_master(root.distributed_training):
+        plan = _plan(root, task, model)
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        # A mistake has ended the first process, and with it the others, which wait here.
+        group = distributed_utils.get_data_parallel_group()
+        plan = RunPlan(**distributed_utils.broadcast_object(asdict(plan), src_rank=0, group=group))
+    task.state.merge_state_dict({STATE: _identity(root, task).state(), RUN: plan.provenance})
+    if plan.finished is not None:
+        logger.info(
+            f"{root.checkpoint.save_dir}: the run is finished ({plan.finished}); nothing is left "
+            "to do"
+        )
+    return plan
+
+
+def plan_under_fairseq(root: Any, task: Any, model: Any) -> None:
+    """Begin or go on with a training of fairseq's own command; see :func:`plan_run`.
+
+    Raises:
+        GtransError: an option with which fairseq trains wrongly, or a run that it would begin anew.
+        SystemExit: the run in the folder is finished; fairseq would make one more update.
+    """
+    if root.common.amp:
+        raise GtransError(
+            "`--amp`: fairseq's own optimizer for it unscales gradients twice; use `gtrans train`, "
+            "with the same options."
+        )
+    plan = plan_run(root, task, model)
+    if plan.finished is not None:
+        raise SystemExit(0)
+    if plan.resume is not None and Path(plan.resume).name != LAST:
+        raise GtransError(
+            f"--save-dir {root.checkpoint.save_dir}: fairseq goes on from {LAST} only; use `gtrans "
+            f"train`, with the same options, which goes on from {Path(plan.resume).name}."
+        )
+    say(
+        "fairseq's own command does not go on exactly after a stop (half precision, --patience, "
+        "streams), counts updates otherwise with --update-freq on several devices, and does not "
+        "know --patience-unit and --save-without-validation; `gtrans train` does all of it"
+    )
+
+
+def end_of_run(root: Any, updates: int, epochs: int, seconds: float, waited: int) -> str | None:
+    """The reason why a run has ended; None: it has not.
+
+    Args:
+        root: all options of the training.
+        updates: that it has made.
+        epochs: that it has completed.
+        seconds: that it has taken.
+        waited: validations since the best one.
+    """
+    options, patience = root.optimization, root.checkpoint.patience
+    hours = seconds / 3600
+    if 0 < options.max_update <= updates:
+        return f"{updates} updates, --max-update {options.max_update}"
+    if 0 < options.max_epoch <= epochs:
+        return f"{epochs} epochs, --max-epoch {options.max_epoch}"
+    if 0 < options.stop_time_hours < hours:
+        return f"{hours:.2f} hours, --stop-time-hours {options.stop_time_hours}"
+    if 0 < patience <= waited:
+        return f"{waited} validations without a gain, --patience {patience}"
+    return None
+
+
+def _plan(root: Any, task: Any, model: Any) -> RunPlan:
+    """The plan of the first process; moves the checkpoints of another run away if it is to.
+
+    Everything is checked before anything is moved.
+    """
+    cfg = root.checkpoint
+    folder = RunFolder(Path(cfg.save_dir))
+    if not cfg.no_save:
+        folder.lock()
+    restored = cfg.restore_file if cfg.restore_file != LAST else None
+    restart = bool(group_of(root, "task").get("restart"))
+    newest = None if restart or restored else folder.newest()
+    state = {} if newest is None else read_checkpoint(newest, in_memory=False)
+    recorded = recorded_provenance(state, newest or folder.path)
+    now = _provenance(root, task, model, recorded)
+    if newest is not None:
+        if recorded is None:
+            say_unknown(newest)
+        earlier = run_of_checkpoint(state, newest, getattr(model, "presets", {}))
+        return _plan_to_go_on(root, newest, state, earlier, now)
+    _check_start(root, task, folder, now, restart)
+    aside = folder.clear() if restart else None
+    if aside is not None:
+        logger.info(
+            f"{folder.path}: the run starts anew, as --restart says; the checkpoints of the "
+            f"earlier one are in {aside}"
+        )
+    if restored:
+        logger.info(f"--restore-file {restored}: settings are not compared")
+    return RunPlan(provenance=now)
+
+
+def _check_start(root: Any, task: Any, folder: RunFolder, now: Provenance, restart: bool) -> None:
+    """Raises GtransError for a checkpoint that a new run cannot start from."""
+    cfg = root.checkpoint
+    whole_models = {}
+    if cfg.restore_file != LAST:
+        whole_models["--restore-file"] = str(cfg.restore_file)
+    if cfg.finetune_from_model:
+        whole_models["--finetune-from-model"] = str(cfg.finetune_from_model)
+    if len(whole_models) > 1:
+        raise GtransError(f"give either {' or '.join(whole_models)}.")
+    starts = {flag: file["path"] for flag, file in now["start"].items()}
+    for flag, path in (starts | whole_models).items():
+        # --init-xlmr names a folder of fairseq's.
+        if not (os.path.exists(path) if flag == "--init-xlmr" else os.path.isfile(path)):
+            raise GtransError(f"{flag} {path}: there is no such checkpoint.")
+        if restart and Path(path).resolve().parent == folder.path.resolve():
+            raise GtransError(
+                f"{flag} {path} lies in --save-dir, whose checkpoints are moved away; give another "
+                "--save-dir."
+            )
+    for flag, path in whole_models.items():
+        _check_same_model(_identity(root, task), flag, path)
+
+
+def _plan_to_go_on(
+    root: Any, path: Path, state: Any, recorded: Provenance, now: Provenance
+) -> RunPlan:
+    """The plan of a run that goes on from the checkpoint ``path``, which holds ``state``."""
+    cfg = root.checkpoint
+    optimizer = state.get("last_optimizer_state")
+    if optimizer is None and not (cfg.reset_optimizer or cfg.no_save_optimizer_state):
+        raise GtransError(
+            f"{path}: it has no state of the optimizer, so the run cannot go on from it as it "
+            "was; an average or a converted model starts another run (--init-from, "
+            "--finetune-from-model), and --reset-optimizer goes on without."
+        )
+    with reading(path, "the record of its run"):
+        changes = changed_settings(recorded, now)
+        extra = state["extra_state"]
+        finished = end_of_run(
+            root,
+            updates_of(state),
+            0 if cfg.reset_dataloader else int(extra["train_iterator"]["epoch"]) - 1,
+            extra.get("previous_training_time", 0),
+            0 if cfg.reset_meters else validations_since_best(extra),
+        )
+    meant = [f"--reset-{name.replace('_', '-')}" for name in RESETS if cfg[f"reset_{name}"]]
+    if cfg.optimizer_overrides not in ("", "{}"):
+        meant.append("--optimizer-overrides")
+    if changes and not meant:
+        # fairseq's own tasks have no such option.
+        restart = "restart" in group_of(root, "task")
+        way_out = ", or --restart to start anew (the checkpoints are kept)" if restart else ""
+        raise GtransError(
+            f"--save-dir {cfg.save_dir} holds a run with other settings: {', '.join(changes)}; "
+            f"give another --save-dir{way_out}, or --reset-meters, --reset-optimizer or "
+            "--restore-file if the change is meant."
+        )
+    if changes:
+        logger.info(
+            f"{cfg.save_dir}: goes on with other settings, as {meant[0]} says: {', '.join(changes)}"
+        )
+    return RunPlan(str(path), None if cfg.reset_optimizer else finished, now)
+
+
+# ---- what the run is made from -------------------------------------------------------------------
+
+
+def _provenance(root: Any, task: Any, model: Any, recorded: Provenance | None) -> Provenance:
+    """The settings, the training data and the start of this run; reads all files once."""
+    dictionaries = task.source_dictionary, task.target_dictionary
+    return provenance_of(
+        root,
+        getattr(model, "presets", {}),
+        [dictionary.symbols for dictionary in dictionaries],
+        task.training_files() if isinstance(task, DescribesTraining) else _stock_files(root),
+        start_options(root),
+        recorded,
+    )
+
+
+def _stock_files(root: Any) -> list[Path]:
+    """The training files of one of fairseq's own tasks, in all languages."""
+    name = re.compile(rf"{re.escape(str(root.dataset.train_subset))}\..*\.(bin|idx)")
+    files: list[Path] = []
+    for folder in _folders(root):
+        files += [part for part in sorted(Path(folder).iterdir()) if name.fullmatch(part.name)]
+    return files
+
+
+def _folders(root: Any) -> list[str]:
+    """The data folders."""
+    data = str(group_of(root, "task").get("data") or "")
+    return [folder for folder in data.split(os.pathsep) if folder]
+
+
+def _identity(root: Any, task: Any) -> ModelIdentity:
+    """The fingerprint of the model that is trained."""
+    if isinstance(task, DescribesTraining):
+        return task.identity
+    dictionaries = task.source_dictionary, task.target_dictionary
+    source, target = (Vocabulary.of(dictionary, len(dictionary)) for dictionary in dictionaries)
+    # The task knows languages that were found in the data folder; a multilingual one has many.
+    options = task.cfg if getattr(task, "cfg", None) is not None else task.args
+    languages = str(options.source_lang or ""), str(options.target_lang or "")
+    folders = _folders(root)
+    prepared = Preparation.read(Path(folders[0])) if folders else None
+    return ModelIdentity(languages, source, target, prepared, {})
+
+
+def _check_same_model(identity: ModelIdentity, flag: str, path: str) -> None:
+    """Check a checkpoint whose parameters are taken as they are, row by row.
+
+    Raises:
+        GtransError: it is unreadable, or has another vocabulary or preparation.
+    """
+    state = read_checkpoint(path, in_memory=False)
+    check_values(state["model"], f"{flag} {path}")
+    recorded = ModelIdentity.of_checkpoint(state, path)
+    if recorded is None:
+        say_unknown(f"{flag} {path}")
+        return
+    differences = recorded.differences(identity)
+    if differences:
+        raise GtransError(
+            f"{flag} {path}: it was not made with the data folder of this run, it has other "
+            f"{'; '.join(differences)}; --init-from maps embeddings to another vocabulary."
+        )

@@ -1,0 +1,257 @@
+"""What makes a run what it is, as dictionaries in its checkpoints: settings, data and start."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from gtrans.data.unit_options import UNIT_FIELDS
+from gtrans.files import digest, fingerprint
+from gtrans.modules.file_values import reading
+from gtrans.option_types import group_of
+from gtrans.text.prepared_folder import check_recorded
+
+Provenance = dict[str, Any]
+"""Of a run: ``settings``: flag -> value, as a user writes it. ``folders``: the data folders.
+``data``: digest of the training data. ``start``: flag -> ``path`` and ``digest`` of the file that
+the flag names; the digest is None if there is no such file any more."""
+
+RUN = "run"
+"""The entry of the task's state in a checkpoint that holds the provenance."""
+
+# Options that name a start: flag -> (group, name).
+_STARTS = {
+    "--init-from": ("task", "init_from"),
+    "--init-xlmr": ("model", "init_xlmr"),
+    "--finetune-from-model": ("checkpoint", "finetune_from_model"),
+}
+# The options that are compared: of these groups some, of the others all but those below.
+_COMPARED = {
+    "common": "seed fp16 bf16 amp memory_efficient_fp16 memory_efficient_bf16 fp16_init_scale "
+    "fp16_scale_window fp16_scale_tolerance fp16_no_flatten_grads on_cpu_convert_precision "
+    "min_loss_scale amp_init_scale amp_scale_window amp_batch_retries",
+    "dataset": "max_tokens batch_size required_batch_size_multiple train_subset curriculum "
+    "grouped_shuffling update_epoch_batch_itr update_ordered_indices_seed "
+    "skip_invalid_size_inputs_valid_test valid_subset combine_valid_subsets max_valid_steps",
+    "optimization": "lr clip_norm sentence_avg use_bmuf skip_remainder_batch",
+    "checkpoint": "best_checkpoint_metric maximize_best_checkpoint_metric",
+}
+# Which translations validation scores, and against what; free unless their scores choose the best.
+_TRANSLATED = (
+    "eval_bleu_args eval_bleu_documents eval_bleu_reference eval_bleu_remove_bpe eval_bleu_detok "
+    "eval_bleu_detok_args eval_bleu_print_samples eval_tokenized_bleu"
+)
+_LOSSES = ("loss", "nll_loss", "ppl", "accuracy")
+# Units and languages are compared as the model has them, where open ones are filled in.
+_FREE = {
+    "task": "data bert_cache init_from init_dict restart update_freq num_batch_buckets "
+    "load_alignments valid_subset eval_bleu patience_unit save_without_validation source_lang "
+    f"target_lang {' '.join(UNIT_FIELDS)}",
+    "model": "init_xlmr",
+    "criterion": "softmax_rows report_accuracy",  # neither changes what is learned
+    "optimizer": "tpu",
+    "lr_scheduler": "",
+}
+# Flags that choose the class of a group.
+_CHOICES = {
+    "task": "--task",
+    "model": "--arch",
+    "criterion": "--criterion",
+    "optimizer": "--optimizer",
+    "lr_scheduler": "--lr-scheduler",
+}
+_NO_FILE: dict[str, Any] = {"path": "none", "digest": None}
+
+# In a folder in the format of transformers: the files of its model.
+_MODEL_FILES = ("config.json", "*.safetensors", "*.bin", "*.index.json")
+
+
+def changed_settings(recorded: Provenance, now: Provenance) -> list[str]:
+    """Compare the run in a folder with this one; returns ``--flag old -> new`` for each difference.
+
+    What one of them does not have is left out.
+    """
+    changes = []
+    if {"data", "folders"} <= recorded.keys() & now.keys() and recorded["data"] != now["data"]:
+        changes.append(f"the training data {_change(recorded['folders'], now['folders'])}")
+    if "start" in recorded and "start" in now:
+        for flag in _STARTS:
+            old = recorded["start"].get(flag) or _NO_FILE
+            new = now["start"].get(flag) or _NO_FILE
+            # A missing file has no digest.
+            if (old["digest"] or old["path"]) != (new["digest"] or new["path"]):
+                changes.append(f"{flag} {_change(old['path'], new['path'])}")
+    before, after = recorded["settings"], now["settings"]
+    differing = [flag for flag in after if flag in before and before[flag] != after[flag]]
+    # Another class has other options, which are not named besides.
+    chosen = [flag for flag in differing if flag in _CHOICES.values()]
+    for flag in chosen or differing:
+        changes.append(f"{flag} {before[flag]} -> {after[flag]}")
+    return changes
+
+
+def _change(old: str, new: str) -> str:
+    return f"{old} (it has changed)" if old == new else f"{old} -> {new}"
+
+
+def settings_of(options: Mapping[str, Any], presets: Mapping[str, Any]) -> dict[str, str]:
+    """The settings of a run that are compared, by flag.
+
+    Args:
+        options: all options of the training, by group.
+        presets: architecture -> the sizes that stand for None.
+    """
+    settings: dict[str, str] = {}
+    for group, names in _COMPARED.items():
+        values = group_of(options, group)
+        for name in names.split():
+            if name in values:
+                settings[_flag(group, name)] = shown(values[name])
+    for group, choice in _CHOICES.items():
+        for name, value in _options_of_class(options, group, presets).items():
+            flag = choice if name == "_name" else _flag(group, name)
+            # An interpolated option stands in several groups.
+            settings.setdefault(flag, shown(value))
+    workers = int(group_of(options, "distributed_training").get("distributed_world_size", 1))
+    frequencies = group_of(options, "optimization").get("update_freq", [1])
+    batches = [workers * int(number) for number in frequencies]
+    while len(batches) > 1 and batches[-1] == batches[-2]:  # the last one holds for all that follow
+        batches.pop()
+    settings["GPUs x --update-freq"] = shown(batches)
+    return settings
+
+
+def _options_of_class(
+    options: Mapping[str, Any], group: str, presets: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The options of the chosen model, task, criterion, optimizer or schedule that are compared."""
+    free = set(_FREE[group].split())
+    if group_of(options, "checkpoint").get("best_checkpoint_metric") in _LOSSES:
+        free.update(_TRANSLATED.split())
+    if isinstance(options.get(group), Namespace):
+        # fairseq's older classes have the options of all groups.
+        free.update(("arch", "no_seed_provided"), options)
+        for part in options.values():
+            if isinstance(part, Mapping):
+                free.update(part)
+    free.discard("_name")
+    values = {name: value for name, value in group_of(options, group).items() if name not in free}
+    if group == "model":
+        preset = presets.get(str(values.get("_name")), {})
+        for name, value in values.items():
+            if value is None:
+                values[name] = preset.get(name)
+    return values
+
+
+def _flag(group: str, name: str) -> str:
+    # A model has the properties of its BERT as options, which are no flags.
+    if group == "model" and name.startswith("bert_"):
+        return "BERT's " + name.removeprefix("bert_")
+    return "--" + name.replace("_", "-")
+
+
+def shown(value: Any) -> str:
+    """An option's value as a user writes it, in one form: numbers in lists joined by commas."""
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(shown, value))
+    return str(value).strip("()[]").replace(", ", ",")
+
+
+# ---- data and start ------------------------------------------------------------------------------
+
+
+def start_options(root: Any) -> dict[str, str]:
+    """The files and folders from which the model starts, by flag."""
+    starts = {}
+    for flag, (group, name) in _STARTS.items():
+        path = group_of(root, group).get(name)
+        if path:
+            starts[flag] = str(path)
+    return starts
+
+
+def provenance_of(
+    root: Any,
+    presets: Mapping[str, Any],
+    symbols: Iterable[list[str]],
+    data: Iterable[Path],
+    start: Mapping[str, str],
+    recorded: Provenance | None,
+) -> Provenance:
+    """The provenance of a run; reads all files once.
+
+    Args:
+        root: all options of the training.
+        presets: architecture -> the sizes that stand for None.
+        symbols: the entries of both dictionaries.
+        data: the files with the training data.
+        start: by flag, the files and folders from which the model starts.
+        recorded: the provenance of the run in the folder; a file that it began with may be gone.
+
+    Raises:
+        GtransError: a file of the training data is not the one that ``gtrans prepare`` wrote.
+    """
+    files = []
+    for path in data:
+        contents = digest(path)
+        check_recorded(path.parent, [path.name], whole=True, computed={path.name: contents})
+        files.append([path.name, contents])
+    earlier = {} if recorded is None else recorded["start"]
+    starts = {}
+    for flag, name in start.items():
+        place = os.path.abspath(name)
+        same = earlier.get(flag)
+        if same is not None and same["path"] == place and not os.path.exists(place):
+            starts[flag] = same
+        else:
+            starts[flag] = {"path": place, "digest": _digest_of(Path(place))}
+    options: Any = OmegaConf.to_container(root, resolve=True, enum_to_str=True)
+    return {
+        "settings": settings_of(options, presets),
+        "folders": str(group_of(root, "task").get("data")),
+        "data": fingerprint(list(symbols), files),
+        "start": starts,
+    }
+
+
+def recorded_provenance(state: Mapping[str, Any], path: str | Path) -> Provenance | None:
+    """The provenance of a checkpoint's run; None if the checkpoint does not say."""
+    with reading(path, "the provenance of its run"):
+        record = (state.get("task_state") or {}).get(RUN)
+        return dict(record) if record else None
+
+
+def run_of_checkpoint(
+    state: Mapping[str, Any], path: str | Path, presets: Mapping[str, Any] | None = None
+) -> Provenance:
+    """The provenance of a checkpoint's run; of one that does not say, its settings alone.
+
+    Args:
+        state: the checkpoint.
+        path: the file.
+        presets: architecture -> the sizes that stand for None.
+    """
+    recorded = recorded_provenance(state, path) or {}
+    if "settings" in recorded:
+        return recorded
+    with reading(path, "its options"):
+        return {**recorded, "settings": settings_of(state["cfg"], presets or {})}
+
+
+def _digest_of(path: Path) -> str | None:
+    """The digest of a file, or of the files in a folder; None if there is neither."""
+    if path.is_dir():
+        files = {part for pattern in _MODEL_FILES for part in path.glob(pattern)}
+        return fingerprint([[part.name, digest(part)] for part in sorted(files)])
+    return digest(path) if path.is_file() else None
