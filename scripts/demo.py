@@ -46,6 +46,7 @@ SYSTEMS = {
     "concat_transformer": "--arch concat_transformer_tiny --unit window --lr 0.002 "
     "--lr-scale-pretrained 0.5 --max-update 1500 --total-num-update 1500",
 }
+LAMP = ("The lamp is dirty.", "It is small.")
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "demo.csv"
 
 
@@ -125,6 +126,17 @@ def table(results: dict[str, Any]) -> list[str]:
     return lines
 
 
+def lamp(out: Path, systems: Sequence[str]) -> list[str]:
+    """Two sentences through all models: the pronoun follows a noun of the sentence before."""
+    (out / "lamp.en").write_text("\n".join(LAMP) + "\n", encoding="utf-8")
+    lines = [f"{'':24}{' '.join(LAMP)}"]
+    for system in systems:
+        command = f"translate --path checkpoints/{system}/checkpoint_best.pt --input lamp.en"
+        translation = types(out, command, quiet=True).split("\n")
+        lines.append(f"{system:24}{' '.join(translation).strip()}")
+    return lines
+
+
 def collect(folders: Sequence[Path]) -> None:
     """Write the accuracies of several runs as one table."""
     runs = [json.loads((folder / "results.json").read_text(encoding="utf-8")) for folder in folders]
@@ -161,7 +173,13 @@ def main() -> None:
         return
     results = run(args.out.resolve(), args.seed, args.docs, args.system)
     print("\n" + "\n".join(table(results)))
+    print("\n" + "\n".join(lamp(args.out.resolve(), ["sentence", *args.system])))
     print(f"\n{results['cpu_seconds']} CPU seconds; all numbers: {args.out / 'results.json'}")
+    print(
+        "\nNext, translate a document of your own words (docs/quickstart.md trains on your corpus):"
+    )
+    path = args.out / "checkpoints" / args.system[0] / "checkpoint_best.pt"
+    print(f"  gtrans translate --path {path} --input {args.out / 'lamp.en'}")
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_MODEL_REGISTRY
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, PathPatch, Rectangle
 from matplotlib.path import Path as Shape
@@ -399,13 +400,12 @@ def dot(axes: Any, row: Row, height: float, colour: str) -> None:
 
 def forest() -> Figure:
     """Changes of d-BLEU, by system, corpus and start."""
-    figure = Figure(figsize=(12, 6.4), layout="constrained")
+    figure = Figure(figsize=(13, 6.4), layout=ConstrainedLayoutEngine(wspace=0.04))
     panels = figure.subplots(1, len(FOREST_PANELS), sharey=True)
     seeds = [(values(PRIMARY, "1"), BLUE, 0.0), (values(PRIMARY, "2"), ORANGE, 0.25)]
     for axes, (corpus, updates) in zip(panels, FOREST_PANELS, strict=True):
         first, further = updates_of(updates)
-        unit = " updates" if updates == NEAR and corpus == D else ""
-        axes.set_title(f"{corpus}\n{first} + {further}{unit}", fontsize=10)
+        axes.set_title(f"{corpus}\n{first} + {further}", fontsize=10)
         axes.axvline(0, color="black", lw=0.8)
         axes.grid(axis="x", alpha=0.3)
         axes.set_xlim(LEAST - 0.3, 2.1)
@@ -430,7 +430,10 @@ def forest() -> Figure:
              Line2D([], [], color=GREY, marker="o", markerfacecolor="white", ls="",
                     label="no interval in the data"),
              Line2D([], [], color=RED, marker="<", ls="", label="off the scale")]  # fmt: skip
-    label = "change of d-BLEU from the sentence model with as many updates"
+    label = (
+        "change of d-BLEU from the sentence model with as many updates "
+        "(titles: updates of the sentence model + further ones)"
+    )
     panels[len(panels) // 2].set_xlabel(label, fontsize=10)
     figure.legend(handles=marks, loc="outside lower center", ncols=4, fontsize=9, frameon=False)
     return figure
@@ -613,23 +616,24 @@ def bars(axes: Any, rows: Sequence[dict[str, Any]], by: str, name: str, value: s
         height = -systems.index(row["system"]) - 0.4 * (kind - (len(kinds) - 1) / 2)
         axes.barh(height, row[value], 0.38, color=(BLUE, ORANGE)[kind])
         text = f"{row[value]:,.2f}" if row[value] < 100 else f"{row[value]:,.0f}"
-        axes.text(row[value], height, f" {text}", va="center", fontsize=7.5)
-    axes.set_yticks([-number for number in range(len(systems))], systems, fontsize=8)
+        axes.text(row[value], height, f" {text}", va="center", fontsize=10)
+    axes.set_yticks([-number for number in range(len(systems))], systems, fontsize=10)
     axes.set_xticks([])
-    axes.set_ylim(0.6 - len(systems), 1.1)  # room for the legend
+    axes.set_ylim(0.6 - len(systems), 1.6)  # room for the legend
     axes.margins(x=0.25)
     handles = [
         Patch(facecolor=(BLUE, ORANGE)[n], label=f"{name} {k:,}") for n, k in enumerate(kinds)
     ]
-    axes.legend(handles=handles, fontsize=7.5, loc="upper right")
+    axes.legend(handles=handles, fontsize=10, loc="upper right")
 
 
 def benchmarks() -> Figure:
     """The cost of training and translating next to stock fairseq."""
     results = json.loads((RESULTS / "benchmarks.json").read_text(encoding="utf-8"))
     rows = {name: result["rows"] for name, result in results.items()}
-    figure, panels = drawing(13, 8, 2, 3)
-    for axes, (name, value, title) in zip(panels[0], (
+    figure, panels = drawing(11, 13, 3, 2)
+    panels = panels.flatten()
+    for axes, (name, value, title) in zip(panels[:3], (
         ("decoding", "ms_per_token", "CPU: translating, ms per token"),
         ("training", "words_per_second", "CPU: training, words per second"),
         ("memory", "step_mb", "CPU: memory of an update, MB"),
@@ -645,24 +649,24 @@ def benchmarks() -> Figure:
         axes.set_xticks(lengths, [f"{words:,}" for words in lengths], minor=False)
         axes.set_xticks([], minor=True)
         axes.set_ylim(0, 1.45 * max(row[value] for row in rows[name]))  # room for the legend
-        axes.set_xlabel("words of a document", fontsize=9)
-        axes.set_title(title, fontsize=10)
+        axes.set_xlabel("words of a document", fontsize=10)
+        axes.set_title(title, fontsize=12)
         axes.grid(alpha=0.3)
-        axes.legend(fontsize=7.5, loc="upper left")
+        axes.legend(fontsize=10, loc="upper left")
     width = {"cost": 256, "cost-base": 512}
     costs = [row | {"width": w} for name, w in width.items() for row in rows[name]]
     gpu = {part: [row for row in rows["gpu"] if row["part"] == part]
                for part in ("training", "decoding")}  # fmt: skip
     short = [row for row in gpu["training"] if row["words"] == 512]
-    for axes, (group, by, label, value, title) in zip(panels[1], (
+    for axes, (group, by, label, value, title) in zip(panels[3:], (
         (costs, "width", "width of the model", "ms_per_token",
-         "CPU: translating 8 at once, ms per token"),
+         "CPU: translating 8 at once,\nms per token"),
         (short, "batch", "words of a batch", "words_per_second", "GPU: training, words per second"),
-        (gpu["decoding"], "most_rows", "rows at once, at most", "tokens_per_second",
-         "GPU: translating, tokens per second"),
+        (gpu["decoding"], "most_rows", "rows at once, at most", "seconds",
+         "GPU: translating 3,918 sentences,\nseconds"),
     ), strict=True):  # fmt: skip
         bars(axes, group, by, label, value)
-        axes.set_title(title, fontsize=10)
+        axes.set_title(title, fontsize=12)
     return figure
 
 
