@@ -37,7 +37,7 @@ class DocumentDataset(FairseqDataset):
         examples: ExampleBuilder,
         shuffle: bool = True,
         word_pieces: Any | None = None,
-        recut: Callable[[int], Units] | None = None,
+        units_in_epoch: Callable[[int], Units] | None = None,
     ) -> None:
         """A dataset of ``units``.
 
@@ -49,14 +49,14 @@ class DocumentDataset(FairseqDataset):
             shuffle: units of equal length come in random order.
             word_pieces: indexed dataset of the source lines in word pieces, if examples have
                 them.
-            recut: the units of an epoch, if every epoch has its own.
+            units_in_epoch: the units of an epoch, if every epoch has its own.
         """
         self.source = source
         self.target = target
         self.word_pieces = word_pieces
         self.examples = examples
         self.shuffle = shuffle
-        self._recut = recut
+        self._units_in_epoch = units_in_epoch
         self._limits = (sys.maxsize, sys.maxsize), ""
         self.plan_batch: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None
         # For both sides (lines,): tokens of a line with end symbol.
@@ -70,8 +70,8 @@ class DocumentDataset(FairseqDataset):
     def set_epoch(self, epoch: int) -> None:
         """Make the examples of this epoch next."""
         super().set_epoch(epoch)
-        if self._recut is not None:
-            self.set_units(self._recut(epoch))
+        if self._units_in_epoch is not None:
+            self.set_units(self._units_in_epoch(epoch))
             self.check_lengths(*self._limits)
 
     def set_units(self, units: Units) -> None:
@@ -222,4 +222,4 @@ class DocumentDataset(FairseqDataset):
 
         fairseq would keep the processes that load examples, and these know no later epoch.
         """
-        return self._recut is None
+        return self._units_in_epoch is None

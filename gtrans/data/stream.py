@@ -49,13 +49,11 @@ class StreamOptions:
         min_window, max_window: the number is drawn from ``min_window .. max_window``;
             ``max_window`` 0: all steps of a document, as long as it may be.
         seed: seed of the random numbers.
-        recut: documents are cut into other instances in every epoch.
     """
 
     min_window: int
     max_window: int
     seed: int = 1
-    recut: bool = False
 
     def __post_init__(self) -> None:
         """Raises GtransError for lengths out of range."""
@@ -194,7 +192,7 @@ class StreamDataset(DocumentDataset):
         super().__init__(*args, **kwargs)
         self.documents = self.units.lines[:, 0]
         self._first_sentences = self.units.first_sentence
-        self._steps = self._cut(None)
+        self._steps = Steps.of(self.documents, self.line_sizes, self.examples.unit)
         self.options = options
         self.workers = self.update_freq = self.epoch = 1
         self._runs: list[Run] = []
@@ -207,15 +205,9 @@ class StreamDataset(DocumentDataset):
         self.update_freq = update_freq
 
     def set_epoch(self, epoch: int) -> None:
-        """Draw the windows of this epoch next, and where documents are cut, if that is drawn."""
+        """Draw the windows of this epoch next."""
         super().set_epoch(epoch)
-        if self.options.recut:
-            self._steps = self._cut(np.random.default_rng([self.options.seed, epoch, 1]))
-            self.check_lengths(*self._limits)
         self.epoch = epoch
-
-    def _cut(self, draw: np.random.Generator | None) -> Steps:
-        return Steps.of(self.documents, self.line_sizes, self.examples.unit, draw)
 
     def read_at_once(self) -> Ints:
         """``(steps, 2)`` the lines of all steps."""

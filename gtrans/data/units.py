@@ -93,15 +93,6 @@ class Unit(ABC):
             target_lengths: the same of the target; None: as long as the source.
         """
 
-    def cut_anew(
-        self, source_lengths: Lengths, target_lengths: Lengths, share: float
-    ) -> list[UnitSpan]:
-        """As :meth:`cut`, at other places.
-
-        ``share``: size of the first row as a share of the limit, above 0 and at most 1.
-        """
-        return self.cut(source_lengths, target_lengths)
-
     def cut_to_translate(self, source_lengths: Lengths) -> list[UnitSpan]:
         """The rows of one document that is to be translated.
 
@@ -261,20 +252,6 @@ class DocumentUnit(Unit):
             spans.append(UnitSpan(read, read, own, own))
         return spans
 
-    def cut_anew(
-        self, source_lengths: Lengths, target_lengths: Lengths, share: float
-    ) -> list[UnitSpan]:
-        """The first instance has ``share`` of the tokens of the others.
-
-        A document that fits into one instance stays whole.
-        """
-        spans = self.cut(source_lengths, target_lengths)
-        if len(spans) == 1:
-            return spans
-        first = max(1, round(share * self.max_doc_tokens))
-        instances = split_instances(source_lengths, target_lengths, self.max_doc_tokens, first)
-        return list(map(UnitSpan.whole, instances))
-
     @property
     def tokens_at_once(self) -> int | None:
         """With ``overlap`` the limit of a row."""
@@ -299,18 +276,8 @@ class StreamUnit(Unit):
         """One row, or none for an empty document."""
         return _one_row(source_lengths)
 
-    def steps(
-        self,
-        source_lengths: Lengths,
-        target_lengths: Lengths | None = None,
-        share: float | None = None,
-    ) -> list[int]:
-        """The sentences of each step of a document.
-
-        Args:
-            source_lengths, target_lengths: as in :meth:`cut`.
-            share: as in :meth:`cut_anew`; None: steps are those of every epoch.
-        """
+    def steps(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[int]:
+        """The sentences of each step of a document; lengths as in :meth:`cut`."""
         return [1] * len(source_lengths)
 
     @property
@@ -344,18 +311,10 @@ class InstanceStreamUnit(StreamUnit):
         """The instances."""
         return self._documents.cut(source_lengths)
 
-    def steps(
-        self,
-        source_lengths: Lengths,
-        target_lengths: Lengths | None = None,
-        share: float | None = None,
-    ) -> list[int]:
+    def steps(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[int]:
         """The sentences of each instance, without those of an overlap."""
         other = source_lengths if target_lengths is None else target_lengths
-        if share is None:
-            spans = self._documents.cut(source_lengths, other)
-        else:
-            spans = self._documents.cut_anew(source_lengths, other, share)
+        spans = self._documents.cut(source_lengths, other)
         return [len(span.current) for span in spans]
 
     @property
@@ -418,7 +377,7 @@ def _one_row(lengths: Lengths) -> list[UnitSpan]:
 
 
 def split_instances(
-    source_lengths: Lengths, target_lengths: Lengths, max_tokens: int, first: int | None = None
+    source_lengths: Lengths, target_lengths: Lengths, max_tokens: int
 ) -> list[range]:
     """Group the sentences of one document greedily, in order.
 
@@ -431,7 +390,6 @@ def split_instances(
     Args:
         source_lengths, target_lengths: tokens of every sentence, without marks.
         max_tokens: the limit, marks included.
-        first: the limit of the first instance; None: ``max_tokens``.
 
     Returns:
         Consecutive ranges of sentence numbers, which cover all sentences.
@@ -442,11 +400,10 @@ def split_instances(
     costs = _costs(source_lengths, target_lengths)
     instances: list[range] = []
     start = used = 0
-    limit = max_tokens if first is None else first
     for index, cost in enumerate(costs):
-        if index > start and used + cost > limit:
+        if index > start and used + cost > max_tokens:
             instances.append(range(start, index))
-            start, used, limit = index, 0, max_tokens
+            start, used = index, 0
         used += cost
     if costs:
         instances.append(range(start, len(costs)))
@@ -568,7 +525,6 @@ def document_units(
     unit: Unit,
     name: str,
     selection: Selection = WHOLE,
-    draw: np.random.Generator | None = None,
 ) -> Units:
     """Form units from the tokens of all lines (with end symbol, so an empty line has 1).
 
@@ -579,7 +535,6 @@ def document_units(
         name: name of the corpus in messages.
         selection: which documents and units are read. A document has as many tokens as
             ``--max-doc-tokens`` counts (:func:`split_instances`).
-        draw: where documents are cut is random; None: it is not.
 
     Raises:
         GtransError: the two sides differ in lines or document boundaries, or the corpus does not
@@ -603,9 +558,7 @@ def document_units(
     spans: list[list[int]] = []
     for begin, end in documents.tolist():
         words, other_words = ((sizes[begin:end] - 1).tolist() for sizes in (source_sizes, other))
-        if draw is not None:
-            cuts = unit.cut_anew(words, other_words, 1.0 - draw.random())
-        elif unit.tokens_at_once is None:
+        if unit.tokens_at_once is None:
             cuts = unit.cut(words, other_words)
         else:  # they are not for training
             cuts = unit.cut_to_translate(words)
@@ -646,7 +599,6 @@ class Steps:
         documents: Ints,
         sizes: tuple[Ints, Ints],
         unit: Unit,
-        draw: np.random.Generator | None = None,
     ) -> Steps:
         """Cut documents.
 
@@ -654,15 +606,13 @@ class Steps:
             documents: ``(documents, 2)`` their lines.
             sizes: ``(lines,)`` tokens of all lines on both sides, with end symbol.
             unit: a stream.
-            draw: where documents are cut is random; None: it is not.
         """
         assert isinstance(unit, StreamUnit)
         counts: list[int] = []
         lines: list[tuple[int, int]] = []
         for begin, end in documents.tolist():
             words, other = ((side[begin:end] - 1).tolist() for side in sizes)
-            share = None if draw is None else 1.0 - draw.random()
-            steps = unit.steps(words, other, share)
+            steps = unit.steps(words, other)
             counts.append(len(steps))
             for sentences in steps:
                 lines.append((begin, begin + sentences))

@@ -32,7 +32,6 @@ from gtrans.models.base.encoder import AttentionKinds
 from gtrans.models.base.model import DocumentModel, reads_plain_documents
 from gtrans.models.base.options import (
     PLAIN_SWITCHES,
-    POST_NORM,
     UnitTransformerConfig,
     layer_spec,
     sizes,
@@ -92,20 +91,14 @@ class GTransformerConfig(UnitTransformerConfig):
     )
 
 
-_BART: dict[str, Any] = {
+_MBART: dict[str, Any] = {
     **PLAIN_SWITCHES,
-    **POST_NORM,
     "activation_fn": "gelu",
     "layernorm_embedding": True,
     "learned_positions": True,
     "share_all_embeddings": True,
-    "no_scale_embedding": True,
-}
-_MBART: dict[str, Any] = {
-    **_BART,
     "encoder_normalize_before": True,
     "decoder_normalize_before": True,
-    "no_scale_embedding": False,
 }
 PRESETS = {
     "gtransformer": sizes(6, 512, 2048, 8),
@@ -114,8 +107,6 @@ PRESETS = {
     "gtransformer_base": sizes(6, 512, 2048, 8),
     "gtransformer_big": sizes(6, 1024, 4096, 16),
     "gtransformer_large": sizes(12, 1024, 4096, 16),
-    "gtransformer_bart_base": sizes(6, 768, 3072, 12, switches=_BART),
-    "gtransformer_bart_large": sizes(12, 1024, 4096, 16, switches=_BART),
     "gtransformer_mbart_large": sizes(12, 1024, 4096, 16, switches=_MBART),
 }
 
@@ -127,8 +118,6 @@ class GTransformer(DocumentModel):
     context_sides: ClassVar[tuple[str, ...]] = ("both", "source")
     # The sentence marks with which a model was pretrained (gtrans.data.frame).
     sentence_marks: ClassVar[Mapping[str, str]] = {
-        "gtransformer_bart_base": "bart",
-        "gtransformer_bart_large": "bart",
         "gtransformer_mbart_large": "mbart",
     }
 

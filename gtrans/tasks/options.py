@@ -120,9 +120,6 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
         "translations",
         _CHUNKS,
     )
-    recut: bool = option(
-        False, "cut documents into other chunks in every epoch of training", _CHUNKS
-    )
     bert_cache: Optional[str] = option(
         None,
         "folder where the output of the frozen BERT is kept; several runs may share it (default: "
@@ -349,7 +346,7 @@ def stream_options(cfg: Any) -> StreamOptions:
         least = min(least, most) if most else least
     if cfg.min_window is not None:
         least = int(cfg.min_window)
-    return StreamOptions(least, most, int(cfg.seed), bool(cfg.recut))
+    return StreamOptions(least, most, int(cfg.seed))
 
 
 def adopt_unit(cfg: Any, model: type[DocumentModel], options: Mapping[str, Any]) -> None:

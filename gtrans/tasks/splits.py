@@ -83,15 +83,11 @@ class Part:
     unit: Unit
     selection: Selection
 
-    def cut(self, draw: np.random.Generator | None = None) -> Units:
-        """Its units; ``draw``: where documents are cut is random."""
-        target = None if self.target is None else self.target.sizes
-        return document_units(self.source.sizes, target, self.unit, self.name, self.selection, draw)
-
     @cached_property
     def units(self) -> Units:
-        """Its units, cut from the beginning of documents."""
-        return self.cut()
+        """Its units."""
+        target = None if self.target is None else self.target.sizes
+        return document_units(self.source.sizes, target, self.unit, self.name, self.selection)
 
     @property
     def sentences(self) -> int:
@@ -99,9 +95,7 @@ class Part:
         return int((self.source.sizes > 1).sum())
 
 
-def mixed(
-    parts: Sequence[Part], weights: Sequence[float], seed: int, recut: bool, epoch: int
-) -> Units:
+def mixed(parts: Sequence[Part], weights: Sequence[float], seed: int, epoch: int) -> Units:
     """The units of an epoch that reads each part so often as its weight says.
 
     A weight of 2.5 reads all units twice and half of them once more, drawn anew in every epoch.
@@ -112,7 +106,6 @@ def mixed(
         parts: of the training set; the units are in the lines of all of them behind each other.
         weights: of each part.
         seed: of the run.
-        recut: documents are cut at other places in every epoch.
         epoch: the number of the epoch.
 
     Raises:
@@ -122,7 +115,7 @@ def mixed(
     drawn = []
     for number, (part, weight) in enumerate(zip(parts, weights, strict=True)):
         draw = np.random.default_rng([seed, epoch, number])
-        units = part.cut(draw) if recut else part.units
+        units = part.units
         times = int(weight)
         share = (weight - times) * len(units)
         count = int(share) + int(draw.random() < share % 1)
@@ -177,8 +170,6 @@ class SplitReader:
                 f"`--mix {cfg.mix}` is not for the unit {unit.name}, which takes whole documents "
                 "one after the other; leave it out, so that folders take turns."
             )
-        if training:
-            _check_recut(unit, cfg)
         if not weights:
             folders = [folders[(epoch - 1) % len(folders) if training else 0]]
         parts = [self._read(folder, split, unit, training) for folder in folders]
@@ -192,10 +183,8 @@ class SplitReader:
         else:
             units, in_epoch = parts[0].units, None
             if weights:
-                in_epoch = partial(mixed, parts, weights, int(cfg.seed), bool(cfg.recut))
+                in_epoch = partial(mixed, parts, weights, int(cfg.seed))
                 units = in_epoch(1)
-            elif training and cfg.recut:
-                in_epoch = partial(_cut_anew, parts[0], int(cfg.seed))
             dataset = DocumentDataset(
                 source, target, units, examples, training, word_pieces, in_epoch
             )
@@ -235,24 +224,6 @@ class SplitReader:
         folder, name = os.path.split(path)
         check_recorded(Path(folder), [f"{name}.bin", f"{name}.idx"], whole=False)
         return load_lines(path, *symbols)
-
-
-def _check_recut(unit: Unit, cfg: Any) -> None:
-    """Raises GtransError for ``--recut`` where no row is an instance, or instances are drawn."""
-    if cfg.recut and unit.name != "document" and not unit.has_instances:
-        raise GtransError(
-            f"`--recut` is for the unit document, but this is the unit {unit.name}; leave it out."
-        )
-    if cfg.recut and cfg.sample_instances and not unit.has_instances:
-        raise GtransError(
-            "`--recut` makes other chunks in every epoch, so `--sample-instances` cannot "
-            "choose among them; leave one of them out."
-        )
-
-
-def _cut_anew(part: Part, seed: int, epoch: int) -> Units:
-    """The units of an epoch in which documents are cut at other places."""
-    return part.cut(np.random.default_rng([seed, epoch]))
 
 
 def _joined(lines: Sequence[Any]) -> Any:

@@ -114,7 +114,6 @@ def test_mistakes_are_told_in_one_line(trained, tiny, stock, tmp_path, capsys):
         ((*SYSTEM, "--stream-of", "sentences"), "`--stream-of sentences`: this model takes"),
         ((*SYSTEM, "--unit", "document", "--stream-of", "instances"), "this is no stream"),
         (("--arch", "memory_transformer_tiny", "--stream-of", "instances"), "streams of sentences"),
-        (("--arch", "memory_transformer_tiny", "--recut"), "`--recut` is for the unit document"),
         ((*SYSTEM, "--overlap", "1"), "is for decoding"),
     ):
         assert message in refusal(train(stock, tiny.data, tmp_path / "refused", *options))

@@ -117,11 +117,8 @@ def test_mistakes_are_told_in_one_line(
         *("--arch", "gtransformer_tiny", "--save-dir", tmp_path),
         *("--optimizer", "adam", "--lr", "1e-3"),
     )
-    recut = (*training, "--overlap", "0", "--recut")
     for name, options, message in (
         ("train", training, "is for decoding"),
-        ("train", (*recut, "--unit", "sentence"), "`--recut` is for the unit document"),
-        ("train", (*recut, "--sample-instances", "4"), "leave one of them out"),
         ("validate", ("--path", tiny.checkpoints["document"]), "is for translation"),
     ):
         done = tiny.run(

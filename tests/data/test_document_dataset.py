@@ -175,46 +175,6 @@ def test_every_unit_is_in_one_batch_however_long(
         assert len(batch) == 1 or max(data.num_tokens(i) for i in batch) * len(batch) <= max_tokens
 
 
-# ---- documents that are cut anew -----------------------------------------------------------------
-
-
-def recut_dataset(words: list[int], most: int) -> DocumentDataset:
-    unit, lines = DocumentUnit(most), sizes(words)
-
-    def recut(epoch: int) -> Units:
-        return document_units(lines, lines, unit, "x", draw=np.random.default_rng([1, epoch]))
-
-    units = document_units(lines, lines, unit, "x")
-    examples = ExampleBuilder(BOTH, unit)
-    return DocumentDataset(Lines(words), Lines(words), units, examples, recut=recut)
-
-
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=30), st.integers(8, 40))
-def test_instances_cut_anew_cover_the_document(words: list[int], most: int) -> None:
-    """Every epoch: each sentence once, in order, within the limit unless it stands alone."""
-    data = recut_dataset(words, most)
-    for epoch in (1, 2, 3):
-        data.set_epoch(epoch)
-        spans = [span.current for span in spans_of(data.units)]
-        assert [line for span in spans for line in span] == list(range(len(words)))
-        for span in spans:
-            assert sum(words[line] + 2 for line in span) <= most or len(span) == 1
-        assert data.sizes.tolist() == [sum(words[line] + 2 for line in span) for span in spans]
-
-
-def test_every_epoch_has_its_own_cuts() -> None:
-    """Over many epochs every sentence begins an instance; the same epoch is the same again."""
-    data = recut_dataset([3] * 40, 30)
-    first_lines = []
-    for epoch in range(1, 60):
-        data.set_epoch(epoch)
-        first_lines.append(data.units.lines[:, 3, 0].tolist())
-    assert {line for lines in first_lines for line in lines} == set(range(40))
-    data.set_epoch(7)
-    assert data.units.lines[:, 3, 0].tolist() == first_lines[6]
-    assert not data.can_reuse_epoch_itr_across_epochs
-
-
 def test_a_sentence_that_is_too_long_for_a_model_is_found_before_the_search() -> None:
     """Documents that are translated in instances count what is read at once."""
     unit = DocumentUnit(12, overlap=1)
@@ -225,14 +185,6 @@ def test_a_sentence_that_is_too_long_for_a_model_is_found_before_the_search() ->
     data.check_lengths((40, 40), "x")
     with pytest.raises(GtransError, match="32 tokens, but the model has learned only 20"):
         data.check_lengths((20, 20), "x")
-
-
-def test_a_document_that_fits_stays_whole() -> None:
-    """Cutting it anew would only take context away."""
-    data = recut_dataset([3] * 6, 30)
-    for epoch in range(1, 20):
-        data.set_epoch(epoch)
-        assert data.units.lines[:, 3, 0].tolist() == [0]
 
 
 # ---- a part of a training set --------------------------------------------------------------------

@@ -120,13 +120,11 @@ FULL = {"doc_mode": "full"}
     ("arch", "options", "given", "marks"),
     [
         ("gtransformer_mbart_large", {}, None, "mbart"),
-        ("gtransformer_bart_base", {}, None, "bart"),
         ("gtransformer_base", {}, None, "both"),
         ("gtransformer_mbart_large", {}, "mbart50", "mbart50"),
         # A document Transformer learns where documents end,
         ("gtransformer_base", FULL, None, "document"),
         ("gtransformer_mbart_large", FULL, None, "mbart-document"),
-        ("gtransformer_bart_base", FULL, None, "bart"),
         # not with positions that restart where a sentence begins.
         ("gtransformer_base", {**FULL, "positions": "sentence"}, None, "both"),
         ("gtransformer_mbart_large", {**FULL, "positions": "sentence"}, None, "mbart"),

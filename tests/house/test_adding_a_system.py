@@ -28,7 +28,7 @@ def commands_of(page: str) -> Iterator[str]:
 def project(repo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project, with the files of the page."""
     folder = tmp_path_factory.mktemp("project")
-    left_out = shutil.ignore_patterns("__pycache__", "frozen")
+    left_out = shutil.ignore_patterns("__pycache__")
     for name in COPIED:
         if (repo / name).is_dir():
             shutil.copytree(repo / name, folder / name, ignore=left_out)

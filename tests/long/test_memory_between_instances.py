@@ -20,11 +20,11 @@ SHORT, LONG = "24", "48"
 DISTANCES = (1, 2, 3, 4)
 COMMON = ("--positions", "sentence", "--lr", "0.003", "--lr-scale-pretrained", "0.5")
 DOCUMENT = (
-    *("--arch", "gtransformer_tiny", "--gate-bias", "2", *COMMON, "--recut"),
+    *("--arch", "gtransformer_tiny", "--gate-bias", "2", *COMMON),
     *("--max-doc-tokens", LONG, "--warmup-updates", "100", "--max-update", "400"),
 )
 MEMORY = (
-    *("--arch", "gtransformer_memory_tiny", "--gate-bias", "2", *COMMON, "--recut"),
+    *("--arch", "gtransformer_memory_tiny", "--gate-bias", "2", *COMMON),
     *("--max-doc-tokens", SHORT, "--max-window", "0", "--memory-bptt", "-1"),
     *("--warmup-updates", "100", "--max-update", "400"),
 )

@@ -23,9 +23,7 @@ FUSION, LANGUAGES = {"share_all_embeddings": True}, 250_002 + 95
 @pytest.mark.parametrize(
     ("name", "options", "symbols", "millions"),
     [
-        # As many as facebook/bart-base, bart-large and mbart-large-cc25 have.
-        ("gtransformer_bart_base", FULL, 50_265, 139.420416),
-        ("gtransformer_bart_large", FULL, 50_265, 406.291456),
+        # As many as mbart-large-cc25 has.
         ("gtransformer_mbart_large", FULL, 250_027, 610.85184),
         ("gtrans_fusion_xlmr_base", {**FUSION, "two_feed_forwards": True}, LANGUAGES, 363.0),
         ("gtrans_fusion_xlmr_base", FUSION, LANGUAGES, 334.6),

@@ -40,7 +40,6 @@ def dataset_of(
     most: int = 4,
     counts: list[int] = COUNTS,
     steps: str = "sentences",
-    recut: bool = False,
 ) -> StreamDataset:
     draw = torch.Generator().manual_seed(4)
     lines = Lines()
@@ -52,7 +51,7 @@ def dataset_of(
         lines.append(torch.tensor([2]))
     examples = stream_task(steps).examples
     units = document_units(lines.sizes, lines.sizes, examples.unit, "text")
-    options = StreamOptions(least, most, recut=recut)
+    options = StreamOptions(least, most)
     return StreamDataset(lines, lines, units, examples, options=options)
 
 

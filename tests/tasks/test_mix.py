@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from support.runs import refusal, train
 from support.tiny_models import StockCommands, TinyWorld
 
-from gtrans.data.units import WHOLE, DocumentUnit, SentenceUnit, Unit, Units
+from gtrans.data.units import WHOLE, SentenceUnit, Unit, Units
 from gtrans.errors import GtransError
 from gtrans.tasks.options import DocumentTranslationConfig, read_everything
 from gtrans.tasks.splits import Part, mixed
@@ -70,16 +70,10 @@ def test_every_epoch_draws_anew_and_the_same_epoch_the_same() -> None:
 
 def test_small_weights_are_right_over_many_epochs() -> None:
     parts = [part([3] * 10, SentenceUnit()), part([3] * 100, SentenceUnit())]
-    read = [len(mixed(parts, [1, 0.004], 1, False, epoch)) - 10 for epoch in range(1, 301)]
+    read = [len(mixed(parts, [1, 0.004], 1, epoch)) - 10 for epoch in range(1, 301)]
     assert set(read) == {0, 1} and 90 <= sum(read) <= 150
     with pytest.raises(GtransError, match="`--mix 0.05:0.004`: of 10 and 100 units an epoch would"):
-        mixed(parts, [0.05, 0.004], 1, False, 1)
-
-
-def test_documents_are_cut_anew_within_their_folder() -> None:
-    parts = [part([3] * 20, DocumentUnit(30)), part([3] * 20, DocumentUnit(30))]
-    cuts = [[it.start for it in spans(mixed(parts, [1, 1], 1, True, n))] for n in (1, 2, 3)]
-    assert all(20 in lines for lines in cuts) and len({tuple(lines) for lines in cuts}) == 3
+        mixed(parts, [0.05, 0.004], 1, 1)
 
 
 @pytest.mark.parametrize(

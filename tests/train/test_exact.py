@@ -11,21 +11,21 @@ from support.runs import GROUPS, differing, log_of, outcome, train
 from support.tiny_models import StockCommands, TinyWorld
 
 STREAM = "--arch memory_transformer_tiny --max-tokens 200 --min-window 1 --max-window 2"
-INSTANCES = "--arch gtransformer_memory_tiny --max-doc-tokens 20 --recut --max-tokens 300"
+INSTANCES = "--arch gtransformer_memory_tiny --max-doc-tokens 20 --max-tokens 300"
 FUSION = "--arch gtrans_fusion_tiny --encoder-group-size 1 --decoder-group-size 1"
 OFTEN = "--validate-interval-updates 2 --save-interval-updates 2 --keep-interval-updates 1"
 FEATURES = "--arch bert_context_transformer_tiny --bert-cache {run}/features"
 # Options, updates after which the run is stopped, and its updates; with more than ten, units of
-# equal length or instances that are cut anew come again in a third epoch.
+# equal length come again in a third epoch.
 CASES: dict[str, tuple[str, tuple[int, ...], int]] = {
     "later epoch": (
         "--word-dropout 0.2 --unit sentence --max-tokens 1500 --word-dropout-epochs 2", (9, 17), 20
     ),
-    "instances cut anew": ("--recut --max-doc-tokens 60 --max-tokens 3000", (5, 8), 10),
     "mixed folders": ("--mix 0.5:0.25 --max-doc-tokens 60 --max-tokens 3000", (5, 8), 10),
     "folders in turns": ("--max-tokens 3000", (7,), 9),
     "two rates": (
-        "--word-dropout 0.1 --word-dropout-epochs 40 --init-from {sentence}", (2,), 4
+        "--word-dropout 0.1 --word-dropout-epochs 40 --init-from {sentence} "
+        "--optimizer two_rate_adam", (2,), 4
     ),
     "bf16": ("--bf16", (3,), 6),
     "memory-efficient bf16": ("--bf16 --memory-efficient-bf16", (3,), 6),
