@@ -18,14 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gtrans.modules.group_attention import DocumentLayout
+from gtrans.modules.group_attention import DocumentLayout, Ints, to_device
 
 Sources = dict[int, tuple[Tensor, Tensor]]
 """Keys and values by the number of the layer that attends to them."""
@@ -53,6 +53,8 @@ class TokenTree:
         self._beam = beam
         self._data = like.new_zeros(2, len(layers), documents, capacity, like.size(-1))
         self._mask = like.new_full((documents, beam, capacity), float("-inf"))
+        # The next mask is written here, and then the two change places.
+        self._next_mask = torch.empty_like(self._mask)
         own = torch.eye(beam, dtype=torch.bool, device=like.device)
         self._own = self._mask.new_zeros(beam, beam).masked_fill_(~own, float("-inf"))
 
@@ -88,6 +90,7 @@ class TokenTree:
             more = max(width - capacity, capacity)
             self._data = F.pad(self._data, (0, 0, 0, more))
             self._mask = F.pad(self._mask, (0, more), value=float("-inf"))
+            self._next_mask = torch.empty_like(self._mask)
 
     def layers(self) -> dict[int, Keys]:
         """What each layer reads; the last ``beam`` columns are those of the step's tokens."""
@@ -96,8 +99,10 @@ class TokenTree:
 
     def reorder(self, rows: Tensor) -> None:
         """Let hypothesis ``i`` continue hypothesis ``rows[i]`` of the same document."""
-        used = self._mask[:, :, : self.width]
-        used.copy_(used.flatten(0, 1).index_select(0, rows).view_as(used))
+        old = self._mask.flatten(0, 1)[:, : self.width]
+        new = self._next_mask.flatten(0, 1)[:, : self.width]
+        torch.index_select(old, 0, rows, out=new)
+        self._mask, self._next_mask = self._next_mask, self._mask
 
     def unused(self) -> Tensor:
         """``(2,)``, what :meth:`drop_unused` must know: the first unused column, the most in use.
@@ -117,7 +122,6 @@ class TokenTree:
         self._data[:, :, :, first:most] = self._data[:, :, documents, columns]
         seen = columns[:, None].expand(-1, self._beam, -1)
         self._mask[:, :, first:most] = self._mask.gather(2, seen)
-        self._mask[:, :, most : self.width] = float("-inf")
         self.width = most
 
     def _used(self) -> Tensor:
@@ -126,7 +130,9 @@ class TokenTree:
 
     def keep(self, documents: Tensor) -> None:
         """Drop all other documents."""
-        self._data, self._mask = self._data[:, :, documents], self._mask[documents]
+        self._data = self._data.index_select(2, documents)
+        self._mask = self._mask.index_select(0, documents)
+        self._next_mask = torch.empty_like(self._mask)
 
 
 class SentenceWindow:
@@ -139,67 +145,83 @@ class SentenceWindow:
     def __init__(self, source: DocumentLayout, sources: Sources) -> None:
         """``sources``: ``(source tokens, dim)`` each."""
         self._index = {layer: number for number, layer in enumerate(sources)}
-        self._pairs = pairs = [torch.stack(part) for part in zip(*sources.values(), strict=True)]
+        keys, values = zip(*sources.values(), strict=True)
+        # (2, layers, source tokens, dim)
+        self._packed = torch.stack([*keys, *values]).view(2, len(sources), *keys[0].shape)
         self._sentence = source.sentence
-        ends = [0, *accumulate(source.sentence_lengths.tolist())]
-        # For each document the source tokens before each of its sentences, and before its end.
-        last = list(accumulate(source.sentence_counts.tolist()))
-        self._bounds = [ends[n : m + 1] for n, m in zip([0, *last[:-1]], last, strict=True)]
-        documents = len(last)
-        self._spans: list[tuple[int, int]] = [(-1, -1)] * documents
-        self._data = pairs[0].new_zeros(2, pairs[0].size(0), documents, 0, pairs[0].size(2))
+        lengths, counts = (
+            source.sentence_lengths.cpu().numpy(),
+            source.sentence_counts.cpu().numpy(),
+        )
+        # The source tokens of the batch before each of its sentences, and before its end.
+        self._begins = np.append(0, lengths.cumsum())
+        # The sentences of the batch before the first one of each document.
+        self._firsts = counts.cumsum() - counts
+        documents = len(counts)
+        self._spans = np.full((2, documents), -1)
+        self._widths = np.zeros(documents, np.int64)
+        like = self._packed
+        self._data = like.new_zeros(2, like.size(1), documents, 0, like.size(3))
         # (documents, capacity) the sentence of each token, -1 after the end
         self._inside = source.sentence.new_zeros(documents, 0)
+        self._columns = source.sentence.new_zeros(0)
         self._width = 0
-        self.mask = pairs[0].new_zeros(())
+        self._seen, self._unseen = like.new_zeros(()), like.new_full((), float("-inf"))
+        self._outside = source.sentence.new_full((), -1)
+        self.mask = self._seen
 
-    def move(self, spans: list[tuple[int, int]], sentence: Tensor) -> None:
+    def move(self, spans: Ints, sentence: Tensor) -> None:
         """Read other sentences.
 
         Args:
-            spans: first and last sentence that the hypotheses of each document translate.
+            spans: ``(2, documents)`` first and last sentence that the hypotheses of each document
+                translate.
             sentence: ``(documents, beam)`` the sentence of each.
         """
-        if spans != self._spans:
-            moved = [number for number, span in enumerate(spans) if span != self._spans[number]]
+        moved = np.flatnonzero((spans != self._spans).any(0))
+        if len(moved):
             self._spans = spans
             self._fill(moved)
         inside = self._inside[:, None, : self._width] == sentence[:, :, None]
-        self.mask = self._data.new_zeros(inside.shape).masked_fill_(~inside, float("-inf"))[:, None]
+        self.mask = torch.where(inside, self._seen, self._unseen)[:, None]
 
-    def _fill(self, moved: list[int]) -> None:
+    def _fill(self, moved: Ints) -> None:
         """Gather the windows of documents whose span is another one."""
-        pairs = list(zip(self._bounds, self._spans, strict=True))
-        sizes = [bounds[last + 1] - bounds[first] for bounds, (first, last) in pairs]
-        begins = [bounds[first] for bounds, (first, _) in pairs]
-        self._width = max(sizes)
+        first, last = self._spans[:, moved] + self._firsts[moved]
+        begins = self._begins[first]
+        self._widths[moved] = self._begins[last + 1] - begins
+        self._width = int(self._widths.max())
+        self._make_room(self._width)
+        width = int(self._widths[moved].max())
+        windows = torch.from_numpy(np.stack([moved, begins, self._widths[moved]]))
+        numbers, begin, size = to_device(windows, self._inside.device)
+        columns = self._columns[:width]
+        index = (begin[:, None] + columns).clamp_(max=self._sentence.numel() - 1)
+        self._data[:, :, numbers, :width] = self._packed[:, :, index]
+        real = columns < size[:, None]
+        self._inside.index_fill_(0, numbers, -1)
+        inside = torch.where(real, self._sentence[index], self._outside)
+        self._inside[numbers, :width] = inside
+
+    def _make_room(self, width: int) -> None:
         capacity = self._inside.size(1)
-        if self._width > capacity:
-            more = max(self._width - capacity, capacity)
+        if width > capacity:
+            more = max(width - capacity, capacity)
             self._data = F.pad(self._data, (0, 0, 0, more))
             self._inside = F.pad(self._inside, (0, more), value=-1)
-        device = self._inside.device
-        width = max(sizes[number] for number in moved)
-        windows = torch.tensor([[n, begins[n], sizes[n]] for n in moved], device=device)
-        numbers, begin, size = windows.unbind(1)
-        columns = torch.arange(width, device=device)
-        index = (begin[:, None] + columns).clamp(max=self._sentence.numel() - 1)
-        for part, packed in enumerate(self._pairs):
-            self._data[part, :, numbers, :width] = packed[:, index]
-        self._inside[numbers] = -1
-        real = columns < size[:, None]
-        self._inside[numbers, :width] = self._sentence[index].masked_fill(~real, -1)
+            self._columns = torch.arange(capacity + more, device=self._inside.device)
 
     def layers(self) -> dict[int, Keys]:
         """What each layer reads."""
         data = self._data[:, :, :, : self._width]
         return {n: (data[0, index], data[1, index], self.mask) for n, index in self._index.items()}
 
-    def keep(self, documents: Tensor, numbers: Sequence[int]) -> None:
-        """Drop all other documents; ``numbers`` are the same as Python numbers."""
-        self._data, self._inside = self._data[:, :, documents], self._inside[documents]
-        self._bounds = [self._bounds[number] for number in numbers]
-        self._spans = [self._spans[number] for number in numbers]
+    def keep(self, documents: Tensor, numbers: Ints) -> None:
+        """Drop all other documents; ``numbers`` are the same on the host."""
+        self._data = self._data.index_select(2, documents)
+        self._inside = self._inside.index_select(0, documents)
+        self._firsts, self._widths = self._firsts[numbers], self._widths[numbers]
+        self._spans = self._spans[:, numbers]
 
 
 class SharedSources:
@@ -218,7 +240,9 @@ class SharedSources:
         self._mask: Tensor | None = None
         if lengths is not None:
             columns = torch.arange(self._keys.size(2), device=lengths.device)
-            self._mask = (columns < lengths[:, None])[:, None, None, :]
+            padding = (columns >= lengths[:, None])[:, None, None, :]
+            # Added to the scores: made once, where every attention would make it of a boolean one.
+            self._mask = self._keys.new_zeros(padding.shape).masked_fill_(padding, float("-inf"))
 
     @classmethod
     def of(cls, sources: Sources, lengths: Tensor | None = None) -> SharedSources | None:
@@ -236,9 +260,10 @@ class SharedSources:
 
     def keep(self, documents: Tensor) -> None:
         """Drop all other documents."""
-        self._keys, self._values = self._keys[:, documents], self._values[:, documents]
+        self._keys = self._keys.index_select(1, documents)
+        self._values = self._values.index_select(1, documents)
         if self._mask is not None:
-            self._mask = self._mask[documents]
+            self._mask = self._mask.index_select(0, documents)
 
 
 @dataclass(frozen=True)
@@ -264,8 +289,10 @@ class DecodeState:
 
     Attributes:
         step: number of steps before the current one.
+        by_sentence: positions restart in every sentence.
         sentence: ``(hypotheses,)`` number of the sentence that each hypothesis is writing.
-        position_in_sentence: ``(hypotheses,)`` position of the current token in that sentence.
+        position_in_sentence: ``(hypotheses,)`` position of the current token in that sentence; not
+            counted where positions do not restart.
         beam: hypotheses per document.
         most_sentences: sentences of the document that has most of them.
         layers: what each layer reads in the current step.
@@ -280,6 +307,7 @@ class DecodeState:
         group_sources: Sources,
         global_sources: Sources,
         like: Tensor,
+        by_sentence: bool,
         context: SharedSources | None = None,
         memory: SharedSources | None = None,
     ) -> None:
@@ -294,6 +322,7 @@ class DecodeState:
             global_sources: the same, ``(documents, longest, dim)``, of those whose cross-attention
                 has a global part or is computed as global attention (:func:`as_global`).
             like: any state of the model ``(.., dim)``.
+            by_sentence: positions restart in every sentence.
             context: keys and values of context attention.
             memory: keys and values of the recurrent memories.
         """
@@ -301,6 +330,7 @@ class DecodeState:
         device = source.index.device
         hypotheses = documents * beam
         self.beam = beam
+        self.by_sentence = by_sentence
         self.step = -1
         self.document = torch.arange(documents, device=device)
         self.sentence = torch.zeros(hypotheses, dtype=torch.long, device=device)
@@ -351,17 +381,15 @@ class DecodeState:
             columns = torch.arange(pairs[0].size(2), device=lengths.device)
             self._trees["global"].begin_with(pairs, columns < lengths[:, None])
 
-    def positions(self, by_sentence: bool) -> tuple[Tensor, int]:
+    def positions(self) -> tuple[Tensor | int, int]:
         """``(hypotheses,)`` position of each one's token in its document or sentence.
 
-        With a number above all of them.
+        If all have the same one, its number. With a number above all of them.
         """
-        numbers = self.position_in_sentence
-        if not by_sentence:
-            numbers = torch.full_like(numbers, self.step)
-            if self._read is not None:
-                numbers = numbers + self._read
-        return numbers, self._most_read + self.step + 1
+        end = self._most_read + self.step + 1
+        if self.by_sentence:
+            return self.position_in_sentence, end
+        return (self.step if self._read is None else self._read + self.step), end
 
     @property
     def in_several(self) -> Tensor:
@@ -372,30 +400,42 @@ class DecodeState:
         """Begin a step; ``opens (hypotheses,)`` is True where the token opens a sentence."""
         self.step += 1
         if self.step == 0 and self._read is None:
-            self.position_in_sentence = torch.zeros_like(self.position_in_sentence)
+            self.position_in_sentence.zero_()
         else:
-            # Dead hypotheses may go on after the last sentence; nobody reads them.
-            self.sentence = torch.minimum(self.sentence + opens.long(), self._last_sentence)
-            self.position_in_sentence = torch.where(opens, 0, self.position_in_sentence + 1)
-        sentence = self.sentence.view(-1, self.beam)
-        due = self.step and self.step % _STEPS_BETWEEN == 0
-        trees = list(self._trees.values()) if due else []
-        # All that the host must know of this step, in one transfer.
-        wanted = [tree.unused() for tree in trees]
-        window = self._window
-        if window is not None:
-            wanted += [sentence.amin(1), sentence.amax(1)]
-        numbers = iter(torch.cat(wanted).tolist() if wanted else ())
-        for tree in trees:
-            tree.drop_unused(next(numbers), next(numbers))
-        if window is not None:
-            spans = list(numbers)
-            documents = len(spans) // 2
-            window.move(list(zip(spans[:documents], spans[documents:], strict=True)), sentence)
+            self._count(opens)
+        self._read_on_host()
         for kind, tree in self._trees.items():
             forgets = kind == "group" and self.step
             tree.begin_step(opens.view(-1, self.beam) if forgets else None)
         self.layers = self._layers()
+
+    def _count(self, opens: Tensor) -> None:
+        """Count sentences and positions, as far as a model asks for them."""
+        if self.most_sentences > 1:
+            # Dead hypotheses may go on after the last sentence; nobody reads them.
+            self.sentence += opens
+            torch.minimum(self.sentence, self._last_sentence, out=self.sentence)
+        if self.by_sentence:
+            self.position_in_sentence += 1
+            self.position_in_sentence.masked_fill_(opens, 0)
+
+    def _read_on_host(self) -> None:
+        """All that the host must know of this step, in one transfer, and what follows from it."""
+        due = self.step and self.step % _STEPS_BETWEEN == 0
+        trees = list(self._trees.values()) if due else []
+        wanted = [tree.unused() for tree in trees]
+        if self._window is not None:
+            wanted.append(self.sentence)
+        if not wanted:
+            return
+        numbers = (torch.cat(wanted) if len(wanted) > 1 else wanted[0]).cpu().numpy()
+        for number, tree in enumerate(trees):
+            first, most = numbers[2 * number : 2 * number + 2].tolist()
+            tree.drop_unused(first, most)
+        if self._window is not None:
+            written = numbers[2 * len(trees) :].reshape(-1, self.beam)
+            spans = np.stack([written.min(1), written.max(1)])
+            self._window.move(spans, self.sentence.view(-1, self.beam))
 
     def _layers(self) -> list[LayerKeys]:
         shared = self._global_sources, self.context, self.memory
@@ -421,25 +461,28 @@ class DecodeState:
 
     def reorder(self, rows: Tensor) -> None:
         """Let hypothesis ``i`` continue the old hypothesis ``rows[i]`` of the same document."""
-        self.sentence = self.sentence[rows]
-        self.position_in_sentence = self.position_in_sentence[rows]
+        if self.most_sentences > 1:
+            self.sentence = self.sentence.index_select(0, rows)
+        if self.by_sentence:
+            self.position_in_sentence = self.position_in_sentence.index_select(0, rows)
         for tree in self._trees.values():
             tree.reorder(rows)
 
-    def keep(self, documents: Tensor) -> None:
-        """Drop all documents but ``documents (n,)``."""
+    def keep(self, numbers: Tensor) -> None:
+        """Drop all documents but ``numbers (n,)``, which are on the host."""
+        documents = to_device(numbers, self.document.device)
         offsets = torch.arange(self.beam, device=documents.device)
         hypotheses = (documents[:, None] * self.beam + offsets).flatten()
-        self.document = self.document[documents]
-        self.sentence = self.sentence[hypotheses]
-        self.position_in_sentence = self.position_in_sentence[hypotheses]
-        self._last_sentence = self._last_sentence[hypotheses]
+        self.document = self.document.index_select(0, documents)
+        self.sentence = self.sentence.index_select(0, hypotheses)
+        self.position_in_sentence = self.position_in_sentence.index_select(0, hypotheses)
+        self._last_sentence = self._last_sentence.index_select(0, hypotheses)
         if self._read is not None:
-            self._read = self._read[hypotheses]
+            self._read = self._read.index_select(0, hypotheses)
         for tree in self._trees.values():
             tree.keep(documents)
         if self._window is not None:
-            self._window.keep(documents, documents.tolist())
+            self._window.keep(documents, numbers.numpy())
         for shared in (self._global_sources, self.context, self.memory, *self.further_sources):
             if shared is not None:
                 shared.keep(documents)

@@ -56,8 +56,8 @@ class SinusoidalPositions(nn.Module):
         table = torch.cat([angles.sin(), angles.cos()], 1)[:, : self.dim]
         return nn.functional.pad(table, (0, self.dim - table.size(1)))
 
-    def forward(self, positions: Tensor, end: int | None = None) -> Tensor:
-        """``(tokens,)`` positions from 0 -> ``(tokens, dim)``.
+    def forward(self, positions: Tensor | int, end: int | None = None) -> Tensor:
+        """``(tokens,)`` positions from 0 -> ``(tokens, dim)``; of one number ``(dim,)``.
 
         ``end`` is more than any of them, perhaps by far; None: it is read from them, for which
         the host waits.
@@ -66,6 +66,8 @@ class SinusoidalPositions(nn.Module):
         if longest > self.table.size(0):
             size = max(longest, 2 * self.table.size(0))
             self.table = to_device(self._build(size).to(self.table.dtype), self.table.device)
+        if isinstance(positions, int):
+            return self.table[positions + self.offset]
         return self.table.index_select(0, positions + self.offset)
 
 
@@ -88,8 +90,8 @@ class LearnedPositions(nn.Embedding):
         """The number of positions."""
         return self.num_embeddings - self.offset
 
-    def forward(self, positions: Tensor, end: int | None = None) -> Tensor:
-        """``(tokens,)`` positions from 0 -> ``(tokens, dim)``; ``end``: as for sinusoidal ones.
+    def forward(self, positions: Tensor | int, end: int | None = None) -> Tensor:
+        """As for sinusoidal positions.
 
         Raises:
             GtransError: a position after the last one of the table.
@@ -104,11 +106,15 @@ class LearnedPositions(nn.Embedding):
                 "sentence (--positions sentence), or extend the model's positions "
                 "(`gtrans convert --extend-positions N`)."
             )
+        if isinstance(positions, int):
+            return self.weight[positions + self.offset]
         embedded: Tensor = super().forward(positions + self.offset)
         return embedded
 
 
-def _end(positions: Tensor) -> int:
+def _end(positions: Tensor | int) -> int:
+    if isinstance(positions, int):
+        return positions + 1
     return int(positions.max()) + 1 if positions.numel() else 0
 
 
@@ -173,7 +179,7 @@ class Embedder(nn.Module):
     def forward(
         self,
         tokens: Tensor,
-        positions: tuple[Tensor, int],
+        positions: tuple[Tensor | int, int],
         table: nn.Embedding,
         learned: LearnedPositions | None = None,
         norm: nn.LayerNorm | None = None,
@@ -183,7 +189,7 @@ class Embedder(nn.Module):
 
         Args:
             tokens: ``(tokens,)`` ids.
-            positions: ``(tokens,)`` of each token, and a number above all of them.
+            positions: ``(tokens,)`` of each token, or the one of all, and a number above all.
             table: the word embeddings.
             learned: learned positions; None: sinusoidal ones.
             norm: LayerNorm on the sum, or None.

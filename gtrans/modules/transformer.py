@@ -187,6 +187,7 @@ class MultiheadAttention(nn.Module):
             visible = visible & mask
             scores = scores.masked_fill(~visible, float("-inf"))
         elif mask is not None:
+            visible = visible & mask.eq(0.0)
             scores = scores + mask
         for weights, seen in zip(scores.softmax(-1), visible[:, 0], strict=True):
             observer(weights, Pairs(seen))

@@ -9,16 +9,18 @@ sentences always give exactly K target sentences. A single sentence is a documen
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gtrans.models.base.model import DocumentModel
 from gtrans.modules.decode_state import DecodeState
+from gtrans.modules.group_attention import Ints, to_device
 from gtrans.search.options import SearchOptions
 
 
@@ -131,27 +133,28 @@ class DocumentSearch:
         (:meth:`gtrans.data.frame.Frame.read_before`); hypotheses are without them. ``memory`` is
         the model's own.
         """
-        source, prefix_lengths = sources[0], None
-        if "prefix" in source:
-            prefix_lengths = source["prefix"].ne(self.vocabulary.pad).sum(1)
+        source = sources[0]
+        prefix_longest = source["prefix"].size(1) if "prefix" in source else None
         device = source["src_tokens"].device
-        kind = _FreeRun if self.options.free else Run
-        run = kind(self.vocabulary, self.options, source_lengths, device, prefix_lengths)
+        kind = _FreeProgress if self.options.free else SearchProgress
+        progress = kind(self.vocabulary, self.options, source_lengths, device, prefix_longest)
+        if "prefix" in source:
+            progress.prefix_lengths = source["prefix"].ne(self.vocabulary.pad).sum(1)[:, None]
         states = [
             model.begin_decoding(inputs, self.options.beam)
             for model, inputs in zip(models, sources, strict=True)
         ]
-        while run.numbers:
-            log_probs = self._log_probs(models, states, run.tokens.flatten(), run.opens.flatten())
-            parents, remaining = run.extend(log_probs)
+        while progress.is_active.any():
+            tokens, opens = progress.tokens.flatten(), progress.opens.flatten()
+            parents = progress.extend(self._log_probs(models, states, tokens, opens))
             for state in states:
                 state.reorder(parents)
-            if len(remaining) < run.width:
-                documents = torch.tensor(remaining, dtype=torch.long, device=parents.device)
+            if progress.is_worth_dropping():
+                numbers = torch.from_numpy(np.flatnonzero(progress.is_active))
                 for state in states:
-                    state.keep(documents)
-                run.keep(remaining, documents)
-        return [sorted(hypotheses, key=lambda each: -each.score) for hypotheses in run.finished]
+                    state.keep(numbers)
+                progress.keep(numbers)
+        return progress.hypotheses()
 
     def _log_probs(
         self,
@@ -172,20 +175,32 @@ class DocumentSearch:
         return torch.logsumexp(torch.stack(log_probs), 0) - math.log(len(models))
 
 
-class Run:
-    """A search in progress: ``width`` active documents with ``beam`` hypotheses each.
+# Of the rows, those of ended documents, before they are dropped. On a CPU none are kept, because
+# the time of a step grows with its rows; on a GPU it hardly does, and dropping copies all keys.
+_SHARE_TO_DROP = 0.25
+# Words of a sentence that is closed: more than any limit.
+_CLOSED = 1 << 24
+
+
+class SearchProgress:
+    """A search in progress: ``width`` rows, a document each, with ``beam`` hypotheses.
+
+    Documents that have ended stay in their rows until it is worth dropping some of them.
 
     Attributes:
         marked: sentences begin with a symbol other than ``</s>``.
         end: id of the last symbol of a document.
-        numbers: numbers of the active documents in the batch.
-        finished: of every document the finished hypotheses, as they were found.
-        counts: ``(width,)`` sentences of each.
-        limits: ``(width, sentences)`` most words of each translation.
+        numbers: ``(width,)`` numbers of the documents in the batch, on the host.
+        is_active: ``(width,)`` whether a document has not ended, on the host.
+        last: ``(width, 1)`` number of the last sentence of each.
+        facts: ``(width, sentences, 3)`` of each sentence the most words of its translation, and
+            what can follow its end: log-probabilities, 0 or ``-inf``, of the document's end and of
+            another sentence.
         tokens: ``(width, beam)`` the newest token of each hypothesis.
-        sentence: ``(width, beam)`` number of the sentence that it writes.
-        written: ``(width, beam)`` words of that sentence so far.
-        closed: ``(width, beam)`` whether the newest token has ended a sentence.
+        counters: ``(2, width, beam)`` number of the sentence that it writes, and words of that
+            sentence so far.
+        closed: ``(width, beam)`` whether the newest token has ended a sentence that is followed by
+            a mark.
         history: ``(width, beam, length)`` all tokens so far, if no n-gram may be repeated.
         opens: ``(width, beam)`` whether the newest token has opened a sentence.
         prefix_lengths: ``(width, 1)`` tokens of the prefix; None: there is none.
@@ -198,225 +213,292 @@ class Run:
         options: SearchOptions,
         source_lengths: Sequence[Sequence[int]],
         device: torch.device,
-        prefix_lengths: Tensor | None = None,
+        prefix_longest: int | None = None,
     ) -> None:
+        """The beginning of a search.
+
+        Args:
+            vocabulary: symbols with a meaning for the search.
+            options: of the search.
+            source_lengths: for each document the words of every source sentence.
+            device: of the models.
+            prefix_longest: most tokens of a prefix; None: there is none.
+        """
         documents, beam = len(source_lengths), options.beam
         self.vocabulary = vocabulary
         self.options = options
         self.marked = vocabulary.opening != vocabulary.eos
         self.end = vocabulary.eos
-        self.counts = torch.tensor([len(lengths) for lengths in source_lengths], device=device)
-        limits = [
-            torch.tensor([options.limit(n) for n in lengths], dtype=torch.long, device=device)
-            for lengths in source_lengths
-        ]
-        self.limits = torch.nn.utils.rnn.pad_sequence(limits, batch_first=True, padding_value=1)
-        self.numbers = list(range(documents))
-        self.forbidden = torch.tensor(vocabulary.forbidden, dtype=torch.long, device=device)
+        self.device = device
+        self.numbers = np.arange(documents)
+        self.is_active = np.ones(documents, dtype=bool)
+        self._found = np.zeros(documents, dtype=np.int64)
+        self._share_to_drop = 0.0 if device.type == "cpu" else _SHARE_TO_DROP
+        self._most_sentences = max((len(lengths) for lengths in source_lengths), default=0)
+        facts, last = self._facts_of(source_lengths)
+        self.facts, self.last = to_device(facts, device), to_device(last, device)
+        self.forbidden = to_device(torch.tensor(vocabulary.forbidden, dtype=torch.long), device)
+        self._never = torch.full((), float("-inf"), device=device)
+        self._offsets = torch.arange(documents, device=device)[:, None] * beam
         # Behind a prefix, a sentence is opened and no document.
-        first = vocabulary.first if prefix_lengths is None else vocabulary.opening
-        self.prefix_lengths = None if prefix_lengths is None else prefix_lengths[:, None]
+        first = vocabulary.first if prefix_longest is None else vocabulary.opening
+        self.prefix_lengths: Tensor | None = None
+        self._prefix_longest = prefix_longest or 0
         self.tokens = torch.full((documents, beam), first, device=device)
-        self.sentence = torch.zeros_like(self.tokens)
-        self.written = torch.zeros_like(self.tokens)
+        self.counters = self.tokens.new_zeros(2, documents, beam)
         self.closed = torch.zeros_like(self.tokens, dtype=torch.bool)
         self.history = self.tokens.new_zeros(documents, beam, 0)
         # At first all hypotheses are the same, so only one of them is alive.
         self.scores = torch.full((documents, beam), float("-inf"), device=device)
         self.scores[:, 0] = 0.0
-        self.opens = torch.full_like(self.closed, prefix_lengths is not None)
+        self.opens = torch.full_like(self.closed, prefix_longest is not None)
+        # (width, 1) documents that have ended but are still in their rows
+        self._lingering: Tensor | None = None
         self.step = 0
-        self.trace = SearchTrace(documents, beam, device)
-        self.finished: list[list[DocumentHypothesis]] = [[] for _ in range(documents)]
+        self._trace = SearchTrace(documents, beam)
+
+    def _facts_of(self, source_lengths: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        """:attr:`facts` and :attr:`last` on the host."""
+        facts = torch.ones(len(source_lengths), self._most_sentences, 3)
+        limits = facts[:, :, 0].numpy()
+        for document, lengths in enumerate(source_lengths):
+            for number, words in enumerate(lengths):
+                limits[document, number] = min(self.options.limit(words), _CLOSED)
+        last = torch.tensor([[len(lengths) - 1] for lengths in source_lengths])
+        is_last = torch.arange(self._most_sentences) == last
+        never = float("-inf")
+        facts[:, :, 1] = torch.zeros(is_last.shape).masked_fill_(~is_last, never)
+        facts[:, :, 2] = torch.zeros(is_last.shape).masked_fill_(is_last, never)
+        return facts, last
 
     @property
     def width(self) -> int:
-        """Number of active documents."""
+        """Number of rows."""
         return len(self.numbers)
 
-    def extend(self, log_probs: Tensor) -> tuple[Tensor, list[int]]:
+    @property
+    def sentence(self) -> Tensor:
+        """``(width, beam)`` number of the sentence that each hypothesis writes."""
+        return self.counters[0]
+
+    @property
+    def written(self) -> Tensor:
+        """``(width, beam)`` words of that sentence so far."""
+        return self.counters[1]
+
+    def extend(self, log_probs: Tensor) -> Tensor:
         """Choose the next token of every hypothesis.
 
         Args:
             log_probs: ``(hypotheses, vocabulary)``; changed.
 
         Returns:
-            ``(hypotheses,)`` the old hypothesis that each new one continues, and the indices,
-            among the active documents, of those that are not finished.
+            ``(hypotheses,)`` the old hypothesis that each new one continues.
         """
-        beam = self.options.beam
-        vocabulary_size = log_probs.size(1)
-        totals = self._totals(log_probs).view(self.width, -1)
+        beam, vocabulary_size = self.options.beam, log_probs.size(1)
+        totals = self._totals(log_probs.view(self.width, beam, -1)).flatten(1)
         best, index = largest(totals, min(2 * beam, totals.size(1)))
-        origin = torch.div(index, vocabulary_size, rounding_mode="floor")
-        token = index % vocabulary_size
+        candidates = index.new_empty(2, *index.shape)
+        origin, token = candidates
+        torch.div(index, vocabulary_size, rounding_mode="floor", out=origin)
+        torch.remainder(index, vocabulary_size, out=token)
         ends = self._ends(token, origin) & best.gt(float("-inf"))
         # As in fairseq: candidates that end a document are finished if they are among the best
         # `beam`; of the candidates that do not end, the best `beam` continue.
         ending = ends[:, :beam]
         # Candidates that do not end, the best first, and then the others.
-        chosen = ends.long().argsort(dim=1, stable=True)[:, :beam]
+        chosen = ends.view(torch.uint8).sort(dim=1, stable=True).indices[:, :beam]
         if chosen.size(1) < beam:
             chosen = torch.cat([chosen, chosen[:, :1].expand(-1, beam - chosen.size(1))], 1)
-        before = self.scores.gather(1, origin)
-        self._advance(chosen, best, origin, token, ends)
-        first_hypotheses = torch.arange(self.width, device=best.device)[:, None] * beam
-        parents = (first_hypotheses + self.origin).flatten()
-        alive = self.scores.gt(float("-inf")).any(1)
-        # All that the host must know of a step in which no document ends, in one transfer.
-        active, any_ends = torch.stack([alive, ending.any(1)]).tolist()
-        if any(any_ends):
-            table = torch.stack([ending, *(item[:, :beam] for item in (origin, best, before))], 2)
-            for document, candidates in enumerate(table.tolist()):
-                if any_ends[document] and self._finish(document, candidates):
-                    active[document] = False
-        return parents, [document for document in range(self.width) if active[document]]
+        self.scores = best.masked_fill(ends, float("-inf")).gather(1, chosen)
+        picked = candidates.gather(2, chosen.expand(2, -1, -1))
+        self._trace.add(self.numbers, picked, self.scores)
+        self._advance(*picked)
+        # The first hypothesis is the best one. All that the host must know, in one transfer.
+        alive = self.scores[:, :1].gt(float("-inf"))
+        told = torch.cat([ending, alive], 1).cpu().numpy()
+        if told[:, :-1].any():
+            self._trace.add_ends(ending, origin[:, :beam], best[:, :beam])
+            self._found += told[:, :-1].sum(1)
+        is_active = self.is_active & told[:, -1] & (self._found < beam)
+        self._let_linger(is_active)
+        return (picked[0] + self._offsets[: self.width]).flatten()
+
+    def _let_linger(self, is_active: NDArray[np.bool_]) -> None:
+        """Store which documents have not ended."""
+        has_changed = bool((is_active != self.is_active).any())
+        self.is_active = is_active
+        if has_changed and not self.is_worth_dropping():
+            ended = torch.from_numpy(~is_active)[:, None]
+            self._lingering = to_device(ended, self.device)
+        if self._lingering is not None:
+            # Their positions begin again and again, so that no table of positions is too short.
+            self.opens = self.opens | self._lingering
+
+    def is_worth_dropping(self) -> bool:
+        """Whether so many documents have ended that their rows should be dropped, but not all."""
+        ended = self.width - int(self.is_active.sum())
+        return 0 < ended < self.width and ended >= self._share_to_drop * self.width
+
+    def _facts(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Of the sentence of each hypothesis :attr:`facts`, ``(width, beam)`` each."""
+        facts = self.facts
+        if self._most_sentences > 1:
+            index = self.sentence[:, :, None].expand(-1, -1, facts.size(2))
+            facts = facts.gather(1, index)
+        limit, closing, reopening = facts.unbind(2)
+        return limit, closing, reopening
 
     def _totals(self, log_probs: Tensor) -> Tensor:
         """Scores of all continuations, ``-inf`` for tokens that cannot follow.
 
-        ``log_probs (hypotheses, vocabulary)`` is changed, and becomes the result.
+        ``log_probs (width, beam, vocabulary)`` is changed, and becomes the result.
         """
         vocabulary, options = self.vocabulary, self.options
         never = float("-inf")
-        log_probs.index_fill_(1, self.forbidden, never)
-        log_probs[:, vocabulary.unk] -= options.unkpen
-        written, closed = self.written.flatten(), self.closed.flatten()
-        limit = self.limits.gather(1, self.sentence).flatten()
-        end = log_probs[:, vocabulary.eos].masked_fill(written < options.min_len, never)
+        self._forbid(log_probs)
+        limit, closing, reopening = self._facts()
+        written = self.written
+        end = log_probs[:, :, vocabulary.eos].masked_fill(written < options.min_len, never)
         if options.no_repeat_ngram_size:
             forbid_repetitions(
-                log_probs, self.history.flatten(0, 1), written, options.no_repeat_ngram_size
+                log_probs.flatten(0, 1),
+                self.history.flatten(0, 1),
+                written.flatten(),
+                options.no_repeat_ngram_size,
             )
         given = {vocabulary.eos: end}
         if self.marked:
             # After </s> comes <s> or, in the last sentence, the end of the document.
-            last = self._in_last_sentence().flatten()
-            given[vocabulary.eos] = end.masked_fill(closed, never).masked_fill(closed & last, 0.0)
-            given[vocabulary.opening] = torch.where(closed & ~last, 0.0, never)
-        barred = (written >= limit) | self._no_room_left() | closed
+            given[vocabulary.eos] = torch.where(self.closed, closing, end)
+            given[vocabulary.opening] = torch.where(self.closed, reopening, self._never)
+        barred = written >= limit
+        if self._may_lack_room():
+            barred |= self._no_room_left()
         if vocabulary.prefix is not None:
-            opened = self.tokens.flatten().eq(vocabulary.opening)
-            barred = barred | opened
+            opened = self.tokens.eq(vocabulary.opening)
+            barred |= opened
             given = {token: scores.masked_fill(opened, never) for token, scores in given.items()}
-            given[vocabulary.prefix] = torch.where(opened, 0.0, never)
+            given[vocabulary.prefix] = torch.zeros_like(self.scores).masked_fill_(~opened, never)
         return self._added(log_probs, barred, given)
+
+    def _forbid(self, log_probs: Tensor) -> None:
+        """Bar what is no word, and make the unknown word less probable."""
+        log_probs.index_fill_(2, self.forbidden, float("-inf"))
+        if self.options.unkpen:
+            log_probs[:, :, self.vocabulary.unk].sub_(self.options.unkpen)
 
     def _added(self, log_probs: Tensor, barred: Tensor, given: Mapping[int, Tensor]) -> Tensor:
         """``log_probs`` plus the scores so far, in place: large, so changed in one pass only.
 
         Args:
-            log_probs: ``(hypotheses, vocabulary)``.
-            barred: ``(hypotheses,)`` True if nothing but the tokens of ``given`` can follow.
-            given: log-probabilities ``(hypotheses,)`` of some tokens, instead of those above.
+            log_probs: ``(width, beam, vocabulary)``.
+            barred: ``(width, beam)`` True if nothing but the tokens of ``given`` can follow.
+            given: log-probabilities ``(width, beam)`` of some tokens, instead of those above.
         """
-        scores = self.scores.flatten()
-        log_probs += scores.masked_fill(barred, float("-inf"))[:, None]
+        log_probs += self.scores.masked_fill(barred, float("-inf"))[:, :, None]
         for token, log_prob in given.items():
-            log_probs[:, token] = scores + log_prob
+            torch.add(self.scores, log_prob, out=log_probs[:, :, token])
         return log_probs
 
-    def _no_room_left(self) -> Tensor | bool:
-        """``(hypotheses,)`` whether the sentence must end to leave room for those after it."""
-        limit, least = self.vocabulary.max_input_tokens, self.options.min_len
-        if limit is None:
-            return False
+    def _shortest_sentence(self) -> int:
+        """Fewest tokens of a sentence that is still to come, with its special tokens."""
         marks = 1 + int(self.marked or self.vocabulary.prefix is not None)
-        following = self.counts[:, None] - 1 - self.sentence
+        return max(self.options.min_len, 1) + marks
+
+    def _may_lack_room(self) -> bool:
+        """Whether :meth:`_no_room_left` can be true of any hypothesis."""
+        limit = self.vocabulary.max_input_tokens
+        following = (self._most_sentences - 1) * self._shortest_sentence()
+        most = self.step + 1 + int(self.marked) + following + self._prefix_longest
+        return limit is not None and most >= limit
+
+    def _no_room_left(self) -> Tensor:
+        """``(width, beam)`` whether the sentence must end to leave room for those after it."""
+        following = self.last - self.sentence
         # Tokens of the decoder's input if this step ends the sentence and all others are as
         # short as possible. The decoder reads the last end of a sentence only if marks follow.
-        used = self.step + 1 + int(self.marked) + following * (max(least, 1) + marks)
+        used = self.step + 1 + int(self.marked) + following * self._shortest_sentence()
         if self.prefix_lengths is not None:
             used = used + self.prefix_lengths
-        return ((used >= limit) & (self.written >= least)).flatten()
-
-    def _in_last_sentence(self) -> Tensor:
-        return self.sentence == self.counts[:, None] - 1
+        is_full: Tensor = used >= self.vocabulary.max_input_tokens
+        return is_full.logical_and_(self.written >= self.options.min_len)
 
     def _ends(self, token: Tensor, origin: Tensor) -> Tensor:
-        """``(width, candidates)`` whether a candidate ends its document."""
-        may_end = self._in_last_sentence()
+        """``(width, candidates)`` whether a candidate, if it can follow, ends its document."""
+        is_end = token.eq(self.vocabulary.eos)
+        # What follows the end of a sentence that is not the last one is never `</s>`.
         if self.marked:
-            may_end &= self.closed
-        return token.eq(self.vocabulary.eos) & may_end.gather(1, origin)
+            return is_end.logical_and_(self.closed.gather(1, origin))
+        if self._most_sentences > 1:
+            return is_end.logical_and_(self.sentence.eq(self.last).gather(1, origin))
+        return is_end
 
-    def _finish(self, document: int, candidates: Sequence[Sequence[float]]) -> bool:
-        """Store the candidates that end a document.
-
-        Args:
-            document: its index among the active documents.
-            candidates: of each whether it ends, its origin, its score and that of its origin.
-
-        Returns:
-            whether the document has enough of them.
-        """
-        hypotheses = self.finished[self.numbers[document]]
-        for ends, origin, total, before in candidates:
-            if ends and len(hypotheses) < self.options.beam:
-                hypotheses.append(self._hypothesis(document, int(origin), total, total - before))
-        return len(hypotheses) == self.options.beam
-
-    def _hypothesis(
-        self, document: int, parent: int, total: float, last: float
-    ) -> DocumentHypothesis:
-        tokens, scores = self.trace.follow(document, self.step - 1, parent)
-        tokens, scores = [*tokens, self.end], [*scores, last]
-        score = self.options.normalized(total, len(tokens))
-        return DocumentHypothesis(self._split(tokens, scores), score, tokens, scores)
-
-    def _split(self, tokens: list[int], scores: list[float]) -> list[SentenceHypothesis]:
-        mark = self.vocabulary.opening if self.marked else self.vocabulary.prefix
-        written = [pair for pair in zip(tokens, scores, strict=True) if pair[0] != mark]
-        # With marks the last token is the end of the document, not of a sentence.
-        ends = [n for n, (token, _) in enumerate(written) if token == self.vocabulary.eos]
-        return [
-            SentenceHypothesis(*map(list, zip(*written[last + 1 : end + 1], strict=True)))
-            for last, end in pairwise([-1, *(ends[:-1] if self.marked else ends)])
-        ]
-
-    def _advance(
-        self, chosen: Tensor, best: Tensor, origin: Tensor, token: Tensor, ends: Tensor
-    ) -> None:
-        eos = self.vocabulary.eos
-        self.origin = origin.gather(1, chosen)
-        parent_scores = self.scores.gather(1, self.origin)
-        self.scores = best.gather(1, chosen).masked_fill(ends.gather(1, chosen), float("-inf"))
-        self.tokens = token.gather(1, chosen)
-        sentence = self.sentence.gather(1, self.origin)
-        written = self.written.gather(1, self.origin)
-        is_end = self.tokens.eq(eos)
-        self.opens = self.tokens.eq(self.vocabulary.opening)
-        # Marks are not words.
-        is_word = ~(is_end | self.opens)
-        if self.vocabulary.prefix is not None:
-            is_word &= self.tokens.ne(self.vocabulary.prefix)
-        gained = self.scores - parent_scores
-        gained = torch.where(self.scores.gt(float("-inf")), gained, 0.0)
-        self.trace.add(self.step, self.tokens, self.origin, gained)
+    def _advance(self, origin: Tensor, tokens: Tensor) -> None:
+        """Make the chosen ``tokens (width, beam)``, which continue ``origin``, the newest ones."""
+        vocabulary = self.vocabulary
+        self.tokens = tokens
+        self.counters = self.counters.gather(2, origin.expand(2, -1, -1))
+        self.opens = tokens.eq(vocabulary.opening)
+        written, begins = self.written, self.opens
+        written += 1
+        if self.marked:
+            self.closed = tokens.eq(vocabulary.eos)
+            written.masked_fill_(self.closed, _CLOSED)
+        if vocabulary.prefix is not None:
+            begins = begins | tokens.eq(vocabulary.prefix)
+        # A new sentence has no words yet, and special tokens are none.
+        written.masked_fill_(begins, 0)
+        if self._most_sentences > 1:
+            sentence = self.sentence
+            sentence += self.opens
+            torch.minimum(sentence, self.last, out=sentence)
         if self.options.no_repeat_ngram_size:
-            earlier = self.history.gather(1, self.origin[:, :, None].expand_as(self.history))
-            self.history = torch.cat([earlier, self.tokens[:, :, None]], 2)
-        last = self.counts[:, None] - 1
-        self.sentence = torch.minimum(sentence + self.opens.long(), last)
-        # A new sentence has no words yet.
-        self.written = torch.where(self.opens, 0, written + is_word.long())
-        self.closed = is_end if self.marked else torch.zeros_like(is_end)
+            earlier = self.history.gather(1, origin[:, :, None].expand_as(self.history))
+            self.history = torch.cat([earlier, tokens[:, :, None]], 2)
         self.step += 1
 
-    def keep(self, remaining: Sequence[int], documents: Tensor) -> None:
-        """Drop all documents but ``remaining``; ``documents`` are the same as a tensor."""
-        self.numbers = [self.numbers[document] for document in remaining]
-        self.trace.keep(documents)
+    def keep(self, numbers: Tensor) -> None:
+        """Drop all rows but ``numbers (n,)``, which are on the host."""
+        rows = to_device(numbers, self.device)
+        kept = numbers.numpy()
+        self.numbers, self.is_active = self.numbers[kept], self.is_active[kept]
+        self._found = self._found[kept]
+        self._lingering = None
+        self.counters = self.counters.index_select(1, rows)
         if self.prefix_lengths is not None:
-            self.prefix_lengths = self.prefix_lengths[documents]
-        for name in (
-            "counts", "limits", "tokens", "sentence", "written", "closed", "history", "scores",
-            "opens",
-        ):  # fmt: skip
-            setattr(self, name, getattr(self, name)[documents])
+            self.prefix_lengths = self.prefix_lengths.index_select(0, rows)
+        self.history = self.history.index_select(0, rows)
+        for name in ("last", "facts", "tokens", "closed", "scores", "opens"):
+            setattr(self, name, getattr(self, name).index_select(0, rows))
+
+    def hypotheses(self) -> list[list[DocumentHypothesis]]:
+        """Of every document the finished hypotheses, the best first."""
+        found: list[list[DocumentHypothesis]] = [[] for _ in range(len(self._trace.documents))]
+        for document, tokens, scores, total in self._trace.finished():
+            tokens.append(self.end)
+            score = self.options.normalized(total, len(tokens))
+            sentences = self._sentences(tokens, scores)
+            found[document].append(DocumentHypothesis(sentences, score, tokens, scores))
+        return [sorted(hypotheses, key=lambda each: -each.score) for hypotheses in found]
+
+    def _sentences(self, tokens: list[int], scores: list[float]) -> list[SentenceHypothesis]:
+        """The sentences of a document, without the special tokens between them."""
+        eos = self.vocabulary.eos
+        mark = self.vocabulary.opening if self.marked else self.vocabulary.prefix
+        sentences = []
+        begin = 0
+        for _ in range(tokens.count(eos)):
+            if tokens[begin] == mark:
+                begin += 1
+            end = tokens.index(eos, begin) + 1
+            sentences.append(SentenceHypothesis(tokens[begin:end], scores[begin:end]))
+            begin = end
+        # With marks the last token is the end of the document, not of a sentence.
+        return sentences[:-1] if self.marked else sentences
 
 
-class _FreeRun(Run):
+class _FreeProgress(SearchProgress):
     """A search in progress in which the model decides where sentences and the document end.
 
     So the papers decode the document Transformer. It needs a model that has learnt where documents
@@ -432,33 +514,37 @@ class _FreeRun(Run):
         options: SearchOptions,
         source_lengths: Sequence[Sequence[int]],
         device: torch.device,
-        prefix_lengths: Tensor | None = None,
+        prefix_longest: int | None = None,
     ) -> None:
         if vocabulary.document_mark is None:
             raise ValueError("a free search needs a symbol that ends documents")
-        totals = [[sum(lengths)] for lengths in source_lengths]
-        super().__init__(vocabulary, options, totals, device, prefix_lengths)
+        super().__init__(vocabulary, options, source_lengths, device, prefix_longest)
         self.end = vocabulary.document_mark
-        # (documents, 1): most tokens, ends of sentences included
-        longest = [sum(options.limit(words) + 1 for words in lengths) for lengths in source_lengths]
-        self.limits = torch.tensor(longest, device=device)[:, None]
+
+    def _facts_of(self, source_lengths: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        """The most tokens of each document, ends of sentences included; all is one sentence."""
+        self._most_sentences = 1
+        facts = torch.zeros(len(source_lengths), 1, 3, dtype=torch.long)
+        for document, lengths in enumerate(source_lengths):
+            facts[document] = sum(self.options.limit(words) + 1 for words in lengths)
+        return facts, torch.zeros(len(source_lengths), 1, dtype=torch.long)
 
     def _totals(self, log_probs: Tensor) -> Tensor:
         vocabulary, never = self.vocabulary, float("-inf")
-        document_end = log_probs[:, self.end].clone()
-        log_probs.index_fill_(1, self.forbidden, never)
-        log_probs[:, vocabulary.unk] -= self.options.unkpen
-        ended = self.tokens.flatten().eq(vocabulary.eos)
-        full = (self.limits <= self.step + 1).expand_as(self.tokens).flatten()
+        document_end = log_probs[:, :, self.end].clone()
+        self._forbid(log_probs)
+        ended = self.tokens.eq(vocabulary.eos)
+        full = (self.facts[:, :, 0] <= self.step + 1).expand_as(self.tokens)
         longest = vocabulary.max_input_tokens
         if longest is not None and self.step + 2 >= longest:
             full = torch.ones_like(full)
-        sentence_end = log_probs[:, vocabulary.eos].clone()
+        sentence_end = log_probs[:, :, vocabulary.eos].clone()
         size = self.options.no_repeat_ngram_size
         if size:  # the whole document is one sequence, as in fairseq
-            length = torch.full_like(self.written, self.step).flatten()
-            forbid_repetitions(log_probs, self.history.flatten(0, 1), length, size)
-        too_short = ~full & self.written.flatten().lt(self.options.min_len)
+            length = torch.full_like(self.tokens, self.step).flatten()
+            history = self.history.flatten(0, 1)
+            forbid_repetitions(log_probs.flatten(0, 1), history, length, size)
+        too_short = ~full & self.written.lt(self.options.min_len)
         sentence_end.masked_fill_(too_short | (full & ended), never)
         given = {vocabulary.eos: sentence_end, self.end: document_end.masked_fill(~ended, never)}
         return self._added(log_probs, full, given)
@@ -521,38 +607,135 @@ def largest(numbers: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return best, index.gather(1, position)
 
 
+class _Step(NamedTuple):
+    """What a step has chosen.
+
+    Attributes:
+        numbers: ``(width,)`` the documents of the rows, on the host.
+        picked: ``(2, width, beam)`` the hypotheses that are continued, and ids.
+        scores: ``(width, beam)`` sums of log-probabilities.
+        ends: ``(width, beam)`` each of the candidates: which end a document, the hypotheses that
+            they continue, sums of log-probabilities; None: no document ends.
+    """
+
+    numbers: Ints
+    picked: Tensor
+    scores: Tensor
+    ends: tuple[Tensor, Tensor, Tensor] | None = None
+
+
 class SearchTrace:
-    """Tokens, parents and scores of all steps, so that the search never copies a history."""
+    """All steps of a search, from which its finished hypotheses are read at the end.
 
-    def __init__(self, documents: int, beam: int, device: torch.device) -> None:
-        """An empty history of ``documents`` searches with ``beam`` hypotheses each."""
-        # (documents, steps, what, beam): doubles hold ids and single precision exactly
-        self._data = torch.zeros(documents, 64, 3, beam, dtype=torch.double, device=device)
+    So no step copies a history, the host reads the device a few times for a whole batch, and it
+    follows all hypotheses at once.
+    """
 
-    def add(self, step: int, tokens: Tensor, parents: Tensor, scores: Tensor) -> None:
-        """Store a step.
+    def __init__(self, documents: int, beam: int) -> None:
+        """The trace of a search of so many documents, with ``beam`` hypotheses each."""
+        self.documents = range(documents)
+        self._beam = beam
+        self._steps: list[_Step] = []
 
-        Args:
-            step: number of the step.
-            tokens: ``(documents, beam)`` ids.
-            parents: ``(documents, beam)`` the hypotheses that are continued.
-            scores: ``(documents, beam)`` log-probabilities of the tokens.
+    def add(self, numbers: Ints, picked: Tensor, scores: Tensor) -> None:
+        """Store a step; see :class:`_Step`."""
+        self._steps.append(_Step(numbers, picked, scores))
+
+    def add_ends(self, ends: Tensor, origin: Tensor, totals: Tensor) -> None:
+        """Store the candidates of the last step, some of which end a document."""
+        self._steps[-1] = self._steps[-1]._replace(ends=(ends, origin, totals))
+
+    def finished(self) -> Iterator[tuple[int, list[int], list[float], float]]:
+        """Of every finished hypothesis, as they were found, what it consists of.
+
+        Yields:
+            its document, its tokens but the last, the log-probabilities of all, and their sum.
         """
-        if step == self._data.size(1):
-            self._data = torch.cat([self._data, torch.zeros_like(self._data)], 1)
-        for number, values in enumerate((tokens, parents, scores)):
-            self._data[:, step, number] = values
+        found = self._found()
+        if not len(found.document):
+            return
+        tokens, sums = self._followed(found)
+        before = np.zeros_like(sums)
+        before[:, 1:] = sums[:, :-1]
+        gains = sums - before
+        final = np.take_along_axis(np.pad(sums, ((0, 0), (1, 0))), found.step[:, None], 1)[:, 0]
+        # As Python computes it, in double precision.
+        last = found.total.astype(np.float64) - final.astype(np.float64)
+        columns = found.document, found.step, found.total, last
+        for number, (document, step, total, gain) in enumerate(
+            zip(*(column.tolist() for column in columns), strict=True)
+        ):
+            scores = [*gains[number, :step].tolist(), gain]
+            yield document, tokens[number, :step].tolist(), scores, total
 
-    def follow(self, document: int, steps: int, hypothesis: int) -> tuple[list[int], list[float]]:
-        """The tokens and scores of a hypothesis after ``steps`` steps."""
-        tokens, scores = [], []
-        for step in reversed(self._data[document, :steps].tolist()):
-            token, parent, score = (values[hypothesis] for values in step)
-            tokens.append(int(token))
-            scores.append(score)
-            hypothesis = int(parent)
-        return tokens[::-1], scores[::-1]
+    def _found(self) -> _FoundEnds:
+        """The candidates that have ended documents, document by document."""
+        numbers = [n for n, step in enumerate(self._steps) if step.ends is not None]
+        if not numbers:
+            empty = np.zeros(0, dtype=np.int64)
+            return _FoundEnds(empty, empty, empty, np.zeros(0, dtype=np.float32))
+        kinds: list[list[Tensor]] = [[], [], []]
+        for number in numbers:
+            for kind, part in zip(kinds, self._steps[number].ends or (), strict=True):
+                kind.append(part)
+        ends, origins, totals = (torch.cat(kind).cpu().numpy() for kind in kinds)
+        widths = [len(self._steps[number].numbers) for number in numbers]
+        documents = np.concatenate([self._steps[number].numbers for number in numbers])
+        rows, candidates = np.nonzero(ends)
+        # As they were found: the best first in a step, one step after the other.
+        order = np.argsort(documents[rows], kind="stable")
+        rows, candidates = rows[order], candidates[order]
+        document = documents[rows]
+        # A document has enough when it has as many as the beam.
+        rank = np.arange(len(document)) - np.searchsorted(document, document)
+        rows, candidates = rows[rank < self._beam], candidates[rank < self._beam]
+        return _FoundEnds(
+            documents[rows],
+            np.repeat(numbers, widths)[rows],
+            origins[rows, candidates],
+            totals[rows, candidates],
+        )
 
-    def keep(self, documents: Tensor) -> None:
-        """Drop all other documents."""
-        self._data = self._data[documents]
+    def _followed(self, found: _FoundEnds) -> tuple[Ints, NDArray[np.float32]]:
+        """``(hypotheses, steps)`` tokens, and sums of log-probabilities, back to the beginning."""
+        longest = int(found.step.max())
+        steps = self._steps[:longest]
+        shape = (len(found.step), longest)
+        tokens, sums = np.zeros(shape, np.int64), np.zeros(shape, np.float32)
+        if not steps:
+            return tokens, sums
+        picked = torch.cat([step.picked for step in steps], 1).cpu().numpy()
+        scores = torch.cat([step.scores for step in steps]).cpu().numpy()
+        begins = np.cumsum([0, *(len(step.numbers) for step in steps)])
+        row_of = np.zeros(len(self.documents), np.int64)
+        # The longest first, so that those that have a step are the first of them.
+        order = np.argsort(-found.step, kind="stable")
+        ends = -found.step[order]
+        hypothesis, documents = found.origin[order], found.document[order]
+        for number in range(longest - 1, -1, -1):
+            here = steps[number].numbers
+            if number == longest - 1 or here is not steps[number + 1].numbers:
+                row_of[here] = np.arange(len(here))
+            active = int(np.searchsorted(ends, -number))
+            rows = begins[number] + row_of[documents[:active]]
+            current = hypothesis[:active]
+            tokens[order[:active], number] = picked[1, rows, current]
+            sums[order[:active], number] = scores[rows, current]
+            hypothesis[:active] = picked[0, rows, current]
+        return tokens, sums
+
+
+class _FoundEnds(NamedTuple):
+    """Finished hypotheses, document by document.
+
+    Attributes:
+        document: ``(hypotheses,)`` the number of the document.
+        step: ``(hypotheses,)`` the step that has ended it.
+        origin: ``(hypotheses,)`` the hypothesis that it continues with its end.
+        total: ``(hypotheses,)`` the sum of its log-probabilities.
+    """
+
+    document: Ints
+    step: Ints
+    origin: Ints
+    total: NDArray[np.float32]

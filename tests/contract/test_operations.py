@@ -10,6 +10,7 @@ import pickle
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Container
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from support.folders import SCRIPTS
 from support.suites import others_long
 
 from gtrans.modules.group_attention import BACKENDS
+from gtrans.search import document_search
 
 sys.path.insert(0, str(SCRIPTS / "benchmarks"))
 from counting import OperationCounter, pretend
@@ -139,13 +141,16 @@ def test_a_batch_of_a_training_set_is_translated(prepared_with_bert):
 
 
 def searched(
-    built: Built, words: int, beam: int = 2, **further: Any
+    built: Built, words: int, beam: int = 2, copies: int = 1, **further: Any
 ) -> tuple[int, OperationCounter]:
-    """Steps and operations of a search that writes that many words in every sentence."""
+    """Steps and operations of a search that writes that many words in every sentence.
+
+    ``copies``: how often every document is in the batch.
+    """
     task, model = built.task, built.model
     options = {"beam": beam, "max_len_a": 0, "max_len_b": words, "min_len": words, "nbest": 1}
     generator = task.build_generator([model], Namespace(**options, **further))
-    source, counts, _ = sources_of(built)
+    source, counts, _ = sources_of(replace(built, documents=built.documents * copies))
     source = pretend(task.complete_input(source))
     steps = StepCountingModel(model)
     with OperationCounter() as waits:
@@ -185,6 +190,47 @@ def test_a_step_of_a_search_waits_twice_at_most(case: Case, prepared_with_bert):
     )
     assert many > few
     assert after.waits - before.waits <= 2 * (many - few), after.places - before.places
+
+
+# Waits for the beginning and the end of a search.
+OF_A_BATCH = 16
+
+
+@pytest.mark.parametrize("case", ["gtransformer_tiny-document", "gtransformer_tiny-sentence"])
+def test_a_batch_waits_for_its_steps_alone(case: str, prepared_with_bert: Path) -> None:
+    """However many documents, sentences and hypotheses it has, from its beginning to its end."""
+    built = build(next(one for one in cases() if str(one) == case), prepared_with_bert)
+    built.model.eval()
+    with OperationCounter():
+        pretend(built.model)
+    for beam, copies in ((1, 1), (4, 1), (4, 5)):
+        steps, counter = searched(built, 4, beam, copies)
+        assert counter.waits <= 2 * steps + OF_A_BATCH, (beam, copies, counter.places)
+
+
+def test_rows_that_linger_change_nothing(
+    prepared_with_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a GPU the rows of ended documents stay for a while: the translations are the same."""
+    found = []
+    for share in (0.0, 1.0):
+        monkeypatch.setattr(document_search, "_SHARE_TO_DROP", share)
+        for options in ({}, {"sentence_marks": "end", "positions": "sentence"}):
+            case = next(one for one in cases() if str(one) == "gtransformer_tiny-document")
+            built = build(case, prepared_with_bert, **options)
+            built.model.eval()
+            with OperationCounter():
+                pretend(built.model)
+            settings = Namespace(beam=3, max_len_a=0, max_len_b=9, nbest=1, no_repeat_ngram_size=2)
+            generator = built.task.build_generator([built.model], settings)
+            source, counts, _ = sources_of(built)
+            with OperationCounter():
+                rows = generator.search.search([built.model], pretend(source), counts)
+            found.append([hypothesis for row in rows for hypothesis in row])
+    for dropped, lingering in zip(found[:2], found[2:], strict=True):
+        assert [h.tokens for h in lingering] == [h.tokens for h in dropped]
+        for one, other in zip(lingering, dropped, strict=True):
+            assert one.scores == pytest.approx(other.scores, abs=1e-5)
 
 
 def test_a_free_search_waits_twice_at_most(prepared_with_bert):
@@ -234,33 +280,33 @@ def operations(case: Case, data: Path) -> tuple[float, int]:
 
 # Operations of a step and of an update at most.
 OPERATIONS = {
-    "gtransformer_tiny-document": (182, 546),
-    "gtransformer_tiny-sentence": (146, 365),
-    "gtransformer_tiny-window-both": (183, 563),
-    "gtransformer_tiny-window-source": (147, 365),
-    "memory_transformer_tiny-stream": (161, 1228),
-    "memory_transformer_tiny-sentence": (157, 973),
-    "gtransformer_memory_tiny-stream": (187, 1183),
-    "gtransformer_memory_tiny-document": (187, 1183),
-    "gtransformer_memory_tiny-sentence": (153, 931),
-    "han_transformer_tiny-window-history": (175, 741),
-    "han_transformer_tiny-sentence": (150, 373),
-    "gtransformer_bert_tiny-document": (182, 545),
-    "gtransformer_bert_tiny-sentence": (147, 367),
-    "document_aware_transformer_tiny-window-source": (173, 688),
-    "document_aware_transformer_tiny-sentence": (172, 651),
-    "concat_transformer_tiny-window-both": (145, 365),
-    "concat_transformer_tiny-window-source": (147, 365),
-    "concat_transformer_tiny-sentence": (146, 365),
-    "flat_transformer_tiny-window-source": (148, 371),
-    "flat_transformer_tiny-sentence": (146, 365),
-    "flat_transformer_bert-window-source": (148, 380),
-    "flat_transformer_bert-sentence": (147, 367),
-    "gtrans_fusion_tiny-sentence": (157, 417),
-    "gtrans_fusion_tiny-window-source": (157, 417),
-    "gtrans_fusion_tiny-window-both": (155, 417),
-    "gtrans_fusion_tiny-document": (154, 407),
-    "bert_context_transformer_tiny-window-source": (171, 577),
+    "gtransformer_tiny-document": (121, 546),
+    "gtransformer_tiny-sentence": (84, 365),
+    "gtransformer_tiny-window-both": (122, 563),
+    "gtransformer_tiny-window-source": (87, 365),
+    "memory_transformer_tiny-stream": (106, 1228),
+    "memory_transformer_tiny-sentence": (100, 973),
+    "gtransformer_memory_tiny-stream": (127, 1183),
+    "gtransformer_memory_tiny-document": (126, 1183),
+    "gtransformer_memory_tiny-sentence": (90, 931),
+    "han_transformer_tiny-window-history": (119, 741),
+    "han_transformer_tiny-sentence": (93, 373),
+    "gtransformer_bert_tiny-document": (121, 545),
+    "gtransformer_bert_tiny-sentence": (84, 367),
+    "document_aware_transformer_tiny-window-source": (108, 688),
+    "document_aware_transformer_tiny-sentence": (108, 651),
+    "concat_transformer_tiny-window-both": (88, 365),
+    "concat_transformer_tiny-window-source": (87, 365),
+    "concat_transformer_tiny-sentence": (84, 365),
+    "flat_transformer_tiny-window-source": (85, 371),
+    "flat_transformer_tiny-sentence": (84, 365),
+    "flat_transformer_bert-window-source": (85, 380),
+    "flat_transformer_bert-sentence": (84, 367),
+    "gtrans_fusion_tiny-sentence": (94, 417),
+    "gtrans_fusion_tiny-window-source": (97, 417),
+    "gtrans_fusion_tiny-window-both": (99, 417),
+    "gtrans_fusion_tiny-document": (98, 407),
+    "bert_context_transformer_tiny-window-source": (107, 577),
 }
 
 

@@ -253,6 +253,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
                 memories[n] = layer.memory.prepare(memory, documents)
         return DecodeState(
             layout, beam, self.self_kinds[:used], group, whole, encoder_out.states,
+            self.embed.by_sentence,
             None if context is None else SharedSources.of(contexts, context.lengths),
             SharedSources.of(memories),
         )  # fmt: skip
@@ -310,7 +311,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         order = None
         if self.embed.by_sentence:
             order = self.embed.order(state.sentence, state.most_sentences, state.in_several)
-        x = self.embedding(tokens, state.positions(self.embed.by_sentence))
+        x = self.embedding(tokens, state.positions())
         pairs: Any = zip(self.layers, state.layers, strict=False)
         layers = [partial(layer.step, keys=keys, order=order) for layer, keys in pairs]
         return self.run(x, layers)[0]
@@ -330,7 +331,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         sources = torch.div(parents[:, 0], state.beam, rounding_mode="floor")
         numbers = torch.arange(sources.numel())
         if sources.numel() != state.document.numel() or not torch.equal(sources, numbers):
-            state.keep(to_device(sources, new_order.device))
+            state.keep(sources)
         # The same parents, counted among the sources that are left.
         remaining = (parents - (sources - numbers)[:, None] * state.beam).flatten()
         if not torch.equal(remaining, torch.arange(remaining.numel())):

@@ -141,13 +141,13 @@ class Stack(nn.Module):
         return replace(self.planned_by, shapes=shapes_for(self.embed_tokens.weight.device))
 
     def embedding(
-        self, tokens: Tensor, positions: tuple[Tensor, int], segments: Tensor | None = None
+        self, tokens: Tensor, positions: tuple[Tensor | int, int], segments: Tensor | None = None
     ) -> Tensor:
         """``(tokens, dim)`` embeddings; ``segments (tokens, dim)`` are added to them.
 
         Args:
             tokens: ``(tokens,)`` ids.
-            positions: ``(tokens,)`` of each, and a number above all of them.
+            positions: ``(tokens,)`` of each, or the one of all, and a number above all of them.
             segments: embedded segments, or None.
         """
         if self.start is not None:
@@ -163,7 +163,7 @@ class Stack(nn.Module):
 
         ``segments (tokens, dim)`` are added to them.
         """
-        positions = layout.position, layout.longest
+        positions: tuple[Tensor | int, int] = layout.position, layout.longest
         if self.embed.by_sentence:
             positions = layout.position_in_sentence, layout.longest_sentence
         return self.embedding(layout.pack(tokens), positions, segments)
