@@ -46,7 +46,7 @@ from gtrans.translating.translation import (
     Translations,
     best_of,
 )
-from gtrans.translating.unknown_words import unknown_words
+from gtrans.translating.unknown_words import unknown_words, words_of_subwords
 
 WARNED_OF = 2
 """Of how many texts warnings are printed; a folder may have hundreds that are alike."""
@@ -219,8 +219,9 @@ class Translator:
             tokens = sum(len(sentence) - 1 for sentence in ids)
             sample = TextSample.of(name, str(self.task.cfg.source_lang), documents)
             warnings = input_warnings(name, sentences, unknown, tokens)
-            if unknown:
-                warnings.append(self._unknown_words(name, documents))
+            told = self._unknown_words(name, documents) if unknown else ""
+            if told:
+                warnings.append(told)
             warnings += implausible(sample, plain=False)
             if warnings:
                 self.warned.add(name)
@@ -236,13 +237,21 @@ class Translator:
                 )
 
     def _unknown_words(self, name: str, documents: Sequence[Sequence[str]]) -> str:
-        unk = self.task.source_dictionary.unk()
-
-        def is_unknown(text: str) -> bool:
-            return bool((self._encoded(text).ids == unk).any())
-
+        """How many words the vocabulary lacks, and the first of them."""
+        dictionary, pipeline = self.task.source_dictionary, self.task.source_encoder()
         lang = str(self.task.cfg.source_lang)
-        return unknown_words(name, chain.from_iterable(documents), lang, is_unknown)
+
+        def lacking(sentence: str) -> list[str]:
+            words = []
+            for subwords in words_of_subwords(pipeline.encode(sentence).split(), lang):
+                if any(dictionary.index(subword) == dictionary.unk() for subword in subwords):
+                    word = pipeline.decode(" ".join(subwords))
+                    # As it is written there: decoding makes a first word of it.
+                    place = sentence.lower().find(word.lower())
+                    words.append(sentence[place : place + len(word)] if place >= 0 else word)
+            return [word for word in words if word.strip()]  # some subwords are marks of casing
+
+        return unknown_words(name, chain.from_iterable(documents), lang, lacking)
 
     def cut(self, documents: Sequence[Sequence[EncodedSentence]]) -> list[list[Example]]:
         """The rows of each document, in order, as examples."""

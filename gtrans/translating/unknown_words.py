@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 
 from gtrans.languages import WITHOUT_SPACES, language_code
+from gtrans.text.subwords import BPE_SEPARATOR, SPACE
 
 _SHOWN = 10
 _AROUND = ".,;:!?()[]{}\"'“”„‘’«»…。、！？，；："
@@ -15,7 +16,7 @@ _LATER_PARTS = ("Sk", "Mn", "Cf")  # of an emoji: its colour, its form, what joi
 
 
 def unknown_words(
-    name: str, sentences: Iterable[str], lang: str, is_unknown: Callable[[str], bool]
+    name: str, sentences: Iterable[str], lang: str, lacking: Callable[[str], Sequence[str]]
 ) -> str:
     """Return how many words of a text a model lacks, and the first of them; empty: none.
 
@@ -25,28 +26,41 @@ def unknown_words(
         name: what the text is called.
         sentences: its sentences.
         lang: their language.
-        is_unknown: whether some text has a part that is not in the vocabulary.
+        lacking: the words of a sentence with a part that is not in the vocabulary.
     """
-    unit = "characters" if language_code(lang) in WITHOUT_SPACES else "words"
-    known: dict[str, bool] = {}  # words that were asked for
+    has_words = language_code(lang) not in WITHOUT_SPACES
     shown: dict[str, None] = {}  # in their order
     count = total = 0
     for sentence in sentences:
-        words = sentence.split() if unit == "words" else list("".join(sentence.split()))
-        total += len(words)
-        if not is_unknown(sentence):
-            continue
-        for word in words:
-            if word not in known:
-                known[word] = not is_unknown(word)
-            if not known[word]:
-                count += 1
-                shown[word.strip(_AROUND) or word] = None
+        words = sentence.split()
+        total += len(words) if has_words else sum(map(len, words))
+        for word in lacking(sentence):
+            count += 1 if has_words else len(word)
+            shown[word.strip(_AROUND) or word] = None
     if not count:
         return ""
     first = ", ".join(list(shown)[:_SHOWN])
     rest = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+    unit = "words" if has_words else "characters"
     return f"{name}: {count:,} of {total:,} {unit} are not in the vocabulary: {first}{rest}"
+
+
+def words_of_subwords(subwords: Sequence[str], lang: str) -> list[list[str]]:
+    """Return the subwords of each word; in languages without spaces each stands alone."""
+    if language_code(lang) in WITHOUT_SPACES:
+        return [[subword] for subword in subwords]
+    is_sentencepiece = any(subword.startswith(SPACE) for subword in subwords)
+    words: list[list[str]] = []
+    goes_on = False
+    for subword in subwords:
+        if is_sentencepiece:
+            goes_on = bool(words) and not subword.startswith(SPACE)
+        if goes_on:
+            words[-1].append(subword)
+        else:
+            words.append([subword])
+        goes_on = subword.endswith(BPE_SEPARATOR)
+    return words
 
 
 def with_symbols(source: str, translation: str) -> str:

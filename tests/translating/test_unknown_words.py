@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from gtrans.text.subwords import SentencePiecePipeline
-from gtrans.translating.unknown_words import unknown_words, with_symbols
+from gtrans.translating.unknown_words import unknown_words, with_symbols, words_of_subwords
 
 
-def lacks(*words: str):
-    return lambda text: any(word in text for word in words)
+def lacks(*parts: str):
+    """The words of a sentence with one of these parts."""
+    return lambda text: [word for word in text.split() if any(part in word for part in parts)]
 
 
 def test_words_that_a_model_lacks_are_named() -> None:
@@ -17,10 +18,22 @@ def test_words_that_a_model_lacks_are_named() -> None:
     told = unknown_words("a.en", text, "en", lacks("🙂", "Łukasz", "灯"))
     assert told == "a.en: 4 of 12 words are not in the vocabulary: 🙂, Łukasz, 灯"
     assert unknown_words("a.en", text, "en", lacks("x")) == ""
-    told = unknown_words("a.zh", ["灯是新的。"], "zh_CN", lacks("灯"))
+    told = unknown_words("a.zh", ["灯是新的。"], "zh_CN", lambda text: ["灯"])
     assert told == "a.zh: 1 of 5 characters are not in the vocabulary: 灯"
     told = unknown_words("a.en", [" ".join(f"w{n}" for n in range(30))], "en", lacks("w"))
     assert told.endswith("w9 and 20 more")
+
+
+@pytest.mark.parametrize(
+    ("subwords", "lang", "words"),
+    [
+        ("Ł@@ uk@@ asz is", "en", ["Ł@@ uk@@ asz", "is"]),
+        ("▁the ▁l amp", "en", ["▁the", "▁l amp"]),
+        ("▁灯 是", "zh", ["▁灯", "是"]),
+    ],
+)
+def test_words_of_subwords(subwords: str, lang: str, words: list[str]) -> None:
+    assert list(map(" ".join, words_of_subwords(subwords.split(), lang))) == words
 
 
 @pytest.mark.parametrize(
