@@ -41,7 +41,7 @@ class ChunkedCrossEntropyConfig(FairseqDataclass):
 class ChunkedCrossEntropy(FairseqCriterion):
     """Cross-entropy with label smoothing, the logits of some words in memory at a time.
 
-    Losses, gradients, options and logs are those of fairseq's ``label_smoothed_cross_entropy``:
+    Losses, gradients, options and logs equal fairseq's ``label_smoothed_cross_entropy``:
     ``loss`` with label smoothing, ``nll_loss`` and ``ppl`` without, in bits per word, and
     ``accuracy``.
     """
@@ -165,8 +165,8 @@ class ChunkedCrossEntropy(FairseqCriterion):
 class MultiLevelCrossEntropy(ChunkedCrossEntropy):
     """``sum_i psi_i CE(P_i)`` over the groups of the decoder (Eq 7), with label smoothing.
 
-    ``nll_loss`` (and ``ppl``) is that of the fused probability (``--probability-fusion``) without
-    smoothing, ``accuracy`` that of the last group. With several groups the logs also have
+    ``nll_loss`` (and ``ppl``) comes from the fused probability (``--probability-fusion``) without
+    smoothing, ``accuracy`` from the last group. With several groups the logs also have
     ``loss_group_i``, the smoothed loss of group i, and its weight psi, ``weight_group_i``. A model
     without groups counts as one group.
     """

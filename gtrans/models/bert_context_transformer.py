@@ -153,8 +153,8 @@ def plan_contexts(spec: PlanSpec, net_input: Mapping[str, Any]) -> Plan:
     """The encoder's part of a plan, of windows, or of sentences if there is no ``current``.
 
     The encoder reads the current sentences alone: windows have ``current (batch, length)``, their
-    tokens (:func:`gtrans.models.base.planning.chosen_index`), and ``neighbours``, those of the
-    others if they are read as words. With a context there are its layout ``context``, its plans
+    tokens (:func:`gtrans.models.base.planning.chosen_index`), and ``neighbours``, the others'
+    if they are read as words. With a context there are its layout ``context``, its plans
     ``in_context``, and ``context_lengths (batch,)``.
     """
     tokens, reads, plan = net_input["src_tokens"], spec.further["reads"], Plan()
@@ -272,7 +272,7 @@ class BertContextTransformer(DocumentModel):
         return encoded
 
     def _context_states(self, source: Mapping[str, Any], plan: Plan) -> Tensor:
-        """``(context tokens, dim)``: what is attended to of the contexts of all rows."""
+        """``(context tokens, dim)``: the states of contexts, to which sentences attend."""
         if self.whitening is not None:
             states: Tensor = self.whitening(source["context_states"])
         else:
@@ -284,7 +284,7 @@ class BertContextTransformer(DocumentModel):
         return states
 
     def new_plan_spec(self, **further: Any) -> PlanSpec:
-        """As in the base class, with what is read of the context (``reads``)."""
+        """As in the base class, with the part of the context that it reads (``reads``)."""
         reads = None
         if self.whitening is not None or self.context_input == "words":
             reads = self.context_input

@@ -23,7 +23,7 @@ from gtrans.models.base.presets import register_system
 
 @dataclass
 class ConcatTransformerConfig(UnitTransformerConfig):
-    """Options of :class:`ConcatTransformer`: those of a Transformer."""
+    """Options of :class:`ConcatTransformer`: a Transformer's."""
 
 
 PRESETS = {

@@ -79,7 +79,7 @@ def plan_windows(spec: PlanSpec, net_input: Mapping[str, Any]) -> Plan:
 
     Windows have a layout ``window`` and plans ``in_window``, ``is_current (window tokens,)``, 1 for
     the tokens of the current sentences, else 0, and ``kept (sentence tokens,)``, their numbers
-    among those of the windows. The encoder of a BERT reads no more than ``longest`` tokens of a
+    among the windows' tokens. The encoder of a BERT reads no more than ``longest`` tokens of a
     row, those in ``shortened`` (:func:`gtrans.models.base.planning.chosen_index`).
     """
     if "current" not in net_input:

@@ -10,7 +10,7 @@ Eq 9-10    in its top layers BERT's attention becomes the group attention; globa
            gates are new
 positions  count through the document, and BERT has learned 512 of them: longer documents are cut
            between sentences
-decoder    that of :mod:`gtrans.models.gtransformer`, with BERT's width and the corpus's
+decoder    as in :mod:`gtrans.models.gtransformer`, with BERT's width and the corpus's
            vocabulary
 =========  ======================================================================================
 """

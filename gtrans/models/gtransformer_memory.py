@@ -7,7 +7,7 @@ instance as the recurrent-memory paper carries it from sentence to sentence. It 
 an instance, from the states of all its sentences, and all of them read what the instances before
 have left.
 
-With ``--memory-output added`` (the default here) a new model gives what it would give without
+With ``--memory-output added`` (the default here) a new model gives the same as a model without
 memory, to the last digit, so that training goes on from a trained G-Transformer (``--init-from``)
 without a loss. ``--memory-size 0`` is that G-Transformer.
 

@@ -10,7 +10,7 @@ Hierarchical Attention Networks", EMNLP 2018.
 §3        k = 3 sentences before: ``context_size``
 ========  =============================================================================
 
-What is attended to are the states that a sentence has by itself, without a context of its
+A sentence attends to the states that a sentence has by itself, without a context of its
 own; so they are the same wherever a window begins, and a translation that is finished is
 read once and then kept (:class:`History`). With the decoder's side a document is translated
 sentence after sentence. Fused groups of the decoder attend to their own states, each to its own.
@@ -61,7 +61,7 @@ class History:
 
     Attributes:
         source: the encoder's states of each sentence.
-        target: the decoder's states of its translation, those of a word's groups one after the
+        target: the decoder's states of its translation, a word's groups one after the
             other.
         encoded: the current sentences by themselves, until their translation is known.
     """
@@ -77,7 +77,7 @@ class History:
 
     @classmethod
     def joined(cls, histories: Sequence["History"]) -> "History":
-        """Those of documents that have as many sentences before the current one."""
+        """The states of documents that have as many sentences before the current one."""
         sides = [history.source for history in histories], [history.target for history in histories]
         source, target = (
             [PackedContext.joined(place) for place in zip(*side, strict=True)] for side in sides
@@ -101,8 +101,10 @@ def plan_translations(spec: PlanSpec, tokens: Tensor, *further: Any) -> Plan:
     words = lengths_without_end(layout, tokens, spec.eos, layout.sentence_lengths)
     before = sentences_before(layout, words, spec.shapes)
     return plan | {
-        "words": words, "current_words": current_tokens(layout), "decoder_before": before
-    }  # fmt: skip
+        "words": words,
+        "current_words": current_tokens(layout),
+        "decoder_before": before,
+    }
 
 
 def current_tokens(layout: DocumentLayout) -> Tensor:
@@ -185,7 +187,7 @@ class HanDecoder(Decoder):
     ) -> PackedContext:
         """The states of finished translations, one a row, as later sentences attend to them.
 
-        Those of the groups of a word ``(groups * dim,)`` stand one after the other.
+        The states of a word's groups ``(groups * dim,)`` stand one after the other.
         """
         plan = self.planned(prev_output_tokens, encoder_out)
         words = plan["words"]

@@ -74,7 +74,7 @@ class RecurrentMemories(DocumentModel):
         """Give each layer that ``cfg`` names a memory; none with ``memory_size`` 0.
 
         Memories are numbered from the encoder's bottom layer to the decoder's top layer, as
-        :class:`gtrans.modules.memory.MemoryFlow` counts them; those of layers that are left out
+        :class:`gtrans.modules.memory.MemoryFlow` counts them; layers that are left out
         in decoding, which write nothing, come last.
         """
         chosen = _chosen_layers(cfg)
@@ -82,7 +82,9 @@ class RecurrentMemories(DocumentModel):
             return
         self.memory_spec = MemorySpec(cfg.memory_size, cfg.memory_bptt, str(cfg.memory_output))
         stacks: dict[str, Any] = {side: getattr(self, side) for side in chosen}
-        places = [(side, layer) for side, layers in chosen.items() for layer in layers]
+        places: list[tuple[str, int]] = []
+        for side, layers in chosen.items():
+            places += [(side, layer) for layer in layers]
         running = sorted(places, key=lambda place: place[1] >= stacks[place[0]].used_layers)
         for side, layer in places:
             own = stacks[side].layers[layer]

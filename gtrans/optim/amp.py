@@ -18,7 +18,7 @@ _SCALER = "scaler"
 class AMPOptimizer(FairseqAMPOptimizer):
     """``--amp``: on CUDA fp16 with a scaled loss, on CPUs bf16, which needs no scale.
 
-    The scaler knows an optimizer by its identity. It unscales and steps the same one here, that of
+    The scaler knows an optimizer by its identity. It unscales and steps the same one here, of
     torch. (fairseq lets it step its own wrapper, whose gradients the scaler then unscales once
     more.) The scaler is part of the optimizer's state, so that a resumed run has its scale. It
     begins at ``--amp-init-scale`` and doubles after ``--amp-scale-window`` updates without an
@@ -73,7 +73,7 @@ class AMPOptimizer(FairseqAMPOptimizer):
         return norm
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of the optimizer inside, and that of the scaler."""
+        """The states of the optimizer inside and of the scaler."""
         state = dict(self.fp32_optimizer.state_dict())
         if self.scaler.is_enabled():
             state[_SCALER] = self.scaler.state_dict()

@@ -17,7 +17,9 @@ def fuse(adam: FairseqAdam) -> None:
     corrects the bias of the second moment: in the first updates fairseq's weighs more.
     """
     groups: list[dict[str, Any]] = adam.param_groups
-    parameters: list[Tensor] = [p for group in groups for p in group["params"]]
+    parameters: list[Tensor] = []
+    for group in groups:
+        parameters += group["params"]
     if all(p.is_cuda and p.dtype == torch.float32 for p in parameters):
         options = dict(adam.optimizer_config)
         adam._optimizer = torch.optim.AdamW(groups, **options, fused=True)

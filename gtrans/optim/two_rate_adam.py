@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import torch
@@ -133,7 +134,7 @@ class TwoRateAdam(FusedAdam):
         return float(group["lr"] / group["lr_scale"])
 
     def set_lr(self, lr: float) -> None:
-        """Set the rate of new parameters; that of loaded ones is scaled accordingly."""
+        """Set the rate of new parameters; pretrained parameters get a multiple of it."""
         for group in self.param_groups:
             group["lr"] = lr * group["lr_scale"]
 
@@ -145,12 +146,10 @@ class TwoRateAdam(FusedAdam):
         So a run goes on without the file that it started from.
         """
         saved = [group.get("numbers", []) for group in state_dict["param_groups"]]
-        own = {
-            number: parameter
-            for group in self.param_groups
-            for number, parameter in zip(group["numbers"], group["params"], strict=True)
-        }
-        if sorted(number for numbers in saved for number in numbers) == sorted(own):
+        own: dict[int, Any] = {}
+        for group in self.param_groups:
+            own.update(zip(group["numbers"], group["params"], strict=True))
+        if sorted(chain.from_iterable(saved)) == sorted(own):
             common = self.param_groups[0]
             self.param_groups[:] = [
                 {**common, "params": [own[number] for number in numbers], "numbers": numbers}

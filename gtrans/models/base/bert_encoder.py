@@ -1,8 +1,8 @@
 """An encoder that is a BERT: its vocabulary, embeddings and layers, fine-tuned with the model.
 
 The source consists of BERT's word pieces (:mod:`gtrans.tasks.parts.bert`); ``<s>`` and ``</s>``
-are ``[CLS]`` and ``[SEP]``. The layers are those of every other encoder here, with BERT's GELU
-and LayerNorm epsilon. The embeddings are BERT's: not scaled, with learned positions, token
+are ``[CLS]`` and ``[SEP]``. The layers are every encoder's here, with BERT's GELU and LayerNorm
+epsilon. The embeddings are BERT's: not scaled, with learned positions, token
 types and a LayerNorm.
 """
 
@@ -106,7 +106,7 @@ class BertSourceTransformer(DocumentModel):
 
     @classmethod
     def layer_spec(cls, cfg: Any, side: str) -> LayerSpec:
-        """Those of the encoder are BERT's layers."""
+        """The encoder's layers are BERT's."""
         spec = super().layer_spec(cfg, side)
         if side == "decoder":
             return spec

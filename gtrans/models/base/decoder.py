@@ -173,9 +173,14 @@ class Decoder(Stack, FairseqIncrementalDecoder):
             most = encoder_out.layout.most_sentences
             order = self.embed.order(layout.sentence, most, plan["in_several"])
         around = Surroundings(
-            plan["decoder"], plan["cross"], order, encoder_out.order, encoder_out.context,
-            memory, plan.get("decoder_memory"),
-        )  # fmt: skip
+            plan["decoder"],
+            plan["cross"],
+            order,
+            encoder_out.order,
+            encoder_out.context,
+            memory,
+            plan.get("decoder_memory"),
+        )
         pairs = zip(self.layers, sources, strict=True)
         layers = [partial(layer, encoded=source, around=around) for layer, source in pairs]
         features, _ = self.run(self.embedded(prev_output_tokens, layout), layers)
@@ -201,7 +206,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
     def search_scores(self, logits: Tensor) -> Tensor:
         """``(.., vocabulary)`` what a search adds up: log-probabilities in single precision.
 
-        Those of geometric fusion stay as they are, not normalised, as in the authors' code.
+        Geometric fusion's stay as they are, not normalised, as in the authors' code.
         """
         several = self.groups.stop - self.groups.start > 1
         if several and self.probability_fusion == "geometric":
@@ -252,11 +257,16 @@ class Decoder(Stack, FairseqIncrementalDecoder):
             if layer.memory is not None and memory is not None:
                 memories[n] = layer.memory.prepare(memory, documents)
         return DecodeState(
-            layout, beam, self.self_kinds[:used], group, whole, encoder_out.states,
+            layout,
+            beam,
+            self.self_kinds[:used],
+            group,
+            whole,
+            encoder_out.states,
             self.embed.by_sentence,
             None if context is None else SharedSources.of(contexts, context.lengths),
             SharedSources.of(memories),
-        )  # fmt: skip
+        )
 
     def read_prefix(
         self,
@@ -271,8 +281,8 @@ class Decoder(Stack, FairseqIncrementalDecoder):
             prefix: ``(documents, longest)`` decoder input, padded on the right, that all
                 hypotheses of a document have read.
             encoder_out: the encoded sources.
-            state: that of :meth:`begin`; updated in place.
-            memory: the memory with which the sources begin. What it receives here,
+            state: from :meth:`begin`; updated in place.
+            memory: the memory with which the sources begin. The states it receives here,
                 :meth:`gtrans.models.base.model.DocumentModel.remember` replaces.
         """
         projected: dict[nn.Module, Tensor] = {}
@@ -338,7 +348,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
             state.reorder(to_device(remaining, new_order.device))
 
     def logits(self, features: Tensor) -> Tensor:
-        """``(groups, tokens, dim) -> (tokens, vocabulary)``; those of several groups are fused."""
+        """``(groups, tokens, dim) -> (tokens, vocabulary)``; logits of several groups are fused."""
         if features.size(0) == 1:
             logits: Tensor = self.output_projection(features[0])
             return logits

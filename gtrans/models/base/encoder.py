@@ -68,7 +68,7 @@ class StackDesign:
 class AttentionKinds:
     """The kind of attention of every layer, the bottom layer first.
 
-    Kinds are those of :data:`gtrans.modules.transformer.KINDS`.
+    Kinds: see :data:`gtrans.modules.transformer.KINDS`.
 
     Attributes:
         encoder, decoder: kinds of self-attention.
@@ -115,7 +115,7 @@ class Stack(nn.Module):
         design: StackDesign,
         layers: Sequence[nn.Module],
     ) -> None:
-        """Set the attributes; ``layers`` are those of the side."""
+        """Set the attributes; ``layers`` are the side's."""
         self.frame = frame = Frame.of(cfg, self.dictionary, self.dictionary)
         # Rows that begin with `</s>` are found without it (DocumentLayout.of_target).
         ends_open = frame.opening == frame.eos and frame.document_mark is None

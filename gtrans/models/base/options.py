@@ -1,4 +1,4 @@
-"""Options and sizes that all systems share, and what is built from them."""
+"""Options and sizes that all systems share, and the parts built from them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -123,7 +123,7 @@ def sizes(
         ffn_dim: width of the feed-forward networks.
         heads: attention heads.
         decoder_layers: decoder layers.
-        switches: further options of the preset (None: those of a post-norm Transformer).
+        switches: further options of the preset (None: a post-norm Transformer's).
     """
     return {
         "encoder_layers": layers,
@@ -140,7 +140,7 @@ def sizes(
 def check_stack(cfg: StackConfig, options: type, task: Any) -> None:
     """Raises GtransError for options out of range, or that contradict each other.
 
-    ``options``: the dataclass that declares those of the model.
+    ``options``: the dataclass that declares the model's options.
     """
     check_ranges(cfg, options)
     for side in ("encoder", "decoder"):

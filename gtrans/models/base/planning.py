@@ -6,7 +6,7 @@ is made with NumPy where the batch is made, in the processes that load data, and
 it (fairseq's own tasks, search, force decoding) a model copies its tokens to the host once and
 makes the plan there.
 
-A plan has the layouts ``source``, that of the encoder's output, and ``target``; for ``encoder``,
+A plan has the layouts ``source``, of the encoder's output, and ``target``; for ``encoder``,
 ``decoder`` and ``cross`` the attention plans by kind; where there are memories the plans
 ``encoder_memory`` and ``decoder_memory``; and what else a system reads.
 """
@@ -36,9 +36,14 @@ from gtrans.modules.group_attention import (
 from gtrans.modules.memory import memory_plan
 
 PLANNED = (
-    "src_tokens", "prev_output_tokens", "current", "context_lengths", "source_of_row", "instances",
-)  # fmt: skip
-"""What a plan depends on, of the arguments of ``forward``."""
+    "src_tokens",
+    "prev_output_tokens",
+    "current",
+    "context_lengths",
+    "source_of_row",
+    "instances",
+)
+"""The arguments of ``forward`` on which a plan depends."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,7 @@ def plan_entries(spec: PlanSpec, net_input: Mapping[str, Any]) -> dict[str, Any]
 
 
 def plan_batch(spec: PlanSpec, net_input: Mapping[str, Any]) -> Plan:
-    """The plan of a batch on the host; without decoder input only that of the source."""
+    """The plan of a batch on the host; without decoder input only the source's."""
     if "word_pieces" in net_input:
         lengths = net_input["word_pieces"].ne(spec.pad).sum(1)
         net_input = {**net_input, "context_lengths": lengths}
@@ -116,7 +121,7 @@ def plan_source(spec: PlanSpec, net_input: Mapping[str, Any]) -> Plan:
 
 
 def plan_rows(spec: PlanSpec, layout: DocumentLayout, context: Tensor | None = None) -> Plan:
-    """That of rows that are read as they are; ``context (batch,)`` tokens of contexts."""
+    """The plan of rows that are read as they are; ``context (batch,)`` tokens of contexts."""
     attention = self_plans(layout, spec.kinds["encoder"], spec.shapes, context)
     return {"source": layout, "encoder": attention, **spec.memory("encoder", layout)}
 
@@ -204,7 +209,7 @@ def _with_shared(layout: DocumentLayout, whole: DocumentLayout, kind: str) -> Se
 
 
 def _same_sentences(layout: DocumentLayout, first: Ints) -> Ints:
-    """``(sentences,)`` of ``layout``: their numbers where those of documents begin at ``first``."""
+    """``(sentences,)`` of ``layout``: their numbers, where documents begin at ``first``."""
     starts = layout.sentence_starts.numpy()
     sentences: Ints = first[layout.row.numpy()[starts]] + layout.sentence.numpy()[starts]
     return sentences

@@ -32,10 +32,15 @@ _BY_SYMBOL = re.compile(r"(embed_tokens|output_projection)\.(weight|bias)$")
 _LEAST_SHARE = 0.5
 # Options that change what pretrained parameters compute, but not their names or shapes.
 _COMPUTED = (
-    *(f"{side}_{what}" for what in ("attention_heads", "normalize_before")
-      for side in ("encoder", "decoder")),
-    "activation_fn", "no_scale_embedding", "sinusoid", "start_by_bos",
-)  # fmt: skip
+    "encoder_attention_heads",
+    "decoder_attention_heads",
+    "encoder_normalize_before",
+    "decoder_normalize_before",
+    "activation_fn",
+    "no_scale_embedding",
+    "sinusoid",
+    "start_by_bos",
+)
 # Those of parts: an option, and the option that is above 0 where a model has the part.
 _OF_PARTS = {"memory_output": "memory_size", "decoder_group_fusion": "decoder_group_size"}
 
@@ -68,9 +73,13 @@ class WarmStartReport:
     def lines(self, path: str) -> list[str]:
         """The report as text."""
         counts = {
-            "loaded": self.loaded, "renamed": self.renamed, "copied local-to-global": self.copied,
-            "grown": list(self.grown), "newly initialised": self.new, "ignored": self.ignored,
-        }  # fmt: skip
+            "loaded": self.loaded,
+            "renamed": self.renamed,
+            "copied local-to-global": self.copied,
+            "grown": list(self.grown),
+            "newly initialised": self.new,
+            "ignored": self.ignored,
+        }
         lines = [f"initialised from {path}:"]
         for label, names in counts.items():
             shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
@@ -125,8 +134,8 @@ def warm_start(
         marks: the marks around sentences of ``model``, if they are to be compared.
         options: all options of ``model``, if they are to be compared.
         languages: source and target language of ``model``, if they are to be compared.
-        other_vocabulary: accept other languages, and a vocabulary of which less than half is
-            known.
+        other_vocabulary: accept other languages, and a vocabulary with less than half of its
+            entries known.
 
     Raises:
         GtransError: an unreadable checkpoint, other sizes or options, no tensor that fits, a

@@ -1,10 +1,10 @@
 """Starting encoder and decoder of a translation model from XLM-R.
 
 As in XLM-T (Ma et al. 2020), to which the GTRANS paper refers: the encoder and the embeddings
-are those of XLM-R; self-attention and feed-forward network of a decoder layer come from the
+are XLM-R's; self-attention and feed-forward network of a decoder layer come from the
 XLM-R layer of the same number; cross-attention is new.
 
-A decoder with two feed-forward networks in a layer (that of the authors' code) takes two layers
+A decoder with two feed-forward networks in a layer (the authors' code) takes two layers
 of XLM-R for one of its own: layer ``2 i`` (from 0) gives self-attention and the first network,
 layer ``2 i + 1`` cross-attention and the second one.
 """
@@ -43,7 +43,7 @@ def start_from_xlmr(
         model: with an ``encoder`` and a ``decoder`` of this project; changed in place.
         folder: model and tokenizer, written by ``save_pretrained`` of `transformers`. No code
             in it is run.
-        dictionaries: those of ``encoder`` and ``decoder``.
+        dictionaries: of ``encoder`` and ``decoder``.
 
     Returns:
         the report of what was loaded, which is also logged.
