@@ -27,23 +27,26 @@ def formats() -> Any:
 
 @cache
 def add_lab_texts() -> None:
-    """Add its readers of published test sets to those of :mod:`gtrans.text.reader`."""
-    if module := lab():
+    """Let :mod:`gtrans.text.reader` read published test sets, too."""
+    module = lab()
+    if module is not None:
         module.add_texts()
 
 
 def lab_commands() -> dict[str, str]:
-    """The help of each of its commands, whose modules are in it."""
+    """The help of each command of ``gtrans.lab``, by name."""
     return dict(getattr(lab(), "COMMANDS", {}))
 
 
 def add_lab_readers() -> None:
-    """Add its readers of contrastive sets to those of :mod:`gtrans.evaluation.contrastive`."""
-    if module := lab():
+    """Let :mod:`gtrans.evaluation.contrastive` read published contrastive sets, too."""
+    module = lab()
+    if module is not None:
         module.add_readers()
 
 
 def add_lab_columns() -> None:
-    """Add its columns of ``gtrans score`` to :mod:`gtrans.evaluation.other_scores`."""
-    if module := lab():
+    """Add the scores of ``gtrans.lab`` to :mod:`gtrans.evaluation.other_scores`."""
+    module = lab()
+    if module is not None:
         module.add_columns()

@@ -43,7 +43,7 @@ def mistake_in(error: BaseException) -> str | None:
 
 @contextmanager
 def working_on(what: object) -> Iterator[None]:
-    """Let an unexpected error say at which file or option it happened."""
+    """Add the file or option at hand to an unexpected error."""
     try:
         yield
     except Exception as error:
@@ -53,11 +53,11 @@ def working_on(what: object) -> Iterator[None]:
 
 
 def one_line(error: BaseException, otherwise: str = "") -> str:
-    """An error that nobody expected, in one line: the file at hand, then what it is.
+    """Describe an unexpected error in one line: the file that was read, then the error.
 
     Args:
         error: the error.
-        otherwise: what was at hand, if the error does not say.
+        otherwise: what was read, if the error does not say.
     """
     places = getattr(error, "__notes__", [])
     if isinstance(error, OSError) and error.strerror:

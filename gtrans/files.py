@@ -38,6 +38,7 @@ _REASONS = {
     errno.ENOENT: "there is no folder for it",
     errno.EISDIR: "this is a folder",
 }
+_BLOCK = 1 << 20  # bytes that are read at once
 _OF_STREAMS = (BrokenPipeError, ConnectionError, ChildProcessError, TimeoutError)
 
 
@@ -53,8 +54,10 @@ def digest(path: Path) -> str:
     """SHA-256 of the contents of a file."""
     hashed = hashlib.sha256()
     with open(path, "rb") as file:
-        while block := file.read(1 << 20):
+        block = file.read(_BLOCK)
+        while block:
             hashed.update(block)
+            block = file.read(_BLOCK)
     return hashed.hexdigest()
 
 
@@ -359,7 +362,7 @@ def _same(left: Path, other: Path) -> bool:
 
 
 def _temporary(target: Path, inputs: list[Path], stack: ExitStack) -> Path:
-    """A new name; for what is no file in the system's folder for temporary files."""
+    """A new name beside the target; for a device, in the system's temporary folder."""
     if not is_file(target):
         return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gtrans-")), "output")
     for left in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.tmp"):
@@ -393,6 +396,6 @@ def _check_access(path: Path) -> None:
 def _concerns(error: OSError, files: tuple[Path, ...]) -> bool:
     """Whether an error is about writing one of ``files``; one without a name is."""
     names = [name for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
-    if names:  # that of a copy names both
+    if names:  # an error of a copy names both files
         return any(Path(os.fsdecode(name)) in files for name in names)
     return error.errno is not None and not isinstance(error, _OF_STREAMS)

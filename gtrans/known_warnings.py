@@ -1,4 +1,4 @@
-"""What libraries warn of and log that says nothing about what a user does."""
+"""Warnings and log lines of libraries that do not concern the user: hide them."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def hide_known_warnings() -> None:
 
 
 def log_warnings_only() -> None:
-    """Show of what libraries log the warnings and errors, in a process of this project.
+    """Show only warnings and errors of libraries, in a process of this project.
 
-    Set up before fairseq is imported, logging stays so; after it, one of fairseq's modules has
-    already made every library show all that it logs.
+    Call this before fairseq is imported: one of its modules makes every library log everything,
+    unless logging is set up already.
     """
     logging.basicConfig()
     logging.getLogger().setLevel(logging.WARNING)
@@ -42,7 +42,7 @@ def log_warnings_only() -> None:
 
 @contextmanager
 def logging_as_it_is() -> Iterator[None]:
-    """Take back how an import of fairseq sets up logging, in a process of somebody else."""
+    """Restore the logging of somebody else's process after fairseq was imported."""
     root = logging.getLogger()
     level, handlers = root.level, list(root.handlers)
     try:

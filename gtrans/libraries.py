@@ -15,7 +15,7 @@ from gtrans.shipped import shipped
 from gtrans.version import __version__
 
 ENGINE = ("torch", "fairseq")
-"""What all commands need that read or make a model or a binarised corpus."""
+"""Libraries for all commands that read or make a model or a binarised corpus."""
 
 # Library -> the extra that brings it.
 _EXTRAS = {

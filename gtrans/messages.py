@@ -11,8 +11,8 @@ from typing import Any
 
 from gtrans.version import __version__
 
-# Control characters, line separators, marks that reorder the text around them, and what is left of
-# a file name that is not UTF-8.
+# Control characters, line separators, marks that reorder the text around them, and surrogates, by
+# which Python stands for bytes of a file name that are not UTF-8.
 _UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -34,12 +34,12 @@ def json_text(value: Any) -> str:
 
 
 def of_form(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    """``value`` behind the name of its form, with the form's version, and that of this package."""
+    """``value`` behind the name and version of its schema, and the version of this package."""
     return {"schema": f"gtrans.{name}/1", "version": __version__, **value}
 
 
 def finite(value: Any) -> Any:
-    """``value`` as JSON has it: no number there is infinite or none, such a one is null."""
+    """A copy in which infinite numbers and NaN, which JSON does not have, are null."""
     if isinstance(value, dict):
         return {key: finite(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
@@ -48,12 +48,12 @@ def finite(value: Any) -> Any:
 
 
 def in_digits(value: float, digits: int, sign: str = "") -> str:
-    """A number as tables show it; what rounds to nothing has no minus.
+    """A number as tables show it; a negative number that rounds to zero loses its minus.
 
     Args:
         value: the number.
         digits: behind the point.
-        sign: ``+`` for changes: what is not below zero has a plus.
+        sign: ``+`` for changes: numbers from zero get a plus.
     """
     return f"{round(value, digits) + 0.0:{sign}.{digits}f}"
 

@@ -1,7 +1,7 @@
 """Types of options for argparse, numbers within a range, and the ranges of fairseq's options.
 
 A type is a function from the word on the command line to its value, that raises
-``argparse.ArgumentTypeError`` with a message that says what is possible.
+``argparse.ArgumentTypeError`` with the possible values.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from gtrans.errors import GtransError
 Number = TypeVar("Number", int, float)
 
 _HOLDS: dict[str, Callable[[float, float], bool]] = {
-    "at least": operator.ge, "at most": operator.le, "above": operator.gt, "below": operator.lt
-}  # fmt: skip
+    "at least": operator.ge,
+    "at most": operator.le,
+    "above": operator.gt,
+    "below": operator.lt,
+}
 _LARGEST = 2**63 - 1  # of torch and NumPy
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 
@@ -112,11 +115,12 @@ LIMITS: Mapping[str, Callable[[str], Any]] = {
 }
 
 
-# What a schedule of the learning rate cannot do without; fairseq's own error does not name it.
+# The option without which a learning-rate schedule fails; fairseq's own error does not name it.
 _NEEDED = {
-    "inverse_sqrt": "warmup_updates", "polynomial_decay": "total_num_update",
+    "inverse_sqrt": "warmup_updates",
+    "polynomial_decay": "total_num_update",
     "tri_stage": "max_update",
-}  # fmt: skip
+}
 
 
 def check_limits(cfg: Any) -> None:
@@ -156,7 +160,7 @@ def check_numbers(options: Mapping[str, Any]) -> None:
 
 
 def group_of(options: Any, group: str) -> dict[str, Any]:
-    """A group of options; those of fairseq's older classes are a namespace with all options."""
+    """A group of options; older classes of fairseq keep all options in one namespace."""
     settings = options.get(group) or {}
     if isinstance(settings, argparse.Namespace):
         return dict(vars(settings))

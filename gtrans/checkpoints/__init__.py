@@ -1,1 +1,1 @@
-"""Checkpoints: what they were made from, reading, averaging, converting, trimming, showing."""
+"""Checkpoints: reading, fingerprints, names of parts in other programs' files."""

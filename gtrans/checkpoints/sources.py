@@ -7,7 +7,7 @@
 ``huggingface``    :mod:`gtrans.conversion.hugging_face`
 =================  =============================================================================
 
-The rows of all embeddings are in fairseq's order: the symbols of ``dict.txt``, then ``[lang]`` for
+The rows of all embeddings are in fairseq's order: the entries of ``dict.txt``, then ``[lang]`` for
 each language, then ``<mask>``.
 """
 
@@ -69,13 +69,13 @@ MBART25 = (
     "ar_AR,cs_CZ,de_DE,en_XX,es_XX,et_EE,fi_FI,fr_XX,gu_IN,hi_IN,it_IT,ja_XX,kk_KZ,ko_KR,lt_LT,"
     "lv_LV,my_MM,ne_NP,nl_XX,ro_RO,ru_RU,si_LK,tr_TR,vi_VN,zh_CN"
 )
-"""The languages of mBART, in the order of their symbols."""
+"""The languages of mBART, in the order of their tokens."""
 MBART50 = (
     f"{MBART25},af_ZA,az_AZ,bn_IN,fa_IR,he_IL,hr_HR,id_ID,ka_GE,km_KH,mk_MK,ml_IN,mn_MN,mr_IN,"
     "pl_PL,ps_AF,pt_XX,sv_SE,sw_KE,ta_IN,te_IN,th_TH,tl_XX,uk_UA,ur_PK,xh_ZA,gl_ES,sl_SI"
 )
 
-# Names of the codes of BPE beside a Transformer; the first is that of a data folder.
+# Names of the codes of BPE beside a Transformer; the first is the name in a data folder.
 _CODES = ("codes.bpe", "bpecodes", "code", "codes")
 
 
@@ -84,7 +84,7 @@ class Tokens:
     """How the published model of a folder reads text.
 
     Attributes:
-        words: the subwords of both sides, in the order of their rows behind the special symbols.
+        words: the subwords of both sides, in the order of their rows behind the special tokens.
         state: entries of ``prepare.json``.
         files: contents of the files of its pipeline, by their names in a data folder.
     """
@@ -104,16 +104,16 @@ class ForeignCheckpoint:
         options: its options, under the names of fairseq's Transformer.
         original: the names of all its entries.
         ignored: names of the entries that are not parameters of the model.
-        langs: languages whose symbols follow the dictionary's own.
+        langs: languages whose tokens follow the dictionary's own entries.
         source_lang, target_lang: languages that it translates from and to, if it names them.
-        marks: the marks around sentences, see :class:`gtrans.data.frame.Frame`.
-        unit: the unit that it was trained on.
+        marks: the special tokens around sentences, see :class:`gtrans.data.frame.Frame`.
+        unit: the unit of its training.
         doc_mode: ``partial`` if the names of its tensors point to group attention, else ``full``.
-        identity: what it was made from, if it says so: a model of fairseq's after
-            ``gtrans trim-vocab`` does.
+        identity: its vocabularies and preparation, which a model of fairseq has after
+            ``gtrans trim-vocab``.
         without_mask: its embeddings may lack the mask.
         tokens: how it reads text, if the files for it lie beside it.
-        card: what it says of itself: ``name``, ``licence``.
+        card: ``name`` and ``licence`` from its own card.
     """
 
     path: Path
@@ -133,23 +133,23 @@ class ForeignCheckpoint:
     card: dict[str, str] = field(default_factory=dict)
 
     def add_mask(self, source: int, target: int) -> bool:
-        """Give embeddings that may lack the mask, the last symbol of both sides, a row for it.
+        """Give embeddings that may lack the mask, the last entry of both sides, a row for it.
 
         It is the mean of all rows, so that the logit of the mask is the mean of all logits: its
         probability is at most that of a word on average, and the others hardly change.
 
         Args:
-            source, target: how many symbols the sides have.
+            source, target: how many vocabulary entries the sides have.
 
         Returns:
             whether the mask was missing.
         """
-        tables = [(name, self.state[name]) for name in TABLES if name in self.state]
-        symbols = {ENCODER_TABLE: source}
-        lacking = all(table.size(0) == symbols.get(name, target) - 1 for name, table in tables)
-        if not self.without_mask or not lacking:
-            return False
-        for name, table in tables:
+        tables = {name: self.state[name] for name in TABLES if name in self.state}
+        for name, table in tables.items():
+            entries = source if name == ENCODER_TABLE else target
+            if not self.without_mask or table.size(0) != entries - 1:
+                return False
+        for name, table in tables.items():
             mean = table.float().mean(0, keepdim=True).to(table.dtype)
             self.state[name] = torch.cat([table, mean])
         return True
@@ -188,8 +188,8 @@ def foreign(
         path: its path, for messages.
         options: its options.
         tensors: its parameters, under their names there.
-        is_tied: a table that is missing is the same as the others.
-        more: further attributes.
+        is_tied: whether a missing table is the same as the others.
+        more: further attributes of :class:`ForeignCheckpoint`.
 
     Raises:
         GtransError: a table is missing.
@@ -222,10 +222,12 @@ def read_g_transformer(path: Path) -> ForeignCheckpoint:
             "('args') of fairseq 0.9."
         )
     langs = split_languages(getattr(args, "langs", None))
-    pair = [getattr(args, f"{side}_lang", None) for side in ("source", "target")]
-    if not all(pair) and len(langs) != 2:
-        raise GtransError(f"{path}: its options name no source and target language.")
-    source, target = pair if all(pair) else langs
+    source = getattr(args, "source_lang", None)
+    target = getattr(args, "target_lang", None)
+    if not (source and target):
+        if len(langs) != 2:
+            raise GtransError(f"{path}: its options name no source and target language.")
+        source, target = langs
     return foreign(
         "g-transformer",
         path,
@@ -256,9 +258,8 @@ def read_fairseq(path: Path) -> ForeignCheckpoint:
     marks = "end" if is_stock else pretrained_marks(options)
     if not is_stock and not marks.startswith("mbart"):
         raise GtransError(f"{path}: the model is '{name}', neither mBART nor a `transformer`.")
-    source, target = (
-        options.get(name) or task.get(name) for name in ("source_lang", "target_lang")
-    )
+    source = options.get("source_lang") or task.get("source_lang")
+    target = options.get("target_lang") or task.get("target_lang")
     return foreign(
         "fairseq",
         path,
@@ -289,12 +290,14 @@ def _beside(path: Path, *languages: str | None) -> Tokens | None:
 
     The codes of fastBPE have a third column with counts, and merges as in subword-nmt's 0.2.
     """
-    codes = next((path.with_name(name) for name in _CODES if path.with_name(name).is_file()), None)
+    codes = [path.with_name(name) for name in _CODES if path.with_name(name).is_file()]
     names = [path.with_name(f"dict.{lang}.txt") for lang in languages]
-    if codes is None or not all(name.is_file() for name in names):
+    if not codes or not all(name.is_file() for name in names):
         return None
-    lines = codes.read_text("utf-8").splitlines()
-    merges = [" ".join(line.split(" ")[:2]) for line in lines if not line.startswith("#version")]
+    merges = []
+    for line in codes[0].read_text("utf-8").splitlines():
+        if not line.startswith("#version"):
+            merges.append(" ".join(line.split(" ")[:2]))
     contents = "\n".join(["#version: 0.2", *merges, ""]).encode()
     source, target = map(read_subwords, names)
     steps = Steps(normalise=False, truecase=False, plain=True).record()

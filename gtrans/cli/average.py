@@ -11,6 +11,7 @@ so training cannot be resumed from it. No code inside a checkpoint is run.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from gtrans.errors import GtransError
@@ -68,13 +69,20 @@ def run(args: argparse.Namespace) -> None:
             raise GtransError(f"`{flag}` takes one folder, but {len(paths)} paths are given.")
         names = BY_UPDATE if args.last_epochs is None else BY_EPOCH
         paths = last_checkpoints(paths[0], count, names)
-    elif folders := [path for path in paths if path.is_dir()]:
-        raise GtransError(
-            f"'{folders[0]}' is a folder; say how many of its checkpoints to average "
-            "(`--last-epochs N` or `--last-updates N`), or name their files."
-        )
+    else:
+        _refuse_folders(paths)
     if args.output is None:
         raise GtransError("`--output` is missing: the file to write, such as average.pt.")
     tensors = average_checkpoints(paths, args.output, args.force)
     summary = f"average of {len(paths)} checkpoints, {tensors} tensors, written to {args.output}"
     print_lines(*map(str, paths), summary)
+
+
+def _refuse_folders(paths: Sequence[Path]) -> None:
+    """Raises GtransError for a folder among files."""
+    for path in paths:
+        if path.is_dir():
+            raise GtransError(
+                f"'{path}' is a folder; say how many of its checkpoints to average "
+                "(`--last-epochs N` or `--last-updates N`), or name their files."
+            )

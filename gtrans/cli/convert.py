@@ -9,8 +9,8 @@
 Numbers of layers, widths, global layers and shared embeddings are read from the tensors.
 The files of the subwords in IN's folder become part of the new checkpoint. Without them, --data DIR
 holds the dictionaries that the model was trained with (dict.LANG.txt, as `gtrans prepare` writes
-them). The command prints what it found, renamed and ignored. A
-model with parts that gtrans does not have is rejected with an error.
+them). The command prints the sizes, and the renamed and ignored tensors. A model with parts that
+gtrans does not have is rejected with an error.
 
 The new checkpoint can translate (`gtrans translate`, or `fairseq-generate DIR
 --user-dir $(gtrans --user-dir) --task document_translation --path OUT.pt`) and can start training
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Convert, and print what was found."""
+    """Convert, and print the report."""
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.conversion.foreign import convert
 

@@ -1,8 +1,8 @@
-"""Say what a checkpoint is and what it was made from.
+"""Describe a checkpoint, and the data and models it comes from.
 
-That is its architecture, languages, vocabulary, preparation, unit, training, and provenance: the
-data and the model that it comes from. Two checkpoints with the same fingerprint have the same
-vocabulary, preparation and unit. A run folder is shown by its last checkpoint.
+The command prints architecture, languages, vocabulary, preparation, unit, training, and provenance:
+the data and the model that the training began with. Two checkpoints with the same fingerprint have
+the same vocabulary, preparation and unit. A run folder is shown by its last checkpoint.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print what it is."""
+    """Print the description, as YAML or JSON."""
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.conversion.showing import facts_of, lines_of
 

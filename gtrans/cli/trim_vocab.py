@@ -44,12 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Trim, and print what is left."""
+    """Trim, and print how much is left."""
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.conversion.trimming import trim
 
     trimmed = trim(args.checkpoint, args.data, args.out, args.splits, args.force)
-    (pieces, kept), (before, after) = trimmed.pieces, trimmed.parameters
-    print(f"{kept:,} of {pieces:,} subwords kept, {after:,} of {before:,} parameters")
+    subwords, kept = trimmed.subwords
+    before, after = trimmed.parameters
+    print(f"{kept:,} of {subwords:,} subwords kept, {after:,} of {before:,} parameters")
     names = sorted(path.name for path in args.out.iterdir())
     print_lines(f"written to {args.out}: {', '.join(names)}")

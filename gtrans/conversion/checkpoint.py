@@ -1,4 +1,4 @@
-"""A checkpoint as one object: its parameters, options and origin, checks, and the mean of several.
+"""A checkpoint as one object, with its checks; the average of several checkpoints.
 
 No code in a file is run: :mod:`gtrans.checkpoints.reading` says how it is read.
 """
@@ -47,7 +47,7 @@ class Checkpoint:
 
     @classmethod
     def read(cls, path: Path, in_memory: bool = True) -> Checkpoint:
-        """Read a file; arguments and errors are those of :func:`read_checkpoint`."""
+        """Read a file, with the arguments and errors of :func:`read_checkpoint`."""
         return cls(path, read_checkpoint(path, in_memory))
 
     @property
@@ -59,14 +59,15 @@ class Checkpoint:
     @property
     def parameters(self) -> int:
         """Number of parameters; shared tensors count once."""
-        return sum({tensor.data_ptr(): tensor.numel() for tensor in self.tensors.values()}.values())
+        sizes = {tensor.data_ptr(): tensor.numel() for tensor in self.tensors.values()}
+        return sum(sizes.values())
 
     @cached_property
     def identity(self) -> ModelIdentity | None:
-        """What it was made from; None: it does not say.
+        """Its vocabularies, preparation and unit; None if it does not store them.
 
         Raises:
-            GtransError: it is damaged, or its vocabularies are not those of the embeddings.
+            GtransError: they are damaged, or do not fit the embeddings.
         """
         return ModelIdentity.of_checkpoint(self.state, self.path)
 
@@ -121,8 +122,8 @@ class Checkpoint:
     def forget_training(self) -> None:
         """Drop the state of the optimizer, other copies of the parameters, and the best score.
 
-        Other parameters than these would not fit them any more: those of fairseq's EMA are dropped
-        with a line.
+        The moving average (EMA) of fairseq would not fit the new parameters; a line says that it
+        goes.
         """
         self.state["last_optimizer_state"] = None
         extra = self.state.get("extra_state") or {}
@@ -153,9 +154,12 @@ def last_checkpoints(folder: Path, count: int, names: re.Pattern[str]) -> list[P
     """
     if not folder.is_dir():
         raise GtransError(f"{folder}: there is no such folder.")
-    numbered = sorted(
-        (int(match[1]), path) for path in folder.iterdir() if (match := names.fullmatch(path.name))
-    )
+    numbered = []
+    for path in folder.iterdir():
+        match = names.fullmatch(path.name)
+        if match is not None:
+            numbered.append((int(match[1]), path))
+    numbered.sort()
     if len(numbered) < count:
         flag, pattern = "--keep-last-epochs", "checkpointE.pt"
         if names is not BY_EPOCH:
@@ -222,7 +226,7 @@ def average_checkpoints(paths: Sequence[Path], target: Path, force: bool = False
             if tensor.is_floating_point():
                 sums[name] += tensor
             elif not sums[name].equal(tensor):
-                raise GtransError(f"{path}: {name} differs from that of {paths[0]}.")
+                raise GtransError(f"{path}: {name} differs from {name} of {paths[0]}.")
     shared: dict[tuple[int, torch.Size], Tensor] = {}
     for name, tensor in last.tensors.items():
         # Parameters that are shared in the model stay shared in the file.

@@ -64,7 +64,7 @@ _PLAIN_TEXT = {"steps": NO_STEPS.record(), "bpe": {"merges": None}, "bert": None
 SIDES = ("encoder", "decoder")
 _POSITIONS = tuple(f"{side}.embed_positions.weight" for side in SIDES)
 
-# Options with the same name and meaning in both, and what they are where a checkpoint is silent.
+# Options with the same name and meaning in both, with the value for a checkpoint without them.
 _SAME = {
     "activation_fn": "relu",
     "sinusoid": "fairseq",
@@ -95,14 +95,14 @@ def convert(
         program: one of :data:`SOURCES`.
         path: file to read, or folder for programs that write one.
         target: file to write; after an error it does not exist.
-        data: folder of the dictionaries that the model was trained with; None: the checkpoint has
-            all that it needs, or lies beside it.
+        data: folder of the dictionaries that the model was trained with; None: the checkpoint
+            stores them, or they lie beside it.
         source_lang, target_lang: languages to translate from and to; None: as in the checkpoint.
         positions: new number of learned positions.
         force: replace ``target`` even if it is no converted checkpoint.
 
     Returns:
-        lines that say what was found.
+        the lines of a report.
 
     Raises:
         GtransError: the checkpoint is unreadable, of another program or has parts that gtrans
@@ -123,7 +123,7 @@ def convert(
             say(f"{path}: it has no {MASK}; its new row is the mean of all")
         _check_vocabulary(foreign, task)
         joint = task.source_dictionary == task.target_dictionary
-        with reading(path, "what it says of its options"):
+        with reading(path, "the record of its options"):
             model_cfg = _model_options(state, foreign.options, joint, foreign.doc_mode)
         for name in (*UNIT_FIELDS, "source_lang", "target_lang"):
             setattr(model_cfg, name, getattr(root.task, name))
@@ -185,10 +185,10 @@ def _task(
 def _own_data(
     foreign: ForeignCheckpoint, source: str | None, target: str | None
 ) -> tempfile.TemporaryDirectory[str]:
-    """A temporary data folder with what a published model reads text with.
+    """A temporary data folder with the subwords and dictionaries of a published model.
 
     Raises:
-        GtransError: its folder does not hold that, or names no or other languages.
+        GtransError: they are not in its folder, or it names no or other languages.
     """
     tokens = foreign.tokens
     if tokens is None:
@@ -235,7 +235,7 @@ def _described(model: GTransformerConfig, source: int, target: int) -> list[str]
 
 
 def _check_vocabulary(foreign: ForeignCheckpoint, task: DocumentTranslationTask) -> None:
-    """Refuse dictionaries that are not those of the checkpoint, as far as it says which."""
+    """Refuse dictionaries that do not fit the tables or the fingerprint of the checkpoint."""
     path, state = foreign.path, foreign.state
     sides = (
         (ENCODER_TABLE, task.source_dictionary, task.cfg.source_lang),
@@ -245,10 +245,10 @@ def _check_vocabulary(foreign: ForeignCheckpoint, task: DocumentTranslationTask)
     for name, dictionary, lang in sides:
         rows = state[name].size(0)
         if rows != len(dictionary):
-            symbols = ", ".join([*map(language_symbol, foreign.langs), MASK])
+            added = ", ".join([*map(language_symbol, foreign.langs), MASK])
             raise GtransError(
                 f"{path}: {name} has {rows} rows, but {task.cfg.data}/dict.{lang}.txt with "
-                f"{symbols} has {len(dictionary)}; `--data` must hold the dictionaries that the "
+                f"{added} has {len(dictionary)}; `--data` must hold the dictionaries that the "
                 "model was trained with."
             )
     differences = [] if foreign.identity is None else foreign.identity.differences(task.identity)
@@ -268,7 +268,7 @@ def _as_of_fairseq(
     Args:
         root: all options.
         state: parameters.
-        task_state: what the checkpoint carries of its task.
+        task_state: the state of the task, which the checkpoint stores.
     """
     # fairseq reads the last entry of this history even with --reset-optimizer.
     begin = {

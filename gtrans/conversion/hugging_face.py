@@ -4,7 +4,7 @@ No code in a folder is run. A folder with the files of its tokenizer gives a com
 its subwords become the dictionary, in fairseq's order, and the rows of all tables follow them.
 
 =========  ================================================  ====================================
-model      files of the tokenizer                            symbols that are no subwords
+model      files of the tokenizer                            tokens that are no subwords
 =========  ================================================  ====================================
 Marian     ``source.spm``, ``target.spm``, ``vocab.json``    ``>>deu<<``, the language to write
 M2M100     ``sentencepiece.bpe.model``, ``vocab.json``       ``__de__``, behind the subwords
@@ -63,7 +63,7 @@ _NEEDED = {
     "scale_embedding": bool,
 }
 _MARIAN = ("*.npz", "decoder.yml")
-# What is never written: the logit of a symbol that a published model does not have.
+# The logit of an entry that a published model lacks, and that is therefore never written.
 _NEVER = -100.0
 # Of the subwords of a model, those that its vocabulary has, and the other way round. Published
 # models have nearly all; SentencePiece drops rare ones from a text that was segmented later.
@@ -79,15 +79,15 @@ M2M100 = (
     "ms,my,ne,nl,no,ns,oc,or,pa,pl,ps,pt,ro,ru,sd,si,sk,sl,so,sq,sr,ss,su,sv,sw,ta,th,tl,tn,tr,uk,"
     "ur,uz,vi,wo,xh,yi,yo,zh,zu"
 )
-"""The languages of M2M100, in the order of their symbols."""
+"""The languages of M2M100, in the order of their tokens."""
 
 
 class _Side(NamedTuple):
-    """The symbols of one side, each with its row in the published tables; None: it has none.
+    """The vocabulary of one side, with the row of each entry in the published tables.
 
     Attributes:
-        words: the four special symbols, then the subwords.
-        languages: names of the languages that have a symbol.
+        words: the four special tokens, then the subwords; None: an entry without a row.
+        languages: names of the languages that have a token.
         mask: the row of the mask.
     """
 
@@ -97,7 +97,7 @@ class _Side(NamedTuple):
 
     @property
     def subwords(self) -> list[str]:
-        """The words without the special symbols."""
+        """The words without the special tokens."""
         return list(self.words)[len(_SPECIAL) :]
 
 
@@ -188,7 +188,7 @@ def _refuse_without_config(folder: Path) -> NoReturn:
 
 
 def _as_mbart(model: ForeignCheckpoint, folder: Path, config: Mapping[str, Any]) -> None:
-    """Marks and languages of mBART and mBART-50."""
+    """Set the special tokens and languages of mBART and mBART-50."""
     starts_with_end = config.get("decoder_start_token_id") == _END
     is_mbart50 = config.get("tokenizer_class") == "MBart50Tokenizer" or starts_with_end
     model.marks, langs = ("mbart50", MBART50) if is_mbart50 else ("mbart", MBART25)
@@ -198,14 +198,14 @@ def _as_mbart(model: ForeignCheckpoint, folder: Path, config: Mapping[str, Any])
 
 
 def _as_marian(model: ForeignCheckpoint, folder: Path, config: Mapping[str, Any]) -> None:
-    """Rows, subwords and languages of OPUS-MT.
+    """Set rows, subwords and languages of OPUS-MT.
 
     Its first decoder input is the embedding of padding, which is zero in models that were
     converted from Marian: it becomes the row of ``<s>``, which the decoder reads in place of
     ``</s>``.
 
     Raises:
-        GtransError: a file is missing, or symbols and tables do not fit together.
+        GtransError: a file is missing, or vocabulary and tables do not fit together.
     """
     activation = str(config["activation_function"])
     activation = "swish" if activation == "silu" else activation
@@ -235,14 +235,14 @@ def _as_marian(model: ForeignCheckpoint, folder: Path, config: Mapping[str, Any]
 
 
 def _marian_side(vocabulary: Mapping[str, Any], rows: int, start: int) -> _Side:
-    """The symbols of a ``vocab.json``; ``start``: the row of the first decoder input."""
+    """The vocabulary in ``vocab.json``; ``start``: the row of the first decoder input."""
     items = sorted(vocabulary.items(), key=lambda item: item[1])
     numbers = {symbol: int(row) for symbol, row in items}
     _check_rows(numbers)
     languages = {name: n for name, n in numbers.items() if re.fullmatch(">>.*<<", name)}
     words: dict[str, int | None] = {"<s>": start, **{word: numbers[word] for word in _SPECIAL[1:]}}
     words |= {word: n for word, n in numbers.items() if word not in languages}
-    # A word for each row without a symbol: it takes part in the softmax.
+    # A word for each row without an entry: it takes part in the softmax.
     if words["<s>"] != start:
         raise GtransError(
             f"its token '<s>' has the row {words['<s>']}, but texts begin with the row {start} "
@@ -256,12 +256,12 @@ def _marian_side(vocabulary: Mapping[str, Any], rows: int, start: int) -> _Side:
 def _with_sentencepiece(
     model: ForeignCheckpoint, folder: Path, languages: Sequence[str] = ()
 ) -> None:
-    """Rows, subwords and languages of mBART, M2M100 and NLLB-200.
+    """Set rows, subwords and languages of mBART, M2M100 and NLLB-200.
 
     ``languages``: behind the subwords; none: as the files of the tokenizer say.
 
     Raises:
-        GtransError: a file is missing, or symbols and tables do not fit together.
+        GtransError: a file is missing, or vocabulary and tables do not fit together.
     """
     path = _file(folder, _MODEL)
     pieces = model_pieces(load_sentencepiece(path))
@@ -274,8 +274,7 @@ def _with_sentencepiece(
     language_rows = language_rows or _languages(folder, len(numbers))
     words: dict[str, int | None] = {symbol: numbers[symbol] for symbol in _SPECIAL}
     words |= {symbol: numbers[symbol] for symbol in sorted(numbers, key=numbers.__getitem__)}
-    # Of the rows without a symbol the first is NLLB's and mBART's mask, and as good as any for
-    # M2M100's.
+    # The first row without an entry is the mask of NLLB and mBART, and serves as that of M2M100.
     taken = {*numbers.values(), *language_rows.values()}
     free = [row for row in range(model.state[ENCODER_TABLE].size(0)) if row not in taken]
     words |= {f"{_NO_WORD}{row}": row for row in free[1:]}
@@ -375,7 +374,7 @@ def _carry(
     paths: Sequence[Path],
     dictionaries: Sequence[_Side],
 ) -> None:
-    """Give a checkpoint what its pipeline reads: models of subwords, then dictionaries.
+    """Store the files of the pipeline: models of subwords, then dictionaries.
 
     Raises:
         GtransError: a model has few of the subwords.
@@ -389,12 +388,12 @@ def _carry(
 
 
 def _arrange(model: ForeignCheckpoint, sides: Sequence[_Side]) -> None:
-    """Put the rows of all tables in the order of the symbols; shared tables stay shared.
+    """Put the rows of all tables in the order of the vocabulary; shared tables stay shared.
 
     Rows that a model lacks are zero, with a bias that keeps them from being written.
 
     Raises:
-        GtransError: a symbol has a row that a table does not have.
+        GtransError: an entry has a row that a table does not have.
     """
     state = model.state
     arranged: dict[int, Tensor] = {}
@@ -420,7 +419,7 @@ def _arrange(model: ForeignCheckpoint, sides: Sequence[_Side]) -> None:
 
 
 def _languages(folder: Path, words: int) -> dict[str, int]:
-    """The languages of M2M100 or NLLB-200, each with its row behind those of the ``words``.
+    """The languages of M2M100 or NLLB-200, with their rows, which follow ``words`` others.
 
     Raises:
         GtransError: NLLB's are in none of the files that name them.
@@ -447,7 +446,7 @@ def _languages(folder: Path, words: int) -> dict[str, int]:
 
 
 def _entries(folder: Path, name: str) -> dict[str, Any]:
-    """What a file of JSON holds; empty if there is none."""
+    """The object in a file of JSON; empty if there is no file."""
     return read_json(folder / name) if (folder / name).is_file() else {}
 
 
@@ -465,7 +464,7 @@ def _file(folder: Path, name: str) -> Path:
 
 
 def _card(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
-    """What the model's own card (the header of ``README.md``) says of it: name and licence."""
+    """Name and licence of the model from its own card, the header of ``README.md``."""
     card = {"name": str(config.get("_name_or_path") or folder.resolve().name)}
     path = folder / "README.md"
     text = path.read_text("utf-8-sig", "replace") if path.is_file() else ""

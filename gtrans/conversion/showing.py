@@ -1,4 +1,4 @@
-"""What a checkpoint is and what it was made from: ``gtrans show``."""
+"""The description of a checkpoint that ``gtrans show`` prints."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from gtrans.train.run_settings import recorded_provenance
 from gtrans.translating.loading import check_described, import_plugin
 
 Facts = dict[str, Any]
-"""By short names: text, numbers, lists, or such by names; None: it is not known."""
+"""Text, numbers, lists or further facts, by short names; None: not known."""
 
 _CHECKPOINTS = "checkpoint*.pt"
-# By group, the options of a training that a reader wants to know.
+# By group, the options of a training that are shown.
 _SETTINGS = {
     "criterion": "_name label_smoothing",
     "optimizer": "_name adam_betas weight_decay",
@@ -33,10 +33,10 @@ _SETTINGS = {
 
 
 def facts_of(path: Path) -> Facts:
-    """What a checkpoint is, of a run folder the last one; ``path`` is its file.
+    """Describe a checkpoint, or the last checkpoint of a run folder.
 
     Raises:
-        GtransError: there is none, or it is damaged.
+        GtransError: there is no checkpoint, or it is damaged.
     """
     if not path.is_dir():
         return checkpoint_facts(path)
@@ -53,19 +53,22 @@ def lines_of(facts: Facts) -> list[str]:
     return text.splitlines()
 
 
-def _known(facts: Any) -> Any:
-    """Without what is unknown or empty."""
-    if not isinstance(facts, Mapping):
-        return facts
-    known = {name: _known(value) for name, value in facts.items()}
-    return {name: value for name, value in known.items() if value not in (None, "", [], {})}
+def _known(facts: Facts) -> Facts:
+    """Leave out everything that is unknown or empty."""
+    known: Facts = {}
+    for name, value in facts.items():
+        if isinstance(value, Mapping):
+            value = _known(dict(value))
+        if value not in (None, "", [], {}):
+            known[name] = value
+    return known
 
 
 def checkpoint_facts(path: Path) -> Facts:
-    """What a checkpoint is.
+    """Describe a checkpoint.
 
     Raises:
-        GtransError: it is unreadable, its identity is damaged, or its options do not describe
+        GtransError: it is unreadable, its fingerprint is damaged, or its options do not describe
             its parameters.
     """
     checkpoint = Checkpoint.read(path, in_memory=False)
@@ -87,33 +90,32 @@ def checkpoint_facts(path: Path) -> Facts:
         "sha256": checkpoint.fingerprint,
         "note": "it does not say which data it comes from" if identity is None else None,
     }
-    known: Facts = _known(facts)
-    return known
+    return _known(facts)
 
 
 def _identity_facts(identity: ModelIdentity | None, task: Mapping[str, Any]) -> Facts:
-    """What a model was made for; ``task``: the options of its task."""
+    """Languages, vocabulary, preparation and unit; ``task``: the options of its task."""
     if identity is None:
         pair = [task.get("source_lang"), task.get("target_lang")]
         return {"languages": "-".join(map(str, pair)) if all(pair) else None}
     sizes = [len(identity.source.symbols), len(identity.target.symbols)]
+    options = {}
+    for name, value in identity.unit.items():
+        if value and name != "unit":
+            options[name.replace("_", " ")] = value
     return {
         "languages": "-".join(identity.languages),
         "vocabulary": sizes[0] if identity.source == identity.target else sizes,
         "preparation": _preparation_facts(identity.preparation),
         "unit": identity.unit.get("unit"),
-        "unit options": {
-            name.replace("_", " "): value
-            for name, value in identity.unit.items()
-            if value and name != "unit"
-        },
+        "unit options": options,
         "written by": f"gtrans {identity.version}",
         "fingerprint": identity.digest,
     }
 
 
 def _preparation_facts(preparation: Preparation | None) -> Facts | None:
-    """How text becomes tokens; None if ``gtrans prepare`` did not do it."""
+    """The steps that make tokens of text; None if ``gtrans prepare`` did not make them."""
     if preparation is None:
         return None
     state = preparation.state
@@ -127,7 +129,7 @@ def _preparation_facts(preparation: Preparation | None) -> Facts | None:
 
 
 def _bpe_facts(preparation: Preparation) -> Facts:
-    """What BPE was asked for, with the number of merges that the text had."""
+    """The record of BPE, with the number of merges that were learned."""
     facts: Facts = dict(preparation.state["bpe"])
     if CODES_FILE in preparation.files:
         lines = preparation.files[CODES_FILE].decode().splitlines()

@@ -1,8 +1,8 @@
 """Removal of the subwords that a corpus does not use from a pretrained model.
 
 A corpus of two languages uses about a tenth of mBART's 250,000 subwords. The others cost memory
-for embeddings, gradients, Adam's two moments and logits. Trimming keeps the special symbols, the
-language symbols, the mask, all subwords of the binarised corpus, and the single characters of
+for embeddings, gradients, Adam's two moments and logits. Trimming keeps the special tokens, the
+language tokens, the mask, all subwords of the binarised corpus, and the single characters of
 these subwords, so that other text in the same alphabets can be segmented. Kept rows of the
 embeddings are not changed, so the logits of kept subwords are the same; only the softmax is over
 fewer of them.
@@ -48,9 +48,9 @@ TRIMMED = "trimmed"
 
 
 class Trimmed(NamedTuple):
-    """Numbers of pieces and of parameters, each before and after trimming."""
+    """Numbers of subwords and of parameters, each before and after trimming."""
 
-    pieces: tuple[int, int]
+    subwords: tuple[int, int]
     parameters: tuple[int, int]
 
 
@@ -63,7 +63,7 @@ def is_trimmed(path: Path) -> bool:
 def trim(
     checkpoint: Path, data: Path, out: Path, splits: Sequence[str], force: bool = False
 ) -> Trimmed:
-    """Write ``model.pt`` into ``out``; of a joint SentencePiece model also its dictionary and it.
+    """Write ``model.pt`` into ``out``, with the files of a joint SentencePiece model.
 
     Args:
         checkpoint: mBART as fairseq saves it, or a checkpoint of this project.
@@ -89,32 +89,20 @@ def trim(
     loaded.check_fit()
     identity = _identity(loaded, data, languages, dictionaries)
     langs = split_languages(loaded.options("task").get("langs"))
-    used = [
-        _used(data, languages, lang, splits, dictionary)
-        for lang, dictionary in zip(languages, dictionaries, strict=True)
-    ]
+    used = []
+    for lang, dictionary in zip(languages, dictionaries, strict=True):
+        used.append(_used(data, languages, lang, splits, dictionary))
     if dictionaries[0] == dictionaries[1]:
         used = [used[0] | used[1]] * 2
     kept = [_kept(dictionary, ids) for dictionary, ids in zip(dictionaries, used, strict=True)]
-    before, tensors = loaded.parameters, loaded.tensors
-    shared: dict[int, Tensor] = {}
-    for name in {*TABLES, BIAS} & tensors.keys():
-        side, table = int(name != ENCODER_TABLE), tensors[name]
-        size = len(dictionaries[side])
-        if table.size(0) != size + len(langs) + 1:
-            raise GtransError(
-                f"{checkpoint}: {name} has {table.size(0)} rows, but '{data}' has {size} "
-                f"subwords, {len(langs)} languages and the mask; prepare the corpus with the "
-                "model's own dictionary."
-            )
-        index = torch.tensor([*kept[side], *range(size, table.size(0))])
-        # Shared tables stay shared.
-        tensors[name] = shared.setdefault(table.data_ptr(), table[index])
+    before = loaded.parameters
+    sizes = [len(dictionary) for dictionary in dictionaries]
+    _trim_tables(loaded, data, sizes, kept, len(langs))
     added = (*map(language_symbol, langs), MASK)
-    sides = [
-        Vocabulary(tuple(dictionary.symbols[number] for number in numbers), added)
-        for dictionary, numbers in zip(dictionaries, kept, strict=True)
-    ]
+    sides = []
+    for dictionary, numbers in zip(dictionaries, kept, strict=True):
+        words = tuple(dictionary.symbols[number] for number in numbers)
+        sides.append(Vocabulary(words, added))
     trimmed = replace(
         identity,
         source=sides[0],
@@ -125,24 +113,61 @@ def trim(
     loaded.forget_training()
     loaded.state[TRIMMED] = True
     card = published(loaded.state)
-    loaded.state["task_state"] = {STATE: trimmed.state(), **({PUBLISHED: card} if card else {})}
+    loaded.state["task_state"] = {STATE: trimmed.state()}
+    if card:
+        loaded.state["task_state"][PUBLISHED] = card
     loaded.write(out / CHECKPOINT_FILE)
     if state.get("pieces") == SentencePiecePipeline.name:
-        pieces = list(sides[0].words[dictionaries[0].nspecial :])
+        subwords = list(sides[0].words[dictionaries[0].nspecial :])
         for name in (DICTIONARY_FILE, *(f"dict.{lang}.txt" for lang in languages)):
-            write_subwords(pieces, out / name)
+            write_subwords(subwords, out / name)
         copy_file(data / SentencePiecePipeline.files[0], out / SENTENCEPIECE_FILE)
     if loaded.identity is None:
         say_unknown(checkpoint)
     return Trimmed((len(dictionaries[1]), len(kept[1])), (before, loaded.parameters))
 
 
+def _trim_tables(
+    loaded: Checkpoint, data: Path, sizes: Sequence[int], kept: Sequence[list[int]], langs: int
+) -> None:
+    """Keep some rows of all embeddings, in place; shared tables stay shared.
+
+    Args:
+        loaded: the checkpoint.
+        data: the prepared corpus, for messages.
+        sizes: for each side, the number of entries in its dictionary.
+        kept: for each side, the rows of its dictionary to keep.
+        langs: number of languages, whose tokens follow the dictionary and are kept.
+
+    Raises:
+        GtransError: a table has another number of rows.
+    """
+    trimmed: dict[int, Tensor] = {}
+    for name in (*TABLES, BIAS):
+        if name not in loaded.tensors:
+            continue
+        table = loaded.tensors[name]
+        side = 0 if name == ENCODER_TABLE else 1
+        size = sizes[side]
+        if table.size(0) != size + langs + 1:
+            raise GtransError(
+                f"{loaded.path}: {name} has {table.size(0)} rows, but '{data}' has {size} "
+                f"subwords, {langs} languages and the mask; prepare the corpus with the "
+                "model's own dictionary."
+            )
+        place = table.data_ptr()
+        if place not in trimmed:
+            rows = kept[side] + list(range(size, table.size(0)))
+            trimmed[place] = table[torch.tensor(rows)]
+        loaded.tensors[name] = trimmed[place]
+
+
 def _identity(
     loaded: Checkpoint, data: Path, languages: tuple[str, str], dictionaries: Sequence[Dictionary]
 ) -> ModelIdentity:
-    """What a checkpoint was made from, after a comparison with the data folder.
+    """The fingerprint of a checkpoint, after a comparison with the data folder.
 
-    fairseq's own mBART does not say it; then it is what the folder holds.
+    fairseq's own mBART has none; then it is the fingerprint of the folder.
 
     Raises:
         GtransError: the checkpoint was made with another vocabulary or preparation.
@@ -200,9 +225,14 @@ def _used(
 
 
 def _kept(dictionary: Dictionary, used: set[int]) -> list[int]:
-    """The ids to keep, ascending: special symbols, used subwords, and their characters."""
+    """The ids to keep, ascending: special tokens, used subwords, and their characters."""
     specials = set(range(dictionary.nspecial))
-    characters = {SPACE}.union(*(dictionary.symbols[number] for number in used - specials))
-    single = {form for char in characters for form in (char, char + BPE_SEPARATOR)}
-    single_ids = {dictionary.indices[form] for form in single & dictionary.indices.keys()}
-    return sorted(specials | used | single_ids)
+    characters = {SPACE}
+    for number in used - specials:
+        characters.update(dictionary.symbols[number])
+    kept = specials | used
+    for character in characters:
+        for form in (character, character + BPE_SEPARATOR):
+            if form in dictionary.indices:
+                kept.add(dictionary.indices[form])
+    return sorted(kept)

@@ -11,6 +11,7 @@ import torch
 from gtrans.cli import main
 from gtrans.cli.adapt import conclusion
 from gtrans.evaluation.choosing import Verdict
+from gtrans.train.signals import STOPPED
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
@@ -175,6 +176,42 @@ def test_mistakes_are_one_line(
         error = capsys.readouterr().err
         assert message in error and error.count("\n") == 1, error
     assert not (tmp_path / "my").exists()
+
+
+# A plugin of the user's that is the project's, and sends this process a signal in the last update.
+SIGNALLING = """
+import os, signal, time
+import gtrans
+from gtrans.train.trainer import RunTrainer
+
+step = RunTrainer.train_step
+
+def train_step(self, *args, **more):
+    logged = step(self, *args, **more)
+    if self.get_num_updates() == 2:
+        RunTrainer.train_step = step
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.3)  # it is on its way
+    return logged
+
+RunTrainer.train_step = train_step
+"""
+
+
+def test_a_signal_in_the_last_update_of_a_training(
+    tiny: TinyWorld, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first training is complete; the second one does not begin."""
+    plugin = tmp_path / "signalling_last"
+    plugin.mkdir()
+    (plugin / "__init__.py").write_text(SIGNALLING, "utf-8")
+    sizes = ("--max-update", "2", "--num-workers", "0", "--max-tokens", "512")
+    options = ("--every", "2", "--", *sizes, "--user-dir", str(plugin))
+    with pytest.raises(SystemExit) as end:
+        adapt(tiny.checkpoints["sentence"], text, tmp_path / "my", *options)
+    assert end.value.code == STOPPED
+    assert (tmp_path / "my" / "continued").is_dir()
+    assert not (tmp_path / "my" / "document").exists()
 
 
 @pytest.mark.long

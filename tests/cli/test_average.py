@@ -109,7 +109,7 @@ def test_mistakes_are_one_line(run_folder: Path, capsys: pytest.CaptureFixture[s
     for arguments, message in (
         ((one, other), "other.pt: table is (3,), but (2,) in"),
         ((one, more), "more.pt: has a tensor extra that"),
-        ((one, steps), "steps.pt: steps differs from that of"),
+        ((one, steps), "steps.pt: steps differs from steps of"),
         ((one, run_folder / "no.pt"), "no.pt: there is no such checkpoint."),
         (
             ("--last-epochs", "13", run_folder),
