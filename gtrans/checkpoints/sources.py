@@ -28,7 +28,7 @@ from gtrans.checkpoints.reading import options_of, read_checkpoint
 from gtrans.data.frame import pretrained_marks
 from gtrans.data.vocabulary import split_languages
 from gtrans.errors import GtransError
-from gtrans.text.moses import Steps
+from gtrans.text.moses import MosesSteps
 from gtrans.text.subwords import read_subwords
 
 ENCODER_TABLE = "encoder.embed_tokens.weight"
@@ -300,6 +300,6 @@ def _beside(path: Path, *languages: str | None) -> Tokens | None:
             merges.append(" ".join(line.split(" ")[:2]))
     contents = "\n".join(["#version: 0.2", *merges, ""]).encode()
     source, target = map(read_subwords, names)
-    steps = Steps(normalise=False, truecase=False, plain=True).record()
+    steps = MosesSteps(normalise=False, truecase=False, plain=True).record()
     state = {"pieces": None, "steps": steps, "bpe": {"merges": len(merges)}}
     return Tokens((source, target), state, {_CODES[0]: contents})

@@ -11,7 +11,7 @@ import torch
 from fairseq.data import FairseqDataset, data_utils
 
 from gtrans.data.examples import Example, ExampleBuilder
-from gtrans.data.units import Ints, Steps, Units, UnitSpan, sums, totals_of
+from gtrans.data.units import Ints, StreamSteps, Units, UnitSpan, sums, totals_of
 from gtrans.errors import GtransError
 
 
@@ -120,7 +120,7 @@ class DocumentDataset(FairseqDataset):
         """``(n, 2)`` lines of instances, where units have several; None: a unit is read at once."""
         if not self.examples.unit.has_instances:
             return None
-        return Steps.of(self.units.lines[:, 0], self.line_sizes, self.examples.unit).lines
+        return StreamSteps.of(self.units.lines[:, 0], self.line_sizes, self.examples.unit).lines
 
     @property
     def sizes(self) -> Ints:

@@ -35,7 +35,7 @@ import numpy as np
 
 from gtrans.data.document_dataset import DocumentDataset
 from gtrans.data.examples import Example
-from gtrans.data.units import Ints, Steps, Units, UnitSpan, sums
+from gtrans.data.units import Ints, StreamSteps, Units, UnitSpan, sums
 from gtrans.errors import GtransError
 
 logger = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class StreamOptions:
 
 
 @dataclass(frozen=True)
-class Run:
+class StreamRun:
     """Consecutive steps of one document: ``count`` of them from number ``position`` on."""
 
     document: int
@@ -80,20 +80,20 @@ class Run:
 
 # The document of a track and the number of its next step; None: it has no document.
 _Track = tuple[int, int] | None
-Window = list[list[Run]]
+Window = list[list[StreamRun]]
 """The parts of a window, in order; usually one."""
 
 
 def _read(
     tracks: Sequence[_Track], length: int, counts: Sequence[int], queue: Sequence[int], taken: int
-) -> tuple[list[Run], list[_Track], int]:
+) -> tuple[list[StreamRun], list[_Track], int]:
     """Read the next ``length`` steps of each track of a stream, or all that there are.
 
     Returns:
         their runs, the tracks after them, and how many documents of ``queue`` have been taken
         then (``taken`` before).
     """
-    runs: list[Run] = []
+    runs: list[StreamRun] = []
     after: list[_Track] = []
     for track in tracks:
         left = length
@@ -104,7 +104,7 @@ def _read(
                 track, taken = (queue[taken], 0), taken + 1
             document, position = track
             count = min(left, counts[document] - position)
-            runs.append(Run(document, position, count))
+            runs.append(StreamRun(document, position, count))
             left -= count
             position += count
             track = None if position == counts[document] else (document, position)
@@ -118,7 +118,7 @@ def stream_windows(
     streams: int,
     tracks: int,
     draw: Callable[[], int],
-    fits: Callable[[Sequence[Run]], bool],
+    fits: Callable[[Sequence[StreamRun]], bool],
 ) -> list[list[Window]]:
     """The windows of every stream.
 
@@ -183,8 +183,8 @@ class StreamDataset(DocumentDataset):
     """Windows of documents for training; its units, the runs, are cut anew for every epoch.
 
     Besides the entries of a :class:`DocumentDataset`, a batch has ``stream``, the number of its
-    stream, and ``runs``, the :class:`Run` of every row as a tuple. Documents are numbered in the
-    order of the corpus. A window of several parts has only ``parts``, a list of such batches.
+    stream, and ``runs``, the :class:`StreamRun` of every row as a tuple. Documents are numbered in
+    the order of the corpus. A window of several parts has only ``parts``, a list of such batches.
     """
 
     def __init__(self, *args: Any, options: StreamOptions, **kwargs: Any) -> None:
@@ -192,10 +192,10 @@ class StreamDataset(DocumentDataset):
         super().__init__(*args, **kwargs)
         self.documents = self.units.lines[:, 0]
         self._first_sentences = self.units.first_sentence
-        self._steps = Steps.of(self.documents, self.line_sizes, self.examples.unit)
+        self._steps = StreamSteps.of(self.documents, self.line_sizes, self.examples.unit)
         self.options = options
         self.workers = self.update_freq = self.epoch = 1
-        self._runs: list[Run] = []
+        self._runs: list[StreamRun] = []
         # Of every run: the stream, and which part of its window it belongs to.
         self._place: list[tuple[int, int]] = []
 
@@ -217,13 +217,13 @@ class StreamDataset(DocumentDataset):
         """Number of steps of a document."""
         return int(self._steps.counts[document])
 
-    def before(self, run: Run) -> dict[str, Any]:
+    def before(self, run: StreamRun) -> dict[str, Any]:
         """``net_input`` of one row: the steps of the document that precede ``run``."""
-        batch = self.examples.collate([self._row(Run(run.document, 0, run.position))])
+        batch = self.examples.collate([self._row(StreamRun(run.document, 0, run.position))])
         net_input: dict[str, Any] = batch["net_input"]
         return net_input
 
-    def _row(self, run: Run) -> Example:
+    def _row(self, run: StreamRun) -> Example:
         first = int(self._steps.first[run.document]) + run.position
         steps = self._steps.lines[first : first + run.count]
         lines = range(int(steps[0, 0]), int(steps[-1, 1]))
@@ -339,11 +339,11 @@ class StreamDataset(DocumentDataset):
         longer: Ints = np.maximum(*(sums(lines, totals) for totals in self._tokens_before))
         return longer
 
-    def _padded(self, runs: Sequence[Run]) -> int:
+    def _padded(self, runs: Sequence[StreamRun]) -> int:
         """Tokens of the longer side of a batch of these runs, with padding."""
         return int(self._longer(self._lines(runs)).max()) * len(runs)
 
-    def _lines(self, runs: Sequence[Run]) -> Ints:
+    def _lines(self, runs: Sequence[StreamRun]) -> Ints:
         """``(runs, 2)`` the lines of every run."""
         places = [astuple(run) for run in runs]
         document, position, count = np.array(places, np.int64).reshape(-1, 3).T

@@ -578,7 +578,7 @@ def document_units(
 
 
 @dataclass(frozen=True)
-class Steps:
+class StreamSteps:
     """The steps of documents that are read as streams.
 
     Attributes:
@@ -599,7 +599,7 @@ class Steps:
         documents: Ints,
         sizes: tuple[Ints, Ints],
         unit: Unit,
-    ) -> Steps:
+    ) -> StreamSteps:
         """Cut documents.
 
         Args:

@@ -88,7 +88,7 @@ class Rows(DocumentFile):
     def __init__(self, path: str, split: Splitter | None, choice: Choice = ANY) -> None:
         super().__init__(path)
         rows = open_text(path, "source", choice)
-        if not isinstance(rows, reader.Rows):
+        if not isinstance(rows, reader.RowReader):
             raise GtransError(
                 f"'{path}' has no rows with document ids; give JSON lines, or a table with a "
                 "header, with 'doc_id' and 'source'"

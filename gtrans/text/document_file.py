@@ -38,7 +38,7 @@ class Note:
         return f"{self.where}: {self.detail if self.kind == LEFT else self.kind + self.detail}"
 
 
-class Block(Protocol):
+class TextBlock(Protocol):
     """Running text of a document: a paragraph, a heading, a cell, a line.
 
     Attributes:
@@ -75,7 +75,7 @@ class DocumentFile(ABC):
 
     def __init__(self, path: str, split: Splitter | None = None, choice: Choice = ANY) -> None:
         self.path = path
-        self.documents: list[Sequence[Block]] = []
+        self.documents: list[Sequence[TextBlock]] = []
         self.notes: list[Note] = []
         self.languages: tuple[str, str] | None = None
 
@@ -97,7 +97,7 @@ class DocumentFile(ABC):
         """The file, and a line of it; 0: lines say nothing."""
         return f"{self.path}:{line}" if line else self.path
 
-    def note_moved(self, blocks: Iterable[Block]) -> None:
+    def note_moved(self, blocks: Iterable[TextBlock]) -> None:
         """Note each of the blocks in which markup inside a word moved."""
         detail = " from inside a word to its end or around it"
         moved = (block for block in blocks if block.moved)
@@ -112,7 +112,9 @@ class DocumentFile(ABC):
             joint: what stands between two sentences of a block.
         """
 
-    def by_block(self, translations: Sequence[Sequence[str]]) -> Iterator[tuple[Block, list[str]]]:
+    def by_block(
+        self, translations: Sequence[Sequence[str]]
+    ) -> Iterator[tuple[TextBlock, list[str]]]:
         """Every block, and the translations of its sentences."""
         following = chain(*translations)
         for block in chain(*self.documents):

@@ -81,7 +81,7 @@ _CHINESE = "zh"
 
 
 @dataclass(frozen=True)
-class Steps:
+class MosesSteps:
     """The steps of the pipeline that can be skipped; BPE always runs.
 
     Attributes:
@@ -101,8 +101,8 @@ class Steps:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-ALL_STEPS = Steps()
-NO_STEPS = Steps(normalise=False, tokenise=False, truecase=False)
+ALL_STEPS = MosesSteps()
+NO_STEPS = MosesSteps(normalise=False, tokenise=False, truecase=False)
 
 
 class MosesPipeline(TextPipeline):
@@ -119,7 +119,7 @@ class MosesPipeline(TextPipeline):
     def __init__(
         self,
         lang: str,
-        steps: Steps = ALL_STEPS,
+        steps: MosesSteps = ALL_STEPS,
         best_case: Mapping[str, str] | None = None,
         bpe: BPE | None = None,
     ) -> None:

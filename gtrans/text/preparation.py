@@ -30,11 +30,11 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tqdm import tqdm
@@ -43,7 +43,7 @@ from gtrans.data.documents import check_sides, resolve
 from gtrans.errors import GtransError
 from gtrans.files import atomic_writer, copy_file, digest, fingerprint, locked, replacing
 from gtrans.messages import say
-from gtrans.text.moses import MosesPipeline, Steps, load_best_case, train_best_case
+from gtrans.text.moses import MosesPipeline, MosesSteps, load_best_case, train_best_case
 from gtrans.text.pipeline import input_warnings
 from gtrans.text.plausibility import Overlaps, PairSampler, implausible
 from gtrans.text.preparation_options import (
@@ -103,14 +103,18 @@ class StepRecord:
             file.write("\n")
 
     def forget(self, *names: str) -> None:
-        """Take steps out of the record, and delete what they have written."""
-        removed = [self._finished.pop(name) for name in names if name in self._finished]
+        """Take steps out of the record, and delete the files that they wrote."""
+        outputs: list[str] = []
+        for name in names:
+            step = self._finished.pop(name, None)
+            if step is not None:
+                outputs += step["outputs"]
         self.save()
-        for output in chain(*(step["outputs"] for step in removed)):
+        for output in outputs:
             (self._folder / output).unlink(missing_ok=True)
 
     def forget_others(self) -> None:
-        """Forget the steps that this run has not taken: those of other options."""
+        """Forget steps of earlier options, which this run has not taken."""
         self.forget(*(self._finished.keys() - self._taken))
 
     def step(
@@ -128,7 +132,8 @@ class StepRecord:
             the fingerprint of what the step depends on.
         """
         self._taken.add(name)
-        current, entry = fingerprint(depends_on), self._finished.get(name)
+        current = fingerprint(depends_on)
+        entry = self._finished.get(name)
         reason = "started"
         if entry is not None and entry["fingerprint"] != current:
             reason = "input or option changed, repeated"
@@ -156,9 +161,13 @@ class StepRecord:
         return all(digest(self._folder / name) == digests[name] for name in digests)
 
     def _sizes(self, names: Iterable[str]) -> dict[str, int]:
-        """The sizes of those files that exist."""
-        paths = {name: self._folder / name for name in names}
-        return {name: path.stat().st_size for name, path in paths.items() if path.is_file()}
+        """The sizes of the files that exist."""
+        sizes = {}
+        for name in names:
+            path = self._folder / name
+            if path.is_file():
+                sizes[name] = path.stat().st_size
+        return sizes
 
 
 # ---- the steps -----------------------------------------------------------------------------------
@@ -177,15 +186,14 @@ def prepare(options: PreparationOptions) -> list[SideCounts]:
     check_options(options)
     say("reading and checking all input files")
     overlaps = Overlaps()
-    inputs = {
-        name: [_checked_sides(options, name, prefix, overlaps) for prefix in prefixes]
-        for name, prefixes in options.splits.items()
-    }
+    inputs: dict[str, list[Sides]] = {}
+    for split, prefixes in options.splits.items():
+        inputs[split] = [_checked_sides(options, split, prefix, overlaps) for prefix in prefixes]
     for warning in overlaps.warnings():
         say(f"warning: {warning}")
-    preparation = _Preparation(options, inputs)
-    for path in filter(None, [*preparation.texts, options.dictionary, options.bpe_codes]):
-        if options.out.resolve() in path.resolve().parents:
+    preparation = _PreparationRun(options, inputs)
+    for path in (*preparation.texts, options.dictionary, options.bpe_codes):
+        if path is not None and options.out.resolve() in path.resolve().parents:
             raise GtransError(f"`--out` '{options.out}' holds the input '{path}'; name another")
     options.out.mkdir(parents=True, exist_ok=True)
     with locked(options.out):
@@ -217,12 +225,16 @@ def _checked_sides(
     return sides
 
 
-class _Preparation:
+class _PreparationRun:
     """One run of all steps."""
 
     def __init__(self, options: PreparationOptions, inputs: dict[str, list[Sides]]) -> None:
-        self.options, self.inputs, self.out = options, inputs, options.out
-        self.texts = [path for split in inputs.values() for sides in split for path in sides[:2]]
+        self.options = options
+        self.inputs = inputs
+        self.out = options.out
+        self.texts: list[Path] = []
+        for sides in chain.from_iterable(inputs.values()):
+            self.texts += [sides.source, sides.target]
         self.workers = options.workers or all_cores()
         self.model = SentencePiecePipeline if options.sentencepiece is not None else None
         self.steps = options.steps
@@ -247,50 +259,62 @@ class _Preparation:
         from gtrans.data.binarised import load_dictionary
 
         state = read_state(reuse)
-        Preparation.read(reuse)  # refuses what is not finished
+        Preparation.read(reuse)  # rejects an unfinished preparation
         for lang in self.options.languages:
-            load_pipeline(reuse, lang)  # refuses other languages and incomplete folders
+            load_pipeline(reuse, lang)  # rejects other languages and incomplete folders
             load_dictionary(reuse / f"dict.{lang}.txt")
-        self.steps, self.bpe = Steps(**state["steps"]), state["bpe"]
+        self.steps = MosesSteps(**state["steps"])
+        self.bpe = state["bpe"]
         self.model = SUBWORD_MODELS[state["pieces"]] if state.get("pieces") else None
         if self.options.bert is None and state.get("bert") is not None:
             self.word_pieces = recorded_word_pieces(reuse)
 
     def run(self) -> list[SideCounts]:
-        record, options, steps = self._open(), self.options, self.steps.record()
+        """Run the steps that are not finished; returns the counts of the splits."""
+        record = self._open()
+        languages = self.options.languages
+        digests = {split: _digests(texts) for split, texts in self.inputs.items()}
         tokenised: str | None = None
-        encoded: list[str] = []
-        depends_on: tuple[Any, ...]
-        texts = {
-            split: [
-                [*map(digest, side[:2]), asdict(replace(side.choice, direction=""))]
-                for side in sides  # the direction is that of the languages
-            ]
-            for split, sides in self.inputs.items()
-        }
         if self.learns:
-            outputs = [f"text/train.tok.{lang}" for lang in options.languages]
-            depends_on = options.languages, steps, texts["train"]
+            outputs = [f"text/train.tok.{lang}" for lang in languages]
+            depends_on = languages, self.steps.record(), digests["train"]
             tokenised = record.step("tokenise train", depends_on, outputs, self._tokenise)
-        learnt = self._models(record, tokenised)
-        for split, text in texts.items():
-            outputs = [f"text/{split}.bpe.{lang}" for lang in options.languages]
-            outputs += [plain_text(split, options.target_lang)] if split != "train" else []
-            depends_on = options.languages, steps, text, learnt
-            work = partial(self._encode, split)
-            encoded.append(record.step(f"encode {split}", depends_on, outputs, work))
-            if (pieces := self.word_pieces) is not None:
-                begin = f"{split}.{options.pair}.{options.source_lang}.bert"
-                work = partial(self._write_word_pieces, pieces, split)
-                outputs = [f"{begin}.bin", f"{begin}.idx"]
-                record.step(f"bert {split}", (text, pieces.fingerprint), outputs, work)
+        models = self._models(record, tokenised)
+        encoded = []
+        for split in self.inputs:
+            encoded.append(self._encode_step(record, split, digests[split], models))
+            if self.word_pieces is not None:
+                self._word_piece_step(record, split, digests[split], self.word_pieces)
         record.forget_others()
-        depends_on = encoded, list(map(digest, self._dictionaries()))
-        record.step(LAST_STEP, depends_on, options.files(texts), self._binarise)
-        use = f": gtrans train '{self.out}' --config NAME --save-dir DIR"
-        say(f"'{self.out}' is ready{use if texts.keys() >= {'train', 'valid'} else ''}")
-        counts = [count_split(self.out, split, options.languages) for split in texts]
-        return list(chain(*counts))
+        dictionaries = [digest(path) for path in self._dictionaries()]
+        outputs = self.options.files(self.inputs)
+        record.step(LAST_STEP, (encoded, dictionaries), outputs, self._binarise)
+        use = ""
+        if self.inputs.keys() >= {"train", "valid"}:
+            use = f": gtrans train '{self.out}' --config NAME --save-dir DIR"
+        say(f"'{self.out}' is ready{use}")
+        counts: list[SideCounts] = []
+        for split in self.inputs:
+            counts += count_split(self.out, split, languages)
+        return counts
+
+    def _encode_step(self, record: StepRecord, split: str, text: Any, models: str) -> str:
+        """Encode a split, if it is not done; returns the fingerprint of the step."""
+        languages = self.options.languages
+        outputs = [f"text/{split}.bpe.{lang}" for lang in languages]
+        if split != "train":
+            outputs.append(plain_text(split, self.options.target_lang))
+        depends_on = languages, self.steps.record(), text, models
+        return record.step(f"encode {split}", depends_on, outputs, partial(self._encode, split))
+
+    def _word_piece_step(
+        self, record: StepRecord, split: str, text: Any, word_pieces: WordPieces
+    ) -> None:
+        """Write the word pieces of a split for BERT, if it is not done."""
+        name = f"{split}.{self.options.pair}.{self.options.source_lang}.bert"
+        outputs = [f"{name}.bin", f"{name}.idx"]
+        work = partial(self._write_word_pieces, word_pieces, split)
+        record.step(f"bert {split}", (text, word_pieces.fingerprint), outputs, work)
 
     def _open(self) -> StepRecord:
         """Create the data folder, or continue the preparation in it."""
@@ -305,14 +329,20 @@ class _Preparation:
             "bert": None,
             "texts": [str(path.resolve()) for path in self.texts],
         }
-        if (pieces := self.word_pieces) is not None:
-            name = os.path.abspath(pieces.name) if os.path.isdir(pieces.name) else pieces.name
-            header["bert"] = {"name": name, "tokenizer": pieces.fingerprint}
+        if self.word_pieces is not None:
+            name = self.word_pieces.name
+            if os.path.isdir(name):
+                name = os.path.abspath(name)
+            header["bert"] = {"name": name, "tokenizer": self.word_pieces.fingerprint}
         finished = dict(state.get("finished", {}))
         record = StepRecord(self.out, header, finished)
-        # Until the last step, the folder does not count as made with these options.
-        changed = any(state.get(name) != value for name, value in header.items())
-        record.forget(*(list(finished) if self.options.force else [LAST_STEP] * changed))
+        if self.options.force:
+            record.forget(*finished)
+        elif any(state.get(name) != value for name, value in header.items()):
+            # Until the last step, the folder does not count as made with these options.
+            record.forget(LAST_STEP)
+        else:
+            record.save()
         (self.out / "text").mkdir(exist_ok=True)
         return record
 
@@ -337,8 +367,11 @@ class _Preparation:
                 f"{folder} holds a preparation for {pair}, not for {self.options.pair}; give "
                 "another folder"
             )
-        steps = [step.split() for step in state.get("finished", {})]
-        missing = {step[1] for step in steps if step[0] == "encode"} - self.inputs.keys()
+        missing = set()
+        for step in state.get("finished", {}):
+            kind, _, split = step.partition(" ")
+            if kind == "encode" and split not in self.inputs:
+                missing.add(split)
         if missing and not self.options.force:
             raise GtransError(
                 f"{folder} also holds the split '{min(missing)}', which this command does not "
@@ -350,22 +383,28 @@ class _Preparation:
         """Learn or copy the models that segment the text; returns their fingerprint."""
         options = self.options
         names = pipeline_files(record.header)
-        files, work = list(filter(None, [options.bpe_codes])), self._learn
+        files = [options.bpe_codes]
+        work: Callable[[Sequence[str]], None] = self._learn
         if options.reuse is not None:
             files = [options.reuse / name for name in names]
-            work = partial(self._copy, options.reuse)
-        elif (model := options.sentencepiece) is not None:
-            files = [model, *filter(None, [options.dictionary])]
-            work = lambda _: SentencePiecePipeline.copy(  # noqa: E731
-                model, options.dictionary, self.out
-            )
+            work = self._copy_models
+        elif options.sentencepiece is not None:
+            files = [options.sentencepiece, options.dictionary]
+            work = self._copy_sentencepiece
+        digests = [digest(path) for path in files if path is not None]
         name = "BPE" if self.model is None else self.model.name
-        depends_on = name, self.steps.truecase, self.bpe, tokenised, list(map(digest, files))
+        depends_on = name, self.steps.truecase, self.bpe, tokenised, digests
         return record.step("models", depends_on, names, work)
 
-    def _copy(self, source: Path, names: Sequence[str]) -> None:
+    def _copy_models(self, names: Sequence[str]) -> None:
+        """Copy the models of the earlier preparation."""
+        assert self.options.reuse is not None
         for name in names:
-            copy_file(source / name, self.out / name)
+            copy_file(self.options.reuse / name, self.out / name)
+
+    def _copy_sentencepiece(self, _: Sequence[str]) -> None:
+        assert self.options.sentencepiece is not None
+        SentencePiecePipeline.copy(self.options.sentencepiece, self.options.dictionary, self.out)
 
     def _tokenise(self, outputs: Sequence[str]) -> None:
         tokenise = [MosesPipeline(lang, self.steps).tokenise for lang in self.options.languages]
@@ -373,7 +412,9 @@ class _Preparation:
 
     def _learn(self, _: Sequence[str]) -> None:
         """The truecasers and the codes of BPE, from the training text."""
-        given_codes, codes, counts = self.options.bpe_codes, self.out / CODES_FILE, Counter[str]()
+        given_codes = self.options.bpe_codes
+        codes = self.out / CODES_FILE
+        counts = Counter[str]()
         for lang in self.options.languages if self.learns else ():
             best_case = None
             if self.steps.truecase:
@@ -391,16 +432,19 @@ class _Preparation:
             copy_file(given_codes, codes)
 
     def _encode(self, split: str, outputs: Sequence[str]) -> None:
-        languages = self.options.languages
-        pipelines = [load_pipeline(self.out, lang) for lang in languages]
-        encode: list[Callable[[str], str]] = [pipeline.encode for pipeline in pipelines]
-        rows: Iterable[tuple[str, ...]] = self._pairs(split)
+        source_lang, target_lang = self.options.languages
+        source = load_pipeline(self.out, source_lang)
+        target = load_pipeline(self.out, target_lang)
         if split == "train" and self.learns:
-            encode = [pipeline.segment for pipeline in pipelines]
-            rows = zip(*(self._read(f"train.tok.{lang}") for lang in languages), strict=True)
-        elif split != "train":
-            encode, rows = [*encode, str], ((left, right, right) for left, right in rows)
-        self._write(outputs, encode, rows)
+            source_lines = self._read(f"train.tok.{source_lang}")
+            target_lines = self._read(f"train.tok.{target_lang}")
+            pairs = zip(source_lines, target_lines, strict=True)
+            self._write(outputs, [source.segment, target.segment], pairs)
+        elif split == "train":
+            self._write(outputs, [source.encode, target.encode], self._pairs(split))
+        else:
+            rows = ((left, right, right) for left, right in self._pairs(split))
+            self._write(outputs, [source.encode, target.encode, str], rows)
 
     def _pairs(self, split: str) -> Iterator[tuple[str, str]]:
         """Sentence pairs of a split, two empty strings at each document boundary."""
@@ -423,11 +467,10 @@ class _Preparation:
         """Write files together: each gets the results of its function for its column."""
         chunks = map_chunks(partial(_apply, functions), rows, self.workers)
         with ExitStack() as stack:
-            paths = stack.enter_context(replacing(*(self.out / name for name in names)))
-            files = [
-                stack.enter_context(open(path, "w", encoding="utf-8", newline="\n"))
-                for path in paths
-            ]
+            targets = [self.out / name for name in names]
+            files = []
+            for path in stack.enter_context(replacing(*targets)):
+                files.append(stack.enter_context(open(path, "w", encoding="utf-8", newline="\n")))
             for row in tqdm(chain.from_iterable(chunks), names[0], unit=" lines", disable=None):
                 for file, line in zip(files, row, strict=True):
                     file.write(f"{line}\n")
@@ -438,12 +481,12 @@ class _Preparation:
         _write_ids(self.out / outputs[0], len(pieces.symbols), chain.from_iterable(encoded))
 
     def _dictionaries(self) -> list[Path]:
-        """The joint dictionary, or those of both languages; none if made from the training text."""
+        """The joint dictionary, or one for each language; none if the training text makes it."""
         if self.options.reuse is not None:
             return [self.options.reuse / f"dict.{lang}.txt" for lang in self.options.languages]
         if self.model is not None:
             return [self.out / self.model.files[-1]]
-        return list(filter(None, [self.options.dictionary]))
+        return [] if self.options.dictionary is None else [self.options.dictionary]
 
     def _binarise(self, _: Sequence[str]) -> None:
         """Write the dictionaries and the ids of all splits, as ``fairseq-preprocess`` does."""
@@ -455,10 +498,13 @@ class _Preparation:
         languages = self.options.languages
         dictionaries = [load_dictionary(path) for path in self._dictionaries()]
         if not dictionaries:
-            lines = chain(*(self._read(f"train.bpe.{lang}") for lang in languages))
+            counts = Counter[str]()
+            for lang in languages:
+                for line in self._read(f"train.bpe.{lang}"):
+                    counts.update(line.split())
             dictionaries = [Dictionary()]
-            for piece, count in Counter(chain.from_iterable(map(str.split, lines))).items():
-                dictionaries[0].add_symbol(piece, count)
+            for subword, count in counts.items():
+                dictionaries[0].add_symbol(subword, count)
             dictionaries[0].finalize()
         for lang, dictionary in zip(languages, (dictionaries[0], dictionaries[-1]), strict=True):
             write_dictionary(dictionary, self.out / f"dict.{lang}.txt")
@@ -470,24 +516,36 @@ class _Preparation:
                 _write_ids(data, len(dictionary), ids)
 
 
+def _digests(texts: Iterable[Sides]) -> list[Any]:
+    """The digests of the texts of a split, and the choice of what is read from each."""
+    digests = []
+    for sides in texts:
+        # The direction is already known by the languages.
+        choice = asdict(replace(sides.choice, direction=""))
+        digests.append([digest(sides.source), digest(sides.target), choice])
+    return digests
+
+
 def _apply(functions: Sequence[Callable[[str], str]], rows: list[Sequence[str]]) -> list[list[str]]:
     """Apply each function to its column; empty lines stay empty."""
-    return [
-        [function(line) if line else "" for function, line in zip(functions, row, strict=True)]
-        for row in rows
-    ]
+    results = []
+    for row in rows:
+        columns = zip(functions, row, strict=True)
+        results.append([function(line) if line else "" for function, line in columns])
+    return results
 
 
 def _ids(indices: dict[str, int], unknown: int, end: int, lines: list[str]) -> list[Any]:
-    """An array ``(pieces + 1,)`` of ids for each line."""
-    return [
-        np.array([*(indices.get(piece, unknown) for piece in line.split()), end], np.int64)
-        for line in lines
-    ]
+    """An array ``(subwords + 1,)`` of ids for each line."""
+    arrays = []
+    for line in lines:
+        ids = [indices.get(subword, unknown) for subword in line.split()]
+        arrays.append(np.array([*ids, end], np.int64))
+    return arrays
 
 
 def _word_pieces(pieces: WordPieces, lines: list[str]) -> list[Tensor]:
-    """``(pieces + 1,)`` ids of BERT for each line."""
+    """``(word pieces + 1,)`` ids of BERT for each line."""
     import torch
 
     from gtrans.modules.bert import SEP
@@ -515,15 +573,16 @@ COLUMNS = (
 )
 
 
-class SideCounts(NamedTuple):
+@dataclass(frozen=True)
+class SideCounts:
     """One language of a split.
 
     Attributes:
         split, lang: as in the names of the files.
         documents, sentences: their numbers.
-        longest: pieces of the longest sentence.
-        types: different pieces that are in the dictionary.
-        pieces, unknown: number of pieces, and of those that are not in the dictionary.
+        longest: subwords of the longest sentence.
+        types: different subwords that are in the dictionary.
+        subwords, unknown: number of subwords, and how many of them are not in the dictionary.
     """
 
     split: str
@@ -532,7 +591,7 @@ class SideCounts(NamedTuple):
     sentences: int
     longest: int
     types: int
-    pieces: int
+    subwords: int
     unknown: int
 
 
@@ -549,13 +608,22 @@ def count_split(folder: Path, split: str, languages: tuple[str, str]) -> list[Si
         dictionary = load_dictionary(folder / f"dict.{lang}.txt")
         path = str(folder / f"{split}.{'-'.join(languages)}.{lang}")
         lines = load_lines(path, dictionary, len(dictionary))
-        counts, is_sentence = count_symbols(lines, len(dictionary)), lines.sizes > 1
+        is_sentence = lines.sizes > 1
+        begins_document = is_sentence & np.append(True, ~is_sentence[:-1])
+        counts = count_symbols(lines, len(dictionary))
         counts[dictionary.eos()] = 0
-        first = is_sentence & np.append(True, ~is_sentence[:-1])
         unknown = int(counts[dictionary.unk()])
-        numbers = int(first.sum()), int(is_sentence.sum()), int(lines.sizes.max()) - 1
-        types = int(np.count_nonzero(counts)) - bool(unknown)
-        sides.append(SideCounts(split, lang, *numbers, types, int(counts.sum()), unknown))
+        side = SideCounts(
+            split,
+            lang,
+            documents=int(begins_document.sum()),
+            sentences=int(is_sentence.sum()),
+            longest=int(lines.sizes.max()) - 1,
+            types=int(np.count_nonzero(counts)) - bool(unknown),
+            subwords=int(counts.sum()),
+            unknown=unknown,
+        )
+        sides.append(side)
         boundaries.append(~is_sentence)
     check_sides(boundaries[0], boundaries[1], f"{folder / split}.{'-'.join(languages)}")
     return sides
@@ -564,20 +632,27 @@ def count_split(folder: Path, split: str, languages: tuple[str, str]) -> list[Si
 def table(counts: Iterable[SideCounts]) -> list[tuple[str, ...]]:
     """The rows of the table, its header first; :data:`COLUMNS` explains them."""
     names = ("split", "language", "documents", "sentences", "longest", "types", "unknown")
-    return [names] + [
-        (
-            *(side.split, side.lang, *(f"{number:,}" for number in side[2:6])),
-            f"{100 * side.unknown / max(side.pieces, 1):.2f}%",
+    rows: list[tuple[str, ...]] = [names]
+    for side in counts:
+        row = (
+            side.split,
+            side.lang,
+            f"{side.documents:,}",
+            f"{side.sentences:,}",
+            f"{side.longest:,}",
+            f"{side.types:,}",
+            f"{100 * side.unknown / max(side.subwords, 1):.2f}%",
         )
-        for side in counts
-    ]
+        rows.append(row)
+    return rows
 
 
 def warnings(counts: Iterable[SideCounts]) -> list[str]:
     """A warning for each split that is mostly unknown, or one document of several sentences."""
     messages: list[str] = []
     for side in counts:
-        messages += input_warnings(f"{side.split}.{side.lang}", (), side.unknown, side.pieces)
+        name = f"{side.split}.{side.lang}"
+        messages += input_warnings(name, (), side.unknown, side.subwords)
         if side.documents == 1 and side.sentences > 1:
             messages.append(
                 f"{side.split} is one document of {side.sentences:,} sentences; if there are "

@@ -14,7 +14,7 @@ from gtrans.files import check_output_folder
 from gtrans.languages import known_language
 from gtrans.libraries import require
 from gtrans.option_types import whole
-from gtrans.text.moses import NO_STEPS, Steps, is_chinese, jieba_tokenizer
+from gtrans.text.moses import NO_STEPS, MosesSteps, is_chinese, jieba_tokenizer
 from gtrans.text.reader import ANY, Choice
 from gtrans.text.subwords import load_bpe, load_sentencepiece, read_subwords
 
@@ -120,11 +120,13 @@ class PreparationOptions:
         return {name: prefixes for name, prefixes in splits.items() if prefixes}
 
     @property
-    def steps(self) -> Steps:
+    def steps(self) -> MosesSteps:
         """The steps before the subwords; SentencePiece takes plain text."""
         if self.sentencepiece is not None:
             return NO_STEPS
-        return Steps(self.normalise, not self.no_tokenise, not self.no_truecase, self.segmenter)
+        return MosesSteps(
+            self.normalise, not self.no_tokenise, not self.no_truecase, self.segmenter
+        )
 
     def files(self, splits: Iterable[str]) -> list[str]:
         """Names of the files that ``fairseq-preprocess`` writes for these splits."""

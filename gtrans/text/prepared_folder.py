@@ -28,7 +28,7 @@ from gtrans.files import (
     parse_json,
     read_object,
 )
-from gtrans.text.moses import MosesPipeline, Steps, best_case_of
+from gtrans.text.moses import MosesPipeline, MosesSteps, best_case_of
 from gtrans.text.pipeline import TextPipeline
 from gtrans.text.subwords import SUBWORD_MODELS, bpe_of, subwords_in
 
@@ -112,7 +112,7 @@ def pipeline_files(state: Mapping[str, Any]) -> list[str]:
     """Names of the files in a data folder that its text pipelines are made of."""
     if state.get("pieces"):
         return list(SUBWORD_MODELS[state["pieces"]].files)
-    names = [TRUECASE_FILE] if Steps(**state["steps"]).truecase else []
+    names = [TRUECASE_FILE] if MosesSteps(**state["steps"]).truecase else []
     names += [VOCABULARY_FILE] if state["bpe"].get("trimmed") else []
     languages = (state["source_lang"], state["target_lang"])
     return [CODES_FILE, *(name.format(lang) for name in names for lang in languages)]
@@ -307,7 +307,7 @@ class Preparation:
         if self.state.get("pieces"):
             kind = SUBWORD_MODELS[self.state["pieces"]]
             return kind(lang, self.files, languages.index(lang), self.folder)
-        steps = Steps(**self.state["steps"])
+        steps = MosesSteps(**self.state["steps"])
         best_case = None
         if steps.truecase:
             best_case = best_case_of(self._text(TRUECASE_FILE.format(lang)))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.streams import COUNTS, MODELS, World, dataset_of, stream_task
 from torch import Tensor
 
-from gtrans.data.stream import Run, stream_windows
+from gtrans.data.stream import StreamRun, stream_windows
 from gtrans.data.units import document_units
 from gtrans.errors import GtransError
 from gtrans.modules.memory import MemoryFlow
@@ -57,10 +57,10 @@ def test_every_sentence_is_read_once_in_the_order_of_its_document(
 def test_tracks_advance_in_step_and_the_next_document_begins_where_one_ends():
     (windows,) = stream_windows([3, 2, 5], [0, 1, 2], 1, 2, lambda: 2, lambda runs: True)
     assert windows == [
-        [[Run(0, 0, 2), Run(1, 0, 2)]],
-        [[Run(0, 2, 1), Run(2, 0, 1)]],  # the second track has no document left
-        [[Run(2, 1, 2)]],
-        [[Run(2, 3, 2)]],
+        [[StreamRun(0, 0, 2), StreamRun(1, 0, 2)]],
+        [[StreamRun(0, 2, 1), StreamRun(2, 0, 1)]],  # the second track has no document left
+        [[StreamRun(2, 1, 2)]],
+        [[StreamRun(2, 3, 2)]],
     ]
 
 
@@ -197,7 +197,7 @@ def test_runs_of_instances_are_those_of_the_document_unit():
 def exact(world: World, number: int) -> Tensor | None:
     """The memory that enters a batch, by reading each document from its beginning."""
     entering = []
-    for run in (Run(*run) for run in world.batches[number]["runs"]):
+    for run in (StreamRun(*run) for run in world.batches[number]["runs"]):
         if run.position:
             before, flow = world.dataset.before(run), MemoryFlow()
             world.model.read(before, flow)

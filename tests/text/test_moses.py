@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gtrans.text.moses import MosesPipeline, Steps, load_best_case, train_best_case
+from gtrans.text.moses import MosesPipeline, MosesSteps, load_best_case, train_best_case
 from gtrans.text.pipeline import PLACEHOLDER, clean
 from gtrans.text.subwords import learn_codes, load_bpe
 
@@ -48,12 +48,12 @@ def test_tokenise(lang, text, tokens):
 
 def test_words_of_jieba():
     sentences = ["在 Debian中，我们开展了这个项目。", "项目 项目 3%"]
-    pipeline = MosesPipeline("zh_CN", Steps(segmenter="jieba"))
+    pipeline = MosesPipeline("zh_CN", MosesSteps(segmenter="jieba"))
     tokens = [pipeline.tokenise(sentence) for sentence in sentences]
     assert tokens[1] == "项目 &#32; 项目 &#32; 3 %"
     assert "项目" in tokens[0].split() and tokens[0].startswith("在 &#32; Debian 中")
     assert [pipeline.detokenise(line) for line in tokens] == sentences
-    english = MosesPipeline("en", Steps(segmenter="jieba"))
+    english = MosesPipeline("en", MosesSteps(segmenter="jieba"))
     assert english.tokenise("a b") == "a b", "for Chinese only"
 
 
@@ -61,14 +61,19 @@ SYMBOLS = ["<s>", "</s>", "<pad>", "<unk>", "<mask>", "[en]", "[en_XX]", "@@", "
 
 
 @pytest.fixture(scope="module")
-def contrived(tmp_path_factory: pytest.TempPathFactory) -> dict[Steps, MosesPipeline]:
+def contrived(tmp_path_factory: pytest.TempPathFactory) -> dict[MosesSteps, MosesPipeline]:
     """Pipelines whose merges would build every reserved symbol, if the text let them."""
     folder = tmp_path_factory.mktemp("contrived")
     counts = Counter(dict.fromkeys([*SYMBOLS, "the", "new"], 100))
     learn_codes(counts, 200, None, folder / "codes")
     train_best_case(["x the new Ones", "x Ones"], folder / "case")
     bpe, best_case = load_bpe(folder / "codes"), load_best_case(folder / "case")
-    variants = (Steps(), Steps(tokenise=False), Steps(False, False), Steps(False, False, False))
+    variants = (
+        MosesSteps(),
+        MosesSteps(tokenise=False),
+        MosesSteps(False, False),
+        MosesSteps(False, False, False),
+    )
     return {steps: MosesPipeline("en", steps, best_case, bpe) for steps in variants}
 
 
@@ -100,7 +105,7 @@ def test_encoding_is_one_line_of_harmless_tokens(contrived, text):
 
 
 def test_first_word(contrived):
-    pipeline = contrived[Steps()]
+    pipeline = contrived[MosesSteps()]
     counted = pipeline.count_words(["The new", "&quot; The new", "THE New"])
     # What could not be undone stays.
     assert counted == {"the": 2, "new": 2, "&quot;": 1, "THE": 1, "New": 1}
@@ -111,7 +116,7 @@ def test_first_word(contrived):
 
 
 def test_a_model_may_say_anything(contrived):
-    pipeline = contrived[Steps()]
+    pipeline = contrived[MosesSteps()]
     for tokens, text in [
         ("", ""),
         ("a@@", "A"),
@@ -139,7 +144,7 @@ def test_real_text_comes_back(lang, name, lines, normalise, real_data):
     """Every sentence, but for white space, characters that show nothing and the normalisation."""
     with gzip.open(real_data / f"{name}.gz", "rt", encoding="utf-8", newline="\n") as file:
         text = [clean(line) for line in file if line.strip()][:lines]
-    pipeline = MosesPipeline(lang, Steps(normalise=normalise))
+    pipeline = MosesPipeline(lang, MosesSteps(normalise=normalise))
     if normalise and pipeline._normaliser is not None:
         text = [pipeline._normaliser.normalize(line) for line in text]
     for line in text:
@@ -160,6 +165,6 @@ PIECES += ["-", "–", "li", ":", "N", ",", "!", "?", ".", "_", "¿", "£", "`",
 @example("C++, /etc/fstab, file(s), @home, 50%, a@@b @@ &lt; &amp;lt; #1")
 @example("在 Debian中，“你好 你好” 3%。")
 def test_any_text_comes_back(lang, text):
-    pipeline = MosesPipeline(lang, Steps(normalise=False))
+    pipeline = MosesPipeline(lang, MosesSteps(normalise=False))
     wanted = " ".join(text.split()) or PLACEHOLDER
     assert pipeline.detokenise(pipeline.tokenise(text)) == wanted

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gtrans.data.stream import Run, StreamDataset
+from gtrans.data.stream import StreamDataset, StreamRun
 from gtrans.modules.memory import MemoryFlow
 from gtrans.tasks.parts import Batch, TaskPart
 
@@ -54,7 +54,7 @@ class MemoryInFlight:
         """Continue with what :meth:`latest` has returned, in any process of a run."""
         self._restored = _by_position(latest)
 
-    def flow(self, model: Any, dataset: StreamDataset, runs: list[Run]) -> MemoryFlow:
+    def flow(self, model: Any, dataset: StreamDataset, runs: list[StreamRun]) -> MemoryFlow:
         """The memories with which a window of these runs begins."""
         flow = MemoryFlow.of([self._entering(model, dataset, run) for run in runs])
         if flow.entering is None or flow.fresh is None:
@@ -69,7 +69,7 @@ class MemoryInFlight:
         count, self._not_finite = self._not_finite, None
         return 0 if count is None else int(count)
 
-    def _entering(self, model: Any, dataset: StreamDataset, run: Run) -> Tensor | None:
+    def _entering(self, model: Any, dataset: StreamDataset, run: StreamRun) -> Tensor | None:
         if run.position == 0:
             return None
         kept = self._kept.get(run.document, {}).get(run.position)
@@ -77,7 +77,7 @@ class MemoryInFlight:
             kept = self._restored.get(run.document, {}).get(run.position)
         return self._read_again(model, dataset, run) if kept is None else kept
 
-    def _read_again(self, model: Any, dataset: StreamDataset, run: Run) -> Tensor:
+    def _read_again(self, model: Any, dataset: StreamDataset, run: StreamRun) -> Tensor:
         device = next(model.parameters()).device
         net_input = dataset.before(run)
         flow = MemoryFlow()
@@ -89,7 +89,9 @@ class MemoryInFlight:
             model.train(training)
         return flow.left[0]
 
-    def keep(self, flow: MemoryFlow, dataset: StreamDataset, runs: list[Run], update: int) -> None:
+    def keep(
+        self, flow: MemoryFlow, dataset: StreamDataset, runs: list[StreamRun], update: int
+    ) -> None:
         """Store the memories with which a window ends in the given update.
 
         Those with which it began are kept until the next update, since fairseq may repeat the
@@ -174,8 +176,8 @@ class Streams(TaskPart):
                 count,
             )
 
-    def _runs(self, batch: Batch) -> list[Run]:
+    def _runs(self, batch: Batch) -> list[StreamRun]:
         """The runs of the batch; none if it is a dummy or the model has no memory."""
         if batch.dummy or "runs" not in batch.sample or not batch.model.has_memory:
             return []
-        return [Run(*run) for run in batch.sample["runs"]]
+        return [StreamRun(*run) for run in batch.sample["runs"]]

@@ -46,7 +46,7 @@ from gtrans.text.reader.base import is_boundary as is_boundary
 from gtrans.text.reader.base import notice_running_text as notice_running_text
 from gtrans.text.reader.base import sentence_of as sentence_of
 from gtrans.text.reader.markup import without_markup as without_markup
-from gtrans.text.reader.rows import Rows as Rows
+from gtrans.text.reader.rows import RowReader as RowReader
 
 for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
     importlib.import_module(_module.name)  # so that its formats are known
@@ -351,8 +351,8 @@ def read_identified(path: str, role: Role, choice: Choice = ANY) -> Identified |
             names.add(segment.name)
         segments += document.segments
     identified.references = reader.references
-    identified.with_markup = reader.with_markup if isinstance(reader, Rows) else 0
-    identified.others = frozenset(reader.others if isinstance(reader, Rows) else ())
+    identified.with_markup = reader.with_markup if isinstance(reader, RowReader) else 0
+    identified.others = frozenset(reader.others if isinstance(reader, RowReader) else ())
     if not any(map(any, identified.texts())):
         raise GtransError(f"'{path}' holds no {role}; give rows with a document id and a text")
     return identified

@@ -70,7 +70,7 @@ class Row(NamedTuple):
         return next(iter(_alternatives(self.value).values()), "")
 
 
-class Rows(Reader):
+class RowReader(Reader):
     """JSON lines, and tables with a header and tabs, with the id of a document in every row.
 
     Columns are known by their names; case, ``-`` and ``_`` make no difference. So WMT24++
