@@ -56,6 +56,10 @@ _TITLE = re.compile(
     r"(?P<before>:{3,}\s*(?P<kind>\{[^{}]*\}|[\w-]+)(?:\s+\[?|\[)|/{3,}\s*[\w-]+\s*\|\s*)"
     r"(?P<title>[^\]]*?)\]?\s*(?:\{[^{}]*\})?"
 )
+_DIRECTIVE = re.compile(
+    r"(?P<before>(?P<fence>`{3,}|~{3,})\{(?:admonition|attention|caution|danger|dropdown|error|hint"
+    r"|important|note|seealso|tip|warning|versionadded|versionchanged|deprecated)\}\s*)(?P<title>.*)"
+)
 _OPTION = re.compile(r":[\w-]+:")
 # What is between such tags is code.
 _CODE_BEGIN = re.compile(r"\{[%{]+[<%]?\s*(?P<name>highlight|code|mermaid|math|verbatim|comment)\b")
@@ -85,6 +89,7 @@ def parser() -> MarkdownIt:
     ended = ["paragraph", "reference", "blockquote", "list"]
     markdown.block.ruler.before("fence", "front", _front)
     markdown.block.ruler.before("fence", "container", _container, {"alt": ended})
+    markdown.block.ruler.before("fence", "directive", _directive, {"alt": ended})
     markdown.block.ruler.before("fence", "structure", _structure, {"alt": ended})
     markdown.inline.ruler.after("text", "template", _template)
     markdown.inline.ruler.after("link", "unknown_link", _unknown_link)
@@ -153,6 +158,33 @@ def _container(state: StateBlock, first: int, end: int, silent: bool) -> bool:
     state.blkIndent, state.lineMax, state.parentType = before
     state.push("container_close", "div", -1)
     state.line = last
+    return True
+
+
+def _directive(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+    """A fence of MyST that holds Markdown, such as ```{note}, and the Markdown in it."""
+    opening = _DIRECTIVE.fullmatch(_line(state, first))
+    if state.is_code_block(first) or not opening:
+        return False
+    last = first + 1
+    while last < end and _line(state, last) != opening["fence"]:
+        last += 1
+    if last == end:
+        return False
+    if silent:
+        return True
+    begin = first + 1
+    while begin < last and _OPTION.match(_line(state, begin)):
+        begin += 1
+    _push_lines(state, "structure", first, begin)
+    if is_prose(opening["title"]):
+        state.tokens[-1].content = opening["before"]
+        _push_title(state, opening["title"], first)
+    before = state.lineMax
+    state.lineMax = last
+    state.md.block.tokenize(state, begin, last)
+    state.lineMax = before
+    _push_lines(state, "structure", last, last + 1)
     return True
 
 

@@ -82,6 +82,11 @@ DIALECTS = {
     ),
     "JSX": (f"<Tabs values={{[{{label: 'a'}}, 'b']}}>\n\n{LAMP}\n\n</Tabs>\n", [LAMP]),
     "directives": (f":::{{figure}} a.png\n:alt: the lamp\n:width: 5\n\n{LAMP}\n:::\n", [LAMP]),
+    "fences of Markdown": (
+        f"```{{note}} A title\n:class: x\n\n{LAMP}\n\n- It is small.\n```\n\n"
+        "```{code} py\nx = 1\n```\n",
+        ["A title", LAMP, "It is small."],
+    ),
     "titles": (
         f":::tip The title\n{LAMP}\n:::\n\n"
         f"/// note | Another\n{LAMP}\n///\n\n:::info[A title]\n:::\n",
