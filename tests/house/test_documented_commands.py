@@ -239,7 +239,8 @@ def test_the_commands_are_found() -> None:
 
 
 def quickstart_commands() -> list[str]:
-    text = (REPO / "docs" / "quickstart.md").read_text(encoding="utf-8").split("\n## ")[0]
+    page = (REPO / "docs" / "quickstart.md").read_text(encoding="utf-8")
+    text = page.partition("\n## Translate my documents now")[0]
     return [line for line in commands(text) if line.startswith("gtrans ")]
 
 
