@@ -1,7 +1,7 @@
 # What the scripts of exp_gtransformer/ share: options, and steps that are made once.
 #
 # A script begins with its help, the comment at its head; it calls `parse "$@"`, then prepare, sentence, train
-# and evaluate. `step` runs a command unless the same command has made its output from the same files.
+# and evaluate. The commands that a script runs stand at its end (scripts/show_commands.py).
 # shellcheck shell=bash disable=SC2034,SC2154
 set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) ROOT=${HERE%/*} NAME=$(basename "$0" .sh)
@@ -40,9 +40,8 @@ text() {
   [[ -f $file || $DRY_RUN == yes ]] || die "$file: there is no such file (nor $file.gz); \`gtrans get-corpus\` makes the papers' corpora."
   echo "$file"
 }
-quoted() { # words as they can be typed
-  for word in "$@"; do [[ $word =~ ^[A-Za-z0-9_./:=,@%+-]+$ ]] || word=${word@Q} && printf '%s ' "$word"; done
-}
+# quoted WORD...: as it can be typed.
+quoted() { for word in "$@"; do [[ $word =~ ^[A-Za-z0-9_./:=,@%+-]+$ ]] || word=${word@Q} && printf '%s ' "$word"; done; }
 chosen() { [[ ,${OPTION[stage]}, == *,$1,* ]]; }
 first_machine() { [[ ${OPTION[node-rank]} == 0 ]]; }
 usage() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" && echo && sed "s/SCRIPT/$NAME.sh/" "$HERE/options.txt"; }
@@ -141,13 +140,14 @@ named by --train-prefix, --valid-prefix and --test-prefix."
   done
 }
 
-# step STAGE OUTPUT INPUT... -- COMMAND...: make OUTPUT by COMMAND, unless the same command has made it from the
-# same inputs, which OUT/.made knows. RUN=text: its output is the standard output.
+# step STAGE OUTPUT INPUT... -- COMMAND...: make OUTPUT by COMMAND. `gtrans translate` knows what it has finished; of
+# other commands OUT/.made knows from which inputs they made OUTPUT. RUN=text: its output is the standard output.
 step() {
-  local stage=$1 output=$2 inputs=() file mark=$OUT/.made/${2//\//_} status=0
+  local stage=$1 output=$2 inputs=() file mark=$OUT/.made/${2//\//_} made skip=1
   shift 2
   while [[ $1 != -- ]]; do inputs+=("$1") && shift; done
   shift
+  [[ "$1 $2" != *gtrans\ translate ]] || mark="" # it has a record of its own
   chosen "$stage" || return 0
   if [[ $DRY_RUN == yes ]]; then printf '$ %s\n' "$(quoted "$@")" && return; fi
   for file in "${inputs[@]}"; do # the other machines wait for them in torchrun
@@ -156,7 +156,9 @@ step() {
       die "$file: the training is not finished; \`--stage sentence\` or \`document\` goes on with it."
   done
   mkdir -p "$OUT/.made" "$(dirname "$output")"
-  if [[ -f $output && -f $mark && $(<"$mark") == "$(origin "$@")" ]]; then
+  [[ $1 != "${LAUNCH[0]:-}" ]] || skip=$((1 + ${#LAUNCH[@]}))
+  made=$(quoted "${@:skip}" && echo && stat -c '%n %s %.Y' "${inputs[@]}" 2>/dev/null || true)
+  if [[ -n $mark && -f $output && -f $mark && $(<"$mark") == "$made" ]]; then
     printf '%s: %s is there\n' "$NAME" "$output" && return
   fi
   printf '$ %s\n' "$(quoted "$@")"
@@ -167,12 +169,7 @@ step() {
     *) logged "$(dirname "$output")/output.log" "$@" ;;
   esac || exit
   [[ -f $output ]] || die "$output: the command has ended without it."
-  ! first_machine || origin "$@" >"$mark"
-}
-
-origin() { # COMMAND...: the command without what launches it, and the inputs of `step`
-  [[ $1 != "${LAUNCH[0]:-}" ]] || shift ${#LAUNCH[@]}
-  quoted "$@" && echo && stat -c '%n %s %.Y' "${inputs[@]}"
+  [[ -z $mark ]] || ! first_machine || echo "$made" >"$mark"
 }
 
 # logged LOG COMMAND...: a training; status 75 where a signal has ended it with a checkpoint.

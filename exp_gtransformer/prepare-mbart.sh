@@ -27,3 +27,10 @@ if [[ ${OPTION[trim]} == yes && -z ${OPTION[prepared]} ]]; then
   DATA=$OUT/data MBART=$OUT/mbart
 fi
 segment
+
+# ---- What it runs: the commands of
+#   prepare-mbart.sh --mbart mbart.cc25 --data corpus --corpus europarl7 --out out --dry-run
+#
+#   gtrans prepare --source-lang en --target-lang de --train corpus/europarl7/train --valid corpus/europarl7/valid
+#       --test corpus/europarl7/test --sentencepiece mbart.cc25/sentence.bpe.model --dictionary mbart.cc25/dict.txt
+#       --workers 1 --out out/data

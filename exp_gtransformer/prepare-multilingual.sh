@@ -78,3 +78,34 @@ prepare_languages() {
 }
 
 [[ $NAME != prepare-multilingual ]] || { parse "$@" && prepare_languages; }
+
+# ---- What it runs: the commands of
+#   prepare-multilingual.sh --langs en,de --data corpus --corpus iwslt17-multi --out out --dry-run
+#
+#   python3 -m gtrans.text.lines pairs corpus/iwslt17-multi/train.de-en.de corpus/iwslt17-multi/train.de-en.en
+#       out/data/text/plain.train.de-en.de out/data/text/plain.train.de-en.en
+#   bash -c '"$0" -l "$1" -q tokenize <"$2"' sacremoses de out/data/text/plain.train.de-en.de
+#   bash -c '"$0" -l "$1" -q tokenize <"$2"' sacremoses en out/data/text/plain.train.de-en.en
+#   python3 -m gtrans.text.lines pairs corpus/iwslt17-multi/valid.de-en.de corpus/iwslt17-multi/valid.de-en.en
+#       out/data/text/plain.valid.de-en.de out/data/text/plain.valid.de-en.en
+#   bash -c '"$0" -l "$1" -q tokenize <"$2"' sacremoses de out/data/text/plain.valid.de-en.de
+#   bash -c '"$0" -l "$1" -q tokenize <"$2"' sacremoses en out/data/text/plain.valid.de-en.en
+#   python3 -m gtrans.text.lines pairs corpus/iwslt17-multi/test.de-en.de corpus/iwslt17-multi/test.de-en.en
+#       out/data/text/plain.test.de-en.de out/data/text/plain.test.de-en.en
+#   bash -c '"$0" -l "$1" -q tokenize <"$2"' sacremoses de out/data/text/plain.test.de-en.de
+#   cp out/data/text/plain.test.de-en.de out/data/references/test.de-en.de
+#   bash -c '"$0" -l "$1" -q tokenize <"$2"' sacremoses en out/data/text/plain.test.de-en.en
+#   cp out/data/text/plain.test.de-en.en out/data/references/test.de-en.en
+#   cat out/data/text/tok.train.de-en.de out/data/text/tok.train.de-en.en
+#   subword-nmt learn-bpe -i out/data/text/tok.train -s 40000
+#   subword-nmt apply-bpe -c out/data/codes.bpe -i out/data/text/tok.train.de-en.de
+#   subword-nmt apply-bpe -c out/data/codes.bpe -i out/data/text/tok.train.de-en.en
+#   subword-nmt apply-bpe -c out/data/codes.bpe -i out/data/text/tok.valid.de-en.de
+#   subword-nmt apply-bpe -c out/data/codes.bpe -i out/data/text/tok.valid.de-en.en
+#   subword-nmt apply-bpe -c out/data/codes.bpe -i out/data/text/tok.test.de-en.de
+#   subword-nmt apply-bpe -c out/data/codes.bpe -i out/data/text/tok.test.de-en.en
+#   cat out/data/text/train.de-en.de out/data/text/train.de-en.en
+#   subword-nmt get-vocab -i out/data/text/train
+#   fairseq-preprocess --source-lang de --target-lang en --trainpref out/data/text/train.de-en --validpref
+#       out/data/text/valid.de-en --testpref out/data/text/test.de-en --srcdict out/data/text/dict.txt --tgtdict
+#       out/data/text/dict.txt --destdir out/data --workers 1

@@ -24,3 +24,30 @@ for corpus in ${corpora//,/ }; do
     "$here/run-$script.sh" --corpus "$corpus" --out "$out/$corpus" "${rest[@]}"
   done
 done
+
+# ---- What it runs: the commands of
+#   run-all.sh --corpus europarl7 --data corpus --out out --dry-run
+#
+#   gtrans prepare --source-lang en --target-lang de --train corpus/europarl7/train --valid corpus/europarl7/valid
+#       --test corpus/europarl7/test --bpe-merges 30000 --workers 1 --out out/europarl7/data
+#   gtrans train out/europarl7/data --config gtransformer_randinit --source-lang en --target-lang de --seed 1
+#       --save-dir out/europarl7/randinit
+#   gtrans translate --path out/europarl7/randinit/checkpoint_best.pt --data out/europarl7/data --input
+#       corpus/europarl7/test.en --output out/europarl7/test.randinit.de --max-len-a 1.2 --max-len-b 10 --beam 5
+#   gtrans score --hyp out/europarl7/test.randinit.de --ref corpus/europarl7/test.de --src corpus/europarl7/test.en
+#       --target-lang de --data out/europarl7/data --json out/europarl7/scores.randinit.json
+#   gtrans prepare --source-lang en --target-lang de --train corpus/europarl7/train --valid corpus/europarl7/valid
+#       --test corpus/europarl7/test --bpe-merges 30000 --workers 1 --out out/europarl7/data
+#   gtrans train out/europarl7/data --config gtransformer_sentence --source-lang en --target-lang de --seed 1
+#       --save-dir out/europarl7/sentence
+#   gtrans translate --path out/europarl7/sentence/checkpoint_best.pt --data out/europarl7/data --input
+#       corpus/europarl7/test.en --output out/europarl7/test.sentence.de --max-len-a 1.2 --max-len-b 10 --beam 5
+#   gtrans score --hyp out/europarl7/test.sentence.de --ref corpus/europarl7/test.de --src corpus/europarl7/test.en
+#       --target-lang de --data out/europarl7/data --json out/europarl7/scores.sentence.json
+#   gtrans train out/europarl7/data --config gtransformer_finetune --source-lang en --target-lang de --init-from
+#       out/europarl7/sentence/checkpoint_best.pt --seed 1 --save-dir out/europarl7/finetune
+#   gtrans translate --path out/europarl7/finetune/checkpoint_best.pt --data out/europarl7/data --input
+#       corpus/europarl7/test.en --output out/europarl7/test.finetune.de --max-len-a 1.2 --max-len-b 10 --beam 5
+#   gtrans score --hyp sentence=out/europarl7/test.sentence.de finetune=out/europarl7/test.finetune.de --ref
+#       corpus/europarl7/test.de --src corpus/europarl7/test.en --target-lang de --data out/europarl7/data --json
+#       out/europarl7/scores.finetune.json

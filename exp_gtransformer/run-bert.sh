@@ -42,3 +42,21 @@ for system in "${LISTED[@]}"; do
   models+=("$model")
 done
 ((${#models[@]} == 1)) || score "$(named systems)" "${models[@]}"
+
+# ---- What it runs: the commands of
+#   run-bert.sh --data corpus --corpus europarl7 --out out --dry-run
+#
+#   gtrans prepare --source-lang en --target-lang de --train corpus/europarl7/train --valid corpus/europarl7/valid
+#       --test corpus/europarl7/test --bpe-merges 30000 --workers 1 --out out/data --bert bert-base-uncased
+#   gtrans train out/data --config bert_context_sentence --source-lang en --target-lang de --seed 1 --save-dir
+#       out/sentence
+#   gtrans translate --path out/sentence/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en --output
+#       out/test.sentence.de --beam 5
+#   gtrans score --hyp out/test.sentence.de --ref corpus/europarl7/test.de --src corpus/europarl7/test.en
+#       --target-lang de --data out/data --json out/scores.sentence.json
+#   gtrans train out/data --config bert_context_transformer --source-lang en --target-lang de --init-from
+#       out/sentence/checkpoint_best.pt --seed 1 --save-dir out/context
+#   gtrans translate --path out/context/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en --output
+#       out/test.context.de --beam 5
+#   gtrans score --hyp sentence=out/test.sentence.de context=out/test.context.de --ref corpus/europarl7/test.de --src
+#       corpus/europarl7/test.en --target-lang de --data out/data --json out/scores.context.json

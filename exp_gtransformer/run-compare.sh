@@ -67,3 +67,21 @@ esac
   FOR_DOCUMENT+=(--max-update $((${OPTION[document-updates]:-0} + ${OPTION[sentence-updates]:-0})))
 train "$model" compare "${arch[@]}" "${parts[@]}" "${start[@]}"
 evaluate "$model" "$BASELINE"
+
+# ---- What it runs: the commands of
+#   run-compare.sh --data corpus --corpus europarl7 --out out --dry-run
+#
+#   gtrans prepare --source-lang en --target-lang de --train corpus/europarl7/train --valid corpus/europarl7/valid
+#       --test corpus/europarl7/test --bpe-merges 30000 --workers 1 --out out/data
+#   gtrans train out/data --config compare --source-lang en --target-lang de --seed 1 --save-dir out/sentence --arch
+#       gtransformer_base --max-tokens 4096
+#   gtrans translate --path out/sentence/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en --output
+#       out/test.sentence.de --beam 5
+#   gtrans score --hyp out/test.sentence.de --ref corpus/europarl7/test.de --src corpus/europarl7/test.en
+#       --target-lang de --data out/data --json out/scores.sentence.json
+#   gtrans train out/data --config compare --source-lang en --target-lang de --arch gtransformer_base --max-tokens
+#       4096 --init-from out/sentence/checkpoint_best.pt --lr-scale-pretrained 0.2 --seed 1 --save-dir out/continued
+#   gtrans translate --path out/continued/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en --output
+#       out/test.continued.de --beam 5
+#   gtrans score --hyp sentence=out/test.sentence.de continued=out/test.continued.de --ref corpus/europarl7/test.de
+#       --src corpus/europarl7/test.en --target-lang de --data out/data --json out/scores.continued.json

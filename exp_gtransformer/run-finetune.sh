@@ -22,3 +22,21 @@ sentence gtransformer_sentence
 train "$model" "$config" --init-from "$SENTENCE"
 [[ ${OPTION[system]} != document ]] || SEARCH+=(--free) # it decides how many sentences it writes
 evaluate "$model" "$BASELINE"
+
+# ---- What it runs: the commands of
+#   run-finetune.sh --data corpus --corpus europarl7 --out out --dry-run
+#
+#   gtrans prepare --source-lang en --target-lang de --train corpus/europarl7/train --valid corpus/europarl7/valid
+#       --test corpus/europarl7/test --bpe-merges 30000 --workers 1 --out out/data
+#   gtrans train out/data --config gtransformer_sentence --source-lang en --target-lang de --seed 1 --save-dir
+#       out/sentence
+#   gtrans translate --path out/sentence/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en --output
+#       out/test.sentence.de --max-len-a 1.2 --max-len-b 10 --beam 5
+#   gtrans score --hyp out/test.sentence.de --ref corpus/europarl7/test.de --src corpus/europarl7/test.en
+#       --target-lang de --data out/data --json out/scores.sentence.json
+#   gtrans train out/data --config gtransformer_finetune --source-lang en --target-lang de --init-from
+#       out/sentence/checkpoint_best.pt --seed 1 --save-dir out/finetune
+#   gtrans translate --path out/finetune/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en --output
+#       out/test.finetune.de --max-len-a 1.2 --max-len-b 10 --beam 5
+#   gtrans score --hyp sentence=out/test.sentence.de finetune=out/test.finetune.de --ref corpus/europarl7/test.de
+#       --src corpus/europarl7/test.en --target-lang de --data out/data --json out/scores.finetune.json

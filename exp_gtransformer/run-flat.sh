@@ -28,3 +28,14 @@ for system in "${LISTED[@]}"; do
   esac
   evaluate "$model"
 done
+
+# ---- What it runs: the commands of
+#   run-flat.sh --data corpus --corpus europarl7 --out out --dry-run
+#
+#   gtrans prepare --source-lang en --target-lang de --train corpus/europarl7/train --valid corpus/europarl7/valid
+#       --test corpus/europarl7/test --bpe-merges 30000 --workers 1 --out out/data
+#   gtrans train out/data --config flat_transformer --source-lang en --target-lang de --seed 1 --save-dir out/flat
+#   gtrans translate --path out/flat/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en --output
+#       out/test.flat.de --beam 5
+#   gtrans score --hyp out/test.flat.de --ref corpus/europarl7/test.de --src corpus/europarl7/test.en --target-lang de
+#       --data out/data --json out/scores.flat.json

@@ -36,3 +36,17 @@ evaluate "$model"
 hypothesis=$OUT/test.$model.$TARGET reference=$(text "$TEST_TEXT" "$TARGET")
 step score "$OUT/tokenised.$model.txt" "$hypothesis" "$reference" -- "$HERE/tokenised-bleu.sh" "$hypothesis" \
   "$reference" "$TARGET" "$OUT/tokenised.$model.json" "$hyphens"
+
+# ---- What it runs: the commands of
+#   run-fusion.sh --data corpus --corpus iwslt14 --out out --dry-run
+#
+#   gtrans prepare --source-lang de --target-lang en --train corpus/iwslt14/train --valid corpus/iwslt14/valid --test
+#       corpus/iwslt14/test --bpe-merges 10000 --workers 1 --out out/data
+#   gtrans train out/data --config gtrans_fusion --source-lang de --target-lang en --system gtrans --seed 1 --save-dir
+#       out/fusion-gtrans
+#   gtrans translate --path out/fusion-gtrans/checkpoint_best.pt --data out/data --input corpus/iwslt14/test.de
+#       --output out/test.fusion-gtrans.en --lenpen 0 --no-repeat-ngram-size 4 --beam 8
+#   gtrans score --hyp out/test.fusion-gtrans.en --ref corpus/iwslt14/test.en --src corpus/iwslt14/test.de
+#       --target-lang en --data out/data --json out/scores.fusion-gtrans.json
+#   exp_gtransformer/tokenised-bleu.sh out/test.fusion-gtrans.en corpus/iwslt14/test.en en
+#       out/tokenised.fusion-gtrans.json ''

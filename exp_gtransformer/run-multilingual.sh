@@ -69,3 +69,59 @@ for direction in "${directions[@]}"; do
   step score "$OUT/tokenised.$model.$direction.txt" "$stem.$target" "$reference" -- "$HERE/tokenised-bleu.sh" \
     "$stem.$target" "$reference" "$target" "$OUT/tokenised.$model.$direction.json"
 done
+
+# ---- What it runs: the commands of
+#   run-multilingual.sh --langs en,de --data corpus --corpus iwslt17-multi --out out --dry-run
+#
+#   python3 -m gtrans.text.lines pairs corpus/iwslt17-multi/train.de-en.de corpus/iwslt17-multi/train.de-en.en
+#       out/data/text/plain.train.de-en.de out/data/text/plain.train.de-en.en
+#   bash -c '"$0" -l "$1" -q tokenize <"$2"' sacremoses de out/data/text/plain.train.de-en.de
+#   bash -c '"$0" -l "$1" -q tokenize <"$2"' sacremoses en out/data/text/plain.train.de-en.en
+#   python3 -m gtrans.text.lines pairs corpus/iwslt17-multi/valid.de-en.de corpus/iwslt17-multi/valid.de-en.en
+#       out/data/text/plain.valid.de-en.de out/data/text/plain.valid.de-en.en
+#   bash -c '"$0" -l "$1" -q tokenize <"$2"' sacremoses de out/data/text/plain.valid.de-en.de
+#   bash -c '"$0" -l "$1" -q tokenize <"$2"' sacremoses en out/data/text/plain.valid.de-en.en
+#   python3 -m gtrans.text.lines pairs corpus/iwslt17-multi/test.de-en.de corpus/iwslt17-multi/test.de-en.en
+#       out/data/text/plain.test.de-en.de out/data/text/plain.test.de-en.en
+#   bash -c '"$0" -l "$1" -q tokenize <"$2"' sacremoses de out/data/text/plain.test.de-en.de
+#   cp out/data/text/plain.test.de-en.de out/data/references/test.de-en.de
+#   bash -c '"$0" -l "$1" -q tokenize <"$2"' sacremoses en out/data/text/plain.test.de-en.en
+#   cp out/data/text/plain.test.de-en.en out/data/references/test.de-en.en
+#   cat out/data/text/tok.train.de-en.de out/data/text/tok.train.de-en.en
+#   subword-nmt learn-bpe -i out/data/text/tok.train -s 40000
+#   subword-nmt apply-bpe -c out/data/codes.bpe -i out/data/text/tok.train.de-en.de
+#   subword-nmt apply-bpe -c out/data/codes.bpe -i out/data/text/tok.train.de-en.en
+#   subword-nmt apply-bpe -c out/data/codes.bpe -i out/data/text/tok.valid.de-en.de
+#   subword-nmt apply-bpe -c out/data/codes.bpe -i out/data/text/tok.valid.de-en.en
+#   subword-nmt apply-bpe -c out/data/codes.bpe -i out/data/text/tok.test.de-en.de
+#   subword-nmt apply-bpe -c out/data/codes.bpe -i out/data/text/tok.test.de-en.en
+#   cat out/data/text/train.de-en.de out/data/text/train.de-en.en
+#   subword-nmt get-vocab -i out/data/text/train
+#   fairseq-preprocess --source-lang de --target-lang en --trainpref out/data/text/train.de-en --validpref
+#       out/data/text/valid.de-en --testpref out/data/text/test.de-en --srcdict out/data/text/dict.txt --tgtdict
+#       out/data/text/dict.txt --destdir out/data --workers 1
+#   gtrans train out/data --config gtrans_fusion_iwslt17_multi --langs en,de --lang-pairs en-de,de-en --system gtrans
+#       --seed 1 --save-dir out/fusion-gtrans
+#   gtrans average --last-epochs 5 --output out/fusion-gtrans/average5.pt out/fusion-gtrans
+#   gtrans generate out/data --task translation_multi_simple_epoch --langs en,de --lang-pairs en-de,de-en
+#       --encoder-langtok tgt --source-lang en --target-lang de --path out/fusion-gtrans/average5.pt --remove-bpe
+#       --required-batch-size-multiple 1 --beam 8
+#   bash -c $'sed -n "s/<unk>/⁇/g; s/^D-//p" "$0" |\n    awk -F "\\t" "FILENAME == \\"-\\" { if (!(\\$1 in text))
+#       text[\\$1] = \\$3; next }\n      /^[ \\t]*(<d>)?[ \\t]*\\$/ { print \\"\\"; next } { print text[n++ + 0] }" -
+#       "$1" | "${@:2}"' out/test.fusion-gtrans.en-de.log out/data/references/test.de-en.de sacremoses -l de -q
+#       detokenize
+#   gtrans score --hyp out/test.fusion-gtrans.en-de.de --ref out/data/references/test.de-en.de --metrics s_bleu
+#       --target-lang de --resample none --json out/scores.fusion-gtrans.en-de.json
+#   exp_gtransformer/tokenised-bleu.sh out/test.fusion-gtrans.en-de.de out/data/references/test.de-en.de de
+#       out/tokenised.fusion-gtrans.en-de.json
+#   gtrans generate out/data --task translation_multi_simple_epoch --langs en,de --lang-pairs en-de,de-en
+#       --encoder-langtok tgt --source-lang de --target-lang en --path out/fusion-gtrans/average5.pt --remove-bpe
+#       --required-batch-size-multiple 1 --beam 8
+#   bash -c $'sed -n "s/<unk>/⁇/g; s/^D-//p" "$0" |\n    awk -F "\\t" "FILENAME == \\"-\\" { if (!(\\$1 in text))
+#       text[\\$1] = \\$3; next }\n      /^[ \\t]*(<d>)?[ \\t]*\\$/ { print \\"\\"; next } { print text[n++ + 0] }" -
+#       "$1" | "${@:2}"' out/test.fusion-gtrans.de-en.log out/data/references/test.en-de.en sacremoses -l en -q
+#       detokenize
+#   gtrans score --hyp out/test.fusion-gtrans.de-en.en --ref out/data/references/test.en-de.en --metrics s_bleu
+#       --target-lang en --resample none --json out/scores.fusion-gtrans.de-en.json
+#   exp_gtransformer/tokenised-bleu.sh out/test.fusion-gtrans.de-en.en out/data/references/test.en-de.en en
+#       out/tokenised.fusion-gtrans.de-en.json

@@ -19,3 +19,15 @@ model=$(named "$model")
 prepare
 train "$model" "$config"
 evaluate "$model"
+
+# ---- What it runs: the commands of
+#   run-randinit.sh --data corpus --corpus europarl7 --out out --dry-run
+#
+#   gtrans prepare --source-lang en --target-lang de --train corpus/europarl7/train --valid corpus/europarl7/valid
+#       --test corpus/europarl7/test --bpe-merges 30000 --workers 1 --out out/data
+#   gtrans train out/data --config gtransformer_randinit --source-lang en --target-lang de --seed 1 --save-dir
+#       out/randinit
+#   gtrans translate --path out/randinit/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en --output
+#       out/test.randinit.de --max-len-a 1.2 --max-len-b 10 --beam 5
+#   gtrans score --hyp out/test.randinit.de --ref corpus/europarl7/test.de --src corpus/europarl7/test.en
+#       --target-lang de --data out/data --json out/scores.randinit.json

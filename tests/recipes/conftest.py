@@ -20,13 +20,23 @@ def script(repo: Path, tmp_path: Path):
 
 STAND_IN = """#!/usr/bin/env bash
 name=${0##*/}
-printf '%s\\n' "$name $*" >>"$LOG"
 words=("$@")
 value() { # value FLAG: the word after it
   for ((i = 0; i < ${#words[@]}; i++)); do
     [[ ${words[i]} != "$1" ]] || printf '%s' "${words[i + 1]}"
   done
 }
+has_made() { # has_made OUTPUT INPUT: whether the same command has made it, as the record knows
+  local origin record=$1.made.json
+  origin="${words[*]} $(stat -c %.Y "$2")"
+  [[ ! -f $1 || ! -f $record || $(<"$record") != "$origin" ]] || return 0
+  mkdir -p "$(dirname "$1")" && printf '%s' "$origin" >"$record"
+  return 1
+}
+case $name:$1 in
+  gtrans:translate) ! has_made "$(value --output)" "$(value --path)" || exit 0 ;;
+esac
+printf '%s\\n' "$name $*" >>"$LOG"
 case $name:$1 in
   gtrans:prepare)
     out=$(value --out) && mkdir -p "$out"

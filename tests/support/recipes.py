@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shlex
 import subprocess
 from pathlib import Path
+from types import ModuleType
 
 from gtrans.cli.shared.config_file import take_config
 
 PLACE = ("--data", "texts", "--corpus", "europarl7", "--out", "out")
+
+
+def module_at(path: Path) -> ModuleType:
+    """A script as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def run_script(
