@@ -187,17 +187,18 @@ def run(args: argparse.Namespace) -> None:
         _CONTINUED: _trained(_CONTINUED, data, [*sizes, *_SENTENCES], args),
         _DOCUMENT: _trained(_DOCUMENT, data, [*sizes, *_DOCUMENTS], args),
     }
-    print_lines("", "Development set:" if choosing != stopping else "Development set (it stopped):")
+    is_possible = choosing != stopping
+    part = "the documents that choose" if is_possible else "too small to choose"
+    print_lines("", f"Development set, {part}:")
     verdicts = _compared("valid", choosing, models, args)
-    chosen = _SENTENCE if choosing == stopping else choose(_SENTENCE, verdicts)
-    if args.choose is not None:
-        chosen = args.choose
+    chosen = args.choose or (choose(_SENTENCE, verdicts) if is_possible else _SENTENCE)
     copy_file(models[chosen], args.out / "best.pt")
     held_out: list[Verdict] = []
     if args.test is not None:
         print_lines("", "Test set:")
         held_out = _compared("test", args.test, models, args)
-    print_lines(f"{args.out / 'best.pt'}: {conclusion(chosen, verdicts, args.choose is not None)}")
+    line = conclusion(chosen, verdicts, is_possible, is_given=args.choose is not None)
+    print_lines(f"{args.out / 'best.pt'}: {line}")
     if held_out:
         print_lines(f"held out: {'; '.join(map(finding, held_out))}")
 
@@ -299,14 +300,27 @@ def _trained(name: str, data: Path, options: Sequence[str], args: argparse.Names
     return _averaged(folder, average)
 
 
-def conclusion(chosen: str, verdicts: Sequence[Verdict], is_given: bool = False) -> str:
-    """Say which model was chosen, and what was found about both trained ones.
+def conclusion(
+    chosen: str, verdicts: Sequence[Verdict], is_possible: bool = True, is_given: bool = False
+) -> str:
+    """Say which model was chosen, and how both trained models compare with the sentence model.
 
-    ``is_given``: the user chose it.
+    Args:
+        chosen: the name of the model.
+        verdicts: the comparisons.
+        is_possible: whether there were documents to choose by; otherwise the comparisons are on
+            the documents that stopped the trainings, which say little.
+        is_given: whether the user chose the model.
     """
     name = _WHICH[chosen] + (" itself" if chosen == _SENTENCE else "")
     reason = " (--choose)" if is_given else ""
-    return f"{name}{reason}; {'; '.join(map(finding, verdicts))}"
+    if is_possible:
+        return f"{name}{reason}; {'; '.join(map(finding, verdicts))}"
+    changes = [f"{it.system} {in_digits(it.difference, 2, '+')} d-BLEU" for it in verdicts]
+    return (
+        f"{name}{reason}; undecided, too few documents to choose by; {', '.join(changes)} on those "
+        "that stopped the training"
+    )
 
 
 def finding(verdict: Verdict) -> str:

@@ -72,8 +72,8 @@ class Checkpoint:
         return ModelIdentity.of_checkpoint(self.state, self.path)
 
     @cached_property
-    def fingerprint(self) -> str:
-        """The digest of the file."""
+    def sha256(self) -> str:
+        """The SHA-256 of the file."""
         return digest(self.path)
 
     def options(self, group: str) -> dict[str, Any]:
@@ -209,11 +209,11 @@ def average_checkpoints(paths: Sequence[Path], target: Path, force: bool = False
     digests: dict[str, Path] = {}
     for path in paths:
         last = Checkpoint.read(path)
-        if last.fingerprint in digests:
+        if last.sha256 in digests:
             raise GtransError(
-                f"{path} and {digests[last.fingerprint]} are the same checkpoint; name it once."
+                f"{path} and {digests[last.sha256]} are the same checkpoint; name it once."
             )
-        digests[last.fingerprint] = path
+        digests[last.sha256] = path
         identities.append(last.identity)
         same_identity(paths[: len(identities)], identities)
         if not sums:

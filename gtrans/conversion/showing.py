@@ -87,7 +87,7 @@ def checkpoint_facts(path: Path) -> Facts:
         "average of": state.get(AVERAGE_OF),
         "training": _training(checkpoint),
         "provenance": _provenance(checkpoint),
-        "sha256": checkpoint.fingerprint,
+        "sha256": checkpoint.sha256,
         "note": "it does not say which data it comes from" if identity is None else None,
     }
     return _known(facts)

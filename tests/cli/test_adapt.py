@@ -52,7 +52,14 @@ def test_as_a_user_types_it(tiny: TinyWorld, text: Path, tmp_path: Path, capsys:
     options = ("--every", "2", "--", *sizes)
     assert adapt(path, text, out, *options) == 0
     printed = capsys.readouterr().out  # type: ignore[attr-defined]
-    for words in ("Development set:", "Test set:", "d-BLEU", "sentence", "continued", "document"):
+    for words in (
+        "Development set, the documents that choose:",
+        "Test set:",
+        "d-BLEU",
+        "sentence",
+        "continued",
+        "document",
+    ):
         assert words in printed
     (line,) = [line for line in printed.split("\n") if line.startswith(f"{out / 'best.pt'}: ")]
     models = {
@@ -117,7 +124,8 @@ def test_few_documents_choose_nothing(
     assert adapt(tiny.checkpoints["sentence"], text, tmp_path / "my", *options) == 0
     printed = capsys.readouterr()
     assert "29 documents, too few to choose a model by (30 are needed)" in printed.err
-    assert "best.pt: the sentence model itself; " in printed.out
+    assert "best.pt: the sentence model itself; undecided, too few documents to" in printed.out
+    assert "valid: 58 of 58 sentence pairs are also in train" in printed.err
     assert (tmp_path / "my" / "valid" / "stopping.en").read_text("utf-8").count("\n\n") == 28
 
 
