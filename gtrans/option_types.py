@@ -9,11 +9,13 @@ from __future__ import annotations
 import argparse
 import math
 import operator
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from gtrans.errors import GtransError
+from gtrans.messages import say
 
 Number = TypeVar("Number", int, float)
 
@@ -99,11 +101,12 @@ LIMITS: Mapping[str, Callable[[str], Any]] = {
         whole(1),
     ),
     **_each(
-        "num_workers warmup_updates max_update max_epoch save_interval_updates "
+        "warmup_updates max_update max_epoch save_interval_updates "
         "validate_interval_updates validate_after_updates max_valid_steps data_buffer_size "
         "distributed_rank",
         whole(0),
     ),
+    "num_workers": whole(0, max(64, 4 * (os.cpu_count() or 1))),
     "seed": whole(0, 2**32 - 1),  # of NumPy
     **_each("clip_norm weight_decay stop_time_hours", real(0)),
     **_each("label_smoothing", _SHARE),
@@ -142,6 +145,13 @@ def check_limits(cfg: Any) -> None:
         raise GtransError(
             "`--lr` is missing: the highest learning rate, such as `--lr 5e-4` (0.25, fairseq's "
             f"default, is not for {optimizer})."
+        )
+    optimization = cfg.optimization
+    ends = (optimization.max_update, optimization.max_epoch, optimization.stop_time_hours)
+    if not any(ends) and cfg.checkpoint.patience <= 0 and optimization.stop_min_lr <= 0:
+        say(
+            "nothing ends this training; give `--max-update`, `--max-epoch` or `--patience`, or "
+            "stop it with Ctrl-C, which saves a checkpoint"
         )
     schedule = groups.get("lr_scheduler", {})
     needed = _NEEDED.get(str(schedule.get("_name")))

@@ -98,6 +98,15 @@ class MemoryFlow:
     earlier: dict[int, tuple[Tensor, list[Tensor]]] = field(default_factory=dict)
     encoded: Any = None
 
+    def copy(self) -> MemoryFlow:
+        """A flow with the same memories, into which a pass writes without changing this one."""
+        return replace(self, leaving=dict(self.leaving), earlier=dict(self.earlier))
+
+    def update(self, other: MemoryFlow) -> None:
+        """Take over what a pass has written into a copy."""
+        self.leaving.update(other.leaving)
+        self.earlier.update(other.earlier)
+
     @classmethod
     def of(cls, memories: Sequence[Tensor | None]) -> MemoryFlow:
         """The memories of some documents; ``(memories, size, dim)`` each, None: it begins."""

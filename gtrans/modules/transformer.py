@@ -12,13 +12,15 @@ self-attention in both), and ``memory``, which comes after self-attention.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from gtrans.modules.decode_state import Keys, LayerKeys
 from gtrans.modules.group_attention import (
@@ -563,6 +565,9 @@ class TransformerLayer(ResidualLayer):
     """A layer of the encoder or decoder, with the parts that a model may switch on.
 
     Attributes:
+        checkpoints: in training keep only what the layer reads, and compute the rest again for the
+            gradient, with the same dropout (Chen et al. 2016, "Training Deep Nets with Sublinear
+            Memory Cost").
         context_attn: attention to a context, or None.
         memory: its :class:`~gtrans.modules.memory.RecurrentMemory`, which is a layer itself, or
             None.
@@ -576,8 +581,22 @@ class TransformerLayer(ResidualLayer):
         super().__init__(spec)
         self.context_attn = None
         self.memory = None
+        self.checkpoints = False
         self.self_attn = spec.attention(attention)
         self.self_attn_layer_norm = spec.norm()
+
+    def _computed(
+        self, run: Callable[[Tensor, Surroundings], Tensor], x: Tensor, around: Surroundings
+    ) -> Tensor:
+        """``run(x, around)``, in training perhaps once more for the gradient: ``(tokens, dim)``."""
+        if not (self.checkpoints and self.training and torch.is_grad_enabled()):
+            return run(x, around)
+        flow = None if self.memory is None else around.memory
+        if flow is not None:
+            run = _repeatable(run, flow)
+        # What is random depends on the device of the arguments: `x` must be one.
+        output: Tensor = checkpoint(run, x, around, use_reentrant=False)
+        return output
 
     def _attend_to_self(self, x: Tensor, around: Surroundings, beside: bool) -> Tensor:
         """Self-attention, the context behind it and the memory: ``(tokens, dim)``.
@@ -620,12 +639,36 @@ class TransformerLayer(ResidualLayer):
         return x if self.spec.pre_norm else part.layer_norm(x)
 
 
+def _repeatable(
+    run: Callable[[Tensor, Surroundings], Tensor], flow: Any
+) -> Callable[[Tensor, Surroundings], Tensor]:
+    """``run``, for calls that all find the memories as they are now; only the first writes.
+
+    ``flow`` is the :class:`~gtrans.modules.memory.MemoryFlow` of the batch.
+    """
+    before = flow.copy()
+    calls = count()
+
+    def repeated(x: Tensor, around: Surroundings) -> Tensor:
+        own = before.copy()
+        output = run(x, replace(around, memory=own))
+        if next(calls) == 0:
+            flow.update(own)
+        return output
+
+    return repeated
+
+
 class EncoderLayer(TransformerLayer):
     """Self-attention and feed-forward network."""
 
     def forward(self, x: Tensor, around: Surroundings) -> Tensor:
         """Packed states ``(tokens, dim) -> (tokens, dim)``."""
-        return self._feed_forward(self._attend_to_self(x, around, beside=True))
+
+        def run(x: Tensor, around: Surroundings) -> Tensor:
+            return self._feed_forward(self._attend_to_self(x, around, beside=True))
+
+        return self._computed(run, x, around)
 
 
 class DecoderLayer(TransformerLayer):
@@ -658,9 +701,12 @@ class DecoderLayer(TransformerLayer):
             own = self.encoder_attn(h, encoded, around.cross, around.order, around.source_order)
             return self._with_context(h, own, self._reading(around))
 
-        x = self._first_feed_forward(self._attend_to_self(x, around, beside=False))
-        x = self._residual(x, self.encoder_attn_layer_norm, attend_to_source)
-        return self._feed_forward(x)
+        def run(x: Tensor, around: Surroundings) -> Tensor:
+            x = self._first_feed_forward(self._attend_to_self(x, around, beside=False))
+            x = self._residual(x, self.encoder_attn_layer_norm, attend_to_source)
+            return self._feed_forward(x)
+
+        return self._computed(run, x, around)
 
     def step(self, x: Tensor, keys: LayerKeys, order: Tensor | None) -> Tensor:
         """One new token of every hypothesis: ``(hypotheses, dim) -> (hypotheses, dim)``.

@@ -39,6 +39,7 @@ from gtrans.models.base.warm_start import dictionaries_of, warm_start
 from gtrans.search.generator import DocumentGenerator, refuse_unsupported
 from gtrans.search.options import SearchOptions
 from gtrans.tasks.command_checks import check_command, training_of
+from gtrans.tasks.hydra_paths import resolve_paths
 from gtrans.tasks.interactive import (
     InteractiveDocuments,
     LineBuffer,
@@ -126,6 +127,7 @@ class DocumentTranslationTask(FairseqTask):
         check_options(cfg)
         # The options in a checkpoint are those of its training, which is over.
         if root is not None and not kwargs.get("from_checkpoint"):
+            resolve_paths(cfg, root)
             check_command(root)
         folder, *others = data_folders(cfg)
         languages = languages_of(cfg, folder)

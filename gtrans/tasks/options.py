@@ -72,6 +72,11 @@ class ValidationConfig:
         "with --eval-bleu: plain text of the reference, of the first --valid-subset (default: the "
         "text that `gtrans prepare` keeps in the data folder)",
     )
+    eval_bleu_print_samples: bool = option(
+        False,
+        "with --eval-bleu: log the first document of every validation set, translated, and its "
+        "reference",
+    )
     patience_unit: ChoiceEnum(["validation", "epoch"]) = option(  # type: ignore[valid-type]
         "validation",
         "what --patience counts: all validations, or only those at the ends of epochs",

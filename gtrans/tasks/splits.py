@@ -170,6 +170,8 @@ class SplitReader:
                 f"`--mix {cfg.mix}` is not for the unit {unit.name}, which takes whole documents "
                 "one after the other; leave it out, so that folders take turns."
             )
+        if training:
+            _check_named_once(folders)
         if not weights:
             folders = [folders[(epoch - 1) % len(folders) if training else 0]]
         parts = [self._read(folder, split, unit, training) for folder in folders]
@@ -224,6 +226,19 @@ class SplitReader:
         folder, name = os.path.split(path)
         check_recorded(Path(folder), [f"{name}.bin", f"{name}.idx"], whole=False)
         return load_lines(path, *symbols)
+
+
+def _check_named_once(folders: Sequence[str]) -> None:
+    """Raises GtransError for a data folder that is named twice."""
+    known: dict[Path, str] = {}
+    for folder in folders:
+        place = Path(folder).resolve()
+        if place in known:
+            raise GtransError(
+                f"{known[place]}:{folder}: this is the same data folder twice; name it once, with "
+                "a larger weight if it is mixed (`--mix`)."
+            )
+        known[place] = folder
 
 
 def _joined(lines: Sequence[Any]) -> Any:

@@ -53,7 +53,7 @@ _FREE = {
     "task": "data bert_cache init_from init_dict restart update_freq num_batch_buckets "
     "load_alignments valid_subset eval_bleu patience_unit save_without_validation source_lang "
     f"target_lang {' '.join(UNIT_FIELDS)}",
-    "model": "init_xlmr",
+    "model": "init_xlmr checkpoint_activations",  # nor does the second
     "criterion": "softmax_rows report_accuracy",  # neither changes what is learned
     "optimizer": "tpu",
     "lr_scheduler": "",

@@ -22,6 +22,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 OF_CTRL_C = 1 << 16  # what a process adds in place of 1, more than there are processes
 # Seconds in which several signals are one: a launcher passes on what its processes got as well.
 _TOGETHER = 2.0
+_LOOK = 0.3  # seconds after which a process that loads data looks for its parent
 _received: list[int] = []  # since the latest training of this process began
 
 
@@ -85,8 +86,12 @@ class Signals:
 
 
 def _end_with_the_parent() -> None:
-    while signal.sigwaitinfo(SIGNALS).si_pid != os.getppid():
-        pass
+    """End this process when its parent asks for it or has ended; torch looks every 5 s."""
+    parent = os.getppid()
+    while os.getppid() == parent:
+        received = signal.sigtimedwait(SIGNALS, _LOOK)
+        if received is not None and received.si_pid == parent:
+            break
     os._exit(0)
 
 

@@ -91,6 +91,14 @@ def test_flags_win_and_what_another_choice_lacks_is_left_out(capsys) -> None:
         (f"defaults: [tiny]\n{OWN}", "own.yaml: a configuration has sections with keys"),
         ("text of another kind", "own.yaml: a configuration has sections with keys"),
         ("model: [", "own.yaml: while parsing"),
+        (f"{OWN}  dropout: {'[' * 5000}", "own.yaml: line 3: a configuration has sections with k"),
+        (
+            "a: &a [x, x]\n" + "".join(
+                f"{name}: &{name} [{', '.join(9 * [f'*{before}'])}]\n"
+                for before, name in zip("abcdefghi", "bcdefghij", strict=True)
+            ),
+            "more than 20 aliases; write the values out.",
+        ),
     ],
 )  # fmt: skip
 def test_a_mistake_in_a_file_is_one_line(text, message, tiny, tmp_path, monkeypatch, capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -159,3 +160,16 @@ def test_adam_stays_adam_and_says_at_which_rate_it_trains(tiny, tmp_path):
     assert "train at the same rate as new ones (adam); `--optimizer two_rate_adam`" in log
     history = read_checkpoint(tmp_path / "checkpoint_last.pt")["optimizer_history"]
     assert history[-1]["optimizer_name"] == "FairseqAdam"
+
+
+@pytest.mark.long
+def test_paths_are_those_of_the_folder_in_which_hydra_is_started(tiny, tmp_path):
+    file = small(tiny, tmp_path, "gtransformer_finetune")
+    done = hydra(tiny, file, tmp_path / "run", "task.init_from=no.pt")
+    assert f"--init-from {REPO / 'no.pt'}: there is no such checkpoint." in refusal(done)
+    done = hydra(tiny, file, tmp_path / "run", "task.data=nowhere")
+    assert refusal(done) == f"{REPO / 'nowhere'}: there is no such data folder."
+    data = os.path.relpath(tiny.data, REPO)
+    start = os.path.relpath(tiny.checkpoints["sentence"], REPO)
+    done = hydra(tiny, file, tmp_path / "run", f"task.data={data}", f"task.init_from={start}")
+    assert done.status == 0, done.stderr

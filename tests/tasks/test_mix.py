@@ -40,7 +40,7 @@ def test_every_folder_is_read_as_often_as_its_weight_says(
 ) -> None:
     texts = [[*text, 3, 3, 3, 3] for text in texts]  # a quarter is a unit at least
     parts = [part(text, SentenceUnit()) for text in texts]
-    units = mixed(parts, weights[: len(texts)], 7, False, epoch)
+    units = mixed(parts, weights[: len(texts)], 7, epoch)
     read = Counter(line for span in spans(units) for line in span)
     first = sentences = 0
     for text, weight in zip(texts, weights, strict=False):
@@ -60,7 +60,7 @@ def test_every_epoch_draws_anew_and_the_same_epoch_the_same() -> None:
     parts = [part([3] * 40, SentenceUnit()), part([3] * 40, SentenceUnit())]
 
     def drawn_in(epoch: int, seed: int = 1) -> list[int]:
-        return [it.start for it in spans(mixed(parts, [1, 0.25], seed, False, epoch))]
+        return [it.start for it in spans(mixed(parts, [1, 0.25], seed, epoch))]
 
     drawn = [drawn_in(epoch) for epoch in range(1, 40)]
     assert all(lines[:40] == list(range(40)) and len(lines) == 50 for lines in drawn)

@@ -93,10 +93,12 @@ def test_stopping_by_a_score_is_exact_when_it_goes_on(tiny, tmp_path):
     """The translations change nothing of the training, either."""
     options = (
         *("--validate-interval-updates", "1", "--save-interval-updates", "1", *CHRF),
-        *("--keep-interval-updates", "1", "--patience", "2"),
+        *("--keep-interval-updates", "1", "--patience", "2", "--eval-bleu-print-samples"),
     )
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    log_of(train(tiny.run, tiny.data, whole, *scored(documents=1), *options, updates=4))
+    log = log_of(train(tiny.run, tiny.data, whole, *scored(documents=1), *options, updates=4))
+    assert "translation of the first document of valid: " in log
+    assert "reference of the first document of valid: " in log
     for goal in (2, 4):
         log_of(train(tiny.run, tiny.data, parts, *scored(documents=1), *options, updates=goal))
     assert differing(outcome(whole), outcome(parts)) == []

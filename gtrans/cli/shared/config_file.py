@@ -31,6 +31,7 @@ _SECTIONS = (
 # Flags that choose another class than the _name of a section.
 _CHOICES = {"task": "--task", "model": "--arch", "criterion": "--criterion",
             "optimizer": "--optimizer", "lr_scheduler": "--lr-scheduler"}  # fmt: skip
+_DEEPEST, _MOST_ALIASES = 10, 20
 _BATCH = ("--max-tokens", "--batch-size", "--update-freq")
 
 
@@ -141,7 +142,10 @@ def take_config(argv: Sequence[str]) -> tuple[ConfigFile | None, list[str]]:
     """
     early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     early.add_argument(FLAG, action="append", nargs="?", default=[])
-    given, rest = early.parse_known_args(list(argv))
+    # Words behind `--` are no options.
+    end = argv.index("--") if "--" in argv else len(argv)
+    given, rest = early.parse_known_args(list(argv[:end]))
+    rest += argv[end:]
     if not given.config:
         return None, rest
     if len(given.config) > 1 or not given.config[0]:
@@ -177,6 +181,24 @@ def find_config(name: str) -> Path:
     raise GtransError(f"`{FLAG} {name}`: there is no such configuration{hint}")
 
 
+def _check_form(text: str, path: Path) -> None:
+    """Raises GtransError for YAML whose lists or aliases would be expanded without end."""
+    depth = aliases = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        elif isinstance(event, yaml.AliasEvent):
+            aliases += 1
+        if depth > _DEEPEST or aliases > _MOST_ALIASES:
+            what = "more than 20 aliases" if aliases > _MOST_ALIASES else "lists in lists"
+            raise GtransError(
+                f"{path}: line {event.start_mark.line + 1}: a configuration has sections with "
+                f"keys, not {what}; write the values out."
+            )
+
+
 def read_config(path: Path) -> dict[str, dict[str, Any]]:
     """The sections of a configuration.
 
@@ -184,7 +206,9 @@ def read_config(path: Path) -> dict[str, dict[str, Any]]:
         GtransError: it cannot be read, or is no configuration.
     """
     try:
-        values = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+        text = path.read_text(encoding="utf-8")
+        _check_form(text, path)
+        values = OmegaConf.to_container(OmegaConf.create(text), resolve=True)
     except (OSError, UnicodeDecodeError, yaml.YAMLError, OmegaConfBaseException) as error:
         raise GtransError(f"{path}: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict) or not all(isinstance(x, dict) for x in values.values()):

@@ -44,5 +44,6 @@ def first_help(description: str | None, example: str) -> str:
 
 def asks_for_first_help(words: Sequence[str]) -> bool:
     """Whether a command line wants the help above and nothing of an architecture."""
-    flags = {word.partition("=")[0] for word in words}
+    options = words[: words.index("--")] if "--" in words else words
+    flags = {word.partition("=")[0] for word in options}
     return bool(flags & set(HELP)) and not flags & {"--arch", "-a", HELP_ALL}

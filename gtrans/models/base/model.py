@@ -32,7 +32,7 @@ from gtrans.modules.embedding import word_table
 from gtrans.modules.file_values import check_values
 from gtrans.modules.group_attention import DocumentLayout, Plan, plan_of, to_device
 from gtrans.modules.memory import MemoryFlow, MemorySpec
-from gtrans.modules.transformer import LayerSpec, MultiheadAttention
+from gtrans.modules.transformer import LayerSpec, MultiheadAttention, TransformerLayer
 
 Model = TypeVar("Model", bound="DocumentModel")
 
@@ -166,6 +166,9 @@ class DocumentModel(FairseqEncoderDecoderModel):
         model.add_parts(cfg)
         model.encoder.planned_by = model.decoder.planned_by = model.new_plan_spec()
         model.use_backend(str(cfg.attention_backend))
+        for module in model.modules():
+            if isinstance(module, TransformerLayer):
+                module.checkpoints = bool(cfg.checkpoint_activations)
         return model
 
     @classmethod

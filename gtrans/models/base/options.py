@@ -66,6 +66,11 @@ class StackConfig(DocumentModelConfig):
         "be used, else as regroup; regroup: sentences of similar length together; dense: as in "
         "the equations",
     )
+    checkpoint_activations: bool = option(
+        False,
+        "keep only the input of every layer for the gradient and compute the rest again: less "
+        "memory, more time; results are the same",
+    )
 
 
 @dataclass

@@ -163,6 +163,7 @@ def warm_start(
     if options is not None:
         _check_options(checkpoint, path, type(model), options)
     result: dict[str, Tensor] = {}
+    misfits: list[str] = []
     for name, tensor in own.items():
         local = name.replace(".global_attn.", ".") if copy_local_to_global else name
         if local not in state:
@@ -180,13 +181,17 @@ def warm_start(
                 continue
         if (source.shape, source.is_floating_point()) != (tensor.shape, tensor.is_floating_point()):
             kinds = [f"{tuple(x.shape)} of {x.dtype}" for x in (source, tensor)]
-            raise GtransError(
-                f"--init-from {path}: {name} is {kinds[0]} there but {kinds[1]} in this model; "
-                "choose an --arch of the same size."
-            )
+            misfits.append(f"{name} is {kinds[0]} there but {kinds[1]} in this model")
+            continue
         result[name] = source
         where = report.loaded if name in original else report.renamed
         (where if name in state else report.copied).append(name)
+    if misfits:
+        more = f" (and {len(misfits) - 3} more)" if len(misfits) > 3 else ""
+        raise GtransError(
+            f"--init-from {path}: {', '.join(misfits[:3])}{more}; choose an --arch of the same "
+            "size."
+        )
     if not other_vocabulary:
         _check_share(report, path)
     _check_tied(own, result, path)
@@ -226,17 +231,28 @@ def _check_options(
         there = _traits(*theirs)
     assert issubclass(model, DocumentModel)
     here = _traits(model, options)
-    for name in sorted({*there} & {*here}):
-        if there[name] == here[name]:
+    differences: list[str] = []
+    ways: list[str] = []
+    preset = model.presets.get(str(options._name), {})
+    for name in sorted(there.keys() & here.keys()):
+        value = there[name]
+        if value == here[name]:
             continue
-        flag, value = f"--{name.replace('_', '-')}", there[name]
-        way = f"give `{flag} {value}`"
-        if isinstance(value, bool):
-            way = f"give `{flag}`" if value else f"leave out `{flag}`"
+        differences.append(f"{name} {value}, but this model has {here[name]}")
+        flag = f"--{name.replace('_', '-')}"
+        if not isinstance(value, bool):
+            ways.append(f"give `{flag} {value}`")
+        elif value:
+            ways.append(f"give `{flag}`")
+        elif preset.get(name):  # which no flag turns off
+            ways.append(f"train its sentence model again with `{flag}`")
+        else:
+            ways.append(f"leave out `{flag}`")
+    if differences:
         raise GtransError(
-            f"--init-from {path}: it was trained with {name} {value}, but this model has "
-            f"{here[name]}, with which its parameters would compute something else; {way}, or "
-            "choose an --arch (or --system) that has the same."
+            f"--init-from {path}: it was trained with {'; '.join(differences)}, with which its "
+            f"parameters would compute something else; {', '.join(ways)}, or choose an --arch (or "
+            "--system) that has the same."
         )
 
 

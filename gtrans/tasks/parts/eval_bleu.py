@@ -159,6 +159,9 @@ class EvalBleu(TaskPart):
             *(name, len(references), sum(map(len, references))),
             time.monotonic() - began,
         )
+        if self._task.cfg.eval_bleu_print_samples:
+            logger.info("translation of the first document of %s: %s", name, " ".join(documents[0]))
+            logger.info("reference of the first document of %s: %s", name, " ".join(references[0]))
         return {key: measurement.score("") for key, measurement in measurements.items()}
 
     def _translate(self, dataset: Any, count: int) -> list[list[str]]:
