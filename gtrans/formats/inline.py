@@ -552,7 +552,10 @@ class _Translation:
         return start + round((unit - begin) / (end - begin) * (stop - start))
 
     def _spaces(self, unit: int, marks: Sequence[_Placed], gap: str) -> list[str]:
-        """The white space before each mark, and behind the last one.
+        """Return the white space before each mark, and behind the last one.
+
+        Marks at the begin or the end of both lines keep theirs: ``<b> The lamp`` stays
+        ``<b> Die Lampe``.
 
         Args:
             unit: before which the marks stand.
@@ -560,45 +563,93 @@ class _Translation:
             gap: the white space before that unit.
         """
         first, last = unit == 0, unit == len(self.units.words)
-        spaces = [
-            "" if first else marks[0].before,
-            *(
-                right.before if right.offset == left.offset else left.after or right.before
-                for left, right in pairwise(marks)
-            ),
-            "" if last else marks[-1].after,
-        ]
+        spaces = _spaces_of_source(marks)
+        if first:
+            spaces[0] = ""
+        if last:
+            spaces[-1] = ""
         offsets = {placed.offset for placed in marks}
         if (first and offsets == {0}) or (last and offsets == {len(self.line.text)}):
             return spaces
-        spaces = list(map(_one_space, spaces))
+        spaces = [_one_space(space) for space in spaces]
+        if any(placed.mark.is_seen for placed in marks):
+            return self._spaces_of_points(unit, marks, spaces, gap)
+        return _spaces_of_tags(marks, spaces, gap)
+
+    def _spaces_of_points(
+        self, unit: int, marks: Sequence[_Placed], spaces: list[str], gap: str
+    ) -> list[str]:
+        """Return the white space where code, pictures or placeholders are among the marks.
+
+        * The words between two points are gone: one space. ``{a} and {b}`` is ``{a} {b}``.
+        * Before the first point: the gap of the translation, unless the source shows that the
+          point holds to the word or symbol before it. ``see {a}`` is ``siehe {a}``, ``({a}`` is
+          ``({a}``, and ``x{a}`` is ``y{a}``.
+        * Behind the last point: nothing before a symbol without a gap, ``{a}.`` is ``{a}.``;
+          else the gap, unless the point holds to the word behind it. ``{a}more`` is ``{a}mehr``,
+          but ``{a}s are`` is ``{a} sind``, since an ending is no word to hold to.
+        """
         seen = [number for number, placed in enumerate(marks) if placed.mark.is_seen]
-        if not seen:
-            if not gap or not any(spaces):
-                return _with_gap(gap, spaces, marks)
-            slot = next(number for number, space in enumerate(spaces) if space)
-            if len(offsets) > 1:  # they have come together: one is enough
-                spaces[slot + 1 :] = [""] * (len(marks) - slot)
-            return spaces
-        for before, after in pairwise(seen):  # text between two of them was a space, too
+        for before, after in pairwise(seen):
             apart = marks[before].offset != marks[after].offset
             if apart and not any(spaces[before + 1 : after + 1]):
                 spaces[after] = " "
         begin, end = seen[0] + 1, seen[-1] + 1
         left, right = spaces[:begin], spaces[end:]
-        word = self.line.text[: marks[begin - 1].offset][-1:]
-        following = self.line.text[marks[end - 1].offset :].lstrip()
-        number = bisect_left(self.line.units.begins, marks[end - 1].offset)
-        if first or not (any(left) or _is_letter(word) or self.units.is_symbol(unit - 1)):
-            left = _with_gap("" if first else gap, left, marks)
-        # That of "{0}s" is no word to hold to; but it may be there again.
-        attached = _is_letter(following[:1]) and not _ENDING.match(following)
-        attached |= self.same.get(number) == unit
-        if last or (not gap and self.units.is_symbol(unit)):
+        if unit == 0:
+            left = _with_gap("", left, marks)
+        elif not (any(left) or self._holds_to_left(unit, marks[begin - 1])):
+            left = _with_gap(gap, left, marks)
+        is_symbol = unit < len(self.units.words) and self.units.is_symbol(unit)
+        if unit == len(self.units.words) or (not gap and is_symbol):
             right = [""] * len(right)
-        elif not (any(right) or attached or self.units.is_symbol(unit)):
+        elif not (any(right) or is_symbol or self._holds_to_right(unit, marks[end - 1])):
             right = _with_gap(gap, right, marks[end:])
         return [*left, *spaces[begin:end], *right]
+
+    def _holds_to_left(self, unit: int, point: _Placed) -> bool:
+        """Whether a point holds to the word or symbol before it: ``x{a}``, ``({a}``."""
+        before = self.line.text[: point.offset][-1:]
+        return _is_letter(before) or self.units.is_symbol(unit - 1)
+
+    def _holds_to_right(self, unit: int, point: _Placed) -> bool:
+        """Whether a point holds to the word behind it: ``{a}more``, not the ending of ``{a}s``."""
+        behind = self.line.text[point.offset :].lstrip()
+        if _is_letter(behind[:1]) and not _ENDING.match(behind):
+            return True
+        number = bisect_left(self.line.units.begins, point.offset)
+        return self.same.get(number) == unit  # the ending itself is there again
+
+
+def _spaces_of_source(marks: Sequence[_Placed]) -> list[str]:
+    """Return the white space of the source before each mark, and behind the last one.
+
+    Between two marks that stood apart it is what was behind the first one, or before the second.
+    """
+    spaces = [marks[0].before]
+    for left, right in pairwise(marks):
+        if right.offset == left.offset:
+            spaces.append(right.before)
+        else:
+            spaces.append(left.after or right.before)
+    return [*spaces, marks[-1].after]
+
+
+def _spaces_of_tags(marks: Sequence[_Placed], spaces: list[str], gap: str) -> list[str]:
+    """Return the white space where no mark takes a place: begins and ends of marked text.
+
+    * Nothing was beside the tags, or nothing is there: the gap. ``Go<b>ing</b> home`` has none.
+    * Else the space stands where it stood: ``the <b>lamp`` is ``die <b>Lampe``, and
+      ``the<b> lamp`` is ``die<b> Lampe``.
+    * Tags that stood apart and have come together need one: ``<b>a</b> b <i>c`` without ``b`` is
+      ``<b>a</b> <i>c``.
+    """
+    if not gap or not any(spaces):
+        return _with_gap(gap, spaces, marks)
+    slot = next(number for number, space in enumerate(spaces) if space)
+    if len({placed.offset for placed in marks}) > 1:
+        spaces[slot + 1 :] = [""] * (len(marks) - slot)
+    return spaces
 
 
 def _with_gap(gap: str, spaces: Sequence[str], marks: Sequence[_Placed]) -> list[str]:
