@@ -11,7 +11,7 @@ from gtrans.formats.docx import Docx
 from gtrans.formats.html import Html
 from gtrans.formats.markdown import Markdown
 from gtrans.formats.plain import PlainText
-from gtrans.formats.rows import Rows, RowsOfHtml
+from gtrans.formats.rows import HtmlRowFile, RowFile
 from gtrans.formats.sentences import splitter, whole
 from gtrans.libraries import require
 from gtrans.text.document_file import DocumentFile, Splitter
@@ -22,8 +22,8 @@ _KINDS: Mapping[str, tuple[type[DocumentFile], Sequence[str]]] = {
     "markdown": (Markdown, (".md", ".markdown")),
     "html": (Html, (".html", ".htm", ".xhtml")),
     "docx": (Docx, (".docx",)),
-    "jsonl": (Rows, (".jsonl",)),
-    "tsv": (Rows, (".tsv",)),
+    "jsonl": (RowFile, (".jsonl",)),
+    "tsv": (RowFile, (".tsv",)),
 }
 SUFFIXES: Mapping[str, Sequence[str]] = {name: ends for name, (_, ends) in _KINDS.items()}
 """Name of each format and the suffixes of its files; all but DOCX may also be gzipped (``.gz``)."""
@@ -58,7 +58,7 @@ def require_libraries(path: Path, name: str, split_sentences: bool | None) -> No
 
 
 def _kind(name: str) -> type[DocumentFile]:
-    return RowsOfHtml if name == _ROWS_OF_HTML else _KINDS[name][0]
+    return HtmlRowFile if name == _ROWS_OF_HTML else _KINDS[name][0]
 
 
 def _is_split(kind: type[DocumentFile], split_sentences: bool | None) -> bool:
@@ -66,7 +66,7 @@ def _is_split(kind: type[DocumentFile], split_sentences: bool | None) -> bool:
     return not kind.has_lines if split_sentences is None else split_sentences
 
 
-class Reader(NamedTuple):
+class DocumentReader(NamedTuple):
     """Reads files of any format.
 
     Attributes:

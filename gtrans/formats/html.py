@@ -25,44 +25,59 @@ from gtrans.text.reader import ANY, Choice
 
 # ---- tags and text -------------------------------------------------------------------------------
 
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 # Tags that stand in running text; every other one ends a block.
-INLINE = frozenset({
-    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "br", "cite", "code", "data", "del",
-    "dfn", "em", "font", "i", "img", "ins", "kbd", "label", "map", "mark", "math", "meter",
-    "output", "progress", "q", "ruby", "rb", "rt", "rp", "rtc", "s", "samp", "small", "span",
-    "strike", "strong", "sub", "sup", "svg", "time", "tt", "u", "var", "wbr",
-})  # fmt: skip
-VOID = frozenset({
-    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param",
-    "source", "track", "wbr",
-})  # fmt: skip
-READINGS = frozenset({"rp", "rt", "rtc"})  # how the characters before them are read
+INLINE = _names(
+    "a abbr acronym b bdi bdo big br cite code data del dfn em font i img ins kbd label map mark "
+    "math meter output progress q ruby rb rt rp rtc s samp small span strike strong sub sup svg "
+    "time tt u var wbr"
+)
+VOID = _names("area base br col embed hr img input link meta param source track wbr")
+# How the characters before them are read.
+READINGS = _names("rp rt rtc")
 # What is inside is not text, or not to be translated.
-LEFT_ALONE = frozenset({
-    "code", "kbd", "samp", "var", "tt", "math", "svg", "pre", "script", "style", "textarea",
-    "template", "object", "iframe", "xmp", "rp", "rt", "rtc",
-})  # fmt: skip
+LEFT_ALONE = READINGS | _names(
+    "code kbd samp var tt math svg pre script style textarea template object iframe xmp"
+)
 # What is inside has no tags (HTML, 13.2.5: "RCDATA", "RAWTEXT", "script data").
-_WITHOUT_TAGS = frozenset({
-    "script", "style", "textarea", "title", "iframe", "xmp", "noembed", "noframes",
-})  # fmt: skip
-_AFTER_P = frozenset({
-    "address", "article", "aside", "blockquote", "center", "details", "dialog", "dir", "div",
-    "dl", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5",
-    "h6", "header", "hgroup", "hr", "main", "menu", "nav", "ol", "p", "pre", "search", "section",
-    "table", "ul",
-})  # fmt: skip
-_ROWS, _CELLS = frozenset({"thead", "tbody", "tfoot"}), frozenset({"td", "th"})
-_TERMS, _RUBY = frozenset({"dt", "dd"}), frozenset({"rb", "rp", "rt"})
-_ENDED_BY = {
-    **{"html": (), "head": {"body"}, "body": (), "p": _AFTER_P, "li": {"li"}},
-    **{"optgroup": {"optgroup", "hr"}, "option": {"option", "optgroup", "hr"}},
-    **{name: names for names in (_TERMS, _RUBY, _ROWS) for name in names},
-    **{name: {"colgroup", "tr"} | _ROWS | _CELLS for name in ("caption", "colgroup")},
-    **{"tr": {"tr"} | _ROWS, "td": {"tr"} | _ROWS | _CELLS, "th": {"tr"} | _ROWS | _CELLS},
+_WITHOUT_TAGS = _names("script style textarea title iframe xmp noembed noframes")
+_AFTER_P = _names(
+    "address article aside blockquote center details dialog dir div dl fieldset figcaption figure "
+    "footer form h1 h2 h3 h4 h5 h6 header hgroup hr main menu nav ol p pre search section table ul"
+)
+_ROWS = _names("thead tbody tfoot")
+_ROW = _ROWS | {"tr"}
+_CELL = _ROW | {"td", "th"}
+_TERMS = _names("dt dd")
+_RUBY = _names("rb rp rt")
+_ENDED_BY: dict[str, frozenset[str]] = {
+    "html": frozenset(),
+    "head": _names("body"),
+    "body": frozenset(),
+    "p": _AFTER_P,
+    "li": _names("li"),
+    "dt": _TERMS,
+    "dd": _TERMS,
+    "rb": _RUBY,
+    "rp": _RUBY,
+    "rt": _RUBY,
+    "optgroup": _names("optgroup hr"),
+    "option": _names("option optgroup hr"),
+    "caption": _CELL | {"colgroup"},
+    "colgroup": _CELL | {"colgroup"},
+    "thead": _ROWS,
+    "tbody": _ROWS,
+    "tfoot": _ROWS,
+    "tr": _ROW,
+    "td": _CELL,
+    "th": _CELL,
 }
 """The elements whose end tag may be left out (HTML, 13.1.2.4), and the tags that end them then."""
-_ENDING = frozenset().union(*_ENDED_BY.values())
+_ENDING = frozenset[str]().union(*_ENDED_BY.values())
 
 # A tag or a comment ends where browsers end it (HTML, 13.2.5); what template engines replace is
 # never taken apart, wherever it stands. Python's own parser ends a tag in an attribute that has no
@@ -87,16 +102,16 @@ _PART = re.compile(
 )
 _TEMPLATES = re.compile(f"({_TEMPLATE})", re.DOTALL)
 
-_TEXTS = frozenset({"alt", "title", "placeholder", "aria-label", "aria-description"})
+_TEXTS = _names("alt title placeholder aria-label aria-description")
 _TEXTS_OF = {"track": "label", "option": "label", "optgroup": "label"}
-_DESCRIPTIONS = frozenset({
-    "description", "og:title", "og:description", "og:image:alt", "twitter:title",
-    "twitter:description", "twitter:image:alt",
-})  # fmt: skip
+_DESCRIPTIONS = _names(
+    "description og:title og:description og:image:alt twitter:title twitter:description "
+    "twitter:image:alt"
+)
 
 
 @dataclass(eq=False)
-class Part:
+class HtmlPart:
     """A part of the file.
 
     Attributes:
@@ -140,14 +155,14 @@ class Part:
         return {"no": False, "yes": True, "": True}.get(values.get("translate", "not said").lower())
 
 
-def _parts(text: str, line: int) -> Iterator[Part]:
+def _parts(text: str, line: int) -> Iterator[HtmlPart]:
     """The parts, which together are the text."""
     done, place = 0, 0
     while done < len(text):
         match = _PART.search(text, place)
         begin = match.start() if match else len(text)
         if begin > done:
-            yield Part("text", "", text[done:begin], line)
+            yield HtmlPart("text", "", text[done:begin], line)
             line += text.count("\n", done, begin)
         if not match:
             break
@@ -161,7 +176,7 @@ def _parts(text: str, line: int) -> Iterator[Part]:
         elif name in _WITHOUT_TAGS and kind == "begin":
             end = re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE).search(text, place)
             place = end.start() if end else len(text)
-        yield Part(kind, name, match[0], line)
+        yield HtmlPart(kind, name, match[0], line)
         line += match[0].count("\n")
 
 
@@ -169,7 +184,7 @@ def mark_of(kind: str, name: str, what: object) -> Mark:
     """A tag in running text, or what has the place of one there.
 
     Args:
-        kind: that of a :class:`Part`.
+        kind: that of a :class:`HtmlPart`.
         name: of the tag.
         what: what is written for it.
     """
@@ -209,7 +224,7 @@ class HtmlText:
         self._check = check
         self.blocks: list[Block] = []
         self.unended: list[tuple[int, str]] = []
-        self._pieces: list[Part | Block] = []
+        self._pieces: list[HtmlPart | Block] = []
         self._split = split
         self._open: list[_Element] = []
         self._names = Counter[str]()  # of the open elements
@@ -220,16 +235,18 @@ class HtmlText:
                 self._find_texts(part)
             self._pieces += self._block(parts) if is_text else parts
 
-    def _parts(self, text: str, line: int) -> Iterator[Part]:
+    def _parts(self, text: str, line: int) -> Iterator[HtmlPart]:
         """The parts; stretches of them that are left alone are one part."""
         marked = [(self._alone(part), part) for part in _parts(text, line)]
         self._close(0, None)
         for alone, group in groupby(marked, key=itemgetter(0)):
             parts = [part for _, part in group]
             raw = "".join(part.raw for part in parts)
-            yield from parts if alone is None else [Part("whole", alone.name, raw, parts[0].line)]
+            yield from (
+                parts if alone is None else [HtmlPart("whole", alone.name, raw, parts[0].line)]
+            )
 
-    def _alone(self, part: Part) -> _Element | None:
+    def _alone(self, part: HtmlPart) -> _Element | None:
         """The element because of which a part is left alone."""
         if part.kind == "unclosed":
             self.unended.append((part.line, part.name))
@@ -278,7 +295,7 @@ class HtmlText:
         while self._ending and self._ending[-1] >= index:
             self._ending.pop()
 
-    def _block(self, parts: list[Part]) -> list[Part] | list[Block]:
+    def _block(self, parts: list[HtmlPart]) -> list[HtmlPart] | list[Block]:
         """The parts between two tags of blocks; white space around them stays."""
         content: list[str | Mark] = []
         for part in parts:
@@ -294,7 +311,7 @@ class HtmlText:
         self.blocks.append(block)
         return [block]
 
-    def _find_texts(self, part: Part) -> None:
+    def _find_texts(self, part: HtmlPart) -> None:
         """Find the attributes of a tag that are text, or say the language of one."""
         if part.kind != "begin" or ("=" not in part.raw and part.name != "html"):
             return
@@ -313,7 +330,9 @@ class HtmlText:
                 part.changes[span] = key.removeprefix("xml:")
             elif key in texts and value:
                 content = (
-                    Mark("point", Part("template", "", piece)) if n % 2 else html.unescape(piece)
+                    Mark("point", HtmlPart("template", "", piece))
+                    if n % 2
+                    else html.unescape(piece)
                     for n, piece in enumerate(_TEMPLATES.split(value))
                 )
                 block = Block(with_points(list(content)), self._split, part.line)
@@ -341,7 +360,7 @@ class HtmlText:
         def write_block(block: Block, quote: str = "<") -> str:
             return _write(items[id(block)], write_part, quote)
 
-        def write_part(part: Part) -> str:
+        def write_part(part: HtmlPart) -> str:
             text = part.raw
             for (begin, end), change in sorted(part.changes.items(), reverse=True):
                 quote = text[begin] if text[begin] in "\"'" else '"'
@@ -363,12 +382,12 @@ class HtmlText:
         )
 
 
-def _raw(part: Part) -> str:
+def _raw(part: HtmlPart) -> str:
     return part.raw
 
 
 def _write(
-    items: Sequence[str | Mark], write_part: Callable[[Part], str] = _raw, quote: str = "<"
+    items: Sequence[str | Mark], write_part: Callable[[HtmlPart], str] = _raw, quote: str = "<"
 ) -> str:
     """The HTML of text and marks; ``quote``: what the text may not have as it is."""
     written = []

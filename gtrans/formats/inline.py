@@ -501,13 +501,14 @@ class _Translation:
                     places[number] = self._begin(self._edges[units[number]])
         begins, lowest, highest = {end: begin for begin, end in ends.items()}, 0, len(self.text)
         for number, place in enumerate(places):
-            if number in begins and place <= (begin := places[begins[number]]):
-                place = self._begin(bisect_right(self.units.begins, begin))
+            if number in begins and place <= places[begins[number]]:
+                place = self._begin(bisect_right(self.units.begins, places[begins[number]]))
             places[number] = lowest = max(lowest, place)
         for number in reversed(range(len(places))):
             highest = min(highest, places[number])
-            if number in ends and highest >= (last := places[ends[number]]):
-                highest = self._begin(max(bisect_left(self.units.begins, last) - 1, 0))
+            if number in ends and highest >= places[ends[number]]:
+                unit = bisect_left(self.units.begins, places[ends[number]]) - 1
+                highest = self._begin(max(unit, 0))
             places[number] = highest
         return places
 

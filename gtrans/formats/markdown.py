@@ -408,19 +408,9 @@ class _Emphasis(str):
 def _content(token: Token, parent: str, further: str) -> Iterator[str | Mark]:
     """The text and marks of a token of inline markup."""
     children = list(token.children or ())
-    begin = children[0].content if children and children[0].type == "text" else ""
-    match = _TASK.match(begin) if parent == "list_item_open" else _DEFINITION.match(begin)
-    if match:
-        yield Mark("point", match[0], leads=True)
-        children[0] = children[0].copy(content=begin[match.end() :])
-    elif parent == "blockquote_open" and (match := _ALERT.match(begin)):
-        title = begin[match.end() :].lstrip()
-        if not title and len(children) > 1 and children[1].type == "softbreak":
-            yield Mark("point", f"{begin}\n{further}", breaks=True)
-            del children[:2]
-        else:
-            yield Mark("point", f"{match[0]} " if title else begin, leads=True)
-            children[0] = children[0].copy(content=title)
+    leading = _leading_mark(children, parent, further)
+    if leading is not None:
+        yield leading
     code = ""  # the tag of inline HTML that is left alone
     following = iter(children)
     for child in following:
@@ -454,6 +444,34 @@ def _content(token: Token, parent: str, further: str) -> Iterator[str | Mark]:
         elif raw:
             leads = child.type == "image"
             yield Mark("point", raw, hidden=raw.startswith("<!--"), leads=leads)
+
+
+def _leading_mark(children: list[Token], parent: str, further: str) -> Mark | None:
+    """What begins a text and is none: a box to tick, a colon, the kind of a quotation.
+
+    It is taken out of ``children``.
+    """
+    if not children or children[0].type != "text":
+        return None
+    begin = children[0].content
+    if parent == "blockquote_open":
+        match = _ALERT.match(begin)
+    elif parent == "list_item_open":
+        match = _TASK.match(begin)
+    else:
+        match = _DEFINITION.match(begin)
+    if not match:
+        return None
+    rest = begin[match.end() :]
+    if parent != "blockquote_open":
+        children[0] = children[0].copy(content=rest)
+        return Mark("point", match[0], leads=True)
+    title = rest.lstrip()
+    if not title and len(children) > 1 and children[1].type == "softbreak":
+        del children[:2]
+        return Mark("point", f"{begin}\n{further}", breaks=True)
+    children[0] = children[0].copy(content=title)
+    return Mark("point", f"{match[0]} " if title else begin, leads=True)
 
 
 def _written(items: Sequence[str | Mark], place: Place, brackets: bool = True) -> str:
@@ -524,12 +542,8 @@ def _as_read(place: Place, items: Sequence[str | Mark]) -> str:
 # ---- files -------------------------------------------------------------------------------------
 
 
-_NO_PARAGRAPH = (
-    "heading_open",
-    "th_open",
-    "td_open",
-    "title_open",
-)  # no block can begin in their text
+# No block can begin in the text of these.
+_NO_PARAGRAPH = ("heading_open", "th_open", "td_open", "title_open")
 _TO_KEEP = ", to keep its markup"
 _LABEL = re.compile(r"""\s(?:alt|title)\s*=\s*["']?[^"'>]*[^\W\d_]""", re.IGNORECASE)
 
@@ -561,59 +575,92 @@ class Markdown(DocumentFile):
         """Find the running text and the HTML."""
         tokens = self.tokens = parser().parse(self.text, self.references)
         self.outline = outline(tokens)
-        cell, labels = (-1, 0), 0  # the line and the end of the cell before
         starts = [0, *accumulate(len(line) + 1 for line in self.lines)]
+        cell = 0, 0  # the line and the end of the cell before
         for number, token in enumerate(tokens):
+            is_text = token.type in ("inline", "html_block")
+            if not is_text or not token.map or not token.content.strip():
+                continue
+            in_table = tokens[number - 1].type in ("th_open", "td_open")
+            spans = self._spans(token, token.map[0], in_table, cell)
+            if in_table:
+                cell = token.map[0], spans[0][1]
+            first, last = token.map[0], token.map[0] + len(spans) - 1
+            further = [self.lines[first + n][:begin] for n, (begin, _) in enumerate(spans) if n > 0]
+            place = Place(
+                first + 1, starts[first] + spans[0][0], starts[last] + spans[-1][1], further
+            )
+            is_found = all(begin >= 0 for begin, _ in spans)
+            if token.type == "html_block":
+                is_found = is_found and last < token.map[1]
+                self._read_html(place, token, split, is_found)
+            else:
+                place.token, place.in_table = token, in_table
+                place.is_paragraph = tokens[number - 1].type not in _NO_PARAGRAPH
+                self._read_text(place, tokens[number - 2].type, split, is_found)
+            if place.blocks and is_found:
+                self.places.append(place)
+            elif place.blocks:
+                self.unread.append(Note(self.place(place.line), KEPT, _TO_KEEP))
+        self._note_what_stays(tokens)
+
+    def _spans(
+        self, token: Token, first: int, in_table: bool, cell: tuple[int, int]
+    ) -> list[tuple[int, int]]:
+        """Where each line of a token stands in its line of the file; -1: it is written otherwise.
+
+        Args:
+            token: text or HTML.
+            first: its first line.
+            in_table: it is a cell.
+            cell: the line and the end of the cell before.
+        """
+        spans = []
+        lines = token.content.rstrip("\n").split("\n")
+        for line, raw in zip(lines, self.lines[first:], strict=False):
+            text = line if token.type == "html_block" else line.strip()
+            if in_table:
+                text = text.replace("|", "\\|")
+                begin = raw.find(text, cell[1] if cell[0] == first else 0)
+            else:
+                begin = raw.rfind(text)
+            spans.append((begin, begin + len(text)))
+        return spans
+
+    def _read_html(self, place: Place, token: Token, split: Splitter, is_found: bool) -> None:
+        """Find what of HTML is translated."""
+        check = self.check if is_found else BlockCheck()
+        place.html = HtmlText(token.content.rstrip("\n"), split, place.line, check)
+        place.blocks = place.html.blocks
+        if is_found:
+            self.unread += notes_of(place.html, self.path)
+
+    def _read_text(self, place: Place, parent: str, split: Splitter, is_found: bool) -> None:
+        """Find out whether running text is translated; ``parent``: what it stands in."""
+        content = _content(place.token, parent, "".join(place.further[:1]))
+        block = Block(content, split, place.line)
+        if not is_found:
+            place.blocks = [block] if block.sentences else []
+            return
+        original = _comparable(place.token.content)
+        if self.check.takes(block, original, partial(_as_read, place)):
+            place.blocks = [block]
+
+    def _note_what_stays(self, tokens: Sequence[Token]) -> None:
+        """Note texts that are in no block: too deep, or in images, links and tags."""
+        for token in tokens:
+            if token.nesting > 0 and token.level + 1 >= _NESTING and token.map is not None:
+                detail = f": lists and quotations of more than {_NESTING} levels stay as they are"
+                self.unread.append(Note(self.place(token.map[0] + 1), KEPT, detail))
+                break
+        labels = 0
+        for token in tokens:
             labels += _titles_in(token.content) if token.type == "structure" else 0
             for child in token.children or ():
                 labels += _titles_in(child.content) if child.type == "template" else 0
                 label = child.content if child.type == "image" else child.attrs.get("title")
                 labels += any(map(str.isalpha, str(label or "")))
                 labels += child.type == "html_inline" and bool(_LABEL.search(child.content))
-            if not token.map or not token.content.strip():
-                continue
-            first, is_html = token.map[0], token.type == "html_block"
-            if not is_html and token.type != "inline":
-                continue
-            in_table = tokens[number - 1].type in ("th_open", "td_open")
-            lines = token.content.rstrip("\n").split("\n")
-            spans = []  # of each line in the file; a begin of -1: the file writes it otherwise
-            for line, raw in zip(lines, self.lines[first:], strict=False):
-                text = line if is_html else line.strip()
-                if in_table:
-                    text = text.replace("|", "\\|")
-                    begin = raw.find(text, cell[1] if cell[0] == first else 0)
-                    cell = first, begin + len(text)
-                else:
-                    begin = raw.rfind(text)
-                spans.append((begin, begin + len(text)))
-            before = [self.lines[first + n][:begin] for n, (begin, _) in enumerate(spans)]
-            last = first + len(lines) - 1
-            ends = starts[first] + spans[0][0], starts[last] + spans[-1][1]
-            place = Place(first + 1, *ends, before[1:])
-            is_found = min(spans)[0] >= 0 and (not is_html or last < token.map[1])
-            check = self.check if is_found else BlockCheck()
-            if is_html:
-                place.html = HtmlText("\n".join(lines), split, first + 1, check)
-                place.blocks = place.html.blocks
-            else:
-                place.token, place.in_table = token, in_table
-                place.is_paragraph = tokens[number - 1].type not in _NO_PARAGRAPH
-                content = _content(token, tokens[number - 2].type, "".join(place.further[:1]))
-                block = Block(content, split, place.line)
-                if not is_found:
-                    place.blocks = [block] if block.sentences else []
-                elif check.takes(block, _comparable(token.content), partial(_as_read, place)):
-                    place.blocks = [block]
-            if place.blocks and not is_found:
-                self.unread.append(Note(self.place(place.line), KEPT, _TO_KEEP))
-                continue
-            self.unread += notes_of(place.html, self.path) if place.html else []
-            self.places += [place] if place.blocks else []
-        deep = next((t for t in tokens if t.nesting > 0 and t.level + 1 >= _NESTING), None)
-        if deep is not None and deep.map is not None:
-            detail = f": lists and quotations of more than {_NESTING} levels stay as they are"
-            self.unread.append(Note(self.place(deep.map[0] + 1), KEPT, detail))
         if labels:
             detail = f": alternative texts and titles ({labels})"
             self.unread.append(Note(self.path, KEPT, detail, labels))

@@ -76,7 +76,7 @@ class _Row:
         return "\n".join(written)
 
 
-class Rows(DocumentFile):
+class RowFile(DocumentFile):
     """JSON lines or a table; rows of one document are in its order, also if others are between.
 
     If most texts begin with a tag or a fence, all are read as HTML, and fenced code stays.
@@ -190,7 +190,7 @@ class Rows(DocumentFile):
         return lines
 
 
-class RowsOfHtml(Rows):
+class HtmlRowFile(RowFile):
     """Rows whose texts are HTML, whatever they begin with."""
 
     is_html = True

@@ -461,7 +461,7 @@ class FileToTranslate(NamedTuple):
         path: the file.
         format: one of :data:`gtrans.formats.catalogue.SUFFIXES`.
         target: the file of its translation.
-        split_sentences: see :class:`gtrans.formats.catalogue.Reader`.
+        split_sentences: see :class:`gtrans.formats.catalogue.DocumentReader`.
     """
 
     path: Path
@@ -478,7 +478,7 @@ class FileToTranslate(NamedTuple):
         """
         refuse_foreign(self.target, options.force)
         cfg, choice = translator.task.cfg, with_direction(options.choice, translator)
-        reader = formats().Reader(
+        reader = formats().DocumentReader(
             str(cfg.source_lang), self.split_sentences, str(cfg.target_lang), choice
         )
         file = reader.read(self.path, self.format)

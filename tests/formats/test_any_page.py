@@ -9,7 +9,7 @@ from bs4 import BeautifulSoup, Tag
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gtrans.formats.catalogue import Reader
+from gtrans.formats.catalogue import DocumentReader
 from gtrans.formats.markdown import outline, parser
 from gtrans.text.document_file import LOST
 
@@ -62,7 +62,7 @@ def test_any_markdown(
     text += "\n\n[ref]: http://r\n\n[^1]: The note.\n"
     path = tmp_path_factory.getbasetemp() / "any.md"
     path.write_text(text)
-    file = Reader("en", None).read(path, "markdown")
+    file = DocumentReader("en", None).read(path, "markdown")
     found = file.translated([[change(one) for one in of] for of in file.sentences], " ").decode()
 
     assert outline(parser().parse(found)) == outline(parser().parse(text))
@@ -82,7 +82,7 @@ def test_any_html(
     text = joint.join(words)
     path = tmp_path_factory.getbasetemp() / "any.html"
     path.write_bytes(text.encode())
-    file = Reader("en", None).read(path, "html")
+    file = DocumentReader("en", None).read(path, "html")
     found = file.translated([[change(one) for one in of] for of in file.sentences], " ").decode()
 
     def tree(node: Tag) -> list[object]:

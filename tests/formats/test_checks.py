@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from gtrans.errors import GtransError
-from gtrans.formats.catalogue import Reader, check_format
+from gtrans.formats.catalogue import DocumentReader, check_format
 from gtrans.formats.checks import is_prose
 from gtrans.text.document_file import DocumentFile
 
 
 def read(path: Path, contents: str) -> DocumentFile:
     path.write_text(contents)
-    return Reader("en", None).read(path, check_format(path, None))
+    return DocumentReader("en", None).read(path, check_format(path, None))
 
 
 def unchanged(file: DocumentFile) -> str:

@@ -23,7 +23,7 @@ from support.mixed_documents import (
 )
 
 from gtrans.errors import GtransError
-from gtrans.formats.catalogue import Reader, check_format, format_of
+from gtrans.formats.catalogue import DocumentReader, check_format, format_of
 from gtrans.formats.sentences import splitter
 from gtrans.text.document_file import LEFT, MOVED, DocumentFile
 
@@ -31,7 +31,7 @@ ENGLISH = splitter("en")
 
 
 def read(path: Path, split_sentences: bool | None = None) -> DocumentFile:
-    return Reader("en", split_sentences).read(path, check_format(path, None))
+    return DocumentReader("en", split_sentences).read(path, check_format(path, None))
 
 
 def by_words(change: Callable[[list[str]], list[str]], file: DocumentFile) -> bytes:
@@ -206,7 +206,7 @@ def test_markup_in_rows_stays(tmp_path: Path, way: str) -> None:
     path = tmp_path / "wmt26.jsonl"
     path.write_text(json.dumps(row) + "\n")
     forced = "html" if way == "--format html" else None
-    file = Reader("en", None).read(path, check_format(path, forced))
+    file = DocumentReader("en", None).read(path, check_format(path, forced))
     assert file.sentences[0][-3:] == ["You are late.", "The man & I.", "It sang."]
     found = json.loads(by_words(upper_and_backwards, file))
     lines = found.pop("hypothesis").split("\n")

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from gtrans.errors import GtransError
-from gtrans.formats.catalogue import Reader, check_format
+from gtrans.formats.catalogue import DocumentReader, check_format
 from gtrans.text.document_file import MOVED, DocumentFile
 
 
 def read(path: Path, contents: str | bytes, split_sentences: bool | None = None) -> DocumentFile:
     path.write_bytes(contents if isinstance(contents, bytes) else contents.encode())
-    return Reader("en", split_sentences).read(path, check_format(path, None))
+    return DocumentReader("en", split_sentences).read(path, check_format(path, None))
 
 
 def written(file: DocumentFile, change: Callable[[str], str] = str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gtrans.formats.catalogue import Reader
+from gtrans.formats.catalogue import DocumentReader
 from gtrans.formats.sentences import splitter
 
 
@@ -47,6 +47,6 @@ def test_splitting_can_be_switched(
 ) -> None:
     path = tmp_path / name
     path.write_text("It sang. We go.\n")
-    file = Reader("en", split).read(path, "markdown" if name == "a.md" else "text")
+    file = DocumentReader("en", split).read(path, "markdown" if name == "a.md" else "text")
     assert file.sentences == [sentences]
     assert file.translated(file.sentences, " ").decode() == "It sang. We go.\n"
