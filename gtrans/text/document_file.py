@@ -82,16 +82,22 @@ class DocumentFile(ABC):
     @property
     def sentences(self) -> list[list[str]]:
         """The sentences of each document."""
-        return [list(chain(*(block.sentences for block in blocks))) for blocks in self.documents]
+        documents = []
+        for blocks in self.documents:
+            sentences = chain.from_iterable(block.sentences for block in blocks)
+            documents.append(list(sentences))
+        return documents
 
     def names(self) -> list[tuple[str, list[str]]]:
-        """The id of each document and those of its sentences; by default they are counted."""
+        """The id of each document and the ids of its sentences; by default they are counted."""
         return counted(self.sentences)
 
     def where(self) -> list[str]:
         """Where each sentence of all documents stands, for messages."""
-        blocks = chain(*self.documents)
-        return [self.place(block.line) for block in blocks for _ in block.sentences]
+        places = []
+        for block in chain.from_iterable(self.documents):
+            places += [self.place(block.line)] * len(block.sentences)
+        return places
 
     def place(self, line: int) -> str:
         """The file, and a line of it; 0: lines say nothing."""
@@ -100,8 +106,9 @@ class DocumentFile(ABC):
     def note_moved(self, blocks: Iterable[TextBlock]) -> None:
         """Note each of the blocks in which markup inside a word moved."""
         detail = " from inside a word to its end or around it"
-        moved = (block for block in blocks if block.moved)
-        self.notes += [Note(self.place(block.line), MOVED, detail) for block in moved]
+        for block in blocks:
+            if block.moved:
+                self.notes.append(Note(self.place(block.line), MOVED, detail))
 
     @abstractmethod
     def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
@@ -116,14 +123,15 @@ class DocumentFile(ABC):
         self, translations: Sequence[Sequence[str]]
     ) -> Iterator[tuple[TextBlock, list[str]]]:
         """Every block, and the translations of its sentences."""
-        following = chain(*translations)
-        for block in chain(*self.documents):
+        following = chain.from_iterable(translations)
+        for block in chain.from_iterable(self.documents):
             yield block, list(islice(following, len(block.sentences)))
 
 
 def counted(documents: Sequence[Sequence[object]]) -> list[tuple[str, list[str]]]:
     """Documents and their sentences by numbers from 1."""
-    return [
-        (str(number), [str(n) for n in range(1, len(document) + 1)])
-        for number, document in enumerate(documents, start=1)
-    ]
+    names = []
+    for number, document in enumerate(documents, start=1):
+        sentences = [str(place) for place in range(1, len(document) + 1)]
+        names.append((str(number), sentences))
+    return names

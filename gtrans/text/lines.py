@@ -24,7 +24,7 @@ from gtrans.text.subwords import load_sentencepiece, model_pieces
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status: 0, or 1 with one line that says what is wrong."""
+    """Run a command; returns the exit status: 0, or 1 after a line with the mistake."""
     parser = argparse.ArgumentParser(prog="python -m gtrans.text.lines")
     commands = parser.add_subparsers(dest="command", required=True)
     pairs, pieces = (commands.add_parser(name) for name in ("pairs", "pieces"))

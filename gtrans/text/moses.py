@@ -9,8 +9,8 @@ things differ from the Moses scripts, so that ``decode`` can give back the text:
   without spaces. Moses itself writes ``foo @-@ bar`` for ``foo-bar``. Likewise, a symbol that
   the detokeniser would space wrongly has an ``@`` on each side without a space:
   ``GNU @/@ Linux``, ``/etc @/``. Symbols that the detokeniser spaces correctly have no mark.
-* **Space marks.** Where that is not enough, a token of its own says what is there: ``&#32;`` a
-  space (``100 € &#32; für``, which Moses would write ``100 €für``), ``&#8288;`` none.
+* **Space marks.** Where that is not enough, there is a token of its own: ``&#32;`` for a
+  space (``100 € &#32; für``, which Moses would write ``100 €für``), ``&#8288;`` for none.
 * **First word.** Truecasing changes only the first word of a sentence, and only if ``decode`` can
   undo it. ``@lower@`` in front of a sentence means that ``decode`` must not capitalise it.
 * **Reserved symbols.** ``<s>``, ``[en]`` and the like in the text never become symbols of
@@ -20,7 +20,7 @@ things differ from the Moses scripts, so that ``decode`` can give back the text:
 Chinese and Japanese are split into characters, Chinese with ``--segmenter jieba`` into words, and
 joined again without spaces (a space in the text is the token ``&#32;``, too). Their punctuation is
 not normalised, because the rules are made for European text. Languages that Moses does not know use
-its default rules (those of English).
+its default rules, which are for English.
 This module imports neither torch nor fairseq.
 """
 
@@ -220,14 +220,16 @@ class MosesPipeline(TextPipeline):
 
     def _mark_joints(self, tokens: list[str], text: str) -> list[str]:
         """Tokens of ``text``, with joint marks where the detokeniser needs them."""
-        spaces, marked = _spaces(tokens, text) or [], list(tokens)
+        spaces = _spaces(tokens, text) or []
+        marked = list(tokens)
         # The rules ignore a marked symbol (for instance in pairing quotation marks), so a mark
         # can make another symbol wrong; a few rounds are enough.
         for _ in range(3):
             before = list(marked)
             written = _spaces(tokens, self._join(marked)) or spaces
             wrong = [gap for gap, space in enumerate(spaces) if space != written[gap]]
-            for index in (index for gap in wrong for index in (gap, gap + 1)):
+            around_gaps = chain.from_iterable((gap, gap + 1) for gap in wrong)
+            for index in around_gaps:
                 spaced = self._spaced or not re.match(f"[{_FULL_WIDTH}]", tokens[index])
                 if spaced and _SYMBOL.fullmatch(tokens[index]):
                     left = index > 0 and not spaces[index - 1]
@@ -245,7 +247,8 @@ class MosesPipeline(TextPipeline):
             written = _spaces(bare, _plain(self._join(marked)))
             if spaces is None or written == spaces:
                 break
-            gaps = [position for position, token in enumerate(marked) if token not in _GAPS][1:]
+            begins = [position for position, token in enumerate(marked) if token not in _GAPS]
+            gaps = begins[1:]
             for number, position in reversed([*enumerate(gaps)]):
                 wrong = everywhere or written is None or written[number] != spaces[number]
                 if wrong and marked[position - 1] not in _GAPS:
@@ -278,8 +281,10 @@ class MosesPipeline(TextPipeline):
         if word in _ESCAPED_GAPS:
             return _ESCAPED_GAPS[word]
         joints = _MARKED.fullmatch(word)
-        left, right = (bool(joints[1]), bool(joints[3])) if joints else (False, False)
-        token: str = self._detokeniser.unescape_xml(joints[2] if joints else word)
+        if joints is None:
+            return str(self._detokeniser.unescape_xml(word))
+        left, right = bool(joints[1]), bool(joints[3])
+        token: str = self._detokeniser.unescape_xml(joints[2])
         if left or right:
             token = token.replace(_AT_ESCAPE, "@")
         return _LEFT * left + token + _RIGHT * right
@@ -319,7 +324,11 @@ def _joined_to_words(tokens: list[str], text: str) -> list[str]:
 
 
 def _first_word(words: list[str]) -> int | None:
-    return next((i for i, word in enumerate(words) if word not in _OPENING), None)
+    """The place of the first word that is no opening punctuation; None: there is none."""
+    for place, word in enumerate(words):
+        if word not in _OPENING:
+            return place
+    return None
 
 
 def _capitalised(word: str) -> str:
@@ -358,7 +367,8 @@ def train_best_case(lines: Iterable[str], path: Path, workers: int = 1) -> None:
         for frequencies in spellings.values():
             (best, count), *others = frequencies.most_common()
             words = [f"{best} ({count}/{frequencies.total()})"]
-            file.write(" ".join([*words, *(f"{word} ({count})" for word, count in others)]) + "\n")
+            words += [f"{word} ({count})" for word, count in others]
+            file.write(f"{' '.join(words)}\n")
 
 
 def _spellings(lines: list[str]) -> Counter[tuple[str, str]]:
@@ -377,8 +387,12 @@ def load_best_case(path: Path) -> dict[str, str]:
 
 def best_case_of(model: str) -> dict[str, str]:
     """The most frequent spelling of each lower-cased word, from a model of the Moses truecaser."""
-    lines = (line.split() for line in model.split("\n"))
-    return {words[0].lower(): words[0] for words in lines if words}
+    best_case = {}
+    for line in model.split("\n"):
+        words = line.split()
+        if words:
+            best_case[words[0].lower()] = words[0]
+    return best_case
 
 
 # ---- words of Chinese ----------------------------------------------------------------------------

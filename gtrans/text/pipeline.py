@@ -54,7 +54,8 @@ _UNESCAPE = [
 _NOT_PLAIN = (
     (
         re.compile(r"&(?:[A-Za-z]{2,8}|#\d+|#x[0-9A-Fa-f]+);|(?<= )@[-,.:/]@(?= )|\w@@ |▁\w"),
-        *(0.02, "`&apos;`, `@-@`, `@@` or the like"),
+        0.02,
+        "`&apos;`, `@-@`, `@@` or the like",
     ),
     (re.compile(r"(?<=\w) [.,](?: |$)"), 0.25, "a space before a full stop or comma"),
 )
@@ -78,7 +79,7 @@ class TextPipeline(ABC):
         return self.segment(self.tokenise(sentence))
 
     def decode(self, tokens: str) -> str:
-        """Plain text of one sentence from its tokens (those of ``encode`` or a model's)."""
+        """Plain text of one sentence from its tokens, of ``encode`` or of a model."""
         return self.detokenise(self.unsegment(tokens))
 
     @abstractmethod

@@ -92,7 +92,7 @@ _FUNCTION_WORDS: dict[str, frozenset[str]] = {}
 for _entry in re.split(r"\n(?=\w\w: )", _WORDS.strip()):
     _code, _, _list = _entry.partition(": ")
     _FUNCTION_WORDS[_code] = frozenset(_list.split())
-# Languages whose function words are those of another for this purpose.
+# Languages that are written nearly like another one.
 _WRITTEN_LIKE = {"nb": "no", "nn": "no", "bs": "hr", "sh": "sr"}
 
 # The scripts of languages that are not written in Latin letters, by the names of Unicode; languages
@@ -127,7 +127,7 @@ _SCRIPTS = {
     "wa wo xh yo zu",
 }
 _SCRIPT_OF = {code: script for script, codes in _SCRIPTS.items() for code in codes.split()}
-# Scripts of the four letters in a tag, such as those of NLLB: kas_Deva.
+# Scripts of the four letters in a tag, as in NLLB's tags: kas_Deva.
 _SCRIPT_TAGS = {
     "latn": "LATIN",
     "cyrl": "CYRILLIC",
@@ -294,8 +294,8 @@ def unlike(text: TextSample, other: TextSample) -> list[str]:
             found.append(f"{left.name}: it is all in lower case, but {right.name} is not")
         if left.decomposed > 0.3 and right.decomposed < 0.02 and not _all_ascii(right):
             found.append(
-                f"{left.name}: its accents are separate characters, but those of {right.name} are "
-                "not; bring both to Unicode's form NFC"
+                f"{left.name}: its accents are separate characters, but in {right.name} they "
+                "are not; bring both to Unicode's form NFC"
             )
     if other.documents > 1 and text.documents == 1:
         found.append(
@@ -358,7 +358,7 @@ def _are_swapped(source: TextSample, target: TextSample) -> bool:
 
 
 def _is(looked: str, code: str) -> bool:
-    """Whether a language or script can be that of a code."""
+    """Whether a language or script fits a code."""
     return looked != "" and (looked == code or looked == _SCRIPT_OF.get(code))
 
 
@@ -371,7 +371,7 @@ def _shown(what: str) -> str:
 
 
 def _other_language(sentences: Sequence[str], tag: str) -> str:
-    """The language that sentences are in, if they are not in that of ``tag``; empty: they may be.
+    """The language of sentences if they are not in the language ``tag``; empty: they may be.
 
     Returns:
         a code; or a script, if no language of it is known by its function words.
@@ -407,7 +407,7 @@ def _has(letters: re.Pattern[str], sentences: Iterable[str], number: float) -> b
 
 
 def _count_scripts(sentences: Iterable[str]) -> Counter[str]:
-    """The letters of each script; those of Chinese and Japanese are one."""
+    """The number of letters of each script; Chinese characters and kana count as one script."""
     characters = Counter[str]()
     for sentence in sentences:
         characters.update(sentence)
@@ -425,7 +425,7 @@ def _script(letter: str) -> str:
 
 
 def _language_of(sentences: Iterable[str], code: str = "") -> str:
-    """The language with most function words; empty: that of ``code`` is as likely, or none is."""
+    """The language with most function words; empty: ``code`` is as likely, or none is."""
     words = Counter[str]()
     for sentence in sentences:
         words.update(_WORD.findall(sentence.lower()))

@@ -1,4 +1,4 @@
-"""The options of a preparation, and what is checked before anything is written."""
+"""The options of a preparation, and their checks before anything is written."""
 
 from __future__ import annotations
 
@@ -57,43 +57,50 @@ class PreparationOptions:
     choice: Choice = ANY
     out: Path = _flag("corpus", "DIR", "data folder to write", required=True)
     reuse: Path | None = _flag(
-        *("subwords", "DIR|CKPT"),
+        "subwords",
+        "DIR|CKPT",
         "use the text options, truecasers, subwords and dictionary of this data folder, or those "
         "in this checkpoint",
     )
     bpe_merges: int | None = _flag("subwords", "N", f"joint BPE merges (default: {DEFAULT_MERGES})")
     bpe_symbols: int | None = _flag(
-        *("subwords", "N"),
+        "subwords",
+        "N",
         "size of the joint BPE vocabulary instead of --bpe-merges: merges and characters",
     )
     bpe_codes: Path | None = _flag(
         "subwords", "FILE", "segment with these merges of subword-nmt instead of learning some"
     )
     normalise: bool = _flag(
-        *("text", ""),
+        "text",
+        "",
         "replace quotation marks and dashes as Moses' punctuation normalisation does; the model "
         "then cannot write those that it replaces",
     )
     no_tokenise: bool = _flag("text", "", "skip tokenisation: the text is tokenised already")
     segmenter: str | None = _flag(
-        *("text", "jieba"),
+        "text",
+        "jieba",
         "find the words of Chinese with jieba (pip install '.[zh]'), as the experiments on Chinese "
         "in the papers do (default: every character is a token)",
         choices=["jieba"],
     )
     no_truecase: bool = _flag("text", "", "skip truecasing")
     sentencepiece: Path | None = _flag(
-        *("subwords", "MODEL"),
+        "subwords",
+        "MODEL",
         "segment the plain text with this SentencePiece model instead of Moses steps and BPE; "
         "mBART needs its sentence.bpe.model",
     )
     dictionary: Path | None = _flag(
-        *("text", "DICT"),
+        "text",
+        "DICT",
         "dict.txt with the subwords to use, with --bpe-codes (default: those of the training "
         "text) or --sentencepiece (default: all subwords of the model)",
     )
     bert: str | None = _flag(
-        *("text", "NAME_OR_DIR"),
+        "text",
+        "NAME_OR_DIR",
         "also segment the plain source into the subwords of this BERT: a local folder or a name on "
         "the Hugging Face hub (bert-base-uncased); with --reuse, instead of that folder's",
     )

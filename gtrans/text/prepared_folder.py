@@ -9,11 +9,9 @@ data folder. This module imports neither torch nor fairseq.
 from __future__ import annotations
 
 import json
-from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,15 +51,16 @@ _ENTRIES = ("source_lang", "target_lang", "steps", "bpe", "pieces", "bert")
 
 
 def check_data_folder(folder: Path) -> None:
-    """Raises GtransError for what is no folder of binarised data: a file, text, nothing."""
+    """Raises GtransError if a folder holds no binarised data, or is a file or missing."""
     if any(folder.glob("dict.*.txt")) or any(folder.glob("*.idx")):
         return
+    text = sorted(path.name for path in folder.parent.glob(f"{folder.name}.*"))[:2]
     if folder.is_dir():
         files = sorted(path.name for path in folder.iterdir() if path.is_file())[:3]
         what = f"no data folder (it has {', '.join(files) or 'no files'})"
     elif folder.is_file():
         what = "a file and no data folder"
-    elif text := sorted(path.name for path in folder.parent.glob(f"{folder.name}.*"))[:2]:
+    elif text:
         what = f"text ({', '.join(text)})"
     else:
         raise GtransError(f"{folder}: there is no such data folder.")
@@ -92,7 +91,7 @@ def read_state(data_dir: Path) -> dict[str, Any]:
 
 
 def check_state(state: Any) -> None:
-    """Raises ValueError for what is not the state of a preparation, and says what is wrong."""
+    """Raises ValueError, with the reason, if a value is no state of a preparation."""
     try:
         if state.get("format", STATE_FORMAT) != STATE_FORMAT:
             raise ValueError(f"it is not of format {STATE_FORMAT}")
@@ -101,9 +100,10 @@ def check_state(state: Any) -> None:
         pipeline_files(state)
         if state.get("bert") is not None:
             _ = state["bert"]["name"], state["bert"]["tokenizer"]
-        for name in chain(*(step["outputs"] for step in state.get("finished", {}).values())):
-            if Path(name).is_absolute() or ".." in Path(name).parts:
-                raise ValueError(f"no step can have written '{name}'")
+        for step in state.get("finished", {}).values():
+            for name in step["outputs"]:
+                if Path(name).is_absolute() or ".." in Path(name).parts:
+                    raise ValueError(f"no step can have written '{name}'")
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from None
 
@@ -112,10 +112,13 @@ def pipeline_files(state: Mapping[str, Any]) -> list[str]:
     """Names of the files in a data folder that its text pipelines are made of."""
     if state.get("pieces"):
         return list(SUBWORD_MODELS[state["pieces"]].files)
-    names = [TRUECASE_FILE] if MosesSteps(**state["steps"]).truecase else []
-    names += [VOCABULARY_FILE] if state["bpe"].get("trimmed") else []
     languages = (state["source_lang"], state["target_lang"])
-    return [CODES_FILE, *(name.format(lang) for name in names for lang in languages)]
+    files = [CODES_FILE]
+    if MosesSteps(**state["steps"]).truecase:
+        files += [TRUECASE_FILE.format(lang) for lang in languages]
+    if state["bpe"].get("trimmed"):
+        files += [VOCABULARY_FILE.format(lang) for lang in languages]
+    return files
 
 
 def plain_name(name: object) -> str:
@@ -134,7 +137,7 @@ def check_recorded(
 ) -> None:
     """Compare files of a data folder with what ``gtrans prepare`` wrote.
 
-    Files that are not recorded are left out, and so are those of a folder of another program.
+    Files that are not recorded are left out, and so is a folder of another program.
 
     Args:
         data_dir: the folder.
@@ -156,9 +159,11 @@ def _check_recorded(
     whole: bool,
     computed: Mapping[str, str],
 ) -> None:
-    steps = state.get("finished", {}).values()
-    sizes = ChainMap(*(step["outputs"] for step in steps))
-    digests = ChainMap(*(step.get("digests", {}) for step in steps))
+    sizes: dict[str, int] = {}
+    digests: dict[str, str] = {}
+    for step in state.get("finished", {}).values():
+        sizes |= step["outputs"]
+        digests |= step.get("digests", {})
     for name in names:
         path = data_dir / name
         if name not in sizes or not path.is_file():
@@ -176,19 +181,19 @@ def _check_recorded(
 def prepared_files(data_dir: str | Path) -> list[Path]:
     """The files that belong to a data folder, for commands that must not overwrite them.
 
-    These are ``prepare.json``, what it records, all dictionaries and binarised texts, and the
-    texts that they were made from.
+    These are ``prepare.json`` and the files that it records, all dictionaries and binarised texts,
+    and the texts that they were made from.
     """
     folder = Path(data_dir)
-    names = {STATE_FILE}
+    paths = {folder / STATE_FILE}
     with suppress(GtransError):  # fairseq-preprocess made it
         state = read_state(folder)
-        names.update(
-            state.get("texts") or (),
-            *(step["outputs"] for step in state.get("finished", {}).values()),
-        )
-    paths = {folder / name for name in names}
-    return sorted(paths.union(*(folder.glob(kind) for kind in ("dict.*.txt", "*.bin", "*.idx"))))
+        paths.update(folder / name for name in state.get("texts") or ())
+        for step in state.get("finished", {}).values():
+            paths.update(folder / name for name in step["outputs"])
+    for kind in ("dict.*.txt", "*.bin", "*.idx"):
+        paths.update(folder.glob(kind))
+    return sorted(paths)
 
 
 def plain_text(split: str, lang: str) -> str:

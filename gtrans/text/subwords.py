@@ -42,8 +42,8 @@ def learn_codes(words: Counter[str], merges: int | None, symbols: int | None, pa
 
     Args:
         words: how often each word occurs.
-        merges: how many merges to learn; None: as many as make ``symbols`` symbols with the
-            characters, of which one that ends a word is another symbol.
+        merges: how many merges to learn; None: until there are ``symbols`` vocabulary entries,
+            merges and characters. A character at the end of a word is an entry of its own.
         symbols: see ``merges``.
         path: the file to write.
 
@@ -52,7 +52,9 @@ def learn_codes(words: Counter[str], merges: int | None, symbols: int | None, pa
     """
     codes = io.StringIO()
     if any(len(word) > 1 for word in words):  # the library fails on single characters only
-        lines = io.StringIO("".join(f"{word} {count}\n" for word, count in words.items()))
+        lines = io.StringIO()
+        lines.writelines(f"{word} {count}\n" for word, count in words.items())
+        lines.seek(0)
         with redirect_stderr(io.StringIO()):  # it draws a progress bar on any stream
             learn_bpe(lines, codes, merges or symbols, is_dict=True, total_symbols=not merges)
     learnt = max(0, codes.getvalue().count("\n") - 1)  # the first line is the version
@@ -88,7 +90,7 @@ def bpe_of(codes: str, path: Path, vocabulary: Iterable[str] | None = None) -> B
     Args:
         codes: the text.
         path: the file that it is from, for messages.
-        vocabulary: symbols; others are split into symbols of the vocabulary.
+        vocabulary: the known subwords; others are split into these.
 
     Raises:
         GtransError: a line is no merge.
@@ -172,28 +174,33 @@ class SentencePiecePipeline(TextPipeline):
 
         Characters without a piece stay as they are, but never become a reserved symbol.
         """
-        pieces: list[str] = self._processor.encode(tokens, out_type=str)
-        parts = [part for piece in pieces for part in self._parts(piece)]
-        escaped = [part if part in self._vocabulary else escape(part) for part in parts]
-        return " ".join(escaped) or PLACEHOLDER
+        subwords: list[str] = []
+        for subword in self._processor.encode(tokens, out_type=str):
+            for part in self._parts(subword):
+                subwords.append(part if part in self._vocabulary else escape(part))
+        return " ".join(subwords) or PLACEHOLDER
 
-    def _parts(self, piece: str) -> list[str]:
-        """The piece, or the known pieces with the best total score into which it is split."""
-        number = self._processor.piece_to_id(piece)
-        if piece in self._vocabulary or len(piece) == 1 or self._processor.is_unknown(number):
-            return [piece]
-        if piece not in self._split:
-            # best[n]: score and parts of the first n characters
-            best: list[tuple[float, list[str]]] = [(0.0, [])]
-            for end in range(1, len(piece) + 1):
-                candidates = [
-                    (score + self._score(part), [*parts, part])
-                    for begin, (score, parts) in enumerate(best)
-                    if (part := piece[begin:end]) in self._vocabulary or end - begin == 1
-                ]
-                best.append(max(candidates, key=lambda candidate: candidate[0]))
-            self._split[piece] = best[-1][1]
-        return self._split[piece]
+    def _parts(self, subword: str) -> list[str]:
+        """The subword, or the known subwords with the best total score into which it is split."""
+        number = self._processor.piece_to_id(subword)
+        is_unknown = self._processor.is_unknown(number)
+        if subword in self._vocabulary or len(subword) == 1 or is_unknown:
+            return [subword]
+        if subword not in self._split:
+            self._split[subword] = self._best_split(subword)
+        return self._split[subword]
+
+    def _best_split(self, subword: str) -> list[str]:
+        # best[n]: score and parts of the first n characters
+        best: list[tuple[float, list[str]]] = [(0.0, [])]
+        for end in range(1, len(subword) + 1):
+            candidates = []
+            for begin, (score, parts) in enumerate(best):
+                part = subword[begin:end]
+                if part in self._vocabulary or len(part) == 1:
+                    candidates.append((score + self._score(part), [*parts, part]))
+            best.append(max(candidates, key=lambda candidate: candidate[0]))
+        return best[-1][1]
 
     def _score(self, part: str) -> float:
         number = self._processor.piece_to_id(part)
@@ -201,7 +208,7 @@ class SentencePiecePipeline(TextPipeline):
         return float(self._processor.get_score(number)) if is_known else _UNKNOWN_SCORE
 
     def unsegment(self, tokens: str) -> str:
-        """Text of pieces; a symbol that is only in the dictionary stays as it is."""
+        """Text of subwords; what only the dictionary has stays as it is."""
         text: str = self._processor.decode(unescape(tokens).split())
         return text.replace(SPACE, " ").strip()
 

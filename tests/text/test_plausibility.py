@@ -170,7 +170,7 @@ WARNINGS = {
             "target": ("de", [f"{line} Ü" for line in DE]),
             "translation": ("de", [unicodedata.normalize("NFD", f"Ä {line}") for line in DE]),
         },
-        "translation: its accents are separate characters, but those of target are not; bring "
+        "translation: its accents are separate characters, but in target they are not; bring "
         "both to Unicode's form NFC",
     ),
     "no boundaries": (

@@ -10,7 +10,7 @@ WMT XML       test sets of WMT from 2021 on: ``<src>``, ``<ref translator>``, ``
 ============  =====================================================================================
 
 The contents of a file decide its format, and its name where they do not. All may be gzipped. Text
-of any other kind (HTML, subtitles, XML, ..) is rejected by what it is, so that no command takes
+of any other kind (HTML, subtitles, XML, ..) is rejected by its name, so that no command takes
 markup for sentences. A new format is a file of this package with one subclass of :class:`Reader`.
 
 This module needs neither torch nor fairseq.
@@ -24,7 +24,7 @@ import pkgutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, groupby, islice, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -135,7 +135,7 @@ def read_documents(path: str | os.PathLike[str]) -> list[list[str]]:
     Raises:
         GtransError: it cannot be read, is of no known format, or holds no sentence.
     """
-    documents = [[segment.text() for segment in document.segments] for document in open_text(path)]
+    documents = [document.sentences for document in open_text(path)]
     if not any(map(any, documents)):
         raise GtransError(f"'{path}' holds no sentence; give a file with one sentence per line")
     return documents
@@ -179,12 +179,15 @@ class Sides(NamedTuple):
             yield from _plain_pairs(source, target)
         else:
             raise GtransError(_ONE_SIDE.format(self.source, ""))
-        for reason, count in left_out.items() if not quiet else ():
+        if quiet:
+            return
+        for reason, count in left_out.items():
             say(f"{self.source}: {count} sentence pairs are left out: they are {reason}")
 
 
 def _plain_pairs(source: Plain, target: Plain) -> Iterator[tuple[str, str] | None]:
-    document, left = 1, None
+    document = 1
+    left = None
     for left, right in zip_longest(source.sentences(), target.sentences()):
         if left is None or right is None or (left[1] is None) != (right[1] is None):
             raise GtransError(
@@ -219,7 +222,8 @@ def _used_pairs(
             )
         for left, right in pairs:
             empty = "" if left.text() and right.text() else "without a text on a side"
-            if reason := left.left_out or right.left_out or empty:
+            reason = left.left_out or right.left_out or empty
+            if reason:
                 left_out[reason] += 1
                 continue
             if any_pair and not has_pair:
@@ -248,13 +252,10 @@ def matched(
     Raises:
         GtransError: a document is missing on one side, has another name there, or other segments.
     """
-    paths = [getattr(side, "path", "") for side in (source, target)]
     for number, (left, right) in enumerate(zip_longest(source, target), start=1):
-        places = [
-            f"'{side.name}' in {path}:{side.line}" if side else f"missing in {path}"
-            for path, side in zip(paths, (left, right), strict=True)
-        ]
-        if not (left and right) or (left.name and right.name and left.name != right.name):
+        places = _document_place(source, left), _document_place(target, right)
+        have_names = left and right and left.name and right.name
+        if left is None or right is None or (have_names and left.name != right.name):
             raise GtransError(
                 f"document {number} is {places[0]}, but {places[1]}; both sides need the same "
                 "documents"
@@ -262,27 +263,45 @@ def matched(
         yield _matched_segments(left, right, places, strict)
 
 
+def _document_place(side: Iterable[Document], document: Document | None) -> str:
+    """Where a document of a reader stands, for messages."""
+    path = getattr(side, "path", "")
+    if document is None:
+        return f"missing in {path}"
+    return f"'{document.name}' in {path}:{document.line}"
+
+
 def _matched_segments(
     source: Document, target: Document, places: Sequence[str], strict: bool
 ) -> list[tuple[Segment, Segment]]:
-    sides = [source.segments, target.segments]
-    if all(segment.name for side in sides for segment in side):
-        left, right = ({segment.name: segment for segment in side} for side in sides)
-        names = list({**left, **right})
-        lacking = next((name for name in names if not (name in left and name in right)), None)
-        if strict and lacking is not None:
-            has, lacks = places if lacking in left else places[::-1]
-            raise GtransError(f"document {has} has the segment '{lacking}', {lacks} has not")
-        sides = [
-            [segments.get(name) or Segment(side.line, [""], name) for name in names]
-            for segments, side in ((left, source), (right, target))
-        ]
-    elif len(sides[1]) == 1 and sides[1][0].left_out == NO_REFERENCE:
-        sides[1] = sides[1] * len(sides[0])
-    if len(sides[0]) != len(sides[1]):
-        counts = [f"{len(side)} in {place}" for side, place in zip(sides, places, strict=True)]
-        raise GtransError(f"segments of a document: {', '.join(counts)}; they must be as many")
-    return list(zip(*sides, strict=True))
+    left, right = source.segments, target.segments
+    if all(segment.name for segment in (*left, *right)):
+        return _matched_by_name(source, target, places, strict)
+    if len(right) == 1 and right[0].left_out == NO_REFERENCE:
+        right = right * len(left)
+    if len(left) != len(right):
+        raise GtransError(
+            f"segments of a document: {len(left)} in {places[0]}, {len(right)} in {places[1]}; "
+            "they must be as many"
+        )
+    return list(zip(left, right, strict=True))
+
+
+def _matched_by_name(
+    source: Document, target: Document, places: Sequence[str], strict: bool
+) -> list[tuple[Segment, Segment]]:
+    left = {segment.name: segment for segment in source.segments}
+    right = {segment.name: segment for segment in target.segments}
+    pairs = []
+    for name in {**left, **right}:
+        if strict and name not in right:
+            raise GtransError(f"document {places[0]} has the segment '{name}', {places[1]} has not")
+        if strict and name not in left:
+            raise GtransError(f"document {places[1]} has the segment '{name}', {places[0]} has not")
+        here = left.get(name) or Segment(source.line, [""], name)
+        there = right.get(name) or Segment(target.line, [""], name)
+        pairs.append((here, there))
+    return pairs
 
 
 def read_parallel(
@@ -293,10 +312,14 @@ def read_parallel(
     Raises:
         GtransError: as :meth:`Sides.read`.
     """
-    stream = Sides(Path(source), Path(target), choice).read()
-    groups = groupby(stream, lambda pair: pair is None)
-    documents = [[pair for pair in group if pair] for is_end, group in groups if not is_end]
-    return [([left for left, _ in pairs], [right for _, right in pairs]) for pairs in documents]
+    documents: list[tuple[list[str], list[str]]] = [([], [])]
+    for pair in Sides(Path(source), Path(target), choice).read():
+        if pair is None:
+            documents.append(([], []))
+        else:
+            documents[-1][0].append(pair[0])
+            documents[-1][1].append(pair[1])
+    return documents
 
 
 # ---- documents with ids --------------------------------------------------------------------------

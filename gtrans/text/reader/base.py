@@ -63,7 +63,7 @@ class Choice:
         direction: such as ``en-de``, of rows of several language pairs; empty: there is only one.
         target_lang: the target language, where the direction is not known.
         references: names of references; empty: all.
-        system: the system whose translations are wanted, if there are those of several.
+        system: the system whose translations are wanted, if there are several systems.
         columns: names of columns that have a text, by its role.
         without_markup: leave tags and fenced code in the texts of rows out.
     """
@@ -107,6 +107,11 @@ class Document:
     line: int
     segments: list[Segment]
 
+    @property
+    def sentences(self) -> list[str]:
+        """The text of each segment; of several references, the first one."""
+        return [segment.text() for segment in self.segments]
+
 
 class Head:
     """The beginning of a file, by which its format is recognised.
@@ -122,7 +127,8 @@ class Head:
     def __init__(self, path: str, lines: Sequence[tuple[int, str]]) -> None:
         self.path = path
         self.suffix = Path(path.lower().removesuffix(".gz")).suffix
-        self.numbered = [(number, text) for number, line in lines if (text := line.strip())]
+        stripped = [(number, line.strip()) for number, line in lines]
+        self.numbered = [(number, text) for number, text in stripped if text]
         self.lines = [text for _, text in self.numbered]
         self.first = self.lines[0] if self.lines else ""
 
@@ -249,20 +255,24 @@ _LINES = (
     (r"(?:\d+:)?\d\d:\d\d\.\d{3},(?:\d+:)?\d\d:\d\d\.\d{3}$", 0.1, "subtitles (SBV)", _TITLES),
     (r"\[Script Info\]$|Dialogue: \S+,\d+:\d\d:", 0.0, "subtitles (ASS)", _TITLES),
     (
-        r"[STHDP]-\d+\t", 0.3, "the output of fairseq-generate",
+        r"[STHDP]-\d+\t",
+        0.3,
+        "the output of fairseq-generate",
         "its translations are `grep ^D- FILE | sort -V | cut -f3`",
     ),
     (r"\d+ \|\|\| ", 0.3, "a list of the n best translations", _NBEST),
     (r"[^|]*\S \|\|\| ", 0.5, "sentence pairs of a word aligner", _PAIRS),
     (
-        r'\((?:src|trg)\)="', 0.3, "the output of opus_read",
+        r'\((?:src|trg)\)="',
+        0.3,
+        "the output of opus_read",
         "`opus_read -wm moses` writes plain text",
     ),
     (r'msgid(?:_plural)? "', 0.05, "PO, messages of a program", CONVERT),
     (r"\\(?:documentclass\b|begin\{document\})", 0.0, "LaTeX", CONVERT),
     (r'"(?:[^"]|"")*"[,;]"', 0.3, "a table with commas (CSV)", _TABS),
     (r"[^\t]*\t", 0.5, "a table without document ids", NEEDS_IDS),
-)  # fmt: skip
+)
 _NAMES = {
     "HTML": (".html .htm .xhtml", _TRANSLATES),
     "Markdown": (".md .markdown", _TRANSLATES),
@@ -288,16 +298,26 @@ def _other_format(head: Head) -> tuple[str, str] | None:
         cells = head.first.count(header[1])
         if all(line.count(header[1]) >= cells for line in head.lines):
             return "a table with commas (CSV)", _TABS
-    lines = [(number, line) for number, line in head.numbered if not is_boundary(line)]
-    tags = [(number, line) for number, line in lines if _TAG_LINE.match(line)]
-    share = len(tags) / max(len(lines), 1)
-    at_once = len(tags) > 2 and tags[0] == lines[0] and tags[2] in lines[:20]
-    if share > 0.5 or (share > 0.1 and len(tags) > 2) or at_once or _PAGE.match(head.first):
-        number, line = [*tags, *head.numbered][0]
-        return _markup(head) or (f"markup (line {number}: {line[:40]})", _TRANSLATES)
+    tag = _tag_of_markup(head)
+    if tag is not None:
+        return _markup(head) or (f"markup (line {tag[0]}: {tag[1][:40]})", _TRANSLATES)
     for what, (suffixes, way_out) in _NAMES.items():
         if head.lines and head.suffix in suffixes.split():
             return what, way_out
+    return None
+
+
+def _tag_of_markup(head: Head) -> tuple[int, str] | None:
+    """The first line with a tag, and its number, if many lines are tags; None: they are not."""
+    lines = [(number, line) for number, line in head.numbered if not is_boundary(line)]
+    tags = [(number, line) for number, line in lines if _TAG_LINE.match(line)]
+    if _PAGE.match(head.first):
+        return tags[0] if tags else head.numbered[0]
+    if len(tags) > 0.5 * len(lines):
+        return tags[0]
+    begins_with_tags = len(tags) > 2 and tags[0] == lines[0] and tags[2] in lines[:20]
+    if begins_with_tags or (len(tags) > 2 and len(tags) > 0.1 * len(lines)):
+        return tags[0]
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, groupby
 from typing import Any, NamedTuple
@@ -30,17 +30,13 @@ from gtrans.text.reader.markup import without_markup
 
 _DOCUMENT = ("docid", "documentid", "document", "doc", "srcdocid")
 _SEGMENT = ("segid", "segmentid", "sentid", "sentenceid", "paragraphid")
-_TEXTS: dict[Role, tuple[str, ...]] = {
-    "translation": (
-        *("hypothesis", "hyp", "translation", "mt", "prediction", "pred"),
-        *("tgttext", "target", "tgt", "paragraphs", "text"),
-    ),
-    "reference": (
-        *("reference", "ref", "refs", "tgttext", "target", "tgt", "translation"),
-        *("paragraphs", "text"),
-    ),
-    "source": ("source", "src", "srctext", "sourcetext", "paragraphs", "text"),
+_TEXT_COLUMNS: dict[Role, str] = {
+    "translation": "hypothesis hyp translation mt prediction pred tgttext target tgt paragraphs "
+    "text",
+    "reference": "reference ref refs tgttext target tgt translation paragraphs text",
+    "source": "source src srctext sourcetext paragraphs text",
 }
+_TEXTS = {role: names.split() for role, names in _TEXT_COLUMNS.items()}
 """Names of the column that has the text, the first one that a file has; without ``_`` and ``-``."""
 _PAIR = ("lp", "langpair", "languagepair")
 _FROM = ("srclang", "sourcelang", "srclanguage", "sourcelanguage")
@@ -66,7 +62,7 @@ class Row(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Its text; that of the only system if its column has several."""
+        """Its text, or the text of the only system where its column has texts by name."""
         return next(iter(_alternatives(self.value).values()), "")
 
 
@@ -112,7 +108,9 @@ class RowReader(Reader):
             except GtransError:
                 return False
         names = {_name(cell) for cell in head.first.split("\t")}
-        if len(names) > 1 and (names & {*_DOCUMENT} or ("id" in names and names & {*_WHOLE_TEXT})):
+        has_ids = not names.isdisjoint(_DOCUMENT)
+        has_ids |= "id" in names and not names.isdisjoint(_WHOLE_TEXT)
+        if len(names) > 1 and has_ids:
             return True
         if head.lines and head.suffix in (".jsonl", ".ndjson"):
             number = head.numbered[0][0]
@@ -129,7 +127,7 @@ class RowReader(Reader):
                     f"document '{name}' comes again; give every document once, or its segments "
                     "together or with ids",
                 )
-            segments = [segment for row in rows for segment in row.segments]
+            segments = list(chain.from_iterable(row.segments for row in rows))
             yield Document(name, rows[0].number, segments)
 
     def rows(self) -> Iterator[Row]:
@@ -139,32 +137,41 @@ class RowReader(Reader):
             GtransError: a line is no row like the others, an id or a text is missing, or there
                 are rows of several directions and none is chosen.
         """
-        wanted, directions, chosen = self.choice.direction, dict[str, None](), False
+        wanted = self.choice.direction
+        directions: list[str] = []
+        has_wanted = False
         for number, row in self._entries():
             if not directions:
                 self.column = self._find_column(number, row)
                 self._look_for_ids(row)
             direction = _direction(row)
-            several = bool(directions) and direction not in directions
-            directions[direction] = None
-            if several and not (wanted and direction):
+            is_known = wanted != "" and direction != ""
+            is_new = direction not in directions
+            if is_new:
+                directions.append(direction)
+            if is_new and len(directions) > 1 and not is_known:
                 names = ", ".join(filter(None, directions))
                 raise self.wrong(
                     number, f"rows of several directions; choose one with `--direction`: {names}"
                 )
-            if not (wanted and direction) or _same_direction(wanted, direction):
-                chosen = True
+            if not is_known or _same_direction(wanted, direction):
+                has_wanted = True
                 yield self._row(number, row)
             else:
                 self.others[self._document(number, row)] += 1
-        if chosen and self.role == "reference" and not self.references and self._names:
+        if has_wanted and self.role == "reference" and not self.references and self._names:
             chosen_references(self.path, list(self._names), self.choice.references)
-        if directions and not chosen:
+        if directions and not has_wanted:
             raise GtransError(
                 f"{self.path} has no row of the direction {wanted}, only of {', '.join(directions)}"
             )
 
     def _find_column(self, number: int, row: Mapping[str, Any]) -> str:
+        """The column with the text of this role; empty: there is none.
+
+        Raises:
+            GtransError: the column of ``--columns`` is missing.
+        """
         name = self.choice.columns.get(self.role)
         if name and _name(name) not in row:
             raise self.wrong(
@@ -172,8 +179,10 @@ class RowReader(Reader):
             )
         if name:
             return _name(name)
-        known = next((key for key in _TEXTS[self.role] if key in row), "")
-        return known or self._column_of_language(number, row)
+        for column in _TEXTS[self.role]:
+            if column in row:
+                return column
+        return self._column_of_language(number, row)
 
     def _column_of_language(self, number: int, row: Mapping[str, Any]) -> str:
         """The column that is named after the wanted language; empty: there is none.
@@ -197,17 +206,21 @@ class RowReader(Reader):
 
     def _look_for_ids(self, row: Mapping[str, Any]) -> None:
         """Let every row be a document if the first one of JSON lines has no id of one."""
-        names = (*_DOCUMENT, "id") if self.column in _WHOLE_TEXT else _DOCUMENT
-        self._has_document_ids = self.cells is not None or any(name in row for name in names)
+        has_ids = not row.keys().isdisjoint(self._id_columns)
+        self._has_document_ids = has_ids or self.cells is not None
         if not self._has_document_ids:
             _say_without_ids(self.path)
+
+    @property
+    def _id_columns(self) -> tuple[str, ...]:
+        """Names of the columns that may have the id of a document."""
+        return (*_DOCUMENT, "id") if self.column in _WHOLE_TEXT else _DOCUMENT
 
     def _document(self, number: int, row: Mapping[str, Any]) -> str:
         """The id of the document of a row."""
         if not self._has_document_ids:
             return str(number)
-        ids = (*_DOCUMENT, "id") if self.column in _WHOLE_TEXT else _DOCUMENT
-        document = next((row[name] for name in ids if name in row), None)
+        document = next((row[name] for name in self._id_columns if name in row), None)
         if not isinstance(document, str | int) or not str(document).strip():
             raise self.wrong(
                 number,
@@ -217,11 +230,16 @@ class RowReader(Reader):
         return str(document)
 
     def _row(self, number: int, row: Mapping[str, Any]) -> Row:
-        document, value = self._document(number, row), row.get(self.column)
-        name = next((str(row[key]) for key in _SEGMENT if row.get(key) not in (None, "")), "")
-        left_out = BAD_SOURCE if str(row.get("isbadsource", "")).lower() in ("true", "1") else ""
+        document = self._document(number, row)
+        value = row.get(self.column)
+        ids = [str(row[key]) for key in _SEGMENT if row.get(key) not in (None, "")]
+        name = ids[0] if ids else ""
+        is_bad_source = str(row.get("isbadsource", "")).lower() in ("true", "1")
+        left_out = BAD_SOURCE if is_bad_source else ""
         read = self._texts(number, row)
-        kept = [without_markup(text) for text in read] if self.choice.without_markup else read
+        kept = read
+        if self.choice.without_markup:
+            kept = [without_markup(text) for text in read]
         self.with_markup += kept != read
         texts = [lines_of(text) for text in kept]
         if name:
@@ -243,11 +261,13 @@ class RowReader(Reader):
         """The text of a row; several for several references, none if there is none yet."""
         value = row.get(self.column)
         texts = _alternatives(value)
-        inner = value.values() if isinstance(value, dict) else []
-        odd = any(not isinstance(item, str | list | dict | None) for item in inner)
+        # A test set may be published before its references.
         may_lack = self.role == "reference" and self.column in row
-        if odd or not (texts or (may_lack and (not value or isinstance(value, dict)))):
-            names = f"'{self.column}'" if self.column else f"one of: {', '.join(_TEXTS[self.role])}"
+        may_lack = may_lack and (not value or isinstance(value, dict))
+        if _has_other_values(value) or not (texts or may_lack):
+            names = f"one of: {', '.join(_TEXTS[self.role])}"
+            if self.column:
+                names = f"'{self.column}'"
             raise self.wrong(number, f"there is no {self.role}; a row needs a text under {names}")
         self._names |= dict.fromkeys(texts)
         wanted = list(texts)
@@ -312,35 +332,51 @@ def _alternatives(value: Any) -> dict[str, str]:
         return {"": value}
     if isinstance(value, list) and value and all(isinstance(line, str) for line in value):
         return {"": "\n".join(map(" ".join, map(str.split, value)))}
+    alternatives = {}
+    for name, item in value.items() if isinstance(value, dict) else ():
+        text = _alternatives(item.get("ref") if isinstance(item, dict) else item).get("")
+        if text:
+            alternatives[name] = text
+    return alternatives
+
+
+def _has_other_values(value: Any) -> bool:
+    """Whether a column with texts by name has numbers or the like under a name."""
     if not isinstance(value, dict):
-        return {}
-    inner = {
-        name: _alternatives(item.get("ref") if isinstance(item, dict) else item)
-        for name, item in value.items()
-    }
-    return {name: texts[""] for name, texts in inner.items() if texts.get("")}
+        return False
+    return any(not isinstance(item, str | list | dict | None) for item in value.values())
 
 
 def _direction(row: Mapping[str, Any]) -> str:
     """The direction that a row names: ``en-de_DE``; empty: none."""
-    pair, *sides = (
-        next((str(row[name]) for name in names if row.get(name)), "")
-        for names in (_PAIR, _FROM, _TO)
-    )
+    pair = _first_value(row, _PAIR)
+    sides = _first_value(row, _FROM), _first_value(row, _TO)
     return pair or "-".join(filter(None, sides))
+
+
+def _first_value(row: Mapping[str, Any], names: Sequence[str]) -> str:
+    """The value of the first of these columns that has one; empty: none has."""
+    values = [str(row[name]) for name in names if row.get(name)]
+    return values[0] if values else ""
 
 
 def _same_direction(wanted: str, direction: str) -> bool:
     """Whether ``en-de`` is ``en-de_DE``; two regions must be the same."""
-    pairs = (wanted.lower(), direction.lower())
-    first, second = ([lang.split("_") for lang in pair.split("-")] for pair in pairs)
-    return len(first) == len(second) and all(
-        (language_code(left[0]) or left[0]) == (language_code(right[0]) or right[0])
-        and (left[1:] == right[1:] or not (left[1:] and right[1:]))
-        for left, right in zip(first, second, strict=True)
-    )
+    left = wanted.lower().split("-")
+    right = direction.lower().split("-")
+    return len(left) == len(right) and all(map(_same_variety, left, right))
+
+
+def _same_variety(first: str, second: str) -> bool:
+    """Whether ``de`` is ``de_DE``; two regions must be the same."""
+    left, _, region = first.partition("_")
+    right, _, other_region = second.partition("_")
+    if (language_code(left) or left) != (language_code(right) or right):
+        return False
+    return region == other_region or not (region and other_region)
 
 
 def lines_of(text: str) -> list[str]:
     """The lines of a row's text that are not empty, with single spaces."""
-    return [joined for line in text.split("\n") if (joined := " ".join(line.split()))]
+    lines = (" ".join(line.split()) for line in text.split("\n"))
+    return [line for line in lines if line]
