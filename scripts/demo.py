@@ -163,9 +163,13 @@ def main() -> None:
     add("--seed", type=int, default=1, help="seed of training (%(default)s)")
     add("--docs", type=int, default=4000, metavar="N", help="documents of the corpus (%(default)s)")
     add(
-        "--system", nargs="+", choices=list(SYSTEMS), default=["gtransformer"], metavar="NAME",
+        "--system",
+        nargs="+",
+        choices=list(SYSTEMS),
+        default=["gtransformer"],
+        metavar="NAME",
         help=f"document models to train: {', '.join(SYSTEMS)} (gtransformer)",
-    )  # fmt: skip
+    )
     add("--collect", nargs="+", type=Path, metavar="FOLDER", help="write results/demo.csv of runs")
     args = parser.parse_args()
     if args.collect:

@@ -91,8 +91,9 @@ def legend(figure: Figure, *names: str) -> None:
     handles = [
         Patch(facecolor=c, label=n) for c, n in zip((OWN, OTHER, NOTHING), names, strict=True)
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8,
-                  frameon=False)  # fmt: skip
+    figure.legend(
+        handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8, frameon=False
+    )
 
 
 # ---- from the code -------------------------------------------------------------------------------
@@ -106,10 +107,14 @@ SYSTEMS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("context encoder, 1 sentence", "document_aware_transformer_tiny", "window", {}),
     ("HAN, 3 sentences", "han_transformer_tiny", "window", {}),
     ("recurrent memory", "memory_transformer_tiny", "stream", {}),
-    ("G-Transformer, groups only", "gtransformer_tiny", "document",
-     {f"{part}_top_attention": "group" for part in ("encoder", "decoder", "cross")}),
+    (
+        "G-Transformer, groups only",
+        "gtransformer_tiny",
+        "document",
+        {f"{part}_top_attention": "group" for part in ("encoder", "decoder", "cross")},
+    ),
     ("G-Transformer", "gtransformer_tiny", "document", {}),
-)  # fmt: skip
+)
 
 
 def dependence(arch: str, unit: str, options: dict[str, Any]) -> torch.Tensor:
@@ -185,11 +190,16 @@ def units() -> Figure:
     figure, panels = drawing(9.6, 2.6, 1, 4)
     for axes, (title, unit) in zip(panels, shown, strict=True):
         panel(axes, title)
-        cells(axes, [
-            [1 if number in span.current else 2 if number in span.source else 0
-             for number in range(len(lengths))]
-            for span in unit.cut(lengths, lengths)
-        ])  # fmt: skip
+        cells(
+            axes,
+            [
+                [
+                    1 if number in span.current else 2 if number in span.source else 0
+                    for number in range(len(lengths))
+                ]
+                for span in unit.cut(lengths, lengths)
+            ],
+        )
         axes.set_xlabel("sentences of the document", fontsize=7)
         axes.set_ylabel("rows of a batch", fontsize=7)
     legend(figure, "translated", "context only", "not in the row")
@@ -232,8 +242,15 @@ def memory() -> Figure:
             for position in range(run.position, run.position + run.count):
                 y, colour = -run.document - 1, COLOURS[number % len(COLOURS)]
                 axes.add_patch(Rectangle((position, y), 0.94, 0.94, facecolor=colour))
-                axes.text(position + 0.47, y + 0.47, str(number + 1), color="white", ha="center",
-                          va="center", fontsize=9)  # fmt: skip
+                axes.text(
+                    position + 0.47,
+                    y + 0.47,
+                    str(number + 1),
+                    color="white",
+                    ha="center",
+                    va="center",
+                    fontsize=9,
+                )
     axes.autoscale_view()
     axes.set_aspect("equal")
     axes.set_yticks(
@@ -249,18 +266,38 @@ def memory() -> Figure:
 def flow() -> Figure:
     """The way of the data: rows are training, translating and judging; a box is a package."""
     rows = (
-        ("training", (("text", "plain text to\nsubwords, binarised"),
-         ("data", "sentences, windows,\ndocuments, streams"),
-         ("tasks", "batches with plans\nof attention"), ("models, modules", "encoder, decoder"),
-         ("criterions, optim", "loss, update"),
-         ("checkpoints", "parameters, vocabulary,\npreparation"))),
-        ("translating", (("formats, text", "sentences of\na document"), ("data", "the same units"),
-         ("tasks", "the same batches"), ("models, modules", "one step for\nall hypotheses"),
-         ("search", "K sentences"), ("formats, text", "the document,\ntranslated"))),
-        ("judging", (("data", "documents of\nreference and systems"),
-         ("evaluation", "counts per document"),
-         ("evaluation", "scores, intervals,\ntests"), ("lab", "analyses, tables,\nfigures"))),
-    )  # fmt: skip
+        (
+            "training",
+            (
+                ("text", "plain text to\nsubwords, binarised"),
+                ("data", "sentences, windows,\ndocuments, streams"),
+                ("tasks", "batches with plans\nof attention"),
+                ("models, modules", "encoder, decoder"),
+                ("criterions, optim", "loss, update"),
+                ("checkpoints", "parameters, vocabulary,\npreparation"),
+            ),
+        ),
+        (
+            "translating",
+            (
+                ("formats, text", "sentences of\na document"),
+                ("data", "the same units"),
+                ("tasks", "the same batches"),
+                ("models, modules", "one step for\nall hypotheses"),
+                ("search", "K sentences"),
+                ("formats, text", "the document,\ntranslated"),
+            ),
+        ),
+        (
+            "judging",
+            (
+                ("data", "documents of\nreference and systems"),
+                ("evaluation", "counts per document"),
+                ("evaluation", "scores, intervals,\ntests"),
+                ("lab", "analyses, tables,\nfigures"),
+            ),
+        ),
+    )
     figure, axes = drawing(12, 3.6)
     panel(axes)
     width, height, step = 1.7, 0.8, 2.0
@@ -277,9 +314,11 @@ def flow() -> Figure:
             axes.text(middle, y + 0.25, text, ha="center", va="center", fontsize=8)
             if column:
                 axes.annotate(
-                    "", (x, y + height / 2), (x - step + width, y + height / 2),
+                    "",
+                    (x, y + height / 2),
+                    (x - step + width, y + height / 2),
                     arrowprops={"arrowstyle": "->", "color": LINE},
-                )  # fmt: skip
+                )
     axes.set_xlim(-1.2, 12)
     axes.set_ylim(-2.7, 0.9)
     return figure
@@ -350,39 +389,73 @@ D, CHATS = "Debian", "chats+Bible"
 NEAR, FAR = "1300+400", "1300+1200"
 BIAS_3 = "G-Transformer (gate bias 3)"
 FOREST_PANELS = (
-    (D, NEAR), (D, FAR), (D, "4000+400"), (D, "8000+400"), (CHATS, NEAR), (CHATS, FAR),
+    (D, NEAR),
+    (D, FAR),
+    (D, "4000+400"),
+    (D, "8000+400"),
+    (CHATS, NEAR),
+    (CHATS, FAR),
     ("TV subtitles", NEAR),
-)  # fmt: skip
+)
 FOREST = (
-    BATCHES, BIAS_3, "G-Transformer (gate bias 10)", "G-Transformer + memory",
-    "G-Transformer + fusion", "recurrent memory", "HAN", "BERT context",
-    "BERT context, whitened", "document-aware Transformer", "GTRANS fusion",
-    "Flat-Transformer", "concatenation 2-to-2", "G-Transformer (paper's start)",
-    *(f"{system}, multiplier 1" for system in (
-        BATCHES, BIAS_3, "BERT context, whitened", "Flat-Transformer", "concatenation 2-to-2")),
-)  # fmt: skip
+    BATCHES,
+    BIAS_3,
+    "G-Transformer (gate bias 10)",
+    "G-Transformer + memory",
+    "G-Transformer + fusion",
+    "recurrent memory",
+    "HAN",
+    "BERT context",
+    "BERT context, whitened",
+    "document-aware Transformer",
+    "GTRANS fusion",
+    "Flat-Transformer",
+    "concatenation 2-to-2",
+    "G-Transformer (paper's start)",
+    f"{BATCHES}, multiplier 1",
+    f"{BIAS_3}, multiplier 1",
+    "BERT context, whitened, multiplier 1",
+    "Flat-Transformer, multiplier 1",
+    "concatenation 2-to-2, multiplier 1",
+)
 LEAST = -2.2  # smaller changes are arrows
 RATES = {"": "-", ", multiplier 1": "--"}  # how branches are drawn
 CONTEXT_ROWS = (
-    (D, NEAR, BIAS_3), (D, FAR, BIAS_3), (D, "4000+400", BIAS_3), (D, "8000+400", BIAS_3),
-    (D, NEAR, "G-Transformer + memory"), (D, NEAR, "recurrent memory"),
-    (D, NEAR, "BERT context, whitened"), (D, NEAR, "BERT context"), (D, NEAR, "HAN"),
-    (D, NEAR, "G-Transformer (gate bias 10)"), (CHATS, NEAR, BIAS_3), (CHATS, FAR, BIAS_3),
-    (CHATS, NEAR, "G-Transformer + memory"), (CHATS, NEAR, "recurrent memory"),
-)  # fmt: skip
+    (D, NEAR, BIAS_3),
+    (D, FAR, BIAS_3),
+    (D, "4000+400", BIAS_3),
+    (D, "8000+400", BIAS_3),
+    (D, NEAR, "G-Transformer + memory"),
+    (D, NEAR, "recurrent memory"),
+    (D, NEAR, "BERT context, whitened"),
+    (D, NEAR, "BERT context"),
+    (D, NEAR, "HAN"),
+    (D, NEAR, "G-Transformer (gate bias 10)"),
+    (CHATS, NEAR, BIAS_3),
+    (CHATS, FAR, BIAS_3),
+    (CHATS, NEAR, "G-Transformer + memory"),
+    (CHATS, NEAR, "recurrent memory"),
+)
 PRONOUN_ROWS = (
-    (CHATS, NEAR, BIAS_3), (CHATS, FAR, BIAS_3), (CHATS, NEAR, "concatenation 2-to-2"),
-    (CHATS, NEAR, "recurrent memory"), (CHATS, NEAR, "G-Transformer + memory"),
-    (D, NEAR, BIAS_3), (D, FAR, BIAS_3), (D, NEAR, "HAN"), (D, NEAR, "BERT context, whitened"),
-)  # fmt: skip
+    (CHATS, NEAR, BIAS_3),
+    (CHATS, FAR, BIAS_3),
+    (CHATS, NEAR, "concatenation 2-to-2"),
+    (CHATS, NEAR, "recurrent memory"),
+    (CHATS, NEAR, "G-Transformer + memory"),
+    (D, NEAR, BIAS_3),
+    (D, FAR, BIAS_3),
+    (D, NEAR, "HAN"),
+    (D, NEAR, "BERT context, whitened"),
+)
 
 
 def values(metric: str, seed: str = "1") -> dict[tuple[str, str, str], Row]:
     """The rows of a metric by corpus, updates and system, with their own context."""
     return {
-        (row.corpus, row.updates, row.system): row for row in read()
+        (row.corpus, row.updates, row.system): row
+        for row in read()
         if (row.metric, row.seed, row.context) == (metric, seed, "true")
-    }  # fmt: skip
+    }
 
 
 def updates_of(name: str) -> list[str]:
@@ -425,11 +498,20 @@ def forest() -> Figure:
                     dot(axes, row, height, colour)
     names = [f"{name}*" if name.startswith(BATCHES) else name for name in FOREST]
     panels[0].set_yticks([-n for n in range(len(FOREST))], names, fontsize=9)
-    marks = [Line2D([], [], color=BLUE, marker="o", label="seed 1"),
-             Line2D([], [], color=ORANGE, marker="o", label="seed 2"),
-             Line2D([], [], color=GREY, marker="o", markerfacecolor="white", ls="",
-                    label="no interval in the data"),
-             Line2D([], [], color=RED, marker="<", ls="", label="off the scale")]  # fmt: skip
+    marks = [
+        Line2D([], [], color=BLUE, marker="o", label="seed 1"),
+        Line2D([], [], color=ORANGE, marker="o", label="seed 2"),
+        Line2D(
+            [],
+            [],
+            color=GREY,
+            marker="o",
+            markerfacecolor="white",
+            ls="",
+            label="no interval in the data",
+        ),
+        Line2D([], [], color=RED, marker="<", ls="", label="off the scale"),
+    ]
     label = (
         "change of d-BLEU from the sentence model with as many updates "
         "(titles: updates of the sentence model + further ones)"
@@ -454,9 +536,10 @@ def learning() -> Figure:
     for axes, corpus in zip(panels, (D, CHATS), strict=True):
         axes.set_title(corpus, fontsize=11)
         trunk = sorted(
-            (int(updates), loss) for (where, updates, system), loss in losses.items()
+            (int(updates), loss)
+            for (where, updates, system), loss in losses.items()
             if (where, system) == (corpus, "sentence")
-        )  # fmt: skip
+        )
         axes.plot(*zip(*trunk, strict=True), "-o", color="black", lw=2, ms=6)
         for first, loss in trunk:
             for (system, _, colour, mark), (rate, line) in product(shown, RATES.items()):
@@ -464,8 +547,15 @@ def learning() -> Figure:
                 for further in (400, 1200):
                     key = corpus, f"{first}+{further}", system + rate
                     branch += [(first + further, losses[key])] if key in losses else []
-                axes.plot(*zip(*branch, strict=True), line, color=colour, marker=mark, lw=1.4,
-                          ms=6, zorder=3)  # fmt: skip
+                axes.plot(
+                    *zip(*branch, strict=True),
+                    line,
+                    color=colour,
+                    marker=mark,
+                    lw=1.4,
+                    ms=6,
+                    zorder=3,
+                )
         axes.set_xlabel("updates", fontsize=10)
         axes.grid(alpha=0.3)
     panels[0].set_ylabel("validation loss (nats per token)", fontsize=10)
@@ -600,11 +690,12 @@ def resegmenting() -> Figure:
 MEASURED = {  # in benchmarks.json, in the legends
     "stock sentence Transformer": ("stock fairseq, sentences", GREY),
     "stock document Transformer": ("stock fairseq, one sequence", GREY),
-    "gtrans": ("G-Transformer", BLUE), "gtrans regroup": ("G-Transformer", BLUE),
+    "gtrans": ("G-Transformer", BLUE),
+    "gtrans regroup": ("G-Transformer", BLUE),
     "gtrans dense": ("G-Transformer, dense masks", PINK),
     "gtrans, group attention only": ("G-Transformer, groups only", GREEN),
     "gtrans document Transformer": ("document Transformer", ORANGE),
-}  # fmt: skip
+}
 
 
 def bars(axes: Any, rows: Sequence[dict[str, Any]], by: str, name: str, value: str) -> None:
@@ -633,11 +724,15 @@ def benchmarks() -> Figure:
     rows = {name: result["rows"] for name, result in results.items()}
     figure, panels = drawing(11, 13, 3, 2)
     panels = panels.flatten()
-    for axes, (name, value, title) in zip(panels[:3], (
-        ("decoding", "ms_per_token", "CPU: translating, ms per token"),
-        ("training", "words_per_second", "CPU: training, words per second"),
-        ("memory", "step_mb", "CPU: memory of an update, MB"),
-    ), strict=True):  # fmt: skip
+    for axes, (name, value, title) in zip(
+        panels[:3],
+        (
+            ("decoding", "ms_per_token", "CPU: translating, ms per token"),
+            ("training", "words_per_second", "CPU: training, words per second"),
+            ("memory", "step_mb", "CPU: memory of an update, MB"),
+        ),
+        strict=True,
+    ):
         lines: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
         for row in rows[name]:
             lines[row["system"]].append((row["words"], row[value]))
@@ -655,16 +750,38 @@ def benchmarks() -> Figure:
         axes.legend(fontsize=10, loc="upper left")
     width = {"cost": 256, "cost-base": 512}
     costs = [row | {"width": w} for name, w in width.items() for row in rows[name]]
-    gpu = {part: [row for row in rows["gpu"] if row["part"] == part]
-               for part in ("training", "decoding")}  # fmt: skip
+    gpu = {
+        part: [row for row in rows["gpu"] if row["part"] == part]
+        for part in ("training", "decoding")
+    }
     short = [row for row in gpu["training"] if row["words"] == 512]
-    for axes, (group, by, label, value, title) in zip(panels[3:], (
-        (costs, "width", "width of the model", "ms_per_token",
-         "CPU: translating 8 at once,\nms per token"),
-        (short, "batch", "words of a batch", "words_per_second", "GPU: training, words per second"),
-        (gpu["decoding"], "most_rows", "rows at once, at most", "seconds",
-         "GPU: translating 3,918 sentences,\nseconds"),
-    ), strict=True):  # fmt: skip
+    for axes, (group, by, label, value, title) in zip(
+        panels[3:],
+        (
+            (
+                costs,
+                "width",
+                "width of the model",
+                "ms_per_token",
+                "CPU: translating 8 at once,\nms per token",
+            ),
+            (
+                short,
+                "batch",
+                "words of a batch",
+                "words_per_second",
+                "GPU: training, words per second",
+            ),
+            (
+                gpu["decoding"],
+                "most_rows",
+                "rows at once, at most",
+                "seconds",
+                "GPU: translating 3,918 sentences,\nseconds",
+            ),
+        ),
+        strict=True,
+    ):
         bars(axes, group, by, label, value)
         axes.set_title(title, fontsize=12)
     return figure

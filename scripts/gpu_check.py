@@ -36,10 +36,14 @@ def run(words: list[str], log: Path, seconds: float, device: str) -> dict[str, A
     begin = time.monotonic()
     with log.open("w", encoding="utf-8") as file:
         process = subprocess.Popen(
-            [sys.executable, *words], cwd=ROOT, stdout=file, stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL, start_new_session=True,
+            [sys.executable, *words],
+            cwd=ROOT,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
             env={**os.environ, "PYTHONUNBUFFERED": "1", "GTRANS_TEST_DEVICE": device},
-        )  # fmt: skip
+        )
         try:
             code = process.wait(seconds)
             status = "passed" if code == 0 else f"failed (status {code})"

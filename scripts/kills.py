@@ -124,7 +124,9 @@ CASES: dict[str, tuple[str, ...]] = {
         "--target-lang de --train {corpus}/corpus/train --valid {corpus}/corpus/test --out out "
         "--every 5 --cpu -- --max-update 10 --max-tokens 1000 --eval-bleu-args "
         '{"beam":1,"max_len_a":1,"max_len_b":5}',
-        "out/*.pt", "out/*/checkpoint*.pt", "out/valid*",
+        "out/*.pt",
+        "out/*/checkpoint*.pt",
+        "out/valid*",
     ),
     "translate": (
         f"gtrans translate {_MODEL} --input {{corpus}}/corpus/test.en --output out.de {_SEARCH}",
@@ -132,7 +134,8 @@ CASES: dict[str, tuple[str, ...]] = {
     ),
     "pages": ("split -l 60 --additional-suffix=.txt {corpus}/corpus/test.en page-",),
     "translate-files": (
-        f"gtrans translate {{pages}} --output-dir out {_MODEL} {_SEARCH}", "out/**/*"
+        f"gtrans translate {{pages}} --output-dir out {_MODEL} {_SEARCH}",
+        "out/**/*",
     ),
     "cxmi": (
         f"gtrans cxmi {_MODEL} --src {{corpus}}/corpus/test.en --ref {{corpus}}/corpus/test.de "
@@ -140,7 +143,8 @@ CASES: dict[str, tuple[str, ...]] = {
         "out.tsv",
     ),
     "average": (
-        "gtrans average --last-updates 3 --output average.pt {train-sentence}/run", "average.pt"
+        "gtrans average --last-updates 3 --output average.pt {train-sentence}/run",
+        "average.pt",
     ),
     "script": (
         "bash {root}/exp_gtransformer/run-finetune.sh --out out --gpus 0 "
@@ -148,9 +152,12 @@ CASES: dict[str, tuple[str, ...]] = {
         "--test-prefix {corpus}/corpus/test --bpe-merges 300 --beam 1 --arch gtransformer_tiny "
         f"--sentence-updates 20 --document-updates 10 --max-tokens 1000 -- {_SIZE} {_GLOBAL} "
         "--save-interval-updates 4",
-        "out/data/**/*", "out/*/checkpoint*.pt", "out/test.*", "out/scores.*",
+        "out/data/**/*",
+        "out/*/checkpoint*.pt",
+        "out/test.*",
+        "out/scores.*",
     ),
-}  # fmt: skip
+}
 _NAME = re.compile(r"\{([a-z-]+)\}")
 
 
@@ -175,9 +182,14 @@ class Watched:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
         with open(log, "ab") as file:
             self.process = subprocess.Popen(
-                words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=file,
-                stderr=subprocess.STDOUT, start_new_session=True,
-            )  # fmt: skip
+                words,
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
     def __enter__(self) -> Watched:
         return self
@@ -321,7 +333,10 @@ def trial(out: Path, name: str, number: int, seed: int) -> dict[str, Any]:
         moment = draw.uniform(0, seconds) if left else float("inf")
         aimed = draw.random() < AIMED
         with Watched(words(command, out / "expected"), folder, log) as run:
-            while (status := run.process.poll()) is None:
+            while True:
+                status = run.process.poll()
+                if status is not None:
+                    break
                 time.sleep(0.002)
                 if run.seconds > max(60.0, 20 * seconds):
                     status = "no end"
@@ -356,12 +371,15 @@ def table(records: list[dict[str, Any]]) -> str:
     sums: dict[str, Counter[str]] = defaultdict(Counter)
     for record in records:
         for title in (record["case"], "**all**"):
-            sums[title] += Counter({
-                "kills": len(record["kills"]),
-                "while it wrote": sum(kill["writing"] for kill in record["kills"]),
-                "trials": 1, "identical": not record["differences"],
-                "children left": record["outlived"],
-            })  # fmt: skip
+            sums[title] += Counter(
+                {
+                    "kills": len(record["kills"]),
+                    "while it wrote": sum(kill["writing"] for kill in record["kills"]),
+                    "trials": 1,
+                    "identical": not record["differences"],
+                    "children left": record["outlived"],
+                }
+            )
     heads = ("kills", "while it wrote", "trials", "identical", "children left")
     names = [name for name in sums if name != "**all**"] + ["**all**"] * bool(sums)
     lines = [("case", *heads), ("---", *["---:"] * len(heads))]
@@ -384,8 +402,14 @@ def main() -> int:
         metavar="N",
         help="of all cases together (default: %(default)s)",
     )
-    add("--cases", nargs="+", choices=killed, default=killed, metavar="NAME",
-        help=f"what is killed: {', '.join(killed)} (default: all)")  # fmt: skip
+    add(
+        "--cases",
+        nargs="+",
+        choices=killed,
+        default=killed,
+        metavar="NAME",
+        help=f"what is killed: {', '.join(killed)} (default: all)",
+    )
     add("--seed", type=int, default=1, help="of all moments (default: %(default)s)")
     args = parser.parse_args()
     out = args.out.resolve()
@@ -397,7 +421,8 @@ def main() -> int:
         done = [record for record in records if record["case"] == name]
         # A command that ends too quickly to be killed is not tried for ever.
         while sum(len(record["kills"]) for record in done) < share and len(done) <= 2 * share:
-            done.append(record := trial(out, name, len(done) + 1, args.seed))
+            record = trial(out, name, len(done) + 1, args.seed)
+            done.append(record)
             records.append(record)
             with log.open("a") as file:
                 file.write(json.dumps(record) + "\n")

@@ -25,11 +25,16 @@ LETTERS = 1000  # the most frequent ones, as subwords of their own
 MASKED = 0.15  # share of all subwords
 UNMASKED = -100  # the label that the loss leaves out
 HELP = {
-    "vocabulary": "subwords in the vocabulary", "layers": "layers (of each side)",
-    "dim": "width of the model", "heads": "attention heads", "updates": "updates of training",
-    "batch": "sentence pairs in a batch", "tokens": "tokens in a batch", "seed": "random seed",
+    "vocabulary": "subwords in the vocabulary",
+    "layers": "layers (of each side)",
+    "dim": "width of the model",
+    "heads": "attention heads",
+    "updates": "updates of training",
+    "batch": "sentence pairs in a batch",
+    "tokens": "tokens in a batch",
+    "seed": "random seed",
     "rate": "learning rate",
-}  # fmt: skip
+}
 
 
 def write_vocabulary(sentences: Sequence[str], size: int, folder: Path) -> Any:
@@ -125,10 +130,18 @@ def learn(
 
 
 def make_bert(
-    folder: Path, documents: Sequence[Sequence[str]], *, vocabulary: int = 2000, layers: int = 2,
-    dim: int = 128, heads: int = 4, updates: int = 0, batch: int = 64, rate: float = 1e-3,
+    folder: Path,
+    documents: Sequence[Sequence[str]],
+    *,
+    vocabulary: int = 2000,
+    layers: int = 2,
+    dim: int = 128,
+    heads: int = 4,
+    updates: int = 0,
+    batch: int = 64,
+    rate: float = 1e-3,
     seed: int = 1,
-) -> None:  # fmt: skip
+) -> None:
     """Make a BERT and save it in ``folder``."""
     from transformers import BertConfig, BertForMaskedLM
 
@@ -137,19 +150,24 @@ def make_bert(
     sentences = [sentence for document in documents for sentence in document]
     tokenizer = write_vocabulary(sentences, vocabulary, folder)
     config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=dim, num_hidden_layers=layers,
-        num_attention_heads=heads, intermediate_size=4 * dim,
+        vocab_size=len(tokenizer),
+        hidden_size=dim,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        intermediate_size=4 * dim,
         pad_token_id=tokenizer.pad_token_id,
-    )  # fmt: skip
+    )
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = BertForMaskedLM(config).train()
     torch.nn.Module.to(model, device)  # the type of its own method takes no device
     if updates:
         pairs = [pair for document in documents for pair in pairwise(document)]
         encoded = tokenizer(
-            *map(list, zip(*pairs, strict=True)), truncation=True, verbose=False,
+            *map(list, zip(*pairs, strict=True)),
+            truncation=True,
+            verbose=False,
             max_length=config.max_position_embeddings,
-        )["input_ids"]  # fmt: skip
+        )["input_ids"]
         stream = (masked(rows, tokenizer) for rows in batches(encoded, batch, random.Random(seed)))
         losses = (
             masked_loss(model, {name: tensor.to(device) for name, tensor in rows.items()})
@@ -173,9 +191,16 @@ def options(description: str | None, **defaults: float) -> argparse.ArgumentPars
 def main() -> None:
     """Parse the options and run."""
     parser = options(
-        __doc__, vocabulary=2000, layers=2, dim=128, heads=4, updates=600, batch=64, seed=1,
+        __doc__,
+        vocabulary=2000,
+        layers=2,
+        dim=128,
+        heads=4,
+        updates=600,
+        batch=64,
+        seed=1,
         rate=1e-3,
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--text", type=Path, required=True, metavar="FILE", help="documents, gzipped or not"
     )

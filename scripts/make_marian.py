@@ -31,9 +31,12 @@ def write_tokenizer(prefix: Path, languages: Sequence[str], size: int, folder: P
         path = folder / f"{side}.spm"
         with path.open("wb") as model:
             sentencepiece.SentencePieceTrainer.train(
-                input=f"{prefix}.{language}", model_writer=model, vocab_size=size,
-                hard_vocab_limit=False, minloglevel=2,
-            )  # fmt: skip
+                input=f"{prefix}.{language}",
+                model_writer=model,
+                vocab_size=size,
+                hard_vocab_limit=False,
+                minloglevel=2,
+            )
         subwords = sentencepiece.SentencePieceProcessor(model_file=str(path))
         entries |= dict.fromkeys(map(subwords.id_to_piece, range(3, subwords.get_piece_size())))
     numbers = {entry: number for number, entry in enumerate([*entries, "<pad>"])}
@@ -41,9 +44,12 @@ def write_tokenizer(prefix: Path, languages: Sequence[str], size: int, folder: P
     vocabulary.write_text(json.dumps(numbers, ensure_ascii=False), "utf-8")
     made: Any = MarianTokenizer
     tokenizer = made(
-        str(folder / "source.spm"), str(folder / "target.spm"), str(vocabulary),
-        source_lang=languages[0], target_lang=languages[1],
-    )  # fmt: skip
+        str(folder / "source.spm"),
+        str(folder / "target.spm"),
+        str(vocabulary),
+        source_lang=languages[0],
+        target_lang=languages[1],
+    )
     tokenizer.save_pretrained(folder)
     return tokenizer
 
@@ -89,9 +95,19 @@ def loss_of(model: Any, rows: list[Pair]) -> Tensor:
 
 
 def make_marian(
-    folder: Path, prefix: Path, languages: Sequence[str], *, vocabulary: int, layers: int,
-    dim: int, heads: int, updates: int, tokens: int, rate: float, seed: int,
-) -> None:  # fmt: skip
+    folder: Path,
+    prefix: Path,
+    languages: Sequence[str],
+    *,
+    vocabulary: int,
+    layers: int,
+    dim: int,
+    heads: int,
+    updates: int,
+    tokens: int,
+    rate: float,
+    seed: int,
+) -> None:
     """Make a model and save it in ``folder``."""
     from transformers import MarianConfig, MarianMTModel
 
@@ -101,12 +117,22 @@ def make_marian(
     tokenizer = write_tokenizer(prefix, languages, vocabulary, folder)
     pad = tokenizer.pad_token_id
     config = MarianConfig(
-        vocab_size=len(tokenizer), d_model=dim, encoder_layers=layers, decoder_layers=layers,
-        encoder_ffn_dim=4 * dim, decoder_ffn_dim=4 * dim, encoder_attention_heads=heads,
-        decoder_attention_heads=heads, activation_function="swish", scale_embedding=True,
-        pad_token_id=pad, eos_token_id=0, decoder_start_token_id=pad, init_std=dim**-0.5,
+        vocab_size=len(tokenizer),
+        d_model=dim,
+        encoder_layers=layers,
+        decoder_layers=layers,
+        encoder_ffn_dim=4 * dim,
+        decoder_ffn_dim=4 * dim,
+        encoder_attention_heads=heads,
+        decoder_attention_heads=heads,
+        activation_function="swish",
+        scale_embedding=True,
+        pad_token_id=pad,
+        eos_token_id=0,
+        decoder_start_token_id=pad,
+        init_std=dim**-0.5,
         max_position_embeddings=512,
-    )  # fmt: skip
+    )
     model = MarianMTModel(config).train()
     stream = batches(read_pairs(prefix, languages, tokenizer), tokens, random.Random(seed))
     optimizer = torch.optim.Adam(model.parameters(), lr=rate, betas=(0.9, 0.98))
@@ -117,9 +143,16 @@ def make_marian(
 def main() -> None:
     """Parse the options and run."""
     parser = options(
-        __doc__, vocabulary=4000, layers=3, dim=256, heads=4, updates=1000, tokens=2048, seed=1,
+        __doc__,
+        vocabulary=4000,
+        layers=3,
+        dim=256,
+        heads=4,
+        updates=1000,
+        tokens=2048,
+        seed=1,
         rate=1e-3,
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--text", type=Path, required=True, metavar="PREFIX", help="the text PREFIX.LANG"
     )

@@ -61,7 +61,8 @@ def status(_: Sequence[str]) -> list[str]:
     lines = ["| paper | table or figure | shows | tiny run | full run needs |"]
     lines.append("| --- | --- | --- | --- | --- |")
     for name, table in read_catalogue().items():
-        if paper := NAMES.get(table.paper["name"]):
+        paper = NAMES.get(table.paper["name"])
+        if paper is not None:
             need = ", ".join(f"`{name_of(corpus)}`" for corpus in table.corpora) or "trained models"
             title = table.title[0].upper() + table.title[1:]
             tiny = "yes" if any((ROOT / "results/reproduced").glob(f"{name}.*json")) else ""

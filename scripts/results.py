@@ -52,26 +52,28 @@ CONTEXTS = {
 }
 # Metrics that do not depend on the context: written once, with the true one.
 OF_THE_MODEL = {
-    "validation loss", "validation perplexity", "parameters in millions",
-    "true above shuffled context in nats", "use of a shuffled context in nats",
-    "context use in nats", "log-probability above the baseline in nats",
-}  # fmt: skip
+    "validation loss",
+    "validation perplexity",
+    "parameters in millions",
+    "true above shuffled context in nats",
+    "use of a shuffled context in nats",
+    "context use in nats",
+    "log-probability above the baseline in nats",
+}
 NON_INFERIORITY = "p of non-inferiority (margin 0.2 chrF2)"
+PER_SENTENCE = "(nats, mean over sentences)"
+MARGIN = "ContraPro margin by context"
 METRICS = {
     NON_INFERIORITY: "non-inferiority (margin 0.2 chrF2)",
     "METEOR of 2007": "METEOR (2007)",
-    "context use in nats": "log-probability, true above no context (nats, mean over sentences)",
-    "true above shuffled context in nats":
-        "log-probability, true above shuffled (nats, mean over sentences)",
-    "use of a shuffled context in nats":
-        "log-probability, shuffled above none (nats, mean over sentences)",
-    "log-probability above the baseline in nats":
-        "log-probability above baseline (nats, mean over sentences)",
-    "ContraPro margin by context at distance 0 in nats": "ContraPro margin, same sentence (nats)",
-    "ContraPro margin by context at distance 1 in nats": "ContraPro margin, sentence before (nats)",
-    "ContraPro margin by context at unknown distance in nats":
-        "ContraPro margin, place unknown (nats)",
-}  # fmt: skip
+    "context use in nats": f"log-probability, true above no context {PER_SENTENCE}",
+    "true above shuffled context in nats": f"log-probability, true above shuffled {PER_SENTENCE}",
+    "use of a shuffled context in nats": f"log-probability, shuffled above none {PER_SENTENCE}",
+    "log-probability above the baseline in nats": f"log-probability above baseline {PER_SENTENCE}",
+    f"{MARGIN} at distance 0 in nats": "ContraPro margin, same sentence (nats)",
+    f"{MARGIN} at distance 1 in nats": "ContraPro margin, sentence before (nats)",
+    f"{MARGIN} at unknown distance in nats": "ContraPro margin, place unknown (nats)",
+}
 SPEED = "tokens a second in training"  # of a machine that did other work as well
 PRIMARY = "change of d-BLEU"
 POOLED = "pooled"
@@ -136,10 +138,13 @@ def rows_of(data: dict[str, Any]) -> Iterator[Row]:
 
     for label, row in finished.items():
         first = Row(
-            data["experiment"], CORPORA[row["corpus"]],
-            updates if label != "sentence" else f"{settings['first-updates']}", system(label),
-            context=named(label)[1], command=" ".join(data["command"]),
-        )  # fmt: skip
+            data["experiment"],
+            CORPORA[row["corpus"]],
+            updates if label != "sentence" else f"{settings['first-updates']}",
+            system(label),
+            context=named(label)[1],
+            command=" ".join(data["command"]),
+        )
         against = finished.get(row["baseline"], {"label": "", "cells": {}})
         baseline = system(against["label"]) if against["label"] else ""
         for metric, cell in row["cells"].items():
@@ -158,9 +163,14 @@ def rows_of(data: dict[str, Any]) -> Iterator[Row]:
                 if "p" in entry and seed in by_seed:
                     low, high = entry.get("change") or (None, None)
                     yield replace(
-                        score, metric=f"change of {name}", value=entry["value"] - by_seed[seed],
-                        low=low, high=high, p=entry["p"], baseline=baseline,
-                    )  # fmt: skip
+                        score,
+                        metric=f"change of {name}",
+                        value=entry["value"] - by_seed[seed],
+                        low=low,
+                        high=high,
+                        p=entry["p"],
+                        baseline=baseline,
+                    )
 
 
 def without_doubles(rows: Sequence[Row]) -> list[Row]:

@@ -114,7 +114,8 @@ def report(path: Path, languages: Sequence[str], max_doc_tokens: int) -> dict[st
                 f"{path}: it was prepared from {pair[0]} to {pair[1]}; leave `--source-lang` and "
                 "`--target-lang` out"
             )
-        names = {m[1] for file in path.glob("text/*") if (m := _PIECES.fullmatch(file.name))}
+        matches = (_PIECES.fullmatch(file.name) for file in path.glob("text/*"))
+        names = {match[1] for match in matches if match is not None}
         files = {name: [path / "text" / f"{name}.bpe.{lang}" for lang in pair] for name in names}
     else:
         texts = _texts(path)
@@ -152,7 +153,8 @@ def _texts(path: Path) -> Mapping[str, set[str]]:
     """The names of the texts of a folder, by language."""
     texts: defaultdict[str, set[str]] = defaultdict(set)
     for file in path.iterdir():
-        if match := _TEXT.fullmatch(file.name.removesuffix(".gz")):
+        match = _TEXT.fullmatch(file.name.removesuffix(".gz"))
+        if match is not None:
             texts[match[2]].add(match[1])
     return texts
 

@@ -34,7 +34,7 @@ from models import (
     Trainer,
     generated,
     padded_sentences,
-)  # fmt: skip
+)
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
@@ -101,11 +101,17 @@ def training(args: argparse.Namespace) -> Iterator[Row]:
 
 TRAINING = Benchmark(
     size="narrow",
-    settings={"lengths": [512, 1024, 2048, 4096], "rounds": 3, "words": 16384,
-              "corpus_words": 1 << 19, "batch_words": 2048, "quadratic_limit": 2048},
+    settings={
+        "lengths": [512, 1024, 2048, 4096],
+        "rounds": 3,
+        "words": 16384,
+        "corpus_words": 1 << 19,
+        "batch_words": 2048,
+        "quadratic_limit": 2048,
+    },
     toy={"lengths": [30, 60], "words": 60, "corpus_words": 600, "batch_words": 60, "rounds": 2},
     measure=training,
-)  # fmt: skip
+)
 
 # ---- decoding ------------------------------------------------------------------------------------
 
@@ -188,9 +194,13 @@ def whole_set(args: argparse.Namespace) -> Iterator[Row]:
 
     def sentence_by_sentence() -> int:
         generator = SequenceGenerator(
-            stocks, task.target_dictionary, beam_size=BEAM, max_len_a=options.max_len_a,
-            max_len_b=int(options.max_len_b), min_len=options.min_len,
-        ).eval()  # fmt: skip
+            stocks,
+            task.target_dictionary,
+            beam_size=BEAM,
+            max_len_a=options.max_len_a,
+            max_len_b=int(options.max_len_b),
+            min_len=options.min_len,
+        ).eval()
         sources = padded_sentences(sentences, dictionary.pad(), 4000)
         return sum(generated(generator, stocks, source, dictionary.pad()) for source in sources)
 

@@ -195,8 +195,12 @@ def decoding(args: argparse.Namespace, setup: Setup) -> Iterator[Row]:
 def _written(write: Callable[[], int]) -> Row:
     written: list[int] = []
     spent = seconds(lambda: written.append(write()))
-    return {"tokens": written[0], "seconds": spent, "tokens_per_second": written[0] / spent,
-            "gigabytes": allocated(most=True)}  # fmt: skip
+    return {
+        "tokens": written[0],
+        "seconds": spent,
+        "tokens_per_second": written[0] / spent,
+        "gigabytes": allocated(most=True),
+    }
 
 
 def real_documents(path: Path | None, setup: Setup, most: int) -> list[list[Tensor]]:
@@ -288,11 +292,23 @@ def measure(args: argparse.Namespace) -> Iterator[Row]:
 
 GPU = Benchmark(
     size="base",
-    settings={"documents": None, "document_count": 200, "seconds": 1.5, "words": 98_304,
-              "cells": [[512, 16384], [2048, 16384], [512, 65536], [2048, 65536]],
-              "decoding_batches": [[256_000, 1024], [16_000, 234]], "long": [65_536]},
-    toy={"document_count": 5, "seconds": 0.1, "words": 480, "cells": [[60, 120], [120, 240]],
-         "decoding_batches": [[300, 4]], "long": [240]},
+    settings={
+        "documents": None,
+        "document_count": 200,
+        "seconds": 1.5,
+        "words": 98_304,
+        "cells": [[512, 16384], [2048, 16384], [512, 65536], [2048, 65536]],
+        "decoding_batches": [[256_000, 1024], [16_000, 234]],
+        "long": [65_536],
+    },
+    toy={
+        "document_count": 5,
+        "seconds": 0.1,
+        "words": 480,
+        "cells": [[60, 120], [120, 240]],
+        "decoding_batches": [[300, 4]],
+        "long": [240],
+    },
     measure=measure,
     device="CUDA, bf16",
-)  # fmt: skip
+)

@@ -120,17 +120,24 @@ class Setup:
                 rows.append([])
             rows[-1].append(document)
         return [
-            self.examples.collate([
-                self.examples.example(UnitSpan.whole(range(len(pairs))), *zip(*pairs, strict=True))
-                for pairs in batch
-            ])
+            self.examples.collate(
+                [
+                    self.examples.example(
+                        UnitSpan.whole(range(len(pairs))), *zip(*pairs, strict=True)
+                    )
+                    for pairs in batch
+                ]
+            )
             for batch in rows
-        ]  # fmt: skip
+        ]
 
     def sentence_batches(
-        self, documents: list[Document], words: int, sample: int | None = None,
+        self,
+        documents: list[Document],
+        words: int,
+        sample: int | None = None,
         left_pad: bool = True,
-    ) -> list[Batch]:  # fmt: skip
+    ) -> list[Batch]:
         """The same sentences as stock fairseq batches them: sorted by length, its own frame.
 
         Args:
@@ -143,9 +150,15 @@ class Setup:
         sides = list(zip(*(pair for document in documents for pair in document), strict=True))
         sizes = [np.array([len(line) for line in side]) for side in sides]
         dataset = LanguagePairDataset(
-            sides[0], sizes[0], self.dictionary, sides[1], sizes[1], self.dictionary,
-            shuffle=False, left_pad_source=left_pad,
-        )  # fmt: skip
+            sides[0],
+            sizes[0],
+            self.dictionary,
+            sides[1],
+            sizes[1],
+            self.dictionary,
+            shuffle=False,
+            left_pad_source=left_pad,
+        )
         lengths = np.maximum(*sizes) - 1  # words, as in batches of documents
         order = dataset.ordered_indices()
         batches = data_utils.batch_by_size(
@@ -202,15 +215,24 @@ class Setup:
             the number of tokens of all translations.
         """
         generator = SequenceGenerator(
-            [model], self.dictionary, beam_size=BEAM, max_len_a=0, max_len_b=words, min_len=words,
+            [model],
+            self.dictionary,
+            beam_size=BEAM,
+            max_len_a=0,
+            max_len_b=words,
+            min_len=words,
             max_len=LONGEST,
-        )  # fmt: skip
+        )
         return generated(generator, [model], source, self.dictionary.pad())
 
     def by_document(
-        self, model: Any, documents: Sequence[Sequence[Tensor]], tokens: int,
-        most: int | None = None, place: Callable[[Tensor], Tensor] = Tensor.contiguous,
-    ) -> int:  # fmt: skip
+        self,
+        model: Any,
+        documents: Sequence[Sequence[Tensor]],
+        tokens: int,
+        most: int | None = None,
+        place: Callable[[Tensor], Tensor] = Tensor.contiguous,
+    ) -> int:
         """Translate documents, every sentence into as many words as it has.
 
         Args:
@@ -231,9 +253,13 @@ class Setup:
         return written
 
     def by_sentence(
-        self, model: Any, documents: Sequence[Sequence[Tensor]], tokens: int,
-        most: int | None = None, place: Callable[[Tensor], Tensor] = Tensor.contiguous,
-    ) -> int:  # fmt: skip
+        self,
+        model: Any,
+        documents: Sequence[Sequence[Tensor]],
+        tokens: int,
+        most: int | None = None,
+        place: Callable[[Tensor], Tensor] = Tensor.contiguous,
+    ) -> int:
         """As :meth:`by_document` by fairseq's generator, a sentence as long as its batch's."""
         sentences = [sentence for document in documents for sentence in document]
         sources = padded_sentences(sentences, self.dictionary.pad(), tokens, most)
@@ -306,19 +332,25 @@ class Trainer:
         self.model: Any = model.train()
         task = SimpleNamespace(target_dictionary=setup.dictionary)
         self.criterion: Any = (
-            ChunkedCrossEntropy(task, label_smoothing=0.1) if ours
+            ChunkedCrossEntropy(task, label_smoothing=0.1)
+            if ours
             else LabelSmoothedCrossEntropyCriterion(task, False, 0.1)
-        )  # fmt: skip
+        )
         # A rate of almost nothing, so that models do not learn this text.
-        adam = {"_name": "fused_adam" if ours else "adam", "adam_betas": "(0.9, 0.98)",
-                "lr": [1e-7], "tpu": False}  # fmt: skip
+        adam = {
+            "_name": "fused_adam" if ours else "adam",
+            "adam_betas": "(0.9, 0.98)",
+            "lr": [1e-7],
+            "tpu": False,
+        }
         common = {"bf16": bf16, "tpu": False, "fp16_scale_window": 128}
         cfg = OmegaConf.create({"common": common, "optimizer": adam})
         parameters = [p for p in self.model.parameters() if p.requires_grad]
         self.optimizer: Any = (
-            FP16Optimizer.build_optimizer(cfg, parameters) if bf16
+            FP16Optimizer.build_optimizer(cfg, parameters)
+            if bf16
             else optim.build_optimizer(cfg.optimizer, parameters)
-        )  # fmt: skip
+        )
 
     def step(self, batch: Batch) -> None:
         """One update.

@@ -111,9 +111,13 @@ def theirs(reference: Documents) -> Splitter:
     stored = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=(line for document in reference for line in document),
-        model_writer=stored, vocab_size=8000, hard_vocab_limit=False, character_coverage=1.0,
-        normalization_rule_name="identity", minloglevel=2,
-    )  # fmt: skip
+        model_writer=stored,
+        vocab_size=8000,
+        hard_vocab_limit=False,
+        character_coverage=1.0,
+        normalization_rule_name="identity",
+        minloglevel=2,
+    )
     model = sentencepiece.SentencePieceProcessor(model_proto=stored.getvalue())
 
     def pieces(line: str) -> str:
@@ -159,8 +163,13 @@ def main() -> None:
         splitters = {name: make(reference) for name, make in algorithms.items()}
         for text, documents in (texts | dict(translations)).items():
             sentences = sum(map(len, documents))
-            row = {"corpus": corpus, "translation": text, "documents": len(documents),
-                   "sentences": sentences, "boundaries": sentences - len(documents)}  # fmt: skip
+            row = {
+                "corpus": corpus,
+                "translation": text,
+                "documents": len(documents),
+                "sentences": sentences,
+                "boundaries": sentences - len(documents),
+            }
             for name, split in splitters.items():
                 right, false = measure(documents, split)
                 row[name] = {"right boundaries": right, "false omissions": false}

@@ -1,6 +1,6 @@
 """Measure how fast models train and translate, and how much memory they need.
 
-    python scripts/benchmarks/run.py NAME [--rounds N] [--out DIR]
+    python scripts/benchmarks/run.py NAME .. [--rounds N] [--out DIR]
 
 The results of a run replace earlier ones of the same name in DIR/benchmarks.json. `make generated`
 then draws the figure of docs/benchmarks.md and writes its table anew.
@@ -44,19 +44,25 @@ def parser() -> argparse.ArgumentParser:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = whole.add_argument
-    add("name", choices=list(BENCHMARKS), help="what is measured")
+    add("names", nargs="+", choices=list(BENCHMARKS), metavar="NAME", help=", ".join(BENCHMARKS))
     add("--rounds", type=int, metavar="N", help="how often each system is measured, in turn")
     add("--data", type=Path, metavar="DIR", help="test-set: a folder made by `gtrans prepare`")
     add(
-        "--checkpoints", type=Path, nargs=2, metavar=("DOCUMENT", "SENTENCE"),
+        "--checkpoints",
+        type=Path,
+        nargs=2,
+        metavar=("DOCUMENT", "SENTENCE"),
         help="test-set: models trained with --data, a G-Transformer and one of fairseq",
-    )  # fmt: skip
+    )
     add("--documents", type=Path, metavar="FILE", help=gpu.DOCUMENTS)
     add("--toy", action="store_true", help="try it with tiny models, on the CPU; needs --out")
     add(
-        "--out", type=Path, default=RESULTS, metavar="DIR",
+        "--out",
+        type=Path,
+        default=RESULTS,
+        metavar="DIR",
         help="folder of benchmarks.json (default: results/)",
-    )  # fmt: skip
+    )
     return whole
 
 
@@ -94,25 +100,26 @@ def write(path: Path, results: Mapping[str, Any]) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run one benchmark."""
+    """Run the benchmarks."""
     whole = parser()
     args = whole.parse_args(argv)
     if args.toy and args.out.resolve() == RESULTS:
         whole.error("`--toy` needs `--out DIR`: results/ has real ones.")
     if args.rounds is not None and args.rounds < 1:
         whole.error(f"`--rounds` must be at least 1, but is {args.rounds}.")
-    if args.name == "test-set" and not (args.data and args.checkpoints):
+    if "test-set" in args.names and not (args.data and args.checkpoints):
         whole.error("test-set needs `--data` and `--checkpoints`.")
-    if args.name == "gpu" and not args.toy and not torch.cuda.is_available():
+    if "gpu" in args.names and not args.toy and not torch.cuda.is_available():
         whole.error("this machine has no CUDA device; `--toy` tries it on the CPU.")
     logging.disable(logging.INFO)  # fairseq's messages
     path = args.out / "benchmarks.json"
     results = json.loads(path.read_text("utf-8")) if path.exists() else {}
     torch.set_num_threads(1)
     import_plugin()
-    for result in run(args.name, args):
-        results[args.name] = result
-        write(path, results)
+    for name in args.names:
+        for result in run(name, args):
+            results[name] = result
+            write(path, results)
 
 
 if __name__ == "__main__":
