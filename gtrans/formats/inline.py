@@ -100,10 +100,16 @@ def with_points(content: Content, addresses: bool = True) -> Iterator[str | Mark
 
     A placeholder may have marks inside, as Word makes them.
     """
-    pieces = [item if isinstance(item, str) else "\0" if item.is_seen else "" for item in content]
-    spans = (match.span() for match in PLACEHOLDER.finditer("".join(pieces)))
+    pieces = []
+    for item in content:
+        if isinstance(item, str):
+            pieces.append(item)
+        else:
+            pieces.append("\0" if item.is_seen else "")
+    spans = iter([match.span() for match in PLACEHOLDER.finditer("".join(pieces))])
     begin, end = next(spans, _NOWHERE)
-    offset, held = 0, list[str | Mark]()
+    offset = 0
+    held: list[str | Mark] = []  # of the placeholder that has begun
     for item, piece in zip(content, pieces, strict=True):
         if isinstance(item, Mark):
             if begin < offset < end:
@@ -112,18 +118,26 @@ def with_points(content: Content, addresses: bool = True) -> Iterator[str | Mark
                 yield item
             offset += len(piece)
             continue
-        while item:
-            length = (begin if offset < begin else end) - offset
-            part, item = item[:length], item[length:]
+        rest = item
+        while rest:
+            border = begin if offset < begin else end
+            part = rest[: border - offset]
+            rest = rest[border - offset :]
             offset += len(part)
             if offset <= begin:
-                for inner in with_addresses(part) if addresses else [part]:
-                    yield inner if isinstance(inner, str) else Mark("point", Verbatim([inner.what]))
+                yield from _text_with_addresses(part) if addresses else [part]
                 continue
             held.append(part)
             if offset == end:
                 yield Mark("point", Verbatim(held))
-                held, (begin, end) = [], next(spans, _NOWHERE)
+                held = []
+                begin, end = next(spans, _NOWHERE)
+
+
+def _text_with_addresses(text: str) -> Iterator[str | Mark]:
+    """A text in which addresses are points of their own text."""
+    for item in with_addresses(text):
+        yield item if isinstance(item, str) else Mark("point", Verbatim([item.what]))
 
 
 def _with_scripts_as_points(content: Content) -> Iterator[str | Mark]:
@@ -131,9 +145,12 @@ def _with_scripts_as_points(content: Content) -> Iterator[str | Mark]:
 
     As text they would change it: 10<sup>6</sup> is not 106, and the number of a note no word.
     """
-    last, number, ends = " ", 0, _pairs(content)
+    ends = _pairs(content)
+    last = " "  # the character before
+    number = 0
     while number < len(content):
-        item, end = content[number], number + 1
+        item = content[number]
+        following = number + 1
         if isinstance(item, str):
             last = item[-1:] or last
         elif item.is_seen:
@@ -141,9 +158,10 @@ def _with_scripts_as_points(content: Content) -> Iterator[str | Mark]:
         elif item.script and number in ends and not last.isspace():
             within = content[number : ends[number] + 1]
             if not any(isinstance(inner, str) and re.search(r"\s", inner) for inner in within):
-                item, end = Mark("point", Verbatim(within), script=True), ends[number] + 1
+                item = Mark("point", Verbatim(within), script=True)
+                following = ends[number] + 1
         yield item
-        number = end
+        number = following
 
 
 def _pairs(content: Content) -> dict[int, int]:
@@ -253,16 +271,21 @@ class _Line:
         self._read(content[begin:])
         self.units = _Units()
         self.units.add(self.text)
-        end, text = 0, _as_read(self.text)
+        text = _as_read(self.text)
+        end = 0
         for sentence in split(text):
             begin = text.index(sentence, end)
             # What no space divides is one sentence, but for full-width stops.
-            together = self.spans and begin == end and text[begin - 1].isascii()
+            if self.spans and begin == end and text[begin - 1].isascii():
+                first, _ = self.spans.pop()
+            else:
+                first = begin
             end = begin + len(sentence)
-            self.spans.append((self.spans.pop()[0] if together else begin, end))
+            self.spans.append((first, end))
 
     def _read(self, content: Content) -> None:
-        white, first = "", 0  # since the last text or mark; the first mark since the last text
+        white = ""  # since the last text or mark
+        first = 0  # the first mark since the last text
         for item in content:
             words = item.strip() if isinstance(item, str) else ""
             if isinstance(item, str):
@@ -279,7 +302,8 @@ class _Line:
                 white = ""
             else:
                 first = len(self.marks)
-                self.text += _between(self.text, words, marks, white) if self.text else ""
+                if self.text:
+                    self.text += _between(self.text, words, marks, white)
                 self.text += re.sub(r"\s+", lambda match: _one_space(match[0]), words)
                 white = item[len(item.rstrip()) :]
         self.tail = white
@@ -316,15 +340,18 @@ def _between(text: str, words: str, marks: Sequence[_Placed], white: str) -> str
     """
     seen = [number for number, placed in enumerate(marks) if placed.mark.is_seen]
     spaces = [*(placed.before for placed in marks), white]
-    before, behind = "", "".join(spaces)
-    if seen:
-        before, behind = "".join(spaces[: seen[0] + 1]), "".join(spaces[seen[-1] + 1 :])
-    if behind or not seen:
+    if not seen:
+        return _one_space("".join(spaces))
+    before = "".join(spaces[: seen[0] + 1])
+    behind = "".join(spaces[seen[-1] + 1 :])
+    if behind:
         return _one_space(behind)
     is_script = all(marks[number].mark.script for number in seen)
     apart = _is_letter(text[-1:]) and _is_letter(words[0]) and not is_script
     is_word = words[0].isalnum() or _SUFFIX.match(words) is not None
-    return (_one_space(before) or " ") if apart or (before and is_word) else ""
+    if apart or (before and is_word):
+        return _one_space(before) or " "
+    return ""
 
 
 class Block:
@@ -353,8 +380,12 @@ class Block:
             else:
                 items.append(item)
         self._lines.append(_Line(items, split))
-        sentences = (line.sentence(span) for line in self._lines for span in line.spans)
-        self.sentences = list(filter(None, sentences))
+        self.sentences: list[str] = []
+        for line_of_text in self._lines:
+            for span in line_of_text.spans:
+                sentence = line_of_text.sentence(span)
+                if sentence:
+                    self.sentences.append(sentence)
 
     @property
     def words(self) -> str:
@@ -372,11 +403,16 @@ class Block:
             translations: of ``sentences``.
             joint: what stands between two sentences of the translation; None: what stood there.
         """
-        following, self.moved = iter(translations), False
+        following = iter(translations)
+        self.moved = False
         written: list[str | Mark] = []
         for line, end in zip_longest(self._lines, self._breaks):
             translation = _Translation(line, following, joint)
-            written += [*line.head, *translation.with_marks(), line.tail, *([end] if end else [])]
+            written += line.head
+            written += translation.with_marks()
+            written.append(line.tail)
+            if end:
+                written.append(end)
             self.moved |= translation.moved
         return joined(with_texts(written))
 
@@ -419,7 +455,9 @@ class _Translation:
     """
 
     def __init__(self, line: _Line, translations: Iterator[str], joint: str | None) -> None:
-        self.line, self.text, self.units = line, "", _Units()
+        self.line = line
+        self.text = ""
+        self.units = _Units()
         self.same: dict[int, int] = {}
         self.moved = False
         # Places between units of the line, and where they are in the translation.
@@ -429,26 +467,42 @@ class _Translation:
         for span in line.spans:
             if self.text:
                 self.text += line.text[end : span[0]] if joint is None else joint
-            self._add(span, next(translations) if line.sentence(span) else line.text[slice(*span)])
-            end = span[1]
+            begin, end = span
+            if line.sentence(span):
+                self._add(span, next(translations))
+            else:
+                self._add(span, line.text[begin:end])
 
     def _add(self, span: tuple[int, int], sentence: str) -> None:
         """Add the translation of a sentence; ``span``: where that stands in the line."""
-        source, target, begins = self.line.units, self.units, len(self.units.words)
+        source, target = self.line.units, self.units
+        begins = len(target.words)
         first, last = (bisect_left(source.begins, offset) for offset in span)
         target.add(sentence, len(self.text))
         self.text += sentence
         here, there = source.words[first:last], target.words[begins:]
         for i, j, size in _same_words(here, there):
-            ends = first + i + size, begins + j + size
-            self._anchors += [(first + i, begins + j), ends]
-            self.same |= {first + i + n: begins + j + n for n in range(size)}
-            if size:  # with the hyphens and spaces of the line
-                original = self.line.text[source.begins[first + i] : source.ends[ends[0] - 1]]
-                begin, end = target.begins[begins + j], target.ends[ends[1] - 1]
-                if self.text[begin:end] == _as_read(original):
-                    self.text = self.text[:begin] + original + self.text[end:]
+            unit, other = first + i, begins + j
+            self._anchors += [(unit, other), (unit + size, other + size)]
+            for number in range(size):
+                self.same[unit + number] = other + number
+            if size:
+                self._keep_characters(unit, other, size)
         self._edges |= {first: begins, last: len(target.words)}
+
+    def _keep_characters(self, unit: int, other: int, size: int) -> None:
+        """Write words that are the same with the hyphens and spaces of the line.
+
+        Args:
+            unit: the first of them in the line.
+            other: the first of them in the translation.
+            size: how many they are.
+        """
+        source, target = self.line.units, self.units
+        original = self.line.text[source.begins[unit] : source.ends[unit + size - 1]]
+        begin, end = target.begins[other], target.ends[other + size - 1]
+        if self.text[begin:end] == _as_read(original):
+            self.text = self.text[:begin] + original + self.text[end:]
 
     def with_marks(self) -> Iterator[str | Mark]:
         """The translation with the marks, and white space where it belongs."""
@@ -457,7 +511,8 @@ class _Translation:
         for place, group in groupby(marked, key=itemgetter(0)):
             marks = [placed for _, placed in group]
             unit = bisect_left(self.units.begins, place)
-            spaces, end = [""] * (len(marks) + 1), place
+            spaces = [""] * (len(marks) + 1)
+            end = place
             if place == self._begin(unit):
                 end = self.units.ends[unit - 1] if unit else 0
                 spaces = self._spaces(unit, marks, self.text[end:place])
@@ -475,49 +530,64 @@ class _Translation:
 
     def _places(self) -> list[int]:
         """The place of each mark: in their order, and with words between begins and ends."""
-        source, places, fixed = self.line.units, list[int](), list[bool]()
-        units = [0]  # of the line, before which each mark stands
+        places: list[int] = []
+        fixed: list[bool] = []  # whether it stays inside a word
+        units: list[int] = []  # of the line, before which each mark stands
         pairs = _pairs([placed.mark for placed in self.line.marks])
         owners = self._owners(pairs)
         for number, placed in enumerate(self.line.marks):
-            mark, offset = placed.mark, placed.offset
-            unit = bisect_right(source.ends, offset)
-            inside = bisect_left(source.begins, offset) > unit
-            fixed.append(inside and unit in self.same)
+            unit = bisect_right(self.line.units.ends, placed.offset)
+            is_inside = bisect_left(self.line.units.begins, placed.offset) > unit
+            fixed.append(is_inside and unit in self.same)
             if fixed[-1]:
-                places.append(self.units.begins[self.same[unit]] + offset - source.begins[unit])
-            elif inside:  # a word that has changed
-                self.moved |= not mark.hidden
-                _, begin, end = owners.get(unit, (0, -1, -1))
-                unit += number > begin and (mark.kind != "open" or number > end)
-            units.append(max(units[-1], unit))
-            if not fixed[-1]:
+                within = placed.offset - self.line.units.begins[unit]
+                places.append(self.units.begins[self.same[unit]] + within)
+            else:
+                if is_inside:  # a word that has changed
+                    self.moved |= not placed.mark.hidden
+                    _, begin, end = owners.get(unit, (0, -1, -1))
+                    unit += number > begin and (placed.mark.kind != "open" or number > end)
                 places.append(self._begin(self._near(placed, unit)))
-        del units[0]
+            units.append(max(units[-1], unit) if units else unit)
         ends = {begin: end for begin, end in pairs.items() if units[begin] < units[end]}
-        for pair in ends.items():  # what marks whole sentences marks their whole translations
-            if all(units[number] in self._edges and not fixed[number] for number in pair):
-                for number in pair:
-                    places[number] = self._begin(self._edges[units[number]])
-        begins, lowest, highest = {end: begin for begin, end in ends.items()}, 0, len(self.text)
+        for begin, end in ends.items():
+            is_whole = units[begin] in self._edges and units[end] in self._edges
+            if is_whole and not (fixed[begin] or fixed[end]):
+                # What marks whole sentences marks their whole translations.
+                places[begin] = self._begin(self._edges[units[begin]])
+                places[end] = self._begin(self._edges[units[end]])
+        self._put_in_order(places, ends)
+        return places
+
+    def _put_in_order(self, places: list[int], ends: Mapping[int, int]) -> None:
+        """Change the places of marks so that they are in order, with words between pairs.
+
+        Args:
+            places: of each mark.
+            ends: the number of the end for that of each begin.
+        """
+        begins = {end: begin for begin, end in ends.items()}
+        lowest = 0
         for number, place in enumerate(places):
             if number in begins and place <= places[begins[number]]:
                 place = self._begin(bisect_right(self.units.begins, places[begins[number]]))
-            places[number] = lowest = max(lowest, place)
+            lowest = max(lowest, place)
+            places[number] = lowest
+        highest = len(self.text)
         for number in reversed(range(len(places))):
             highest = min(highest, places[number])
             if number in ends and highest >= places[ends[number]]:
                 unit = bisect_left(self.units.begins, places[ends[number]]) - 1
                 highest = self._begin(max(unit, 0))
             places[number] = highest
-        return places
 
     def _owners(self, pairs: Mapping[int, int]) -> dict[int, tuple[int, int, int]]:
         """For each word with marked text inside: how much its longest pair marks, and that pair."""
         owners: dict[int, tuple[int, int, int]] = {}
         source, marks = self.line.units, self.line.marks
         for begin, end in pairs.items():
-            for unit in (bisect_right(source.ends, marks[n].offset) for n in (begin, end)):
+            for mark in (marks[begin], marks[end]):
+                unit = bisect_right(source.ends, mark.offset)
                 if unit < len(source.words):
                     first = max(marks[begin].offset, source.begins[unit])
                     share = min(marks[end].offset, source.ends[unit]) - first
@@ -526,12 +596,14 @@ class _Translation:
 
     def _near(self, placed: _Placed, unit: int) -> int:
         """The unit before which a mark would stand alone; ``unit``: that in the line."""
-        source, target, kind = self.line.units, self.units, placed.mark.kind
+        source, target = self.line.units, self.units
+        kind = placed.mark.kind
         late = kind == "open" or not unit  # what begins a text stays with its first word
         # A point may hold to the word behind it.
         if kind == "point" and placed.before and not placed.after:
             late |= _is_letter(self.line.text[placed.offset :].lstrip()[:1])
-        near, last = self._share(unit, late), len(target.words)
+        near = self._share(unit, late)
+        last = len(target.words)
         if kind == "open" and unit < len(source.words) and not source.is_symbol(unit):
             while near < last - 1 and target.is_symbol(near):
                 near += 1
@@ -547,9 +619,12 @@ class _Translation:
         first = bisect_left(anchors, unit)
         if first == len(anchors):
             return len(self.units.words)
-        (begin, start), (end, stop) = self._anchors[max(first - 1, 0)], self._anchors[first]
+        begin, start = self._anchors[max(first - 1, 0)]
+        end, stop = self._anchors[first]
         if end == unit:
-            return self._anchors[bisect_right(anchors, unit) - 1 if late else first][1]
+            if late:
+                first = bisect_right(anchors, unit) - 1
+            return self._anchors[first][1]
         return start + round((unit - begin) / (end - begin) * (stop - start))
 
     def _spaces(self, unit: int, marks: Sequence[_Placed], gap: str) -> list[str]:
