@@ -42,7 +42,7 @@ from gtrans.text.reader import read_parallel
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from gtrans.translating.force_decode import Text
+    from gtrans.translating.force_decode import ScoredCorpus
 
 EXAMPLE = (
     "gtrans cxmi --path checkpoints/checkpoint_best.pt --data data-bin "
@@ -128,16 +128,22 @@ def run(args: argparse.Namespace) -> None:
 
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.search.options import split_paths
-    from gtrans.translating.force_decode import Side, Text, alone, in_shuffled_context, token_scores
+    from gtrans.translating.force_decode import (
+        CorpusSide,
+        ScoredCorpus,
+        alone,
+        in_shuffled_context,
+        token_scores,
+    )
     from gtrans.translating.loading import load_models, set_instances
 
-    def loaded(paths: str, data: str | None) -> tuple[list[Any], Any, Text]:
+    def loaded(paths: str, data: str | None) -> tuple[list[Any], Any, ScoredCorpus]:
         models, task = load_models(split_paths(paths), data, cpu=args.cpu, fp16=args.fp16)
         set_instances(task, args.max_doc_tokens, args.overlap)
-        source = Side(task.source_encoder(), [source for source, _ in documents])
+        source = CorpusSide(task.source_encoder(), [source for source, _ in documents])
         pipeline = task.pipeline(str(task.cfg.target_lang))
-        target = Side(pipeline, [target for _, target in documents])
-        return models, task, Text(source, target, args.context)
+        target = CorpusSide(pipeline, [target for _, target in documents])
+        return models, task, ScoredCorpus(source, target, args.context)
 
     models, task, text = loaded(args.path, args.data)
     _warn(args, documents, task.cfg)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from gtrans.data.units import UnitSpan
-    from gtrans.translating.force_decode import Reading, Row, Side, Text
+    from gtrans.translating.force_decode import CorpusSide, ScoredCorpus, ScoredRow, ScoredSpan
 
 EXAMPLE = (
     "gtrans deciding-words --path checkpoints/checkpoint_best.pt --data data-bin "
@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> None:
 
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.search.options import split_paths
-    from gtrans.translating.force_decode import Side, Text
+    from gtrans.translating.force_decode import CorpusSide, ScoredCorpus
     from gtrans.translating.loading import load_models, set_instances
 
     # Gradients of a memory reach back to the beginning of the document.
@@ -112,9 +112,9 @@ def run(args: argparse.Namespace) -> None:
         split_paths(args.path), args.data, {"memory_bptt": -1}, cpu=args.cpu, fp16=args.fp16
     )
     set_instances(task, args.max_doc_tokens, args.overlap)
-    source = Side(task.source_encoder(), [source for source, _ in documents])
+    source = CorpusSide(task.source_encoder(), [source for source, _ in documents])
     pipeline = task.pipeline(str(task.cfg.target_lang))
-    text = Text(source, Side(pipeline, [target for _, target in documents]))
+    text = ScoredCorpus(source, CorpusSide(pipeline, [target for _, target in documents]))
     words = gains(models, task, text, args.threshold, args.max_tokens)
     if args.output:
         with atomic_writer(args.output) as file:
@@ -210,7 +210,7 @@ class DecidingWord:
 
 
 def gains(
-    models: Sequence[Any], task: Any, text: Text, threshold: float, max_tokens: int
+    models: Sequence[Any], task: Any, text: ScoredCorpus, threshold: float, max_tokens: int
 ) -> list[DecidingWord]:
     """Every word of the references; those that gain have their deciding words.
 
@@ -239,7 +239,7 @@ def gains(
     return words
 
 
-def _words(text: Text, full: Scores, bare: Scores) -> Iterator[DecidingWord]:
+def _words(text: ScoredCorpus, full: Scores, bare: Scores) -> Iterator[DecidingWord]:
     """The words of all sentences with their end marks, from scores with and without context."""
     for document, sentences in enumerate(words_of_side(text.target)):
         for sentence, words in enumerate(sentences):
@@ -275,7 +275,7 @@ class Asked:
     is_best: bool
 
 
-def _asked(word: DecidingWord, text: Text, full: Scores, bare: Scores) -> Asked:
+def _asked(word: DecidingWord, text: ScoredCorpus, full: Scores, bare: Scores) -> Asked:
     """The data for the search for the deciders of a word."""
     document, sentence = word.document - 1, word.sentence - 1
     pieces = words_of_side(text.target)[document][sentence].pieces[word.word - 1]
@@ -290,15 +290,17 @@ def _asked(word: DecidingWord, text: Text, full: Scores, bare: Scores) -> Asked:
 class _Deciders:
     """Finds the words that decided others."""
 
-    def __init__(self, models: Sequence[Any], task: Any, text: Text, max_tokens: int) -> None:
-        from gtrans.translating.force_decode import Rows
+    def __init__(
+        self, models: Sequence[Any], task: Any, text: ScoredCorpus, max_tokens: int
+    ) -> None:
+        from gtrans.translating.force_decode import RowPool
 
         self._models, self._task, self._text = models, task, text
         self._max_tokens = max_tokens
-        self._rows = Rows(task, not text.cuts_units)
+        self._rows = RowPool(task, not text.cuts_units)
         self._substitutes = {side: Substitutes(text.sides[side]) for side in SIDES}
         # The row in which each sentence of each document is scored.
-        self._placed: dict[tuple[int, int], tuple[Reading, Row, UnitSpan]] = {}
+        self._placed: dict[tuple[int, int], tuple[ScoredSpan, ScoredRow, UnitSpan]] = {}
         for reading in text.readings:
             first = reading.first - reading.begin
             rows = self._rows.rows_of(*text.encoded(reading), first, text.plain(reading))
@@ -462,7 +464,7 @@ class Substitutes:
         side: the side of the text.
     """
 
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: CorpusSide) -> None:
         counts: defaultdict[str, Counter[tuple[bool, str]]] = defaultdict(Counter)
         self._beginning: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for document, encoded in zip(words_of_side(side), side.encoded, strict=True):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from gtrans.text.pipeline import TextPipeline
 
 if TYPE_CHECKING:
-    from gtrans.translating.force_decode import Side
+    from gtrans.translating.force_decode import CorpusSide
 
 _WORD = re.compile(r"\w+(?:['’\-]\w+)*|[^\w\s]")
 # Thai, Lao, Burmese and Khmer; Chinese characters, kana, and their extensions.
@@ -53,7 +53,7 @@ class SegmentedSentence:
 
 
 @cache
-def words_of_side(side: Side) -> list[list[SegmentedSentence]]:
+def words_of_side(side: CorpusSide) -> list[list[SegmentedSentence]]:
     """The words of the sentences of one side of a corpus."""
     return [
         [words_of(side.pipeline, *pair) for pair in zip(*texts, strict=True)]

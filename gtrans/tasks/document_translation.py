@@ -107,7 +107,7 @@ class DocumentTranslationTask(FairseqTask):
         self._units: Optional[dict[str, Any]] = None  # of the models that were built
         self._first: Optional[ModelIdentity] = None  # of the first of these
         self._model: Any = None
-        self._lines = LineBuffer(flush=True)
+        self._lines: Optional[LineBuffer] = None  # of fairseq-interactive
         self._longest = (sys.maxsize, sys.maxsize)
         self.bert: Optional[BertPart] = None
         self.parts: list[TaskPart] = []
@@ -135,7 +135,8 @@ class DocumentTranslationTask(FairseqTask):
             cfg.source_lang, cfg.target_lang = languages
         same_data(folder, others, languages)
         task = cls(cfg, *(read_dictionary(folder, lang) for lang in languages))
-        task._lines = lines_of(root)
+        if root is not None:
+            task._lines = lines_of(root)
         return task
 
     @classmethod
@@ -221,7 +222,10 @@ class DocumentTranslationTask(FairseqTask):
         word_pieces = None
         if self.bert is not None and self.bert.use == BERT_FEATURES:
             word_pieces = self.bert.examples
-        return ExampleBuilder(self.frame, unit, self._contexts.text(self.bert), word_pieces)
+        replaced = None
+        if str(self.cfg.context_kind) in ("fixed", "random"):
+            replaced = self._contexts.text(self.bert)
+        return ExampleBuilder(self.frame, unit, replaced, word_pieces)
 
     def _declare_symbols(self) -> None:
         for dictionary, words in zip((self._source, self._target), self._words, strict=True):
@@ -369,11 +373,14 @@ class DocumentTranslationTask(FairseqTask):
                 self.bert.start(model)
         if self.cfg.init_from and not from_checkpoint:
             self._start_from(model, self.cfg.init_from, cfg)
-        self.parts = [
-            WordDropout(self.cfg, self._source, self._target, self.frame.symbols),
-            *([] if self.bert is None else [self.bert]),
-            Streams(self.cfg),
-        ]
+        self.parts = []
+        if self.cfg.word_dropout and not from_checkpoint:
+            dropout = WordDropout(self.cfg, self._source, self._target, self.frame.symbols)
+            self.parts.append(dropout)
+        if self.bert is not None:
+            self.parts.append(self.bert)
+        if str(self.cfg.unit) == "stream":
+            self.parts.append(Streams(self.cfg))
         if self.cfg.eval_bleu and not from_checkpoint:
             self.parts.append(EvalBleu(self, model))
         training = None if from_checkpoint else training_of(cfg)
@@ -570,6 +577,8 @@ class DocumentTranslationTask(FairseqTask):
                 "fairseq-interactive reads prepared text, but this model needs plain text for "
                 "BERT; use `gtrans translate --input -`."
             )
+        if self._lines is None:
+            self._lines = LineBuffer(flush=True)
         documents = encode_documents(self._lines.add(lines), encode_fn, self._source)
         return documents, [sum(len(ids) for _, ids in document) for document in documents]
 

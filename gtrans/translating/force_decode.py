@@ -38,7 +38,7 @@ EncodedDocument = tuple[Sequence[str], Sequence[str]]
 
 
 @dataclass
-class Row:
+class ScoredRow:
     """One row of a batch.
 
     Attributes:
@@ -86,7 +86,7 @@ def score_tokens(
     max_tokens: int = MAX_TOKENS,
     progress: str | None = None,
     rivals: bool = False,
-    rows: Rows | None = None,
+    rows: RowPool | None = None,
 ) -> list[list[Tensor]]:
     """Log-probability of every token of every target sentence, its end mark included.
 
@@ -119,7 +119,7 @@ def score_tokens(
         ValueError: the two sides of a document have different numbers of sentences.
     """
     starts = first or [0] * len(documents)
-    pool = Rows(task, whole) if rows is None else rows.emptied()
+    pool = RowPool(task, whole) if rows is None else rows.emptied()
     texts: Sequence[Sequence[str] | None] = plain or [None] * len(documents)
     placed = [
         pool.rows_of(source, target, start, text)
@@ -142,7 +142,7 @@ def score_tokens(
     ]
 
 
-class Rows:
+class RowPool:
     """All different rows of some documents."""
 
     def __init__(self, task: Any, whole: bool) -> None:
@@ -161,16 +161,16 @@ class Rows:
         ]
         self._word_pieces = cache(lambda sentence: task.word_pieces([sentence])[0])
         self.complete_input = task.complete_input
-        self._rows: dict[Any, Row] = {}
+        self._rows: dict[Any, ScoredRow] = {}
 
-    def emptied(self) -> Rows:
+    def emptied(self) -> RowPool:
         """No rows, but the ids of the same sentences."""
         other = copy(self)
         other._rows = {}
         return other
 
     @property
-    def distinct(self) -> list[Row]:
+    def distinct(self) -> list[ScoredRow]:
         """Each row once."""
         return list(self._rows.values())
 
@@ -180,7 +180,7 @@ class Rows:
         target: Sequence[str],
         first: int,
         plain: Sequence[str] | None = None,
-    ) -> list[tuple[Row, UnitSpan, range]]:
+    ) -> list[tuple[ScoredRow, UnitSpan, range]]:
         """The rows of a document, each with its sentences and those that are scored in it.
 
         The latter are counted among those that the row writes.
@@ -201,7 +201,7 @@ class Rows:
         target: Sequence[str],
         first: int,
         plain: Sequence[str] | None,
-    ) -> tuple[Row, UnitSpan, range]:
+    ) -> tuple[ScoredRow, UnitSpan, range]:
         sources = tuple(source[number] for number in span.source)
         targets = tuple(target[number] for number in span.target)
         plain_sources: tuple[str, ...] = ()
@@ -221,7 +221,7 @@ class Rows:
                 instances = unit.steps([ids.numel() - 1 for ids in source_ids])
             pieces = [self._word_pieces(sentence) for sentence in plain_sources]
             example = self.examples.example(span, source_ids, target_ids, pieces, instances)
-            row = self._rows[key] = Row(source_key, example, begin, [])
+            row = self._rows[key] = ScoredRow(source_key, example, begin, [])
         row.first = min(row.first, begin)
         return row, span, range(begin, end)
 
@@ -236,21 +236,21 @@ class Rows:
         return ids
 
 
-def _batches(rows: list[Row], max_tokens: int) -> Iterator[list[Row]]:
+def _batches(rows: list[ScoredRow], max_tokens: int) -> Iterator[list[ScoredRow]]:
     """Batches of rows of similar length, each at most ``max_tokens`` with padding.
 
     The longest rows come first, so that a batch that does not fit into memory is the first one.
     Rows of one source stay together if they fit into a batch, and are sorted, so that
     neighbours have long common prefixes.
     """
-    by_source: dict[Hashable, list[Row]] = {}
+    by_source: dict[Hashable, list[ScoredRow]] = {}
     for row in rows:
         by_source.setdefault(row.source, []).append(row)
     groups = [
         sorted(group, key=lambda row: row.example["prev_output_tokens"].tolist())
         for group in by_source.values()
     ]
-    batch: list[Row] = []
+    batch: list[ScoredRow] = []
     longest = 0
     for group in sorted(groups, key=_group_size, reverse=True):
         longest = longest if batch else _group_size(group)[0]
@@ -266,14 +266,14 @@ def _batches(rows: list[Row], max_tokens: int) -> Iterator[list[Row]]:
         yield batch
 
 
-def _group_size(group: Sequence[Row]) -> tuple[int, int]:
+def _group_size(group: Sequence[ScoredRow]) -> tuple[int, int]:
     """Tokens of the longest row, and of the source."""
     return max(row.size for row in group), group[0].example["source"].numel()
 
 
 @torch.no_grad()
 def _score(
-    models: Sequence[Any], pool: Rows, batch: Sequence[Row], rivals: bool
+    models: Sequence[Any], pool: RowPool, batch: Sequence[ScoredRow], rivals: bool
 ) -> list[list[Tensor]]:
     """Scores of the tokens of each sentence of each row, from its ``first`` on."""
     frame = pool.examples.frame
@@ -364,8 +364,8 @@ def _scores_of_words(
 
 def _states(
     model: Any,
-    pool: Rows,
-    batch: Sequence[Row],
+    pool: RowPool,
+    batch: Sequence[ScoredRow],
     sources: Tensor,
     predict_at: Tensor,
     device: torch.device,
@@ -395,7 +395,7 @@ def _states(
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class CorpusSide:
     """One side of a corpus.
 
     Attributes:
@@ -413,7 +413,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ScoredSpan:
     """Consecutive sentences of a document that a model reads, and those of them that it scores.
 
     Attributes:
@@ -429,7 +429,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Text:
+class ScoredCorpus:
     """A corpus as a model reads it.
 
     Attributes:
@@ -438,23 +438,23 @@ class Text:
             reads, a document unit being cut as for training.
     """
 
-    source: Side
-    target: Side
+    source: CorpusSide
+    target: CorpusSide
     context: int | None = None
 
     @property
-    def sides(self) -> dict[str, Side]:
+    def sides(self) -> dict[str, CorpusSide]:
         """Both sides by name."""
         return {"source": self.source, "target": self.target}
 
     @cached_property
-    def readings(self) -> list[Reading]:
+    def readings(self) -> list[ScoredSpan]:
         """What is read, so that every sentence is scored once, in order."""
         lengths = list(enumerate(map(len, self.source.documents)))
         if self.context is None:
-            return [Reading(number, 0, length, 0) for number, length in lengths if length]
+            return [ScoredSpan(number, 0, length, 0) for number, length in lengths if length]
         return [
-            Reading(number, max(sentence - self.context, 0), sentence + 1, sentence)
+            ScoredSpan(number, max(sentence - self.context, 0), sentence + 1, sentence)
             for number, length in lengths
             for sentence in range(length)
         ]
@@ -464,18 +464,18 @@ class Text:
         """Whether a document unit is cut as for training."""
         return self.context is None
 
-    def encoded(self, reading: Reading) -> EncodedDocument:
+    def encoded(self, reading: ScoredSpan) -> EncodedDocument:
         """The pieces of a reading."""
         document, sentences = reading.document, slice(reading.begin, reading.end)
         return self.source.encoded[document][sentences], self.target.encoded[document][sentences]
 
-    def plain(self, reading: Reading) -> Sequence[str]:
+    def plain(self, reading: ScoredSpan) -> Sequence[str]:
         """The source of a reading as plain text."""
         return self.source.documents[reading.document][reading.begin : reading.end]
 
 
 def token_scores(
-    models: Sequence[Any], task: Any, text: Text, max_tokens: int, rivals: bool = False
+    models: Sequence[Any], task: Any, text: ScoredCorpus, max_tokens: int, rivals: bool = False
 ) -> list[list[Tensor]]:
     """Scores of the tokens of every sentence of every document, given its context.
 
@@ -503,7 +503,7 @@ def token_scores(
 
 
 def alone(
-    models: Sequence[Any], task: Any, text: Text, max_tokens: int, rivals: bool = False
+    models: Sequence[Any], task: Any, text: ScoredCorpus, max_tokens: int, rivals: bool = False
 ) -> list[list[Tensor]]:
     """As :func:`token_scores`, but every sentence is a document of its own."""
     count = sum(map(len, text.source.documents))
@@ -513,7 +513,7 @@ def alone(
 
 
 def in_shuffled_context(
-    models: Sequence[Any], task: Any, text: Text, max_tokens: int
+    models: Sequence[Any], task: Any, text: ScoredCorpus, max_tokens: int
 ) -> list[list[Tensor]]:
     """As :func:`token_scores`, in documents as long, with sentences from anywhere in the text.
 
@@ -528,14 +528,16 @@ def in_shuffled_context(
 
 
 def _rearranged(
-    text: Text, order: Iterable[int], lengths: Sequence[int], context: int | None
-) -> Text:
+    text: ScoredCorpus, order: Iterable[int], lengths: Sequence[int], context: int | None
+) -> ScoredCorpus:
     """The sentences of a text in another order, in documents of these lengths."""
     source, target = (
-        Side(side.pipeline, in_documents(map(flat(side.documents).__getitem__, order), lengths))
+        CorpusSide(
+            side.pipeline, in_documents(map(flat(side.documents).__getitem__, order), lengths)
+        )
         for side in (text.source, text.target)
     )
-    return Text(source, target, context)
+    return ScoredCorpus(source, target, context)
 
 
 def flat(documents: Iterable[Iterable[Any]]) -> list[Any]:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from gtrans.cli import main
 from gtrans.evaluation.cxmi import Sentence, corpus_cxmi
-from gtrans.translating.force_decode import Side, Text, token_scores
+from gtrans.translating.force_decode import CorpusSide, ScoredCorpus, token_scores
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
@@ -54,12 +54,12 @@ def test_log_probabilities_by_hand() -> None:
     task = task_for("document")
     model = Counting(len(task.target_dictionary))
     source, target = (
-        Side(AsTheyAre(), documents)  # type: ignore[arg-type]
+        CorpusSide(AsTheyAre(), documents)  # type: ignore[arg-type]
         for documents in ([["b", "c", "d"], ["b"]], [["a", "a a", "a"], ["a"]])
     )
 
     def sums(context: int | None) -> list[list[float]]:
-        found = token_scores([model], task, Text(source, target, context), 100)
+        found = token_scores([model], task, ScoredCorpus(source, target, context), 100)
         return [[float(tokens.sum()) for tokens in document] for document in found]
 
     few, many = math.log(1 / 4), math.log(3 / 8)

@@ -18,7 +18,7 @@ from gtrans.lab.deciding_words import END, Substitutes, gains
 from gtrans.lab.words import words_of, words_of_side
 from gtrans.text.prepared_folder import load_pipeline
 from gtrans.text.reader import read_documents
-from gtrans.translating.force_decode import Side, Text, score_tokens
+from gtrans.translating.force_decode import CorpusSide, ScoredCorpus, score_tokens
 
 
 @pytest.mark.parametrize("case", others_long(cases(), first_cases()[::3]))
@@ -30,7 +30,7 @@ def test_every_model_and_unit(case: Case, prepared_with_bert: Path, tiny: TinyWo
     task, models = built.task, [built.model.eval()]
     target = load_pipeline(prepared_with_bert, "de")
     english, german = (read_documents(tiny.text / f"test.{it}")[::4] for it in ("en", "de"))
-    text = Text(Side(task.source_encoder(), english), Side(target, german))
+    text = ScoredCorpus(CorpusSide(task.source_encoder(), english), CorpusSide(target, german))
     values = sorted((it.cxmi for it in gains(models, task, text, float("inf"), 400)), reverse=True)
     if case.unit == "sentence":
         assert values[0] == pytest.approx(0, abs=1e-5)
@@ -61,7 +61,7 @@ def test_every_model_and_unit(case: Case, prepared_with_bert: Path, tiny: TinyWo
 def substitutes(*lines: str) -> Substitutes:
     """Of a side whose pieces are words."""
     pipeline: Any = SimpleNamespace(encode=str, unsegment=str)
-    return Substitutes(Side(pipeline, [list(lines)]))
+    return Substitutes(CorpusSide(pipeline, [list(lines)]))
 
 
 def test_substitutes_stand_at_the_same_places() -> None:
