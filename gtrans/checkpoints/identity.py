@@ -1,10 +1,10 @@
-"""What a model was made from, as its checkpoint carries it.
+"""The fingerprint of a model: vocabularies, preparation and unit, which its checkpoint stores.
 
-fairseq saves the state of the task with every checkpoint (``task_state``). There stands the
-identity of the model: both vocabularies, symbol by symbol in the order of the embeddings; the
-preparation, with the files that turn text into tokens; the unit and the marks of sentences. So a
-checkpoint can translate without its data folder, and wherever it meets a data folder or another
-checkpoint, both are compared by what they are, not by their places or sizes.
+fairseq saves the state of the task with every checkpoint (``task_state``). It holds both
+vocabularies, entry by entry in the order of the embeddings; the preparation, with the files that
+turn text into tokens; the unit and its special tokens. So a checkpoint can translate without its
+data folder. Wherever it meets a data folder or another checkpoint, their contents are compared, not
+their places or sizes.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from gtrans.version import __version__
 
 STATE = "identity"
 PUBLISHED = "published"
-"""What the card of a published model says of it, beside :data:`STATE`: ``name``, ``licence``."""
+"""The entry beside :data:`STATE` with ``name`` and ``licence`` of a published model."""
 _FORMAT = 1
 
 
 @dataclass(frozen=True)
 class ModelIdentity:
-    """What a model was made from.
+    """Vocabularies, preparation and unit of a model.
 
     Attributes:
         languages: source and target; empty if there are several, or they are not known.
         source, target: the vocabularies.
         preparation: how the text was prepared; None: not by ``gtrans prepare``.
-        unit: options of the unit and of the marks of sentences.
+        unit: options of the unit and its special tokens.
         version: version of this project that wrote it.
     """
 
@@ -53,7 +53,7 @@ class ModelIdentity:
     version: str = __version__
 
     def state(self) -> dict[str, Any]:
-        """The identity in types that every checkpoint can hold: text, numbers, tensors."""
+        """The fingerprint in types that every checkpoint can hold: text, numbers, tensors."""
         prepared = None
         if self.preparation is not None:
             prepared = {
@@ -74,10 +74,10 @@ class ModelIdentity:
 
     @classmethod
     def of_checkpoint(cls, checkpoint: Mapping[str, Any], path: str | Path) -> ModelIdentity | None:
-        """The identity that a checkpoint carries; None if it is unknown.
+        """The fingerprint that a checkpoint stores; None if it stores none.
 
         Raises:
-            GtransError: it is damaged, or its vocabularies are not those of the embeddings.
+            GtransError: it is damaged, or its vocabularies do not fit the embeddings.
         """
         identity = cls.of_state(checkpoint.get("task_state"), path)
         if identity is not None:
@@ -92,7 +92,7 @@ class ModelIdentity:
 
     @classmethod
     def of_state(cls, task_state: object, path: str | Path) -> ModelIdentity | None:
-        """The identity in the state of a task; ``path`` of the checkpoint is for messages.
+        """The fingerprint in the state of a task; ``path`` of the checkpoint is for messages.
 
         Raises:
             GtransError: it is damaged.
@@ -123,13 +123,13 @@ class ModelIdentity:
 
     @property
     def digest(self) -> str:
-        """A digest of everything that the identity holds, without the version."""
+        """A digest of everything in it but the version."""
         prepared = None if self.preparation is None else self.preparation.digest
         vocabularies = self.source.digest, self.target.digest
         return fingerprint(self.languages, vocabularies, prepared, dict(self.unit))
 
     def differences(self, other: ModelIdentity) -> list[str]:
-        """What of vocabularies and preparation differs, in words: this one's, not the other's.
+        """Describe the differences in languages, vocabularies and preparation.
 
         A preparation that one of them does not know is not compared.
         """
@@ -147,7 +147,7 @@ class ModelIdentity:
         return differences
 
     def data_folder(self) -> tempfile.TemporaryDirectory[str]:
-        """A temporary folder with what a data folder holds besides the corpus."""
+        """A temporary folder with the files of a data folder, without the corpus."""
         folder = tempfile.TemporaryDirectory(prefix="gtrans-")
         if self.preparation is not None:
             self.preparation.write(Path(folder.name))
@@ -159,20 +159,20 @@ class ModelIdentity:
 
 
 def published(checkpoint: Mapping[str, Any]) -> dict[str, str]:
-    """What the card of the published model says that a model, or one it started from, was."""
+    """Name and licence of the published model that a model is, or started from."""
     return dict((checkpoint.get("task_state") or {}).get(PUBLISHED) or {})
 
 
 def say_unknown(checkpoint: str | Path) -> None:
-    """Say that a checkpoint has no fingerprint, as early ones and those of fairseq do not."""
+    """Say that a checkpoint, such as one of fairseq, has no fingerprint."""
     say(f"{checkpoint}: no fingerprint: it does not say what it was made from")
 
 
 def same_identity(paths: Sequence[str | Path], identities: Sequence[ModelIdentity | None]) -> None:
-    """Compare checkpoints that are to be used as one; those of unknown identity are left out.
+    """Compare checkpoints that are used together; those without a fingerprint are left out.
 
     Raises:
-        GtransError: two differ in vocabulary, preparation, unit or marks.
+        GtransError: two differ in vocabulary, preparation, unit or special tokens.
     """
     pairs = zip(paths, identities, strict=True)
     known = [(path, identity) for path, identity in pairs if identity is not None]
@@ -215,16 +215,17 @@ def _contents(folder: str, name: str) -> bytes | None:
 
 
 def unit_differences(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]:
-    """Options of units that differ, in words: ``here``'s, not ``there``'s."""
-    return [
-        f"--{name.replace('_', '-')} {here[name]}, not {there[name]}"
-        for name in here
-        if name in there and here[name] != there[name]
-    ]
+    """Describe the options of units that differ: ``--unit VALUE-HERE, not VALUE-THERE``."""
+    differences = []
+    for name, value in here.items():
+        if name in there and value != there[name]:
+            flag = f"--{name.replace('_', '-')}"
+            differences.append(f"{flag} {value}, not {there[name]}")
+    return differences
 
 
 def _vocabulary_state(vocabulary: Vocabulary) -> dict[str, Any]:
-    # Line breaks cannot be in a symbol. A tensor is read only when it is needed.
+    # Entries contain no line breaks. A tensor is read only when it is needed.
     words = "\n".join(vocabulary.words).encode()
     return {"words": _as_tensors({"words": words})["words"], "added": list(vocabulary.added)}
 

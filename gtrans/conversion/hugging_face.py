@@ -264,11 +264,11 @@ def _with_sentencepiece(
         GtransError: a file is missing, or vocabulary and tables do not fit together.
     """
     path = _file(folder, _MODEL)
-    pieces = model_pieces(load_sentencepiece(path))
+    subwords = model_pieces(load_sentencepiece(path))
     numbers: dict[str, int] = _entries(folder, _VOCABULARY)
     _check_rows(numbers)
     if not numbers:
-        numbers = {symbol: number for number, symbol in enumerate((*_SPECIAL, *pieces))}
+        numbers = {symbol: number for number, symbol in enumerate((*_SPECIAL, *subwords))}
         _check_tokenizer(folder, path, numbers)
     language_rows = {name: len(numbers) + n for n, name in enumerate(languages)}
     language_rows = language_rows or _languages(folder, len(numbers))
@@ -321,20 +321,20 @@ def _check_subwords(paths: Sequence[Path], sides: Sequence[_Side]) -> None:
         GtransError: a model has subwords that the vocabulary lacks, or the vocabulary has some
             that none of its models has.
     """
-    models = []
+    models: list[set[str]] = []
     for path, side in zip(paths, sides, strict=True):
-        pieces = set(model_pieces(load_sentencepiece(path)))
+        subwords = set(model_pieces(load_sentencepiece(path)))
         check_whole_sentencepiece(path)
-        if len(pieces & side.words.keys()) < _LEAST_SHARE * len(pieces):
+        if len(subwords & side.words.keys()) < _LEAST_SHARE * len(subwords):
             raise GtransError(
                 f"{path}: its subwords are not those of the model; take all files from one model."
             )
-        models.append(pieces)
+        models.append(subwords)
     joint = all(side.words == sides[0].words for side in sides)
     for number, side in enumerate(sides):
-        pieces = set().union(*models) if joint else models[number]
+        known: set[str] = set().union(*models) if joint else models[number]
         words = [word for word in side.subwords if not word.startswith(_NO_WORD)]
-        missing = sum(word not in pieces for word in words)
+        missing = sum(word not in known for word in words)
         if missing > (1 - _LEAST_SHARE) * len(words):
             names = " and ".join(path.name for path in paths) if joint else paths[number].name
             raise GtransError(
@@ -354,8 +354,8 @@ def _check_exchanged(paths: Sequence[Path], source: str | None, target: str | No
     words = function_words(source), function_words(target)
     for side, path in enumerate(paths):
         own, other = words[side] - words[1 - side], words[1 - side] - words[side]
-        pieces = model_pieces(load_sentencepiece(path))
-        whole = [piece.removeprefix(SPACE) for piece in pieces if piece.startswith(SPACE)]
+        subwords = model_pieces(load_sentencepiece(path))
+        whole = [word.removeprefix(SPACE) for word in subwords if word.startswith(SPACE)]
         frequent = {word.lower() for word in whole[:_FREQUENT]}
         found = len(frequent & other)
         if found < _FEWEST or found <= 3 * len(frequent & own):
@@ -435,8 +435,12 @@ def _languages(folder: Path, words: int) -> dict[str, int]:
     for name in ("tokenizer_config.json", "special_tokens_map.json"):
         info = _entries(folder, name)
         tokens = info.get("additional_special_tokens") or info.get("extra_special_tokens") or ()
-        symbols = [str(token["content"] if isinstance(token, dict) else token) for token in tokens]
-        names = [symbol.strip("_") for symbol in symbols if symbol not in _SPECIAL] or names
+        found = []
+        for token in tokens:
+            content = str(token["content"] if isinstance(token, dict) else token)
+            if content not in _SPECIAL:
+                found.append(content.strip("_"))
+        names = found or names
     if names:
         return {name: words + n for n, name in enumerate(names)}
     raise GtransError(
