@@ -159,7 +159,8 @@ def run(args: argparse.Namespace) -> None:
     if args.output:
         with atomic_writer(args.output) as file:
             file.writelines(f"{line}\n" for line in next(iter(results.values())).lines)
-    if bare := sum(not document_of(item) for item in items):
+    bare = sum(not document_of(item) for item in items)
+    if bare:
         say(
             f"{bare} of {len(items)} items name no document and count as independent; if several "
             "are of one document, intervals are too narrow and p-values too small"
@@ -183,7 +184,9 @@ def _items_of(args: argparse.Namespace) -> list[Item]:
         path_items = read_items(path, args.format, options)
         keyed = {(item.phenomenon, item.source, *item.candidates): item for item in path_items}
         # A set may repeat an item itself, as some are published.
-        for both in (key for key in keyed if key in origin):
+        for both in keyed:
+            if both not in origin:
+                continue
             raise GtransError(
                 f"`--set`: item '{keyed[both].id}' of {path} is also in {origin[both]} and would "
                 "count twice; give each item once."
@@ -289,7 +292,11 @@ def _of_model(args: argparse.Namespace, variants: Sequence[Sequence[Item]]) -> R
     from gtrans.translating.loading import load_models, set_instances
 
     models, task = load_models(
-        split_paths(args.path), args.data, context_of(args), cpu=args.cpu, fp16=args.fp16
+        split_paths(args.path),
+        args.data,
+        context_of(args),
+        cpu=args.cpu,
+        fp16=args.fp16,
     )
     set_instances(task, args.max_doc_tokens, args.overlap)
     source = task.pipeline(str(task.cfg.source_lang))
@@ -301,7 +308,13 @@ def _of_model(args: argparse.Namespace, variants: Sequence[Sequence[Item]]) -> R
     for name, variant in zip(("true context", "shuffled context"), variants, strict=False):
         plain = [item.as_text((source.detokenise, target.detokenise)) for item in variant]
         scores = score_items(
-            models, task, encoders, plain, whole=whole, max_tokens=args.max_tokens, progress=name
+            models,
+            task,
+            encoders,
+            plain,
+            whole=whole,
+            max_tokens=args.max_tokens,
+            progress=name,
         )
         scored.append(scores)
         results.append(_of_scores(with_places(task, encoders[0], variant, plain, whole), scores))

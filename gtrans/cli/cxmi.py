@@ -102,7 +102,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the corpus's CXMI and write that of its sentences.
+    """Print the CXMI of the corpus, and write the CXMI of its sentences.
 
     Raises:
         GtransError: a file, a checkpoint or the data folder is missing or damaged, they do
@@ -122,7 +122,10 @@ def run(args: argparse.Namespace) -> None:
     if args.output:
         check_output("--output", args.output, _inputs(args))
         check_replaceable(
-            "--output", args.output, lambda path: begins_with(path, *OWN_FILES), args.force
+            "--output",
+            args.output,
+            lambda path: begins_with(path, *OWN_FILES),
+            args.force,
         )
     documents = read_parallel(args.src, args.ref, choice_of(args))
 
@@ -184,7 +187,9 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _warn(
-    args: argparse.Namespace, documents: Sequence[tuple[list[str], list[str]]], cfg: Any
+    args: argparse.Namespace,
+    documents: Sequence[tuple[list[str], list[str]]],
+    cfg: Any,
 ) -> None:
     """Print warnings about texts that are probably not what the user meant."""
     sources = [source for source, _ in documents]
@@ -196,7 +201,8 @@ def _warn(
 
 
 def _sentences(
-    scores: Sequence[Sequence[Tensor]], without: Sequence[Sequence[Tensor]]
+    scores: Sequence[Sequence[Tensor]],
+    without: Sequence[Sequence[Tensor]],
 ) -> list[Sentence]:
     """The sentences of all documents, from the scores of their tokens in two readings."""
     return [

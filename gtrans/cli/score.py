@@ -43,6 +43,7 @@ from gtrans.data.documents import STANDARD_STREAM
 from gtrans.data.units import split_instances
 from gtrans.errors import GtransError
 from gtrans.evaluation.characters import is_written_without_spaces, spaced
+from gtrans.evaluation.common_documents import COMMON
 from gtrans.evaluation.metrics import (
     DOCUMENT_METRICS,
     METRICS,
@@ -74,7 +75,7 @@ from gtrans.evaluation.table import (
     to_text,
     write_rows,
 )
-from gtrans.evaluation.texts import COMMON, Alignment, Texts, read_texts
+from gtrans.evaluation.texts import Alignment, Texts, read_texts
 from gtrans.files import (
     atomic_writer,
     begins_with,
@@ -237,7 +238,7 @@ def _check(args: argparse.Namespace) -> None:
     """Reject impossible values before any work.
 
     Raises:
-        GtransError: names the flag, its value and what is possible.
+        GtransError: a value is impossible; the message names the flag and the possible values.
     """
     chosen = chosen_scores(args)
     # The names of other scores are known once they are computed.
@@ -245,8 +246,9 @@ def _check(args: argparse.Namespace) -> None:
     _margins(args, [*_measured(args), *segment_score_files(args)], unsure)
     seed()
     for flag, score in chosen.items():
-        if missing := [name for name in score.needs if not value_of(args, name)]:
-            raise GtransError(f"{flag} needs {missing[0]}; give {' and '.join(score.needs)}")
+        for name in score.needs:
+            if not value_of(args, name):
+                raise GtransError(f"{flag} needs {name}; give {' and '.join(score.needs)}")
     if not args.ref and not (args.src if _reads_texts(args) else chosen):
         raise GtransError(
             "--ref is missing; with --src --segment-scores and COMET without reference need none"
@@ -270,19 +272,22 @@ def _check(args: argparse.Namespace) -> None:
     for flag, path in _outputs(args).items():
         check_output(flag, path, inputs(args))
         check_replaceable(flag, path, lambda path: begins_with(path, *OWN_FILES), args.force)
-        if (other := flags.setdefault(path.resolve(), flag)) != flag:
+        other = flags.setdefault(path.resolve(), flag)
+        if other != flag:
             raise GtransError(f"{other} and {flag} are both {path}; give each a file of its own")
 
 
 def _check_documents_only(args: argparse.Namespace, why: str) -> None:
     """Raises GtransError for a score that needs aligned sentences; ``why`` there are none."""
-    if wrong := [key for key in args.metrics or () if key not in DOCUMENT_METRICS]:
+    for key in args.metrics or ():
+        if key in DOCUMENT_METRICS:
+            continue
         raise GtransError(
-            f"--metrics {wrong[0]} needs aligned sentences; {why} can have "
-            f"{', '.join(DOCUMENT_METRICS)}"
+            f"--metrics {key} needs aligned sentences; {why} can have {', '.join(DOCUMENT_METRICS)}"
         )
-    for flag in (flag for flag, score in chosen_scores(args).items() if score.aligned):
-        raise GtransError(f"{flag} needs aligned sentences, but {why} has none; leave it out")
+    for flag, score in chosen_scores(args).items():
+        if score.aligned:
+            raise GtransError(f"{flag} needs aligned sentences, but {why} has none; leave it out")
 
 
 def _measured(args: argparse.Namespace) -> list[str]:
@@ -297,7 +302,9 @@ def _reads_texts(args: argparse.Namespace) -> bool:
 
 
 def _margins(
-    args: argparse.Namespace, known: Collection[str], unsure: bool = False
+    args: argparse.Namespace,
+    known: Collection[str],
+    unsure: bool = False,
 ) -> dict[str, float]:
     """The margins of ``--non-inferior`` by metric.
 
@@ -377,11 +384,12 @@ def report_of(args: argparse.Namespace) -> tuple[Report, Texts]:
     first = next(iter(texts.references), None)
     options = _metric_options(args, languages[1], first or [])
     given = Given(args, files, texts.sources, first, texts.systems, texts.counted, options)
-    if shape := [*map(len, first or texts.sources or [])]:
+    shape = [len(document) for document in first or texts.sources or []]
+    if shape:
         report.counts = {"sentences": sum(shape), "documents": len(shape)}
     if len(texts.references) > 1:
         report.counts["references"] = len(texts.references)
-    # First, so that what is missing is reported before the slow work.
+    # First, so that missing files and libraries are reported before the slow work.
     others = {flag: score.measure(given) for flag, score in chosen_scores(args).items()}
     if texts.references:
         _measure(args, report, texts, options, languages)
@@ -404,7 +412,10 @@ def report_of(args: argparse.Namespace) -> tuple[Report, Texts]:
             metric = replace(metric, signature=f"{metric.signature}|{SIGNATURE}")
             report.measurements[key] = metric
         report.resampled[key] = resample(
-            metric, args.resample, margin=margins.get(key), all_tests=args.all_tests
+            metric,
+            args.resample,
+            margin=margins.get(key),
+            all_tests=args.all_tests,
         )
     return report, texts
 
@@ -428,14 +439,17 @@ def _measure(
     report.notes += _implausible(args, texts, options)
     report.measurements = measure(corpus, texts.systems, keys, options, min(8, os.cpu_count() or 1))
     report.resegmented |= set(report.measurements) if args.resegment else set()
-    if s_bleu := report.measurements.get("s_bleu"):
+    s_bleu = report.measurements.get("s_bleu")
+    if s_bleu:
         tests = partial(resample, unit=args.resample, all_tests=args.all_tests)
         lengths = token_counts(first, options)
         report.buckets = by_part(s_bleu, lengths, tests if args.test_parts else None)
 
 
 def _notes_on_text(
-    systems: Mapping[str, Documents], keys: Sequence[str], options: Options
+    systems: Mapping[str, Documents],
+    keys: Sequence[str],
+    options: Options,
 ) -> list[str]:
     """Warnings about text that the tokeniser is not meant for."""
     notes = []
@@ -483,7 +497,7 @@ def inputs(args: argparse.Namespace) -> list[str]:
 
 
 def _outputs(args: argparse.Namespace) -> dict[str, Path]:
-    """The files to write besides what is printed, by flag."""
+    """The files to write beside the printed lines, by flag."""
     json_file = Path(args.json) if args.json and args.json != STANDARD_STREAM else None
     files = {"--latex": args.latex, "--csv": args.csv, "--json": json_file}
     files["--segments"] = args.segments
@@ -502,8 +516,17 @@ def _read_all(args: argparse.Namespace, files: Mapping[str, str]) -> Texts:
     whole: Alignment = "whole" if args.documents_only else "aligned"
     alignment = "resegmented" if args.resegment else whole
     always = args.resegment == "always"
-    choice = choice_of(args, target_lang=args.target_lang or _prepared_languages(args.data)[1])
-    texts = read_texts(args.ref, args.src, files, alignment, choice, always, args.common_documents)
+    prepared = _prepared_languages(args.data)[1]
+    choice = choice_of(args, target_lang=args.target_lang or prepared)
+    texts = read_texts(
+        args.ref,
+        args.src,
+        files,
+        alignment,
+        choice,
+        always,
+        args.common_documents,
+    )
     if texts.free is not None:
         args.documents_only = True
         _check_documents_only(args, f"{texts.free}, which has one line for each document,")
@@ -539,7 +562,7 @@ def _prepared_languages(data_dir: str | None) -> tuple[str, str]:
 
 
 def _metric_options(args: argparse.Namespace, prepared: str, references: Documents) -> Options:
-    """How words are counted: by the target language, that of ``--data`` if none is given.
+    """How words are counted: by the target language, by default the one of ``--data``.
 
     Raises:
         GtransError: there is no such language.

@@ -1,7 +1,7 @@
-"""Tokens of a text, the places between them at which a sentence may end.
+"""Tokens of a text, and the places between them at which a sentence may end.
 
-Tokens are those of an edit distance, not of a metric: words, numbers, single punctuation marks,
-and single characters of scripts that put no spaces between words (Chinese, Japanese, Thai, Lao,
+Tokens serve an edit distance, not a metric: words, numbers, single punctuation marks, and single
+characters of scripts that put no spaces between words (Chinese, Japanese, Thai, Lao,
 Khmer, Burmese). Case, width and the form of quotation marks, brackets and dashes do not count, but
 whether a mark opens or closes does.
 """
@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from enum import IntEnum
 from functools import cache
-from itertools import chain, pairwise
+from itertools import pairwise
 from math import log2
 
 import numpy as np
@@ -87,8 +87,11 @@ def cased_tokens(text: str) -> list[str]:
 
 
 def _cased(matches: Sequence[re.Match[str]], tokens: Sequence[str]) -> list[str]:
-    pairs = zip(tokens, matches, strict=True)
-    return [token.capitalize() if raw[0][0].isupper() else token for token, raw in pairs]
+    cased = []
+    for token, match in zip(tokens, matches, strict=True):
+        has_capital = match[0][0].isupper()
+        cased.append(token.capitalize() if has_capital else token)
+    return cased
 
 
 def _normal_tokens(text: str, matches: Sequence[re.Match[str]]) -> list[str]:
@@ -125,11 +128,13 @@ def is_word(token: str) -> bool:
 
 def ends_a_sentence(tokens: list[str]) -> bool:
     """Whether a final punctuation mark ends the text, maybe before quotes and brackets."""
-    last = next((token for token in reversed(tokens) if token not in _CLOSING), "")
-    return last in _FINAL
+    for token in reversed(tokens):
+        if token not in _CLOSING:
+            return token in _FINAL
+    return False
 
 
-class Text:
+class TokenisedText:
     """A text of one document with its tokens.
 
     Attributes:
@@ -163,13 +168,12 @@ class Text:
 
     def _line_ends(self) -> set[int]:
         """The places of line ends, unless lines end inside of sentences."""
-        ends = [place for place in range(1, len(self._raw)) if "\n" in self._gap(place)]
-        inside = {
-            place
-            for place in ends
-            if self._raw[place][0].islower() or self._raw[place - 1] in _INSIDE
-        }
-        return set() if len(inside) > WRAPPED * len(ends) else set(ends) - inside
+        ends = {place for place in range(1, len(self._raw)) if "\n" in self._gap(place)}
+        inside = set()
+        for place in ends:
+            if self._raw[place][0].islower() or self._raw[place - 1] in _INSIDE:
+                inside.add(place)
+        return set() if len(inside) > WRAPPED * len(ends) else ends - inside
 
     def _find_edges(self) -> list[Edge]:
         edges = [Edge.LINE_END]
@@ -197,21 +201,22 @@ class Text:
 
     def _belongs_together(self, place: int) -> bool:
         """Whether no sentence ends between two tokens, such as behind an opening mark."""
-        if self.tokens[place - 1] in _OPENING or self.tokens[place] in _CLOSING - {"'"}:
+        if self.tokens[place - 1] in _OPENING:
             return True
-        before, after = self._raw[place - 1], self._raw[place]
-        return not (self._gap(place) or _stands_alone(before) or _stands_alone(after))
+        if self.tokens[place] in _CLOSING - {"'"}:
+            return True
+        if self._gap(place):
+            return False
+        before = self._raw[place - 1]
+        after = self._raw[place]
+        return not _stands_alone(before) and not _stands_alone(after)
 
     def _abbreviates(self, place: int) -> bool:
-        """Whether a full stop is that of a single letter."""
-        return (
-            place > 0
-            and self._raw[place] == "."
-            and len(self._raw[place - 1]) == 1
-            and self._raw[place - 1].isalpha()
-            and not _stands_alone(self._raw[place - 1])
-            and not self._gap(place)
-        )
+        """Whether a full stop stands behind a single letter, which it abbreviates."""
+        if place == 0 or self._raw[place] != "." or self._gap(place):
+            return False
+        letter = self._raw[place - 1]
+        return len(letter) == 1 and letter.isalpha() and not _stands_alone(letter)
 
 
 def _has_no_spaces(text: str) -> bool:
@@ -253,10 +258,14 @@ class Habits:
     def __init__(self, sentences: Sequence[Sequence[str]]) -> None:
         given = [tuple(tokens) for tokens in sentences if tokens]
         # How often each token and each pair occurs, begins sentences, and ends them.
-        self._seen: _Counts = dict(Counter(chain(*given, *map(pairwise, given))))
+        seen = Counter[str | tuple[str, ...]]()
+        for tokens in given:
+            seen.update(tokens)
+            seen.update(pairwise(tokens))
+        self._seen: _Counts = dict(seen)
         self._begins: _Counts = {}
         self._ends: _Counts = {}
-        self._total = max(1, sum(map(len, given)))
+        self._total = max(1, sum(len(tokens) for tokens in given))
         self._share = max(1, len(given)) / self._total
         for tokens in given:
             _count(self._begins, tokens, 1.0)
@@ -267,36 +276,48 @@ class Habits:
             if 0 < bare < len(tokens):
                 _count(self._ends, tokens[:bare][::-1], UNPUNCTUATED)
 
-    def gains(self, text: Text) -> NDArray[np.int64]:
+    def gains(self, text: TokenisedText) -> NDArray[np.int64]:
         """The gain of a boundary at each place of a text, (tokens + 1); 0 at both ends."""
         tokens = tuple(text.cased)
         evidence = [0] * (len(tokens) + 1)
         for place in range(1, len(tokens)):
-            left, right = tokens[max(0, place - 2) : place], tokens[place : place + 2]
+            left = tokens[max(0, place - 2) : place]
+            right = tokens[place : place + 2]
             odds = self._odds(self._ends, left[::-1], left)
             odds += self._odds(self._begins, right, right)
-            evidence[place] = int(ODDS * odds - TOGETHER * self._together(left[-1], right[0]))
-            if text.edges[place] >= Edge.PUNCTUATION and self._only_begins(right[0]):
-                evidence[place] += CAPITAL
+            together = self._together(left[-1], right[0])
+            gain = int(ODDS * odds - TOGETHER * together)
+            is_unmarked = text.edges[place] >= Edge.PUNCTUATION
+            if is_unmarked and self._only_begins(right[0]):
+                gain += CAPITAL
+            evidence[place] = gain
         return np.array(evidence)
 
     def _odds(self, edge: _Counts, tokens: tuple[str, ...], pair: tuple[str, ...]) -> float:
         """Doublings of the odds of a boundary beside tokens, the nearest first."""
         token = tokens[0]
-        share = (edge.get(token, 0.0) + 2 * self._share) / (self._seen.get(token, 0) + 2)
-        share = (edge.get(tokens, 0.0) + PRIOR * share) / (self._seen.get(pair, 0) + PRIOR)
-        return max(-ODDS_LIMIT, min(ODDS_LIMIT, log2(share / self._share)))
+        at_edge = edge.get(token, 0.0) + 2 * self._share
+        share = at_edge / (self._seen.get(token, 0) + 2)
+        at_edge = edge.get(tokens, 0.0) + PRIOR * share
+        share = at_edge / (self._seen.get(pair, 0) + PRIOR)
+        odds = log2(share / self._share)
+        return max(-ODDS_LIMIT, min(ODDS_LIMIT, odds))
 
     def _together(self, left: str, right: str) -> float:
         """Doublings of the odds that two tokens follow each other (mutual information)."""
-        expected = self._seen.get(left, 0) * self._seen.get(right, 0) / self._total
-        odds = log2((self._seen.get((left, right), 0) + 0.5) / (expected + 0.5))
+        both = self._seen.get(left, 0) * self._seen.get(right, 0)
+        expected = both / self._total
+        found = self._seen.get((left, right), 0)
+        odds = log2((found + 0.5) / (expected + 0.5))
         return max(-TOGETHER_LIMIT / 2, min(TOGETHER_LIMIT, odds))
 
     def _only_begins(self, token: str) -> bool:
         """Whether inside of sentences a token with a capital more often has none."""
+        if not token[0].isupper():
+            return False
         inside = self._seen.get(token, 0) - self._begins.get(token, 0)
-        return token[0].isupper() and self._seen.get(token.casefold(), 0) > inside
+        without_capital = self._seen.get(token.casefold(), 0)
+        return without_capital > inside
 
 
 def _count(counts: _Counts, tokens: tuple[str, ...], weight: float) -> None:

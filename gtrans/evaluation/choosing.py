@@ -59,7 +59,8 @@ class Verdict:
 
 
 def compare_candidates(
-    measurement: Measurement, trials: int = RANDOMISATION_TRIALS
+    measurement: Measurement,
+    trials: int = RANDOMISATION_TRIALS,
 ) -> list[Verdict]:
     """Compare all trained models with the baseline.
 

@@ -7,8 +7,8 @@ segments in addition to what sacreBLEU writes.
 
 Every metric is a function of statistics that are summed over segments. :func:`measure` counts each
 segment of each system once; corpus scores, subsets and resampling only add up these statistics.
-Scores and signatures are those of sacreBLEU to the last digit, whose statistics of segments are
-used; METEOR is nltk's.
+Scores and signatures equal sacreBLEU's to the last digit, whose statistics of segments are used;
+METEOR is nltk's.
 
 A new metric is one entry of :data:`METRICS`. This module imports neither torch nor fairseq.
 """
@@ -95,9 +95,13 @@ class Corpus:
         """For each document, the ranges of sentences that are one segment of a unit."""
         if unit == "instance":
             return [list(spans) for spans in self.instances]
-        if unit == "document":
-            return [[range(len(document))] for document in self.references]
-        return [[range(i, i + 1) for i in range(len(document))] for document in self.references]
+        spans = []
+        for document in self.references:
+            if unit == "document":
+                spans.append([range(len(document))])
+            else:
+                spans.append([range(place, place + 1) for place in range(len(document))])
+        return spans
 
 
 @dataclass(frozen=True)
@@ -133,7 +137,7 @@ class Measurement:
     of_segment: Callable[[Statistics], Statistics] | None = None
 
     def score(self, system: str, segments: NDArray[Any] | None = None) -> float:
-        """The corpus score of a system, or that of some of its segments alone."""
+        """The score of a system on the corpus, or on some of its segments alone."""
         chosen = self.statistics[system]
         if segments is not None:
             chosen = chosen[segments]
@@ -171,65 +175,101 @@ def measure(
     """
     keys = [key for key in METRICS if keys is None or key in keys]
     options = options or Options()
-    given: list[list[Documents]] = [[corpus.references, *corpus.others], [*systems.values()]]
-    signatures = {key: METRICS[key].signature(options, len(given[0])) for key in keys}
-    words = given
-    if any(METRICS[key].of_words for key in keys):
-        words = [[with_words(text, options) for text in side] for side in given]
-    tasks: list[_Task] = []
-    # TER takes longest: started last, it would leave all processes but one idle.
-    for key in sorted(keys, key=lambda key: key != "ter"):
-        spans = None if METRICS[key].unit == "document" else corpus.spans(METRICS[key].unit)
-        sides = words if METRICS[key].of_words else given
-        joined = [[_join(document, spans) for document in side] for side in sides]
-        for start in range(0, len(joined[0][0]), _SEGMENTS_AT_ONCE):
-            part = slice(start, start + _SEGMENTS_AT_ONCE)
-            references, translations = ([texts[part] for texts in side] for side in joined)
-            tasks.append((key, options, references, translations))
-    sentences = sum(map(len, corpus.references))
+    references = [corpus.references, *corpus.others]
+    signatures = {key: METRICS[key].signature(options, len(references)) for key in keys}
+    tasks = _tasks(corpus, systems, keys, options)
+    sentences = sum(len(document) for document in corpus.references)
     if jobs > 1 and sentences * len(systems) >= _PARALLEL_FROM:
         with ProcessPoolExecutor(jobs, mp_context=get_context("fork")) as pool:
             counted = list(pool.map(_count, tasks))
     else:
-        counted = [*map(_count, tasks)]
+        counted = [_count(task) for task in tasks]
     measurements: dict[str, Measurement] = {}
     for key in keys:
         metric = METRICS[key]
         unit = corpus.instance_unit if metric.unit == "instance" else metric.unit
-        parts = [part for task, part in zip(tasks, counted, strict=True) if task[0] == key]
-        statistics = map(np.concatenate, zip(*parts, strict=True))
+        parts = [part for task, part in zip(tasks, counted, strict=True) if task.key == key]
+        statistics = [np.concatenate(of_system) for of_system in zip(*parts, strict=True)]
+        segments = [len(spans) for spans in corpus.spans(metric.unit)]
         measurements[key] = Measurement(
-            key, metric.label, metric.unit, metric.higher_is_better,
+            key,
+            metric.label,
+            metric.unit,
+            metric.higher_is_better,
             signature=f"{signatures[key]}|unit:{unit}",
             statistics=dict(zip(systems, statistics, strict=True)),
-            documents=np.repeat(
-                np.arange(len(corpus.references)), [*map(len, corpus.spans(metric.unit))]
-            ),
+            documents=np.repeat(np.arange(len(corpus.references)), segments),
             compute=metric.compute,
             of_segment=metric.of_segment,
-        )  # fmt: skip
+        )
     return measurements
 
 
 _Texts = list[list[str]]  # of each reference or system, its segments
-_Task = tuple[str, Options, _Texts, _Texts]
 
 
-def _count(task: _Task) -> list[Statistics]:
+@dataclass(frozen=True)
+class _CountTask:
+    """Some segments, to be counted by one process.
+
+    Attributes:
+        key: the metric.
+        options: tokeniser, case, language.
+        references, systems: the segments of each.
+    """
+
+    key: str
+    options: Options
+    references: _Texts
+    systems: _Texts
+
+
+def _tasks(
+    corpus: Corpus, systems: Mapping[str, Documents], keys: Sequence[str], options: Options
+) -> list[_CountTask]:
+    """The segments of all metrics in parts that processes can count."""
+    references: list[Documents] = [corpus.references, *corpus.others]
+    translations = list(systems.values())
+    reference_words, translation_words = references, translations
+    if any(METRICS[key].of_words for key in keys):
+        reference_words = [with_words(text, options) for text in references]
+        translation_words = [with_words(text, options) for text in translations]
+    tasks: list[_CountTask] = []
+    # TER takes longest: started last, it would leave all processes but one idle.
+    for key in sorted(keys, key=lambda key: key != "ter"):
+        metric = METRICS[key]
+        spans = None if metric.unit == "document" else corpus.spans(metric.unit)
+        left = reference_words if metric.of_words else references
+        right = translation_words if metric.of_words else translations
+        joined_left = [_join(text, spans) for text in left]
+        joined_right = [_join(text, spans) for text in right]
+        for start in range(0, len(joined_left[0]), _SEGMENTS_AT_ONCE):
+            part = slice(start, start + _SEGMENTS_AT_ONCE)
+            task = _CountTask(
+                key,
+                options,
+                references=[texts[part] for texts in joined_left],
+                systems=[texts[part] for texts in joined_right],
+            )
+            tasks.append(task)
+    return tasks
+
+
+def _count(task: _CountTask) -> list[Statistics]:
     """For each system, the statistics of some segments."""
-    key, options, references, systems = task
-    return METRICS[key].count(options, references, systems)
+    return METRICS[task.key].count(task.options, task.references, task.systems)
 
 
 def _join(documents: Documents, spans: Sequence[Sequence[range]] | None) -> list[str]:
     """One segment per range, or per document: its sentences that are not empty."""
     if spans is None:
         return [" ".join(filter(None, document)) for document in documents]
-    return [
-        " ".join(filter(None, document[span.start : span.stop]))
-        for document, spans_of_document in zip(documents, spans, strict=True)
-        for span in spans_of_document
-    ]
+    segments = []
+    for document, spans_of_document in zip(documents, spans, strict=True):
+        for span in spans_of_document:
+            sentences = document[span.start : span.stop]
+            segments.append(" ".join(filter(None, sentences)))
+    return segments
 
 
 def _of_sacrebleu(metric: Any, references: _Texts, systems: _Texts) -> list[Statistics]:
@@ -308,10 +348,11 @@ def with_words(documents: Documents, options: Options) -> Documents:
     from sacremoses import MosesTokenizer
 
     tokenize: Any = MosesTokenizer(options.target_lang or "en").tokenize
-    return [
-        [tokenize(sentence, escape=False, return_str=True) for sentence in document]
-        for document in documents
-    ]
+    tokenised = []
+    for document in documents:
+        lines = [tokenize(sentence, escape=False, return_str=True) for sentence in document]
+        tokenised.append(lines)
+    return tokenised
 
 
 def _bleu_words(segment: str, options: Options) -> list[str]:
@@ -321,8 +362,10 @@ def _bleu_words(segment: str, options: Options) -> list[str]:
 
 def token_counts(documents: Documents, options: Options) -> list[int]:
     """The number of BLEU's tokens of each sentence of plain text."""
-    documents = with_words(documents, options)
-    return [len(_bleu_words(line, options)) for document in documents for line in document]
+    counts = []
+    for document in with_words(documents, options):
+        counts += [len(_bleu_words(sentence, options)) for sentence in document]
+    return counts
 
 
 def counts_words_by_spaces(key: str, options: Options) -> bool:
@@ -343,11 +386,18 @@ def _bleu(sums: Statistics, effective_order: bool = False) -> Statistics:
 
     With ``effective_order``, n-grams that a sentence is too short for do not count.
     """
-    formula: Any = partial(BLEU.compute_bleu, smooth_method="exp", effective_order=effective_order)
-    scores = [
-        formula(row[2:6], row[6:], int(row[0]), int(row[1])).score
-        for row in sums.reshape(-1, 10).tolist()
-    ]
+    compute_bleu: Any = BLEU.compute_bleu  # sums are whole numbers in floats
+    scores = []
+    for row in sums.reshape(-1, 10).tolist():
+        bleu = compute_bleu(
+            correct=row[2:6],
+            total=row[6:],
+            sys_len=int(row[0]),
+            ref_len=int(row[1]),
+            smooth_method="exp",
+            effective_order=effective_order,
+        )
+        scores.append(bleu.score)
     return np.array(scores).reshape(sums.shape[:-1])
 
 
@@ -360,7 +410,10 @@ def _chrf_metric(options: Options, words: int) -> Any:
 
 
 def _chrf_counts(
-    options: Options, references: _Texts, systems: _Texts, words: int = 0
+    options: Options,
+    references: _Texts,
+    systems: _Texts,
+    words: int = 0,
 ) -> list[Statistics]:
     """For n-grams of 1 to 6 characters, then of words: of translation, of reference, of both.
 
@@ -376,16 +429,21 @@ def _chrf_counts(
 
 def _chrf(sums: Statistics) -> Statistics:
     """chrF2 from sums of :func:`_chrf_counts`: means over the orders that both sides have."""
-    own, reference, both = (sums[..., part::3] for part in range(3))
+    own = sums[..., 0::3]
+    reference = sums[..., 1::3]
+    both = sums[..., 2::3]
     counted = (own > 0) & (reference > 0)
-    precision = np.where(counted, both / np.where(counted, own, 1), 0.0)
-    recall = np.where(counted, both / np.where(counted, reference, 1), 0.0)
+    own_or_one = np.where(counted, own, 1)
+    reference_or_one = np.where(counted, reference, 1)
+    precision = np.where(counted, both / own_or_one, 0.0)
+    recall = np.where(counted, both / reference_or_one, 0.0)
     orders = np.maximum(counted.sum(-1), 1)
     # One after the other, as sacreBLEU adds them, for equal last digits.
     mean_precision = sum(precision[..., n] for n in range(own.shape[-1])) / orders
     mean_recall = sum(recall[..., n] for n in range(own.shape[-1])) / orders
     weighted = 4 * mean_precision + mean_recall
-    score: Statistics = 5 * mean_precision * mean_recall / np.where(weighted > 0, weighted, 1.0)
+    weighted = np.where(weighted > 0, weighted, 1.0)
+    score: Statistics = 5 * mean_precision * mean_recall / weighted
     return 100 * score
 
 
@@ -406,14 +464,14 @@ def _ter_counts(options: Options, references: _Texts, systems: _Texts) -> list[S
     """Edits of each segment, and the mean length of its references."""
     score = _ter_metric(options).sentence_score
     by_segment = [list(segment) for segment in zip(*references, strict=True)]
-    scores = [
-        [score(own, others) for own, others in zip(text, by_segment, strict=True)]
-        for text in systems
-    ]
-    return [
-        np.array([[segment.num_edits, segment.ref_length] for segment in system], np.float64)
-        for system in scores
-    ]
+    statistics = []
+    for text in systems:
+        rows = []
+        for segment, others in zip(text, by_segment, strict=True):
+            found = score(segment, others)
+            rows.append([found.num_edits, found.ref_length])
+        statistics.append(np.array(rows, np.float64))
+    return statistics
 
 
 def _ter(sums: Statistics) -> Statistics:
@@ -427,11 +485,23 @@ def _ter(sums: Statistics) -> Statistics:
 
 # Languages with a stemmer of Snowball's; English has Porter's, nltk's default for METEOR.
 _SNOWBALL = {
-    "ar": "arabic", "da": "danish", "de": "german", "es": "spanish", "fi": "finnish",
-    "fr": "french", "hu": "hungarian", "it": "italian", "nb": "norwegian", "nl": "dutch",
-    "nn": "norwegian", "no": "norwegian", "pt": "portuguese", "ro": "romanian", "ru": "russian",
+    "ar": "arabic",
+    "da": "danish",
+    "de": "german",
+    "es": "spanish",
+    "fi": "finnish",
+    "fr": "french",
+    "hu": "hungarian",
+    "it": "italian",
+    "nb": "norwegian",
+    "nl": "dutch",
+    "nn": "norwegian",
+    "no": "norwegian",
+    "pt": "portuguese",
+    "ro": "romanian",
+    "ru": "russian",
     "sv": "swedish",
-}  # fmt: skip
+}
 
 
 def stem_function(lang: str) -> tuple[str, Callable[[str], str] | None]:
@@ -484,18 +554,20 @@ def _meteor_counts(options: Options, references: _Texts, systems: _Texts) -> lis
     """
     from nltk.translate.meteor_score import meteor_score
 
-    tokenizer, words = build_bleu(options).tokenizer, _words(options.target_lang)
+    tokenizer = build_bleu(options).tokenizer
+    words = _words(options.target_lang)
     tools: Any = {"stemmer": words, "wordnet": words}
-    reference_words, system_words = (
-        [[tokenizer(sentence.rstrip()).split() for sentence in text] for text in side]
-        for side in (references, systems)
-    )
-    by_segment = [*zip(*reference_words, strict=True)]
-    scores = [
-        [meteor_score(others, own, **tools) for own, others in zip(text, by_segment, strict=True)]
-        for text in system_words
-    ]
-    return [np.array([[segment, 1] for segment in system], np.float64) for system in scores]
+    by_segment: list[list[list[str]]] = []
+    for segment in zip(*references, strict=True):
+        by_segment.append([tokenizer(text.rstrip()).split() for text in segment])
+    statistics = []
+    for text in systems:
+        rows = []
+        for sentence, others in zip(text, by_segment, strict=True):
+            own = tokenizer(sentence.rstrip()).split()
+            rows.append([meteor_score(others, own, **tools), 1])
+        statistics.append(np.array(rows, np.float64))
+    return statistics
 
 
 def _meteor(sums: Statistics) -> Statistics:
@@ -526,10 +598,15 @@ def _meteor_signature(options: Options, references: int) -> str:
     modules += ["wordnet"] if words.wordnet else []
     signature = Signature({"num_refs": references})
     for key, value in {
-        "case": "lc", "tok": build_bleu(options).tokenizer.signature(),
-        "modules": "+".join(modules), "alpha": 0.9, "beta": 3.0, "gamma": 0.5,  # nltk's defaults
-        "nltk": version("nltk"), "comparable-with-1.5": False,
-    }.items():  # fmt: skip
+        "case": "lc",
+        "tok": build_bleu(options).tokenizer.signature(),
+        "modules": "+".join(modules),
+        "alpha": 0.9,
+        "beta": 3.0,
+        "gamma": 0.5,  # nltk's defaults
+        "nltk": version("nltk"),
+        "comparable-with-1.5": False,
+    }.items():
         signature.update(key, value)
     return str(signature)
 
@@ -560,9 +637,14 @@ class Metric:
 
 
 _BLEU = Metric(
-    "s-BLEU", "sentence", _bleu_counts, _bleu, _bleu_signature, of_words=True,
+    "s-BLEU",
+    "sentence",
+    _bleu_counts,
+    _bleu,
+    _bleu_signature,
+    of_words=True,
     of_segment=partial(_bleu, effective_order=True),
-)  # fmt: skip
+)
 _CHRF = Metric("chrF2", "sentence", _chrf_counts, _chrf, _chrf_signature)
 METRICS: dict[str, Metric] = {
     "s_bleu": _BLEU,
@@ -570,19 +652,28 @@ METRICS: dict[str, Metric] = {
     "d_bleu_instance": replace(_BLEU, label="d-BLEU (chunks)", unit="instance"),
     "chrf": _CHRF,
     "chrf_pp": replace(
-        _CHRF, label="chrF2++", count=partial(_chrf_counts, words=2),
+        _CHRF,
+        label="chrF2++",
+        count=partial(_chrf_counts, words=2),
         signature=partial(_chrf_signature, words=2),
     ),
     "ter": Metric(
-        "TER", "sentence", _ter_counts, _ter,
+        "TER",
+        "sentence",
+        _ter_counts,
+        _ter,
         lambda options, references: str(_signed(_ter_metric(options), references)),
         higher_is_better=False,
     ),
     "meteor": Metric(
-        "METEOR", "sentence", _meteor_counts, _meteor, _meteor_signature,
+        "METEOR",
+        "sentence",
+        _meteor_counts,
+        _meteor,
+        _meteor_signature,
         of_words=True,
     ),
-}  # fmt: skip
+}
 """Every score that :func:`measure` can compute, in the order of reports."""
 
 DOCUMENT_METRICS = tuple(key for key, spec in METRICS.items() if spec.unit == "document")

@@ -1,4 +1,4 @@
-"""Scores that are not of :data:`gtrans.evaluation.metrics.METRICS`: COMET, and those of files.
+"""Scores beside :data:`gtrans.evaluation.metrics.METRICS`: COMET, and scores in files.
 
 Each is computed where its option is given, see :data:`SCORES`; :mod:`gtrans.lab` adds its own.
 """
@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from itertools import chain, compress, takewhile
-from operator import eq
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any
 
@@ -99,22 +98,37 @@ def value_of(args: argparse.Namespace, flag: str) -> Any:
 
 def chosen_scores(args: argparse.Namespace) -> dict[str, OtherScore]:
     """The scores whose options are given."""
-    return {
-        flag: kind for flag, kind in SCORES.items() if value_of(args, flag) not in (None, False, [])
-    }
+    chosen = {}
+    for flag, kind in SCORES.items():
+        if value_of(args, flag) not in (None, False, []):
+            chosen[flag] = kind
+    return chosen
 
 
 def _mean(
-    key: str, label: str, unit: str, signature: str, scores: Mapping[str, Sequence[float]],
-    documents: Any, higher_is_better: bool = True,
-) -> Measurement:  # fmt: skip
-    """The mean of scores of sentences or documents; ``documents``: that of each score."""
+    key: str,
+    label: str,
+    unit: str,
+    signature: str,
+    scores: Mapping[str, Sequence[float]],
+    documents: Any,
+    higher_is_better: bool = True,
+) -> Measurement:
+    """The mean of scores of sentences or documents; ``documents``: the document of each score."""
+    statistics = {}
+    for name, values in scores.items():
+        statistics[name] = np.column_stack([values, np.ones(len(values))])
     return Measurement(
-        key, label, "sentence" if unit == "sentence" else "document", higher_is_better,
-        f"{signature}|aggregate:mean|unit:{unit}",
-        {name: np.column_stack([it, np.ones(len(it))]) for name, it in scores.items()},
-        documents, mean_of, digits=4,
-    )  # fmt: skip
+        key=key,
+        label=label,
+        unit="sentence" if unit == "sentence" else "document",
+        higher_is_better=higher_is_better,
+        signature=f"{signature}|aggregate:mean|unit:{unit}",
+        statistics=statistics,
+        documents=documents,
+        compute=mean_of,
+        digits=4,
+    )
 
 
 # --- COMET ----------------------------------------------------------------------------------------
@@ -152,10 +166,11 @@ def measure_comet(given: Given) -> Found:
         flat = [chain.from_iterable(side) for side in sides.values()]
         samples = [dict(zip(sides, texts, strict=True)) for texts in zip(*flat, strict=True)]
         scores[system] = model.predict(samples, batch_size=8, gpus=gpus).scores
-    places = np.repeat(np.arange(len(given.sources)), [*map(len, given.sources)])
-    key, label, more = ("comet", "COMET", "") if compares else (
-        "comet_qe", "COMET (no reference)", "|reference:none"
-    )  # fmt: skip
+    lengths = [len(document) for document in given.sources]
+    places = np.repeat(np.arange(len(lengths)), lengths)
+    key, label, more = "comet", "COMET", ""
+    if not compares:
+        key, label, more = "comet_qe", "COMET (no reference)", "|reference:none"
     precision = str(next(model.parameters()).dtype).removeprefix("torch.")
     signature = f"model:{name}|nrefs:{int(compares)}|precision:{precision}{more}"
     signature += f"|version:{_comet_version()}"
@@ -185,7 +200,7 @@ def segment_score_files(args: argparse.Namespace) -> dict[str, list[str]]:
     """The files of each metric of ``--segment-scores``.
 
     Raises:
-        GtransError: a word is not NAME=FILE, or a name is that of another metric.
+        GtransError: a word is not NAME=FILE, or a name belongs to another metric.
     """
     files: dict[str, list[str]] = {}
     for word in args.segment_scores:
@@ -212,32 +227,35 @@ def measure_segment_scores(given: Given) -> Found:
     Raises:
         GtransError: a file is missing, has no numbers, or fits neither sentences nor documents.
     """
-    files, lower = segment_score_files(given.args), set(given.args.lower_is_better)
-    if unknown := sorted(lower - files.keys()):
-        raise GtransError(
-            f"--lower-is-better {unknown[0]}: there is no --segment-scores {unknown[0]}=FILE"
-        )
-    return Found(
-        [_of_files(name, paths, given, name not in lower) for name, paths in files.items()]
-    )
+    files = segment_score_files(given.args)
+    lower = set(given.args.lower_is_better)
+    for name in sorted(lower - files.keys()):
+        raise GtransError(f"--lower-is-better {name}: there is no --segment-scores {name}=FILE")
+    measurements = []
+    for name, paths in files.items():
+        measurements.append(_of_files(name, paths, given, name not in lower))
+    return Found(measurements)
 
 
 def _of_files(name: str, paths: Sequence[str], given: Given, higher_is_better: bool) -> Measurement:
-    by_system = _of_systems(
-        name, paths, {system: given.files.get(system, system) for system in given.systems}
-    )
+    systems = {system: given.files.get(system, system) for system in given.systems}
+    by_system = _of_systems(name, paths, systems)
     shape = [sum(flags) for flags in given.counted if any(flags)]
+    sentences = list(chain.from_iterable(given.counted))
+    documents = [any(flags) for flags in given.counted]
     for unit, flags, places in (
-        ("sentence", [*chain.from_iterable(given.counted)], np.repeat(range(len(shape)), shape)),
-        ("document", [any(flags) for flags in given.counted], np.arange(len(shape))),
+        ("sentence", sentences, np.repeat(range(len(shape)), shape)),
+        ("document", documents, np.arange(len(shape))),
     ):
-        if {len(scores) for scores in by_system.values()} <= {len(flags), sum(flags)}:
-            kept = {
-                system: [*compress(values, flags)] if len(values) == len(flags) else values
-                for system, values in by_system.items()
-            }
-            signature = f"scores:{','.join(Path(path).name for path in paths)}"
-            return _mean(name, name, unit, signature, kept, places, higher_is_better)
+        lengths = {len(scores) for scores in by_system.values()}
+        if not lengths <= {len(flags), sum(flags)}:
+            continue
+        kept = {}
+        for system, values in by_system.items():
+            is_whole = len(values) == len(flags)
+            kept[system] = list(compress(values, flags)) if is_whole else values
+        signature = f"scores:{','.join(Path(path).name for path in paths)}"
+        return _mean(name, name, unit, signature, kept, places, higher_is_better)
     counts = ", ".join(f"{len(scores)} of {system}" for system, scores in by_system.items())
     raise GtransError(
         f"--segment-scores {name}: there are scores {counts}, but {sum(shape)} sentences in "
@@ -246,7 +264,9 @@ def _of_files(name: str, paths: Sequence[str], given: Given, higher_is_better: b
 
 
 def _of_systems(
-    name: str, paths: Sequence[str], systems: Mapping[str, str]
+    name: str,
+    paths: Sequence[str],
+    systems: Mapping[str, str],
 ) -> dict[str, list[float]]:
     """The scores of every system; ``systems``: their files by name.
 
@@ -276,28 +296,37 @@ def _of_systems(
 
 
 def _keys(scores: Mapping[str, object], systems: Mapping[str, str]) -> dict[str, str | None]:
-    """Under which name scores have each system: its own, or that of its file, as COMET has it.
+    """Under which name scores have each system: its own, or its file's, as COMET has it.
 
     Of several files the one counts whose path ends most alike; None: there is none, or several.
     """
     keys: dict[str, str | None] = {}
     for system, file in systems.items():
-        own, *ends = (Path(name).parts[::-1] for name in (file, *scores))
-        alike = [len([*takewhile(bool, map(eq, own, end))]) for end in ends]
-        best = [key for key, n in zip(scores, alike, strict=True) if n == max(alike) > 0]
-        best = best or [key for key in scores if Path(key).name == system]
-        keys[system] = system if system in scores else best[0] if len(best) == 1 else None
+        if system in scores:
+            keys[system] = system
+            continue
+        alike = {key: _equal_ends(Path(file), Path(key)) for key in scores}
+        most = max(alike.values(), default=0)
+        best = [key for key, count in alike.items() if count == most > 0]
+        if not best:
+            best = [key for key in scores if Path(key).name == system]
+        keys[system] = best[0] if len(best) == 1 else None
     return keys
 
 
+def _equal_ends(path: Path, other: Path) -> int:
+    """How many names at the end of two paths are equal."""
+    count = 0
+    for name, other_name in zip(reversed(path.parts), reversed(other.parts), strict=False):
+        if name != other_name:
+            break
+        count += 1
+    return count
+
+
 def _read(path: str) -> Mapping[str, object]:
-    """What a file has of each system it names; "" names the only system of one without names."""
-    try:
-        data = Path(path).read_bytes()
-        text = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode("utf-8-sig")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise GtransError(f"--segment-scores {path}: {reason}") from None
+    """The scores in a file by system; "" is the only system of a file without names."""
+    text = _text_of(path)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     head = lines[0].split("\t") if lines else []
     if {"system", "score"} <= {*head}:
@@ -309,7 +338,8 @@ def _read(path: str) -> Mapping[str, object]:
         return value if isinstance(value, Mapping) else {"": value}
     else:
         rows = [row for row in map(_row, lines) if row]
-    if len(metrics := dict.fromkeys(str(row.get("metric", "")) for row in rows)) > 1:
+    metrics = dict.fromkeys(str(row.get("metric", "")) for row in rows)
+    if len(metrics) > 1:
         raise GtransError(
             f"{path} has scores of several metrics ({', '.join(metrics)}); write a file for each, "
             "with --metrics"
@@ -320,13 +350,30 @@ def _read(path: str) -> Mapping[str, object]:
     return by_system or {"": []}
 
 
+def _text_of(path: str) -> str:
+    """The text of a file, gzipped or not.
+
+    Raises:
+        GtransError: it cannot be read.
+    """
+    try:
+        data = Path(path).read_bytes()
+        if data[:2] == b"\x1f\x8b":
+            data = gzip.decompress(data)
+        return data.decode("utf-8-sig")
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise GtransError(f"--segment-scores {path}: {reason}") from None
+
+
 def _row(line: str) -> dict[str, str]:
-    """The score of a line, maybe with its system; empty: it is that of all segments together.
+    """The score of a line, maybe with its system; empty: the score of all segments together.
 
     COMET prints "FILE  Segment 0  score: 0.81" and ends with the score of the system;
     mt-metrics-eval has "SYSTEM  0.81".
     """
-    if match := _COMET_LINE.fullmatch(line):
+    match = _COMET_LINE.fullmatch(line)
+    if match:
         return match.groupdict("")
     cells = line.split("\t")
     if cells[-1].startswith("score:"):
@@ -354,20 +401,27 @@ def _numbers(values: object, place: str) -> list[float]:
 SCORES: dict[str, OtherScore] = {
     "--comet": OtherScore(
         {
-            "nargs": "?", "const": DEFAULT_MODEL, "metavar": "MODEL",
+            "nargs": "?",
+            "const": DEFAULT_MODEL,
+            "metavar": "MODEL",
             "help": "score with COMET: a model with a reference or one without, a name or a "
             f"checkpoint (default: {DEFAULT_MODEL}); needs --src and unbabel-comet",
         },
-        measure_comet, reads=True, aligned=True,
+        measure_comet,
+        reads=True,
+        aligned=True,
     ),
     "--segment-scores": OtherScore(
         {
-            "nargs": "+", "default": [], "metavar": "NAME=FILE",
+            "nargs": "+",
+            "default": [],
+            "metavar": "NAME=FILE",
             "help": "scores of a metric NAME, a line per sentence (or document): a FILE "
             "for each --hyp, in their order; or one JSON object with a list of scores for every "
             "system",
         },
-        measure_segment_scores, reads=True,
+        measure_segment_scores,
+        reads=True,
     ),
-}  # fmt: skip
+}
 """By the flag of their option."""

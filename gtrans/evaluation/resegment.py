@@ -29,7 +29,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
-from itertools import chain, compress, pairwise
+from itertools import chain, compress
 from math import log10
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ from gtrans.errors import GtransError
 from gtrans.evaluation.boundaries import (
     Edge,
     Habits,
-    Text,
+    TokenisedText,
     cased_tokens,
     ends_a_sentence,
     is_word,
@@ -69,11 +69,23 @@ RAREST."""
 SUBSTITUTION = 5
 MOVED = 0.3
 COSTS = {
-    True: {Edge.LINE_END: -20, Edge.SENTENCE_END: 0, Edge.PUNCTUATION: 30, Edge.SPACE: 38,
-           Edge.LOWER_CASE: 45, Edge.NONE: 60},
-    False: {Edge.LINE_END: -20, Edge.SENTENCE_END: 0, Edge.PUNCTUATION: 12, Edge.SPACE: 12,
-            Edge.LOWER_CASE: 22, Edge.NONE: 40},
-}  # fmt: skip
+    True: {
+        Edge.LINE_END: -20,
+        Edge.SENTENCE_END: 0,
+        Edge.PUNCTUATION: 30,
+        Edge.SPACE: 38,
+        Edge.LOWER_CASE: 45,
+        Edge.NONE: 60,
+    },
+    False: {
+        Edge.LINE_END: -20,
+        Edge.SENTENCE_END: 0,
+        Edge.PUNCTUATION: 12,
+        Edge.SPACE: 12,
+        Edge.LOWER_CASE: 22,
+        Edge.NONE: 40,
+    },
+}
 """Cost of a boundary by what stands there: for a reference sentence that ends in a final
 punctuation mark (true), and for others, such as headlines."""
 STEM, STEM_LETTERS = 0.5, 5
@@ -149,22 +161,20 @@ class Resegmenter:
     def __init__(self, references: Sequence[Documents], always: bool = False) -> None:
         self._always = always
         self._sentences = list(zip(*references, strict=True))
-        self._references = [
-            [[tokens_of(sentence) for sentence in document] for document in documents]
-            for documents in references
-        ]
-        documents = chain.from_iterable(self._references)
-        self._counts = Counter(chain.from_iterable(chain.from_iterable(documents)))
+        self._references: list[list[list[list[str]]]] = []
+        self._counts = Counter[str]()
+        sentences: list[list[str]] = []
+        for documents in references:
+            tokens_of_documents = []
+            for document in documents:
+                tokens = [tokens_of(sentence) for sentence in document]
+                tokens_of_documents.append(tokens)
+                self._counts.update(chain.from_iterable(tokens))
+                sentences += [cased_tokens(sentence) for sentence in document]
+            self._references.append(tokens_of_documents)
         self._total = max(1, sum(self._counts.values()))
         self.weight = cache(self._weight)
-        self.habits = Habits(
-            [
-                cased_tokens(text)
-                for documents in references
-                for lines in documents
-                for text in lines
-            ]
-        )
+        self.habits = Habits(sentences)
 
     def split(self, document: int, lines: Sequence[str]) -> Split:
         """Split the translation of a document.
@@ -177,14 +187,16 @@ class Resegmenter:
             document: its number in the references, from 0.
             lines: the translation, in lines of any kind.
         """
-        text = "".join("".join(lines).split())
+        characters = _without_spaces(lines)
         for sentences in self._sentences[document]:
-            if text == "".join("".join(sentences).split()):
+            if characters == _without_spaces(sentences):
                 return _as_it_is(sentences, sentences)
+        text = TokenisedText("\n".join(lines))
         references = [documents[document] for documents in self._references]
-        search = _Search(self, Text("\n".join(lines)), references)
+        search = _Search(self, text, references)
         spans = search.best_spans()
-        may_stay = not self._always and len(lines) == len(references[0])
+        has_as_many = len(lines) == len(references[0])
+        may_stay = has_as_many and not self._always
         if may_stay and not search.is_clearly_better(spans, lines):
             return _as_it_is(lines, self._sentences[document][0])
         return search.split(spans, moved=may_stay)
@@ -195,11 +207,18 @@ class Resegmenter:
         return int(min(RAREST, COMMONEST + RARER * rarity))
 
 
+def _without_spaces(lines: Sequence[str]) -> str:
+    return "".join("".join(lines).split())
+
+
 def _as_it_is(lines: Sequence[str], reference: Sequence[str]) -> Split:
     """A document whose lines are the translations of the sentences; empty ones are omitted."""
-    pairs = zip(lines, reference, strict=True)
-    omitted = [place for place, (line, reference) in enumerate(pairs) if reference and not line]
-    return Split(list(lines), omitted, [], [len(tokens_of(line)) for line in lines], 0)
+    omitted = []
+    for place, (line, sentence) in enumerate(zip(lines, reference, strict=True)):
+        if sentence and not line:
+            omitted.append(place)
+    tokens = [len(tokens_of(line)) for line in lines]
+    return Split(list(lines), omitted, added=[], tokens=tokens, gain=0)
 
 
 @dataclass(frozen=True)
@@ -227,25 +246,24 @@ class _Search:
     """The search for the best split of one document.
 
     Columns are places between tokens of the translation, 0 to n. A row has for each column of a
-    band the largest gain with which the references up to some token can be followed to it. It
-    carries the column where its sentence began: as the lower bits of the gain, so that of equal
-    gains the shorter sentence counts.
+    band the largest gain with which the references up to some token can be followed to it. Its
+    lower bits are the column where the sentence began, so that the shorter of two sentences with
+    equal gains counts.
     """
 
     def __init__(
-        self, model: Resegmenter, text: Text, references: Sequence[Sequence[list[str]]]
+        self,
+        model: Resegmenter,
+        text: TokenisedText,
+        references: Sequence[Sequence[list[str]]],
     ) -> None:
-        self._text, self._model = text, model
+        self._text = text
+        self._model = model
         tokens = text.tokens
         self._ids: dict[str, int] = {}
         self._stem_ids: dict[str, int] = {}
-        self._tokens, self._stems = (
-            np.array([known.setdefault(token, len(known)) for token in tokens], dtype=np.int64)
-            for known, tokens in (
-                (self._ids, tokens),
-                (self._stem_ids, [token[:STEM_LETTERS] for token in tokens]),
-            )
-        )
+        self._tokens = _numbered(tokens, self._ids)
+        self._stems = _numbered([token[:STEM_LETTERS] for token in tokens], self._stem_ids)
         # The token before each place; none before the first one and behind the last one.
         self._around = np.array([-2, *map(self._edge, tokens), -2])
         self._words = np.array([is_word(token) for token in tokens], dtype=bool)
@@ -260,33 +278,43 @@ class _Search:
         self._adding = _running(ADDED * self._weight)
         self._bands = bands(references[0], tokens)
         self._gain = 0
-        self._sentences = [
-            [self._prepare(alternative) for alternative in alternatives]
-            for alternatives in zip(*references, strict=True)
-        ]
+        self._sentences: list[list[_Sentence]] = []
+        for alternatives in zip(*references, strict=True):
+            self._sentences.append([self._prepare(tokens) for tokens in alternatives])
 
     def _prepare(self, tokens: list[str]) -> _Sentence:
+        """A sentence of a reference, in the numbers of the translation's tokens."""
+        ids = [self._ids.get(token, -1) for token in tokens]
+        stems = [self._stem_ids.get(token[:STEM_LETTERS], -1) for token in tokens]
+        edges = (-1, -1)
+        if tokens:
+            edges = self._edge(tokens[0]), self._edge(tokens[-1])
         return _Sentence(
-            np.array([self._ids.get(token, -1) for token in tokens], dtype=np.int64),
-            np.array([self._stem_ids.get(t[:STEM_LETTERS], -1) for t in tokens], dtype=np.int64),
-            np.array([is_word(token) for token in tokens], dtype=bool),
-            np.array([self._model.weight(token) for token in tokens], dtype=np.int64),
-            (self._edge(tokens[0]), self._edge(tokens[-1])) if tokens else (-1, -1),
-            ends_a_sentence(tokens),
+            ids=np.array(ids, dtype=np.int64),
+            stems=np.array(stems, dtype=np.int64),
+            words=np.array([is_word(token) for token in tokens], dtype=bool),
+            weights=np.array([self._model.weight(token) for token in tokens], dtype=np.int64),
+            edges=edges,
+            final=ends_a_sentence(tokens),
         )
 
     def _edge(self, token: str) -> int:
-        """The number of a token; of a quotation mark that of one that opens, if there is one."""
-        return self._ids.get("“" if token == "”" and "“" in self._ids else token, -1)
+        """The number of a token; a mark that closes a quotation has the number of one that opens.
+
+        -1: the translation does not have it.
+        """
+        if token == "”" and "“" in self._ids:
+            token = "“"
+        return self._ids.get(token, -1)
 
     def best_spans(self) -> list[Span]:
         """The begin and end of each sentence in the best split; additions are between them."""
         band = self._bands[0] if self._bands else slice(0, len(self._columns))
         ends = np.where(self._columns[band], _IMPOSSIBLE, 0)
-        stops, starts = [], []  # of each sentence: the end of the one before it, its begin
-        for number, (own, alternatives) in enumerate(
-            zip(self._bands, self._sentences, strict=True)
-        ):
+        stops = []  # for each sentence, where the one before it ends
+        starts = []  # for each sentence, where it begins
+        for number, alternatives in enumerate(self._sentences):
+            own = self._bands[number]
             ends, stop = self._with_addition(_fitted(ends, band, own), own)
             row = (ends + self._omission(number)) * self._unit + self._columns[own]
             for sentence in alternatives:
@@ -299,12 +327,11 @@ class _Search:
         self._gain = int(ends[-1])
         column = int(stop[-1])
         spans = []
-        for own, stops_before, begins in zip(
-            reversed(self._bands), reversed(stops), reversed(starts), strict=True
-        ):
-            begin = int(begins[column - own.start])
+        for number in reversed(range(len(self._sentences))):
+            first = self._bands[number].start
+            begin = int(starts[number][column - first])
             spans.append((begin, column))
-            column = int(stops_before[begin - own.start])
+            column = int(stops[number][begin - first])
         return spans[::-1]
 
     def is_clearly_better(self, spans: Sequence[Span], lines: Sequence[str]) -> bool:
@@ -318,14 +345,19 @@ class _Search:
             return True  # a token reaches over the end of a line
         own = list(zip([0, *ends[:-1]], ends, strict=True))
         gained = self._gains_after(spans) - self._gains_after(own)
-        common = [
-            number
-            for number, (span, line) in enumerate(zip(spans, own, strict=True))
-            if span[1] == line[1] or number == len(own) - 1
-        ]
-        weights = np.concatenate([one.weights for both in self._sentences for one in both])
-        average = weights.sum() / max(1, len(weights))
-        return bool(np.diff(gained[common], prepend=0).max() > CLEARLY_BETTER * average)
+        last = len(own) - 1
+        before = 0
+        largest = 0  # gain of a stretch
+        for number, (span, line) in enumerate(zip(spans, own, strict=True)):
+            if span[1] == line[1] or number == last:
+                largest = max(largest, int(gained[number]) - before)
+                before = int(gained[number])
+        weight = 0
+        tokens = 0
+        for sentence in chain.from_iterable(self._sentences):
+            weight += int(sentence.weights.sum())
+            tokens += len(sentence.weights)
+        return largest > CLEARLY_BETTER * weight / max(1, tokens)
 
     def _gains_after(self, spans: Sequence[Span]) -> Gains:
         """The sum of gains up to the end of each sentence of a split, (sentences,)."""
@@ -357,42 +389,47 @@ class _Search:
         return int(self._adding[stop] - self._adding[start]) + opening
 
     def split(self, best: Sequence[Span], moved: bool) -> Split:
-        """The split with these spans of sentences; what is between them is added."""
-        omitted = [number for number, (start, stop) in enumerate(best) if start == stop]
-        # An addition goes to the last sentence before it that has a translation.
-        spans: list[list[int]] = [[start, stop] for start, stop in best]
-        present = [number for number, (start, stop) in enumerate(best) if stop > start]
-        for number, following in pairwise(present):
-            spans[number][1] = spans[following][0]
-        if present:
-            spans[present[0]][0], spans[present[-1]][1] = 0, len(self._tokens)
-        elif spans:
-            spans[0] = [0, len(self._tokens)]
-        owners = [number for number, (start, stop) in enumerate(spans) for _ in range(start, stop)]
+        """The split with these spans of sentences; stretches between them are added."""
+        last = len(self._tokens)
+        spans = _with_additions(best, last)
+        omitted = []
+        for number, (start, stop) in enumerate(best):
+            if start == stop:
+                omitted.append(number)
+        owners: list[int] = []  # for each token, its sentence
+        for number, (start, stop) in enumerate(spans):
+            owners += [number] * (stop - start)
         added = []
-        ends = [0, *(stop for _, stop in best)]
-        begins = [*(start for start, _ in best), len(self._tokens)]
+        ends = [0] + [stop for _, stop in best]
+        begins = [start for start, _ in best] + [last]
         for number, (start, stop) in enumerate(zip(ends, begins, strict=True)):
             if stop > start:
                 text = self._text.part(start, stop)
                 added.append(Addition(number, owners[start], text, stop - start))
-        sentences = [self._text.part(start, stop) for start, stop in spans]
-        tokens = [stop - start for start, stop in spans]
-        return Split(sentences, omitted, added, tokens, self._gain, moved)
+        return Split(
+            sentences=[self._text.part(start, stop) for start, stop in spans],
+            omitted=omitted,
+            added=added,
+            tokens=[stop - start for start, stop in spans],
+            gain=self._gain,
+            moved=moved,
+        )
 
     # --- parts of the sum ---------------------------------------------------------------
 
     def _follow(self, number: int, sentence: _Sentence, starts: Gains, own: slice) -> Gains:
         """The row at the end of a sentence of the reference, from the gains at its begin."""
         moved = self._moved(sentence, own)
-        before: Gains = np.maximum.accumulate((starts - moved) * self._unit + self._columns[own])
+        packed = (starts - moved) * self._unit + self._columns[own]
+        before: Gains = np.maximum.accumulate(packed)
         # A sentence has at least one token; one without any is omitted, which has its own price.
         row = np.concatenate([[_IMPOSSIBLE * self._unit], before[:-1]])
         for gains in self._gains(sentence, own):
             reached = np.maximum(row, before)[:-1] + gains
             row[1:] = np.maximum(reached, row[1:])
             row = np.maximum.accumulate(row)
-        found: Gains = row + (moved + self._end(number, sentence, own)) * self._unit
+        end = self._end(number, sentence, own)
+        found: Gains = row + (moved + end) * self._unit
         return found
 
     def _end(self, number: int, sentence: _Sentence, own: slice) -> Gains:
@@ -402,24 +439,32 @@ class _Search:
         of the next sentence behind it.
         """
         cost = self._boundary[sentence.final][own]
-        following = self._sentences[number + 1] if number + 1 < len(self._sentences) else []
-        behind = np.isin(self._around[1:][own], [other.edges[0] for other in following])
-        certain = behind & (self._around[:-1][own] == sentence.edges[1])
+        following = self._sentences[number + 1 : number + 2]
+        firsts = [other.edges[0] for others in following for other in others]
+        behind = np.isin(self._around[1:][own], firsts)
+        before = self._around[:-1][own] == sentence.edges[1]
+        certain = behind & before
         ends: Gains = np.where(certain, np.maximum(cost, 0), cost)
         return ends
 
     def _gains(self, sentence: _Sentence, own: slice) -> Iterator[Gains]:
         """For each token of the reference, its gain with each token of the translation."""
         between = slice(own.start, own.stop - 1)
-        tokens, stems, words = (ids[between] for ids in (self._tokens, self._stems, self._words))
+        tokens = self._tokens[between]
+        stems = self._stems[between]
+        words = self._words[between]
         for begin in range(0, len(sentence.ids), _ROWS_AT_ONCE):
             part = slice(begin, begin + _ROWS_AT_ONCE)
-            gains = np.where(sentence.words[part, None] == words, SUBSTITUTION, 0)
             weights = sentence.weights[part, None]
-            alike = np.maximum(SUBSTITUTION, (STEM * weights).astype(np.int64))
-            gains = np.where(sentence.stems[part, None] == stems, alike, gains)
+            both_words = sentence.words[part, None] == words
+            gains = np.where(both_words, SUBSTITUTION, 0)
+            of_stem = (STEM * weights).astype(np.int64)
+            alike = np.maximum(SUBSTITUTION, of_stem)
+            same_stem = sentence.stems[part, None] == stems
+            gains = np.where(same_stem, alike, gains)
             equal = sentence.ids[part, None] == tokens
-            yield from np.where(equal, weights, gains) * self._unit
+            gains = np.where(equal, weights, gains)
+            yield from gains * self._unit
 
     def _moved(self, sentence: _Sentence, own: slice) -> Gains:
         """Sums over the tokens of the translation that occur in a sentence, in any order."""
@@ -433,11 +478,40 @@ class _Search:
 
     def _with_addition(self, ends: Gains, own: slice) -> tuple[Gains, Gains]:
         """The gains before the next sentence, which an added stretch may precede; its begin."""
-        adding, columns = self._adding[own], self._columns[own]
+        adding = self._adding[own]
+        columns = self._columns[own]
+        without = ends * self._unit + columns
         jump = np.maximum.accumulate((ends - adding) * self._unit + columns)
-        jump += (adding - OPENING + self._boundary[True][own]) * self._unit
-        gains, begins = np.divmod(np.maximum(ends * self._unit + columns, jump), self._unit)
+        price = adding - OPENING + self._boundary[True][own]
+        jump += price * self._unit
+        gains, begins = np.divmod(np.maximum(without, jump), self._unit)
         return gains, begins
+
+
+def _numbered(tokens: Sequence[str], ids: dict[str, int]) -> Gains:
+    """The numbers of tokens, which ``ids`` gets if it does not have them."""
+    return np.array([ids.setdefault(token, len(ids)) for token in tokens], dtype=np.int64)
+
+
+def _with_additions(spans: Sequence[Span], last: int) -> list[Span]:
+    """The spans of sentences with the additions behind them.
+
+    An addition goes to the last sentence before it that has a translation; one at the beginning of
+    the text goes to the first sentence with a translation.
+
+    Args:
+        spans: without additions.
+        last: the number of tokens.
+    """
+    present = [number for number, (start, stop) in enumerate(spans) if stop > start]
+    widened = list(spans)
+    if not present:
+        return [(0, last), *widened[1:]] if widened else []
+    begins = [0] + [spans[number][0] for number in present[1:]]
+    ends = [*begins[1:], last]
+    for number, begin, end in zip(present, begins, ends, strict=True):
+        widened[number] = begin, end
+    return widened
 
 
 def bands(reference: Sequence[list[str]], tokens: list[str]) -> list[slice]:
@@ -449,22 +523,34 @@ def bands(reference: Sequence[list[str]], tokens: list[str]) -> list[slice]:
     last = len(tokens)
     if last <= LONG:
         return [slice(0, last + 1)] * len(reference)
-    theirs = list(chain.from_iterable(reference))
-    here, there = _once(theirs), _once(tokens)
-    pairs = np.array([(place, there[words]) for words, place in here.items() if words in there])
-    pairs = pairs.reshape(-1, 2)
-    ends = np.cumsum([len(sentence) for sentence in reference])
-    firsts, lasts = [], []
-    for begin, end in zip([0, *ends[:-1]], ends, strict=True):
+    here = _once(list(chain.from_iterable(reference)))
+    there = _once(tokens)
+    anchors = [(place, there[words]) for words, place in here.items() if words in there]
+    pairs = np.array(anchors).reshape(-1, 2)
+    wrong = ANCHORS // 4
+    firsts = []
+    lasts = []
+    begin = 0
+    for sentence in reference:
+        end = begin + len(sentence)
         before, behind = np.searchsorted(pairs[:, 0], (begin - 2, end))
-        left, right = pairs[max(0, before - ANCHORS) : before, 1], pairs[behind:, 1][:ANCHORS]
-        enough = len(left) == ANCHORS, len(right) == ANCHORS
-        firsts.append(max(0, np.sort(left)[ANCHORS // 4] - ROOM) if enough[0] else 0)
-        lasts.append(min(last, np.sort(right)[-1 - ANCHORS // 4] + ROOM) if enough[1] else last)
+        left = np.sort(pairs[max(0, before - ANCHORS) : before, 1])
+        right = np.sort(pairs[behind : behind + ANCHORS, 1])
+        first = 0
+        stop = last
+        if len(left) == ANCHORS:
+            anchor = int(left[wrong])
+            first = max(0, anchor - ROOM)
+        if len(right) == ANCHORS:
+            anchor = int(right[-1 - wrong])
+            stop = min(last, anchor + ROOM)
+        firsts.append(first)
+        lasts.append(stop)
+        begin = end
     # Neither goes back, and each band meets the next one.
-    first = np.minimum.accumulate(firsts[::-1])[::-1]
-    stop = np.maximum(np.maximum.accumulate(lasts), [*first[1:], last]) + 1
-    return [slice(int(begin), int(end)) for begin, end in zip(first, stop, strict=True)]
+    starts = np.minimum.accumulate(firsts[::-1])[::-1]
+    stops = np.maximum(np.maximum.accumulate(lasts), [*starts[1:], last]) + 1
+    return [slice(int(start), int(end)) for start, end in zip(starts, stops, strict=True)]
 
 
 def _once(tokens: list[str]) -> dict[tuple[str, ...], int]:
@@ -475,7 +561,7 @@ def _once(tokens: list[str]) -> dict[tuple[str, ...], int]:
 
 
 def _fitted(row: Gains, band: slice, own: slice) -> Gains:
-    """A row of one band in the columns of the next one; what it lacks cannot be reached."""
+    """A row of one band in the columns of the next one; columns that it lacks are out of reach."""
     fitted = np.full(own.stop - own.start, _IMPOSSIBLE)
     both = slice(max(band.start, own.start), min(band.stop, own.stop))
     kept = row[both.start - band.start : both.stop - band.start]
@@ -527,43 +613,47 @@ def coverage(
             the sentence does that it is a part of.
         ids: the reference's documents and segments, if they have ids.
     """
-    lengths = [
-        [sum(len(tokens_of(text)) for text in sentence) / len(references) for sentence in sentences]
-        for sentences in (
-            zip(*documents, strict=True) for documents in zip(*references, strict=True)
-        )
-    ]
-    expected = sum(sum(compress(*pair)) for pair in zip(lengths, counted, strict=True))
-    tokens = sum(
-        sum(compress(split.tokens, flags)) for split, flags in zip(splits, counted, strict=True)
-    )
-    omitted = [(d, k) for d, split in enumerate(splits) for k in split.omitted if counted[d][k]]
-    added = [
-        (d, addition)
-        for d, split in enumerate(splits)
-        for addition in split.added
-        if counted[d][addition.part_of]
-    ]
     documents = list(ids.documents.items()) if ids is not None else []
-
-    def place(d: int) -> dict[str, Any]:
-        return {"document": d + 1} | ({"doc_id": documents[d][0]} if documents else {})
-
-    def segment(d: int, k: int) -> dict[str, Any]:
-        name = documents[d][1][k].name if documents else ""
-        return {"sentence": k + 1} | ({"segment_id": name} if name else {})
-
+    expected, omitted_tokens = 0.0, 0.0
+    tokens, added_tokens = 0, 0
+    omitted_sentences: list[dict[str, Any]] = []
+    added_text: list[dict[str, Any]] = []
+    for number, split in enumerate(splits):
+        flags = counted[number]
+        place: dict[str, Any] = {"document": number + 1}
+        if documents:
+            place["doc_id"] = documents[number][0]
+        lengths = _lengths([reference[number] for reference in references])
+        expected += sum(compress(lengths, flags))
+        tokens += sum(compress(split.tokens, flags))
+        for sentence in split.omitted:
+            if not flags[sentence]:
+                continue
+            omitted_tokens += lengths[sentence]
+            entry = place | {"sentence": sentence + 1}
+            if documents and documents[number][1][sentence].name:
+                entry["segment_id"] = documents[number][1][sentence].name
+            omitted_sentences.append(entry | {"reference": references[0][number][sentence]})
+        for addition in split.added:
+            if flags[addition.part_of]:
+                added_tokens += addition.tokens
+                entry = {"after_sentence": addition.after, "text": addition.text}
+                added_text.append(place | entry)
     return Coverage(
-        omitted=100 * sum(lengths[d][k] for d, k in omitted) / max(1.0, expected),
-        added=100 * sum(addition.tokens for _, addition in added) / max(1, tokens),
-        omitted_sentences=[
-            place(d) | segment(d, k) | {"reference": references[0][d][k]} for d, k in omitted
-        ],
-        added_text=[
-            place(d) | {"after_sentence": addition.after, "text": addition.text}
-            for d, addition in added
-        ],
+        omitted=100 * omitted_tokens / max(1.0, expected),
+        added=100 * added_tokens / max(1, tokens),
+        omitted_sentences=omitted_sentences,
+        added_text=added_text,
     )
+
+
+def _lengths(references: Sequence[Sequence[str]]) -> list[float]:
+    """The number of tokens of each sentence of a document, the mean over its references."""
+    lengths = []
+    for alternatives in zip(*references, strict=True):
+        tokens = sum(len(tokens_of(text)) for text in alternatives)
+        lengths.append(tokens / len(references))
+    return lengths
 
 
 _RECORD = "resegmented.json"

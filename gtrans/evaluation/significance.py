@@ -16,9 +16,9 @@ Its null hypothesis is that it is worse by the margin or more. So every unit is 
 of the margin, then units are swapped; p is one-sided. n units give no p below 1 in 2 to the n.
 
 On request there is the paired bootstrap, whose p-values are too small with few documents. Random
-numbers are those of sacreBLEU's ``PairedTest`` with the same seed. Its p-values count only trials
-*above* the observed difference, and its bootstrap compares both tails with one; they are given as
-``p_sacrebleu``.
+numbers are the same as in sacreBLEU's ``PairedTest`` with the same seed. Its p-values count only
+trials *above* the observed difference, and its bootstrap compares both tails with one; they are
+given as ``p_sacrebleu``.
 
 The sign test of Collins et al. (2005), which Bao et al. (2021) use, is left out: it takes sentences
 of a document as independent, and finds a difference between equal systems in a third of the cases.
@@ -69,7 +69,7 @@ class Resampling:
             the scores and its ``direction``; with resampling its ``interval`` (of at least 6
             units), the least ``detectable`` difference (if the systems differ, and any is), and
             tests. ``paired_randomisation`` and
-            ``paired_bootstrap`` have ``p`` and that of sacreBLEU, the first one ``p_holm``, too, if
+            ``paired_bootstrap`` have ``p`` and sacreBLEU's, the first one ``p_holm``, too, if
             there are several systems; ``non_inferiority`` has a one-sided ``p``, and the
             ``largest_loss`` of a unit with its number from 1.
         best: the system that randomisation finds better than every other one; None: there is none.
@@ -89,7 +89,7 @@ def p_of(comparison: Found) -> float:
 
 
 def seed() -> int | None:
-    """The random seed of all resampling, that of sacreBLEU; None: another one in every call.
+    """The random seed of all resampling, as in sacreBLEU; None: another one in every call.
 
     Raises:
         GtransError: ``SACREBLEU_SEED`` is neither a number nor ``none``.
@@ -125,10 +125,10 @@ def resample(
         intervals, no bootstrap and no randomisation.
     """
     grouped = unit == "document" and measurement.unit != "document"
-    statistics = {
-        name: sum_by(measurement.documents, values) if grouped else values
-        for name, values in measurement.statistics.items()
-    }
+    statistics = dict(measurement.statistics)
+    if grouped:
+        for name, values in statistics.items():
+            statistics[name] = sum_by(measurement.documents, values)
     baseline, *others = statistics
     units = len(statistics[baseline])
     resampled = "document" if grouped else measurement.unit
@@ -138,38 +138,25 @@ def resample(
         times = _drawn(units, bootstrap_trials)
         drawn = {name: measurement.compute(times @ sums) for name, sums in statistics.items()}
         about = {"resampled": resampled, "units": units}
-    confidence = {
-        name: _confidence(scores) | about | {"seed": str(seed()).lower()}
-        for name, scores in drawn.items()
-    }
-    about = {"baseline": baseline, "higher_is_better": measurement.higher_is_better} | about
-    sign = 1 if measurement.higher_is_better else -1
+    confidence = {}
+    for name, scores in drawn.items():
+        confidence[name] = _confidence(scores) | about | {"seed": str(seed()).lower()}
     comparisons = {}
     for name in others:
-        difference = measurement.score(name) - measurement.score(baseline)
-        up = 0.0 if measurement.neutral else sign * difference
-        comparison: Found = about | {"difference": difference, "direction": _direction(up)}
+        comparison = about | _difference(measurement, baseline, name)
+        difference = comparison["difference"]
         if drawn:
+            pair = _Pair(measurement, statistics[baseline], statistics[name], difference)
+            comparison |= _tests(pair, randomisation_trials, margin)
             changes = drawn[name] - drawn[baseline]
-            pair = statistics[baseline], statistics[name]
-            swapped, shares = _swapped(measurement, *pair, randomisation_trials)
-            interval = not_rejected(swapped, shares, difference)
-            comparison |= {} if interval is None else {"interval": interval}
             if changes.any() and least_p(units, len(others)) <= SIGNIFICANT:
                 comparison["detectable"] = _detectable(changes, units, len(others))
-            comparison["paired_randomisation"] = _test(swapped, np.abs(swapped), difference)
             if all_tests:
-                trials = changes - changes.mean(), np.abs(changes) - np.abs(changes).mean()
-                comparison["paired_bootstrap"] = _test(*trials, difference)
-        if drawn and margin is not None:
-            losses = sign * (measurement.compute(pair[0]) - measurement.compute(pair[1]))
-            comparison["non_inferiority"] = {
-                "margin": margin,
-                "p": _p_above(sign * swapped + margin * shares, sign * difference + margin),
-                "trials": randomisation_trials,
-                "largest_loss": float(losses.max()),
-                "worst_unit": int(losses.argmax()) + 1,
-            }
+                centred = changes - changes.mean()
+                distances = np.abs(changes)
+                comparison["paired_bootstrap"] = _test(
+                    centred, distances - distances.mean(), difference
+                )
         comparisons[name] = comparison
     if drawn and len(others) > 1:
         tests = [comparison["paired_randomisation"] for comparison in comparisons.values()]
@@ -182,8 +169,59 @@ def resample(
     return Resampling(resampled, units, confidence, comparisons, best)
 
 
+def _difference(measurement: Measurement, baseline: str, name: str) -> Found:
+    """The difference of two scores, and which system is better."""
+    difference = measurement.score(name) - measurement.score(baseline)
+    up = difference if measurement.higher_is_better else -difference
+    return {
+        "baseline": baseline,
+        "higher_is_better": measurement.higher_is_better,
+        "difference": difference,
+        "direction": _direction(0.0 if measurement.neutral else up),
+    }
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Two systems: their metric, their statistics by resampled unit, the difference of scores."""
+
+    measurement: Measurement
+    base: Statistics
+    other: Statistics
+    difference: float
+
+    @property
+    def sign(self) -> int:
+        """-1 for error rates."""
+        return 1 if self.measurement.higher_is_better else -1
+
+
+def _tests(pair: _Pair, trials: int, margin: float | None) -> Found:
+    """Approximate randomisation of two systems, its interval, and the test of non-inferiority."""
+    measurement = pair.measurement
+    swapped, shares = _swapped(measurement, pair.base, pair.other, trials)
+    found: Found = {}
+    interval = not_rejected(swapped, shares, pair.difference)
+    if interval is not None:
+        found["interval"] = interval
+    found["paired_randomisation"] = _test(swapped, np.abs(swapped), pair.difference)
+    if margin is not None:
+        losses = pair.sign * (measurement.compute(pair.base) - measurement.compute(pair.other))
+        given_back = pair.sign * swapped + margin * shares
+        found["non_inferiority"] = {
+            "margin": margin,
+            "p": _p_above(given_back, pair.sign * pair.difference + margin),
+            "trials": trials,
+            "largest_loss": float(losses.max()),
+            "worst_unit": int(losses.argmax()) + 1,
+        }
+    return found
+
+
 def _significantly_best(
-    measurement: Measurement, statistics: dict[str, Statistics], trials: int
+    measurement: Measurement,
+    statistics: dict[str, Statistics],
+    trials: int,
 ) -> str | None:
     """The system with the best score, if it is better than each of the others at the 5% level."""
     scores = {name: measurement.score(name) for name in statistics}
@@ -199,9 +237,11 @@ def _significantly_best(
 
 def holm(values: Sequence[float]) -> list[float]:
     """The p-values of several systems, adjusted for their number by Holm's method."""
-    adjusted = np.minimum(1, np.sort(values) * np.arange(len(values), 0, -1))
+    counts = np.arange(len(values), 0, -1)
+    adjusted = np.minimum(1, np.sort(values) * counts)
+    ascending = np.maximum.accumulate(adjusted)
     ranks = np.argsort(np.argsort(values))
-    return [float(value) for value in np.maximum.accumulate(adjusted)[ranks]]
+    return [float(ascending[rank]) for rank in ranks]
 
 
 def _direction(difference: float) -> Direction:
@@ -213,12 +253,17 @@ def _direction(difference: float) -> Direction:
 def _test(trials: Statistics, as_sacrebleu: Statistics, observed: float) -> Found:
     """The p-values of trials; ``of_sacrebleu``: those that sacreBLEU counts."""
     above = np.count_nonzero(as_sacrebleu > abs(observed))
-    other = float((above + 1) / (len(trials) + 1))
-    return {"p": p_value(trials, observed), "p_sacrebleu": other, "trials": len(trials)}
+    return {
+        "p": p_value(trials, observed),
+        "p_sacrebleu": float((above + 1) / (len(trials) + 1)),
+        "trials": len(trials),
+    }
 
 
 def not_rejected(
-    swapped: Statistics, shares: Statistics, observed: float
+    swapped: Statistics,
+    shares: Statistics,
+    observed: float,
 ) -> tuple[float, float] | None:
     """The differences that randomisation does not reject; None: it can reject none of them.
 
@@ -227,26 +272,33 @@ def not_rejected(
         shares: how much of a true difference is in it, 1 to -1.
         observed: the difference as it is.
     """
-
-    def rejects(true: float) -> bool:
-        return p_value(swapped - true * shares, observed - true) <= SIGNIFICANT
-
     if not swapped.any():
         return 0.0, 0.0
     ends = []
     for side in (-1, 1):
-        kept, step = 0.0, max(float(swapped.std()), _ROUNDING)
-        while not rejects(observed + side * step):
-            kept, step = step, 2 * step
+        kept = 0.0
+        step = max(float(swapped.std()), _ROUNDING)
+        while not _rejects(swapped, shares, observed, observed + side * step):
+            kept = step
+            step *= 2
             if step > 1e6 * max(1.0, abs(observed)):
                 return None
         for _ in range(20):
             middle = (kept + step) / 2
-            kept, step = (kept, middle) if rejects(observed + side * middle) else (middle, step)
+            if _rejects(swapped, shares, observed, observed + side * middle):
+                step = middle
+            else:
+                kept = middle
         ends.append(observed + side * kept)
     # Where units do not differ at all, 0 alone may be kept beyond values that are not.
-    ends += [] if rejects(0.0) else [0.0]
+    if not _rejects(swapped, shares, observed, 0.0):
+        ends.append(0.0)
     return min(ends), max(ends)
+
+
+def _rejects(swapped: Statistics, shares: Statistics, observed: float, true: float) -> bool:
+    """Whether randomisation rejects that the true difference is ``true``."""
+    return p_value(swapped - true * shares, observed - true) <= SIGNIFICANT
 
 
 def least_p(units: int, systems: int) -> float:
@@ -256,9 +308,11 @@ def least_p(units: int, systems: int) -> float:
 
 def _detectable(changes: Statistics, units: int, systems: int) -> float:
     """The least difference that is found with :data:`POWER`, from differences of the bootstrap."""
-    error = float(changes.std()) * np.sqrt(units / (units - 1))
-    quantiles = t.ppf(1 - SIGNIFICANT / 2 / systems, units - 1) + t.ppf(POWER, units - 1)
-    return float(quantiles * error)
+    freedom = units - 1
+    error = float(changes.std()) * np.sqrt(units / freedom)
+    of_level = t.ppf(1 - SIGNIFICANT / 2 / systems, freedom)
+    of_power = t.ppf(POWER, freedom)
+    return float((of_level + of_power) * error)
 
 
 def sum_by(groups: NDArray[np.int64], values: Statistics) -> Statistics:
@@ -277,7 +331,10 @@ def _drawn(units: int, trials: int) -> Statistics:
 
 
 def _swapped(
-    measurement: Measurement, base: Statistics, other: Statistics, trials: int
+    measurement: Measurement,
+    base: Statistics,
+    other: Statistics,
+    trials: int,
 ) -> tuple[Statistics, Statistics]:
     """Approximate randomisation: units swapped between two systems at random.
 
@@ -286,23 +343,31 @@ def _swapped(
         the reference the other system has on the first side, less that on the second one: 1 to -1.
     """
     sizes = base[:, 1]
-    chosen = np.random.default_rng(seed()).integers(2, size=(trials, len(base)), dtype=bool)
-    rows = np.column_stack([other - base, 2 * sizes / max(sizes.sum(), _ROUNDING)])
+    generator = np.random.default_rng(seed())
+    chosen = generator.integers(2, size=(trials, len(base)), dtype=bool)
+    shares = 2 * sizes / max(sizes.sum(), _ROUNDING)
+    rows = np.column_stack([other - base, shares])
     parts = np.array_split(chosen, 1 + chosen.size // _AT_ONCE)
     change = np.concatenate([part @ rows for part in parts])
-    first, second = other.sum(0) - change[:, :-1], base.sum(0) + change[:, :-1]
-    return measurement.compute(first) - measurement.compute(second), 1 - change[:, -1]
+    moved = change[:, :-1]
+    first = measurement.compute(other.sum(0) - moved)
+    second = measurement.compute(base.sum(0) + moved)
+    return first - second, 1 - change[:, -1]
 
 
 def _confidence(trials: Statistics) -> Found:
     """The interval between the trials that sacreBLEU takes, too."""
     outside = len(trials) // 40
     ordered = np.sort(trials)
-    low, high = float(ordered[outside]), float(ordered[len(trials) - outside - 1])
+    low = float(ordered[outside])
+    high = float(ordered[len(trials) - outside - 1])
     return {
-        "interval": (low, high), "mean": float(ordered.mean()), "trials": len(trials),
-        "level": 0.95, "radius": (high - low) / 2,
-    }  # fmt: skip
+        "interval": (low, high),
+        "mean": float(ordered.mean()),
+        "trials": len(trials),
+        "level": 0.95,
+        "radius": (high - low) / 2,
+    }
 
 
 def p_value(trials: NDArray[Any], observed: float) -> float:

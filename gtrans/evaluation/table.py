@@ -86,7 +86,9 @@ class Report:
 
 
 def by_part(
-    s_bleu: Measurement, lengths: Sequence[int], compare: Compare | None = None
+    s_bleu: Measurement,
+    lengths: Sequence[int],
+    compare: Compare | None = None,
 ) -> dict[str, list[Bucket]]:
     """s-BLEU by the position of a sentence in its document, and by its length.
 
@@ -104,7 +106,10 @@ def by_part(
     return {
         "by_position": _buckets(s_bleu, positions, ends, compare),
         "by_sentence_length": _buckets(
-            s_bleu, np.array(lengths), [*SENTENCE_LENGTHS, None], compare
+            s_bleu,
+            np.array(lengths),
+            [*SENTENCE_LENGTHS, None],
+            compare,
         ),
     }
 
@@ -117,28 +122,36 @@ def _positions(metric: Measurement) -> NDArray[np.int64]:
 
 
 def _buckets(
-    metric: Measurement, values: NDArray[np.int64], ends: Sequence[int | None],
+    metric: Measurement,
+    values: NDArray[np.int64],
+    ends: Sequence[int | None],
     compare: Compare | None,
-) -> list[Bucket]:  # fmt: skip
+) -> list[Bucket]:
     """The corpus score of the sentences with values up to each end, None where there are none."""
     buckets: list[Bucket] = []
     first = 1
     for last in ends:
         least = first if buckets else 0  # a reference may be empty
-        inside = (least <= values) & (values <= (values.max() if last is None else last))
-        some = bool(inside.any())
-        scores = {name: metric.score(name, inside) if some else None for name in metric.statistics}
+        greatest = values.max() if last is None else last
+        inside = (least <= values) & (values <= greatest)
+        scores: dict[str, float | None] = dict.fromkeys(metric.statistics)
+        if inside.any():
+            scores = {name: metric.score(name, inside) for name in metric.statistics}
         bucket: Bucket = {"from": first, "to": last, "sentences": int(inside.sum())}
         bucket[metric.key] = scores
-        if some and compare is not None and len(scores) > 1:
-            # Documents are counted anew: those that are not there have no say.
-            _, documents = np.unique(metric.documents[inside], return_inverse=True)
-            statistics = {name: values[inside] for name, values in metric.statistics.items()}
-            part = replace(metric, statistics=statistics, documents=documents)
-            bucket["comparison"] = {metric.key: compare(part).comparisons}
+        if inside.any() and compare is not None and len(scores) > 1:
+            comparisons = compare(_part(metric, inside)).comparisons
+            bucket["comparison"] = {metric.key: comparisons}
         buckets.append(bucket)
         first = (last or 0) + 1
     return buckets
+
+
+def _part(metric: Measurement, inside: NDArray[np.bool_]) -> Measurement:
+    """A metric on some segments; the documents without any of these are left out."""
+    _, documents = np.unique(metric.documents[inside], return_inverse=True)
+    statistics = {name: rows[inside] for name, rows in metric.statistics.items()}
+    return replace(metric, statistics=statistics, documents=documents)
 
 
 def to_json(report: Report) -> dict[str, Any]:
@@ -148,8 +161,11 @@ def to_json(report: Report) -> dict[str, Any]:
         systems[name][metric.key] = entry
     for name, coverage in report.coverage.items():
         systems[name]["resegmented"] = asdict(coverage)
-    about = {"baseline": report.systems[0], **report.counts, **report.buckets}
-    return of_form("score", {"systems": systems, **about, "notes": notes(report)})
+    found: dict[str, Any] = {"systems": systems, "baseline": report.systems[0]}
+    found |= report.counts
+    found |= report.buckets
+    found["notes"] = notes(report)
+    return of_form("score", found)
 
 
 def _entries(report: Report) -> Iterator[tuple[Measurement, str, dict[str, Any]]]:
@@ -235,42 +251,65 @@ class Column:
 
 COLUMNS = (
     Column("score", {"score": None}, "score"),
-    Column("confidence.interval", {"interval_low": 0, "interval_high": 1}, "95% interval",
-           _interval),
+    Column(
+        "confidence.interval",
+        {"interval_low": 0, "interval_high": 1},
+        "95% interval",
+        _interval,
+    ),
     Column("comparison.baseline", {"baseline": None}),
-    Column("comparison.difference", {"difference": None}, "change",
-           lambda value, digits: in_digits(value, digits, "+")),
-    Column("comparison.interval", {"difference_low": 0, "difference_high": 1}, "95% interval",
-           change_interval),
+    Column(
+        "comparison.difference",
+        {"difference": None},
+        "change",
+        lambda value, digits: in_digits(value, digits, "+"),
+    ),
+    Column(
+        "comparison.interval",
+        {"difference_low": 0, "difference_high": 1},
+        "95% interval",
+        change_interval,
+    ),
     Column("comparison.detectable", {"detectable": None}),
     Column("comparison", mark=_dagger),
     Column("comparison.paired_randomisation", {"p_randomisation": "p"}, "p rand", _p),
     Column("comparison.paired_randomisation.p_holm", {"p_holm": None}, "p Holm", _p),
     Column("comparison.paired_bootstrap.p", {"p_bootstrap": None}, "p boot", _p),
-    Column("comparison.non_inferiority", {"non_inferior_margin": "margin", "p_non_inferior": "p"},
-           "p non-inf", _p,
-           lambda value: r"\circ" if value["p"] < 0.05 else ""),
-    Column("comparison.non_inferiority", {"largest_loss": "largest_loss",
-                                          "worst_unit": "worst_unit"}, "largest loss", _loss),
+    Column(
+        "comparison.non_inferiority",
+        {"non_inferior_margin": "margin", "p_non_inferior": "p"},
+        "p non-inf",
+        _p,
+        lambda value: r"\circ" if value["p"] < 0.05 else "",
+    ),
+    Column(
+        "comparison.non_inferiority",
+        {"largest_loss": "largest_loss", "worst_unit": "worst_unit"},
+        "largest loss",
+        _loss,
+    ),
     Column("omitted", {"omitted": None}, "omitted", _share, latex=r"omitted (\%)"),
     Column("added", {"added": None}, "added", _share, latex=r"added (\%)"),
     Column("signature", {"signature": None}),
-)  # fmt: skip
+)
 
 
 def to_csv(report: Report) -> str:
     """A line for each score of each system, with a header; numbers are not rounded."""
     text = io.StringIO()
-    names = [*_CSV_HEAD, *(heading for column in COLUMNS for heading in column.csv)]
+    names = list(_CSV_HEAD)
+    for column in COLUMNS:
+        names += column.csv
     writer = csv.DictWriter(text, names, lineterminator="\n")
     writer.writeheader()
     for metric, name, entry in _entries(report):
         row = {"system": name, "metric": metric.key, "name": metric.label, "unit": metric.unit}
         for column in COLUMNS:
-            if (value := column.value(entry)) is not None:
-                row |= {
-                    head: value if key is None else value[key] for head, key in column.csv.items()
-                }
+            value = column.value(entry)
+            if value is None:
+                continue
+            for heading, key in column.csv.items():
+                row[heading] = value if key is None else value[key]
         writer.writerow(row)
     return text.getvalue()
 
@@ -279,15 +318,25 @@ def segments(report: Report) -> Iterator[dict[str, Any]]:
     """The scores of all segments, a row each."""
     for metric in report.measurements.values():
         compute = metric.of_segment or metric.compute
-        places = (metric.documents + 1).tolist(), _positions(metric).tolist()
+        documents = (metric.documents + 1).tolist()
+        positions = _positions(metric).tolist()
         for name, statistics in metric.statistics.items():
-            about = {"system": name, "metric": metric.key, "unit": metric.unit}
-            for segment in zip(*places, compute(statistics).tolist(), strict=True):
-                yield about | dict(zip(("document", "segment", "score"), segment, strict=True))
+            scores = compute(statistics).tolist()
+            for document, segment, score in zip(documents, positions, scores, strict=True):
+                yield {
+                    "system": name,
+                    "metric": metric.key,
+                    "unit": metric.unit,
+                    "document": document,
+                    "segment": segment,
+                    "score": score,
+                }
 
 
 def write_rows(
-    path: StrPath, rows: Iterable[Mapping[str, Any]], inputs: Sequence[StrPath] = ()
+    path: StrPath,
+    rows: Iterable[Mapping[str, Any]],
+    inputs: Sequence[StrPath] = (),
 ) -> None:
     """Write a line per row: JSON where the name ends in .jsonl, else tabs between cells, a head."""
     with atomic_writer(path, inputs) as file:
@@ -304,32 +353,45 @@ def write_rows(
 
 def to_text(report: Report, details: bool = False) -> list[str]:
     """The report as lines: scores, signatures, counts; with ``details``, the buckets."""
-    shown = [column for column in COLUMNS if column.head]
-    rows = [["", "system", *(column.head for column in shown)]]
-    for metric, name, entry in _entries(report):
-        cells = [metric.label if name == report.systems[0] else "", name]
-        for column in shown:
-            value = column.value(entry)
-            cells.append("" if value is None else column.show(value, metric.digits))
-        if details or not metric.neutral:
-            rows.append(cells)
-    # Columns without a value are left out, as the system is where there is only one.
-    kept = [n for n, column in enumerate(zip(*rows[1:], strict=True)) if any(column)]
-    kept = [n for n in kept if n != 1 or len(report.systems) > 1]
-    words = range(2) if len(report.systems) > 1 else range(1)
-    lines = aligned([[row[n] for n in kept] for row in rows], words) if kept else []
+    lines = _score_lines(report, details)
     if details:
         for table, buckets in report.buckets.items():
             lines += ["", *_bucket_lines(report, table, buckets)]
-        lines += [line for table in report.tables for line in ("", *table)]
-    metrics = report.measurements.values()
-    if metrics:
-        lines += ["", *aligned([[metric.label, metric.signature] for metric in metrics], range(2))]
+        for details_of_score in report.tables:
+            lines += ["", *details_of_score]
+    signatures = [[metric.label, metric.signature] for metric in report.measurements.values()]
+    if signatures:
+        lines += ["", *aligned(signatures, range(2))]
     if report.counts:
-        counts = (f"{count} {name}" for name, count in report.counts.items())
+        counts = [f"{count} {name}" for name, count in report.counts.items()]
         lines += ["", ", ".join(counts)]
     lines += _foot(report)
     return lines + [f"note: {note}" for note in notes(report)]
+
+
+def _score_lines(report: Report, details: bool) -> list[str]:
+    """The table of scores; ``details``: also of scores of which more is not better."""
+    shown = [column for column in COLUMNS if column.head]
+    rows = [["", "system"] + [column.head for column in shown]]
+    for metric, name, entry in _entries(report):
+        if metric.neutral and not details:
+            continue
+        label = metric.label if name == report.systems[0] else ""
+        cells = [label, name]
+        for column in shown:
+            value = column.value(entry)
+            cells.append("" if value is None else column.show(value, metric.digits))
+        rows.append(cells)
+    # Columns without a value are left out, as the system is where there is only one.
+    several = len(report.systems) > 1
+    kept = []
+    for number, column_cells in enumerate(zip(*rows[1:], strict=True)):
+        if any(column_cells) and (several or number != 1):
+            kept.append(number)
+    if not kept:
+        return []
+    table = [[row[number] for number in kept] for row in rows]
+    return aligned(table, range(2) if several else range(1))
 
 
 def _foot(report: Report) -> list[str]:
@@ -338,7 +400,8 @@ def _foot(report: Report) -> list[str]:
     for metric, resampled in _compared(report):
         parts = kinds.setdefault(f"{resampled.units} {resampled.unit}s resampled", [])
         comparisons = resampled.comparisons.values()
-        if least := max(comparison.get("detectable", 0.0) for comparison in comparisons):
+        least = max(comparison.get("detectable", 0.0) for comparison in comparisons)
+        if least:
             parts.append(f"{metric.label} {in_digits(least, metric.digits)}")
     before = "; least difference detected with 80% power: "
     return [kind + before * bool(parts) + ", ".join(parts) for kind, parts in kinds.items()]
@@ -385,30 +448,33 @@ def to_latex(report: Report) -> str:
             f"% {metric.label}: $\\circ$: p < 0.05 that it is at most {margin:g} "
             f"{'below' if metric.higher_is_better else 'above'} {report.systems[0]}"
         )
-    heads = [
-        _escaped(metric.label) + ("" if metric.higher_is_better else r" $\downarrow$")
-        for metric in metrics
-    ]
+    heads = []
+    for metric in metrics:
+        arrow = "" if metric.higher_is_better else r" $\downarrow$"
+        heads.append(_escaped(metric.label) + arrow)
     cells: dict[str, list[str]] = {name: [] for name in report.systems}
     shares: dict[str, dict[str, str]] = {}
     for metric, name, entry in _entries(report):
         text = in_digits(entry["score"], metric.digits)
         if name == report.resampled[metric.key].best:
             text = rf"\textbf{{{text}}}"
-        values = [(column, column.value(entry)) for column in COLUMNS]
-        mark = "".join(
-            column.mark(value) for column, value in values if column.mark and value is not None
-        )
-        cells[name].append(f"{text}$^{{{mark}}}$" if mark else text)
-        for column, value in values:
-            if column.latex and value is not None:
+        marks = ""
+        for column in COLUMNS:
+            value = column.value(entry)
+            if value is None:
+                continue
+            if column.mark:
+                marks += column.mark(value)
+            if column.latex:
                 shown = column.show(value, metric.digits).removesuffix("%")
                 shares.setdefault(column.latex, {})[name] = shown
+        cells[name].append(f"{text}$^{{{marks}}}$" if marks else text)
     heads += shares
     lines += [rf"\begin{{tabular}}{{l{'r' * len(heads)}}}", r"\toprule"]
     lines += [" & ".join(["system", *heads]) + r" \\", r"\midrule"]
     for name in report.systems:
-        row = [_escaped(name), *cells[name], *(share.get(name, "") for share in shares.values())]
+        of_system = [share.get(name, "") for share in shares.values()]
+        row = [_escaped(name), *cells[name], *of_system]
         lines.append(" & ".join(row) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
@@ -471,7 +537,8 @@ def _few_units(report: Report) -> list[str]:
             )
         elif 0 < units < FEW_UNITS:
             lines.append(f"{prefix}an interval from {units} {unit}s is rough, and often too narrow")
-        if units > 1 and (least := least_p(units, tests)) > SIGNIFICANT:
+        least = least_p(units, tests)
+        if units > 1 and least > SIGNIFICANT:
             holm = f", p Holm {least:.3g}" if tests > 1 else ""
             lines.append(
                 f"{prefix}with {units} {unit}s randomisation cannot reach p < 0.05, however large "

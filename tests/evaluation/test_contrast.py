@@ -180,7 +180,7 @@ def test_the_command_prints_json(contrast: Call):
     ("model", "more", "message"),
     [
         ("sentence", ("--max-tokens", "0"), "`--max-tokens` must be at least 1, but is 0."),
-        ("sentence:document", (), "was trained with --unit document, not sentence"),
+        ("sentence:document", (), "--unit document, not sentence"),
         ("sentence", ("--data", "nowhere"), "nowhere: there is no such data folder."),
         ("sentence", ("--format", "contrapro", "--context", "0"), ".jsonl: not JSON"),
     ],

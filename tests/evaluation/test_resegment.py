@@ -17,7 +17,7 @@ from gtrans.evaluation import resegment
 from gtrans.evaluation.boundaries import (
     CAPITAL,
     Edge,
-    Text,
+    TokenisedText,
     ends_a_sentence,
     is_word,
     tokens_of,
@@ -142,7 +142,7 @@ tokens = st.lists(st.sampled_from(["a", "b", "longer", "longest", "C", ".", "!",
 sentences = st.lists(tokens.filter(bool).map(" ".join), min_size=1, max_size=4)
 
 
-def best_gain(model: Resegmenter, text: Text, references: list[list[list[str]]]) -> int:
+def best_gain(model: Resegmenter, text: TokenisedText, references: list[list[list[str]]]) -> int:
     """The largest gain of a split, by trying every boundary in turn."""
     ours, n = text.tokens, len(text.tokens)
     habits = model.habits.gains(text)
@@ -217,7 +217,7 @@ def test_no_split_has_a_larger_gain(
     other = reference[::-1] if rng.random() < 0.5 else reference
     references = [[reference], [other]]
     model = Resegmenter(references, always=True)
-    text = Text("\n".join(lines))
+    text = TokenisedText("\n".join(lines))
     tokenised = [[tokens_of(s) for s in one[0]] for one in references]
     found = model.split(0, lines)
     bare = "".join("".join(lines).split())
@@ -239,7 +239,7 @@ def test_nothing_of_any_text_is_lost(reference: list[str], lines: list[str]) -> 
 
 
 def test_edges_of_a_text() -> None:
-    text = Text("He said: “No.” „Ja.“ (Yes.) 3.5 is\nlow,\ne.g. here\nNow")
+    text = TokenisedText("He said: “No.” „Ja.“ (Yes.) 3.5 is\nlow,\ne.g. here\nNow")
     # Two of three lines end inside of a sentence, so the third line end is no hint, either.
     marks = {Edge.SENTENCE_END: "|", Edge.LINE_END: "/", Edge.PUNCTUATION: "-"}
     shown = "".join(
@@ -384,11 +384,16 @@ def test_references_of_real_corpora_come_back(path: str, real_data: Path) -> Non
 def test_a_capital_that_only_begins_sentences_tells_a_boundary() -> None:
     reference = ["Gibt es noch Fragen an uns?", "Wir sehen, es gibt Tee.", "Morgen gibt es Tee."]
     habits = Resegmenter([[reference]]).habits
-    begins, inside = (habits.gains(Text(it))[1] for it in ("legen Gibt es", "legen gibt es"))
+    begins, inside = (
+        habits.gains(TokenisedText(it))[1] for it in ("legen Gibt es", "legen gibt es")
+    )
     assert begins > inside
     # One that no sentence begins with tells it, too; a noun has its capital everywhere.
     lower = Resegmenter([[["Wir sehen, es gibt Tee.", "Heute gibt es Tee."]]]).habits
-    gains = [lower.gains(Text(f"mit {it} mir"))[1] for it in ("Gibt", "unbekannt", "gibt", "Tee")]
+    gains = [
+        lower.gains(TokenisedText(f"mit {it} mir"))[1]
+        for it in ("Gibt", "unbekannt", "gibt", "Tee")
+    ]
     assert gains[0] == gains[1] + CAPITAL and max(gains[2:]) < gains[1]
 
 
@@ -415,7 +420,7 @@ def test_a_long_text_is_searched_in_a_band_around_it(monkeypatch: pytest.MonkeyP
     "text", ["“走。”|安卓", '"Go." (He left.)|"No."', "A. Smith said so.|B. did"]
 )
 def test_no_sentence_ends_before_a_closing_mark_or_after_an_opening_one(text: str) -> None:
-    ends = [place for place, edge in enumerate(Text(text.replace("|", " ")).edges)
+    ends = [place for place, edge in enumerate(TokenisedText(text.replace("|", " ")).edges)
             if edge == Edge.SENTENCE_END]  # fmt: skip
     assert len(tokens_of(text.split("|")[0])) in ends
     tokens = tokens_of(text.replace("|", " "))

@@ -18,7 +18,9 @@ READERS: dict[str, Callable[[str | os.PathLike[str], ReadOptions], list[Item]]] 
 
 
 def read_items(
-    path: str | os.PathLike[str], format: str = "jsonl", options: ReadOptions | None = None
+    path: str | os.PathLike[str],
+    format: str = "jsonl",
+    options: ReadOptions | None = None,
 ) -> list[Item]:
     """All items of a file or folder in their order; at least one.
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, product
+from itertools import product
 from statistics import fmean
 from typing import TypeVar
 
@@ -23,7 +23,7 @@ from gtrans.evaluation.contrastive.items import Item
 from gtrans.evaluation.significance import not_rejected
 
 ALL, UNKNOWN = "all", "unknown"
-"""The name of a total, and that of a distance that is not known."""
+"""The names of a total, and of a distance that is not known."""
 Interval = tuple[float, float]
 NORMAL = float(norm.ppf(0.975))
 FLIPS = 2000  # for the interval of a difference
@@ -64,9 +64,10 @@ class Sample:
     def clusters(self) -> list[tuple[float, int]]:
         """Sum and number of the values of each document; without a name an item is one."""
         sums: dict[str | int, tuple[float, int]] = {}
-        for place, (value, name) in enumerate(zip(self.values, self.documents, strict=True)):
-            total, count = sums.get(name or place, (0.0, 0))
-            sums[name or place] = (total + value, count + 1)
+        for place, value in enumerate(self.values):
+            document = self.documents[place] or place
+            total, count = sums.get(document, (0.0, 0))
+            sums[document] = total + value, count + 1
         return list(sums.values())
 
     @property
@@ -76,17 +77,18 @@ class Sample:
 
     @property
     def error(self) -> float:
-        """The standard error of the mean, over at least two documents: that of the jackknife.
+        """The standard error of the mean over at least two documents, by the jackknife.
 
-        It leaves out one document at a time, so a document that has most of the items, and draws
-        the mean to itself, does not hide how far it is from the others.
+        The jackknife leaves out one document at a time. So a document that has most of the items,
+        and draws the mean to itself, does not hide how far it is from the others.
         """
-        total, count = sum(value for value, _ in self.clusters), len(self.clusters)
-        squares = math.fsum(
-            ((value - total / self.items * size) / (self.items - size)) ** 2
-            for value, size in self.clusters
-        )
-        return math.sqrt(squares * (count - 1) / count)
+        count = len(self.clusters)
+        total = sum(value for value, _ in self.clusters)
+        squares = []
+        for value, size in self.clusters:
+            difference = value - total / self.items * size
+            squares.append((difference / (self.items - size)) ** 2)
+        return math.sqrt(math.fsum(squares) * (count - 1) / count)
 
     @property
     def equal_documents(self) -> float:
@@ -105,7 +107,9 @@ Table = dict[tuple[str, str], Kind]
 
 
 def tabulate(
-    items: Sequence[Item], values: Sequence[float | None], kind: type[Kind]
+    items: Sequence[Item],
+    values: Sequence[float | None],
+    kind: type[Kind],
 ) -> Table[Kind]:
     """Values of items, but for None, by phenomenon and distance, with all totals.
 
@@ -113,44 +117,54 @@ def tabulate(
     """
     cells: dict[tuple[str, str], list[tuple[Item, float]]] = {}
     for item, value in zip(items, values, strict=True):
-        if value is not None:
-            distance = UNKNOWN if item.distance is None else str(item.distance)
-            cells.setdefault((item.phenomenon, distance), []).append((item, value))
+        if value is None:
+            continue
+        distance = UNKNOWN if item.distance is None else str(item.distance)
+        cell = cells.setdefault((item.phenomenon, distance), [])
+        cell.append((item, value))
     phenomena = dict.fromkeys(phenomenon for phenomenon, _ in cells)
     distances = sorted({at for _, at in cells}, key=lambda at: (at == UNKNOWN, len(at), at))
     table = {}
-    for name, distance in product((*phenomena, ALL), (*distances, ALL)):
-        chosen = [
-            pairs
-            for (phenomenon, at), pairs in cells.items()
-            if name in (phenomenon, ALL) and distance in (at, ALL)
-        ]
+    for name, distance in product([*phenomena, ALL], [*distances, ALL]):
+        chosen = []
+        for (phenomenon, at), pairs in cells.items():
+            if name in (phenomenon, ALL) and distance in (at, ALL):
+                chosen += pairs
         if chosen:
-            table[name, distance] = sample(chain.from_iterable(chosen), kind)
+            table[name, distance] = sample(chosen, kind)
     return table
 
 
 def sample(pairs: Iterable[tuple[Item, float]], kind: type[Kind]) -> Kind:
     """The values of some items."""
     items, values = zip(*pairs, strict=True)
-    cues = sorted({side for item in items for side in item.cue.split("/")})
+    cues: set[str] = set()
+    for item in items:
+        cues.update(item.cue.split("/"))
     chance = math.fsum(1 / (1 + len(item.rivals)) for item in items) / len(items)
-    return kind(values, tuple(map(document_of, items)), "/".join(cues), chance)
+    return kind(
+        values=values,
+        documents=tuple(document_of(item) for item in items),
+        cue="/".join(sorted(cues)),
+        chance=chance,
+    )
 
 
 def by_group(items: Sequence[Item], right: Sequence[bool | None]) -> dict[str, dict[str, Accuracy]]:
     """Accuracy in each group of the authors' tables: name of the grouping, value, result."""
     collected: dict[str, dict[str, list[tuple[Item, float]]]] = {}
     for item, value in zip(items, right, strict=True):
-        for name, group in item.groups.items() if value is not None else ():
-            collected.setdefault(name, {}).setdefault(group, []).append((item, bool(value)))
-    return {
-        name: {
-            group: sample(groups[group], Accuracy)
-            for group in sorted(groups, key=lambda group: (group.startswith(">"), group))
-        }
-        for name, groups in collected.items()
-    }
+        if value is None:
+            continue
+        for name, group in item.groups.items():
+            groups = collected.setdefault(name, {})
+            groups.setdefault(group, []).append((item, bool(value)))
+    tables: dict[str, dict[str, Accuracy]] = {}
+    for name, groups in collected.items():
+        # Groups such as ">3" come last.
+        ordered = sorted(groups, key=lambda group: (group.startswith(">"), group))
+        tables[name] = {group: sample(groups[group], Accuracy) for group in ordered}
+    return tables
 
 
 # --- one system -----------------------------------------------------------------------------------
@@ -161,7 +175,7 @@ def is_right(item: Item, scores: Sequence[float]) -> bool:
 
     Args:
         item: an item.
-        scores: the scores of its candidates, that of the right one first; higher is better.
+        scores: the scores of its candidates, the right one first; higher is better.
             An item with a score of NaN counts as wrong. Some published sets list the right
             candidate again among the wrong ones; such a copy is ignored.
     """
@@ -178,14 +192,14 @@ def wilson_interval(right: float, items: float, quantile: float = NORMAL) -> Int
         items: number of items; of clustered items, as many as independent ones would say as much.
         quantile: of the distribution.
     """
-    share, square = right / items, quantile**2
-    centre = (share + square / (2 * items)) / (1 + square / items)
-    margin = (
-        quantile
-        / (1 + square / items)
-        * math.sqrt(share * (1 - share) / items + square / (4 * items**2))
-    )
-    return max(0.0, centre - margin), min(1.0, centre + margin)
+    share = right / items
+    square = quantile**2
+    scale = 1 + square / items
+    centre = (share + square / (2 * items)) / scale
+    variance = share * (1 - share) / items
+    deviation = math.sqrt(variance + square / (4 * items**2))
+    radius = quantile / scale * deviation
+    return max(0.0, centre - radius), min(1.0, centre + radius)
 
 
 class Accuracy(Sample):
@@ -203,9 +217,14 @@ class Accuracy(Sample):
             return wilson_interval(sum(self.values), self.items)
         if count == 1:
             return 0.0, 1.0
-        share, variance = self.mean, self.error**2
-        worth = share * (1 - share) / variance if variance else self.items
-        worth = self.equal_documents if share in (0, 1) else min(max(worth, 1.0), self.items)
+        share = self.mean
+        variance = self.error**2
+        if share in (0, 1):
+            worth = self.equal_documents
+        elif variance:
+            worth = min(max(share * (1 - share) / variance, 1.0), self.items)
+        else:
+            worth = self.items
         return wilson_interval(share * worth, worth, self.quantile)
 
 
@@ -251,11 +270,11 @@ class Change(Sample):
         if max(sizes) == 1:
             return float(binomtest((len(sizes) - observed) // 2, len(sizes)).pvalue)
         # How probable each sum of the flipped differences is.
-        masses, half = np.array([1.0]), 0.5
+        masses = np.array([1.0])
         for size in sizes:
             wider = np.zeros(len(masses) + 2 * size)
-            wider[: len(masses)] = half * masses
-            wider[2 * size :] += half * masses
+            wider[: len(masses)] = 0.5 * masses
+            wider[2 * size :] += 0.5 * masses
             masses = wider
         sums = np.abs(np.arange(len(masses)) - sum(sizes))
         return float(min(1.0, masses[sums >= observed].sum()))
@@ -272,22 +291,30 @@ class Change(Sample):
         nowhere.
         """
         if self.document_count:
-            signs = np.random.default_rng(1).choice((-1.0, 1.0), (FLIPS, self.document_count))
-            swapped, shares = (signs @ np.array(self.clusters) / self.items).T
+            generator = np.random.default_rng(1)
+            signs = generator.choice((-1.0, 1.0), (FLIPS, self.document_count))
+            sums = signs @ np.array(self.clusters)
+            swapped, shares = (sums / self.items).T
             low, high = not_rejected(swapped, shares, self.mean) or (-1.0, 1.0)
         else:
-            first, other = ((n + 1) / (self.items + 2) for n in (self.only_first, self.only_other))
-            radius = NORMAL * math.sqrt((first + other - (other - first) ** 2) / (self.items + 2))
-            low, high = other - first - radius, other - first + radius
+            items = self.items + 2
+            first = (self.only_first + 1) / items
+            other = (self.only_other + 1) / items
+            change = other - first
+            radius = NORMAL * math.sqrt((first + other - change**2) / items)
+            low, high = change - radius, change + radius
         return max(low, -1.0), min(high, 1.0)
 
 
 def changes(first: Sequence[bool | None], other: Sequence[bool | None]) -> list[int | None]:
     """The values of a :class:`Change`; None for an item that one system is not judged by."""
-    return [
-        None if before is None or after is None else int(after) - int(before)
-        for before, after in zip(first, other, strict=True)
-    ]
+    values: list[int | None] = []
+    for before, after in zip(first, other, strict=True):
+        if before is None or after is None:
+            values.append(None)
+        else:
+            values.append(int(after) - int(before))
+    return values
 
 
 # --- margins --------------------------------------------------------------------------------------
@@ -314,13 +341,19 @@ def margin(item: Item, scores: Sequence[float]) -> float:
 
     NaN: the item has no wrong one, or a score is not finite.
     """
+    right = scores[0]
     rivals = [scores[rival] for rival in item.rivals]
-    known = bool(rivals) and all(map(math.isfinite, (scores[0], *rivals)))
-    return scores[0] - max(rivals) if known else math.nan
+    if not rivals or not math.isfinite(right):
+        return math.nan
+    if not all(math.isfinite(score) for score in rivals):
+        return math.nan
+    return right - max(rivals)
 
 
 def gained_margins(
-    items: Sequence[Item], true: Sequence[Sequence[float]], random: Sequence[Sequence[float]]
+    items: Sequence[Item],
+    true: Sequence[Sequence[float]],
+    random: Sequence[Sequence[float]],
 ) -> list[float | None]:
     """The margin of every item with its own context less that with the context of another item.
 
@@ -331,11 +364,9 @@ def gained_margins(
         items: the items, with their own contexts.
         true, random: the scores of their candidates in the two readings, the right one first.
     """
-    differences = (
-        margin(item, own) - margin(item, other)
-        for item, own, other in zip(items, true, random, strict=True)
-    )
-    return [
-        None if math.isnan(gain) or not item.context else gain
-        for item, gain in zip(items, differences, strict=True)
-    ]
+    gains: list[float | None] = []
+    for item, own, other in zip(items, true, random, strict=True):
+        gain = margin(item, own) - margin(item, other)
+        is_known = item.context > 0 and not math.isnan(gain)
+        gains.append(gain if is_known else None)
+    return gains

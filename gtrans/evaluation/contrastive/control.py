@@ -14,7 +14,7 @@ def shuffled_contexts(items: Sequence[Item], seed: int = 1) -> tuple[list[Item],
     """The items, each with the context of another item: a control for the use of context.
 
     The context of an item is the sentences before the first one in which its candidates differ.
-    It is replaced on both sides by that of another item, the donor; on the target side by the
+    The context of another item, the donor, replaces it on both sides; on the target side the
     context of the donor's right translation. Donors are chosen as follows:
 
     - of the same form of text, tokenised or not;
@@ -95,6 +95,6 @@ def _kinds(item: Item) -> list[Hashable]:
 
 
 def _question(item: Item) -> Hashable:
-    """The sentences and candidates after the context; those of twins are equal."""
+    """The sentences and candidates after the context, which twins have in common."""
     begin = item.context
     return item.source[begin:], frozenset(candidate[begin:] for candidate in item.candidates)

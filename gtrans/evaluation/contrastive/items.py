@@ -40,7 +40,7 @@ class Item:
         target: the right K target sentences.
         contrastive: wrong candidates of K sentences each.
         form: how the sentences are written, one of :data:`FORMS`.
-        right_index: place of the right candidate among those of the published file, from 0.
+        right_index: place of the right candidate in the published file, from 0.
         groups: what the item belongs to in the tables of its authors: name of a grouping (such
             as ``gender``) to the value (``f``).
         block: the items of a block belong together, as in the sets of Bawden et al.; or nothing.
@@ -89,11 +89,10 @@ class Item:
     @property
     def context(self) -> int:
         """Number of sentences before the first one in which candidates differ."""
-        columns = zip(*self.candidates, strict=True)
-        return next(
-            (number for number, column in enumerate(columns) if len(set(column)) > 1),
-            len(self.target) - 1,
-        )
+        for number, column in enumerate(zip(*self.candidates, strict=True)):
+            if len(set(column)) > 1:
+                return number
+        return len(self.target) - 1
 
     def as_text(self, join: tuple[Callable[[str], str], Callable[[str], str]]) -> Item:
         """The item as plain text, the input of the text pipelines.
@@ -106,19 +105,23 @@ class Item:
         """
         if self.form == "text":
             return self
-
-        def restored(sentences: Sentences, side: int) -> Sentences:
-            if self.form == "tokenised":
-                return tuple(join[side](sentence) for sentence in sentences)
-            return tuple(sentence[:1].upper() + sentence[1:] for sentence in sentences)
-
+        join_source, join_target = join
+        if self.form == "truecased":
+            join_source = join_target = _with_capital
+        contrastive = []
+        for candidate in self.contrastive:
+            contrastive.append(tuple(join_target(sentence) for sentence in candidate))
         return replace(
             self,
-            source=restored(self.source, 0),
-            target=restored(self.target, 1),
-            contrastive=tuple(restored(candidate, 1) for candidate in self.contrastive),
+            source=tuple(join_source(sentence) for sentence in self.source),
+            target=tuple(join_target(sentence) for sentence in self.target),
+            contrastive=tuple(contrastive),
             form="text",
         )
+
+
+def _with_capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,7 @@ class ReadOptions:
     context: int = 1
 
 
-# --- the general format, also that of the synthetic corpus: one JSON object per line --------------
+# --- the general format, also of the synthetic corpus: one JSON object per line ------------------
 
 
 def read_jsonl(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]:
@@ -176,22 +179,39 @@ def _are_sentences(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(map(_is_text, value))
 
 
+def _are_candidates(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_are_sentences, value))
+
+
+def _are_groups(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_text, value.values()))
+
+
+def _is_distance(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_string(value: Any) -> bool:
+    return isinstance(value, str)
+
+
 _TEXT = _is_text, "a text that is not empty"
 _SENTENCES = _are_sentences, "a list of sentences that are not empty"
 _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    **{"id": _TEXT, "phenomenon": _TEXT, "cue": _TEXT, "source": _SENTENCES, "target": _SENTENCES},
-    "distance": (lambda value: type(value) is int and value >= 0, "a number from 0"),
+    "id": _TEXT,
+    "phenomenon": _TEXT,
+    "cue": _TEXT,
+    "source": _SENTENCES,
+    "target": _SENTENCES,
+    "distance": (_is_distance, "a number from 0"),
     "contrastive": (
-        lambda value: isinstance(value, list) and bool(value) and all(map(_are_sentences, value)),
+        _are_candidates,
         "a list of at least one wrong translation, each a list of sentences that are not empty",
     ),
     "form": (FORMS.__contains__, f"one of {', '.join(FORMS)}"),
-    "groups": (
-        lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
-        "a JSON object whose values are texts",
-    ),
-    "block": (lambda value: isinstance(value, str), "a text"),
-    "document": (lambda value: isinstance(value, str), "a text"),
+    "groups": (_are_groups, "a JSON object whose values are texts"),
+    "block": (_is_string, "a text"),
+    "document": (_is_string, "a text"),
 }
 """For each key of an item, what fits it, in code and in words."""
 _DEFAULTS: dict[str, Any] = {"form": FORMS[0], "groups": {}, "block": "", "document": ""}
@@ -205,12 +225,20 @@ def _item(entry: Any) -> Item:
     for name, (fits, what) in _FIELDS.items():
         if not fits(values[name]):
             raise ValueError(f"{name!r} must be {what}, but is {json.dumps(values[name])[:60]}")
-    target, wrong = values["target"], values["contrastive"]
-    if {*map(len, (target, *wrong))} != {len(values["source"])}:
-        raise ValueError("'source', 'target' and 'contrastive' have different numbers of sentences")
+    right = _words(values["target"])
+    for candidate in [values["target"], *values["contrastive"]]:
+        if len(candidate) != len(values["source"]):
+            raise ValueError(
+                "'source', 'target' and 'contrastive' have different numbers of sentences"
+            )
     # White space makes no difference to a model.
-    right, *others = ([line.split() for line in lines] for lines in (target, *wrong))
-    if right in others:
+    if right in [_words(candidate) for candidate in values["contrastive"]]:
         raise ValueError("a wrong translation in 'contrastive' equals 'target'")
-    values |= {"source": tuple(values["source"]), "target": tuple(target)}
-    return Item(**values | {"contrastive": tuple(map(tuple, wrong))})
+    for name in ("source", "target"):
+        values[name] = tuple(values[name])
+    values["contrastive"] = tuple(tuple(candidate) for candidate in values["contrastive"])
+    return Item(**values)
+
+
+def _words(sentences: Sequence[str]) -> list[list[str]]:
+    return [sentence.split() for sentence in sentences]

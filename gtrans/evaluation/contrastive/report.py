@@ -64,13 +64,13 @@ def _p(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Column:
+class ReportColumn:
     """A value of a system or of a change.
 
     Attributes:
         head: its heading on the terminal; nothing: it is not printed.
         key: its key in JSON; nothing: it is not there.
-        name: that of the property of the cell; None there: it has none.
+        name: the property of the cell that has the value; None there: the cell has no value.
         show: its text.
     """
 
@@ -80,23 +80,31 @@ class Column:
     show: Callable[[Any], str] = str
 
 
-_COUNTS = (Column("items", "items", "items"), Column("documents", "documents", "document_count"))
+_COUNTS = (
+    ReportColumn("items", "items", "items"),
+    ReportColumn("documents", "documents", "document_count"),
+)
 OF_SYSTEMS = (
-    Column("accuracy", "accuracy", "mean", _percent),
-    Column("95% interval", "interval", "interval", lambda ends: "-".join(map(_percent, ends))),
+    ReportColumn("accuracy", "accuracy", "mean", _percent),
+    ReportColumn(
+        "95% interval", "interval", "interval", lambda ends: "-".join(map(_percent, ends))
+    ),
     *_COUNTS,
-    Column("", "chance", "chance"),
+    ReportColumn("", "chance", "chance"),
 )
 OF_CHANGES = (
     *_COUNTS,
-    Column("only first", "only_first", "only_first"),
-    Column("only system", "only_other", "only_other"),
-    Column("change", "", "mean", lambda change: in_digits(100 * change, 1, "+")),
-    Column(
-        "95% interval", "", "interval", lambda ends: change_interval([100 * end for end in ends], 1)
+    ReportColumn("only first", "only_first", "only_first"),
+    ReportColumn("only system", "only_other", "only_other"),
+    ReportColumn("change", "", "mean", lambda change: in_digits(100 * change, 1, "+")),
+    ReportColumn(
+        "95% interval",
+        "",
+        "interval",
+        lambda ends: change_interval([100 * end for end in ends], 1),
     ),
-    Column("p", "p", "p_value", _p),
-    Column("p Holm", "p_holm", "p_holm", _p),
+    ReportColumn("p", "p", "p_value", _p),
+    ReportColumn("p Holm", "p_holm", "p_holm", _p),
 )
 
 
@@ -106,21 +114,21 @@ OF_CHANGES = (
 def to_json(results: Mapping[str, Result]) -> dict[str, Any]:
     """The first system, and all others with their tests against it, by their names."""
     first = next(iter(results))
-    others = {
-        name: _of_system(results[name]) | _of_change(table)
-        for name, table in _changes(results).items()
-    }
-    return of_form("contrast", {"system": first, **_of_system(results[first]), "others": others})
+    others = {}
+    for name, table in _changes(results).items():
+        others[name] = _of_system(results[name]) | _of_change(table)
+    entry = {"system": first} | _of_system(results[first]) | {"others": others}
+    return of_form("contrast", entry)
 
 
 def _changes(results: Mapping[str, Result]) -> dict[str, Table[Change]]:
     """Each other system beside the first one."""
-    (_, first), *others = results.items()
-    tables = {
-        name: tabulate(first.items, changes(first.right, other.right), Change)
-        for name, other in others
-    }
-    for key in next(iter(tables.values())) if len(tables) > 1 else ():
+    first, *others = results
+    items, right = results[first].items, results[first].right
+    tables = {name: tabulate(items, changes(right, results[name].right), Change) for name in others}
+    if len(tables) < 2:
+        return tables
+    for key in tables[others[0]]:
         adjusted = holm([table[key].p_value for table in tables.values()])
         for table, p in zip(tables.values(), adjusted, strict=True):
             table[key] = replace(table[key], p_holm=p)
@@ -130,15 +138,16 @@ def _changes(results: Mapping[str, Result]) -> dict[str, Table[Change]]:
 def _of_change(table: Table[Change]) -> dict[str, Any]:
     entry: dict[str, Any] = {}
     for kind, cells in (("", _by_phenomenon(table)), ("_by_distance", _by_distance(table))):
+        differences = {}
+        for key, cell in cells.items():
+            differences[key] = {"value": cell.mean, "interval": cell.interval}
         entry[f"mcnemar{kind}"] = _json(OF_CHANGES, cells)
-        entry[f"difference{kind}"] = {
-            key: {"value": cell.mean, "interval": cell.interval} for key, cell in cells.items()
-        }
+        entry[f"difference{kind}"] = differences
     return entry
 
 
 def _of_system(result: Result) -> dict[str, Any]:
-    """What JSON has of a system; accuracies are from 0 to 1, keys of distances strings.
+    """A system in JSON; accuracies are from 0 to 1, keys of distances strings.
 
     ``contrastive``, ``intervals``, ``items`` and ``cue`` by phenomenon and distance;
     ``by_phenomenon``, ``by_distance``, ``by_group`` and ``all`` have all values of
@@ -158,10 +167,9 @@ def _of_system(result: Result) -> dict[str, Any]:
         control = tabulate(result.items, result.control, Accuracy)
         entry["shuffled_context"] = _accuracies(control)
     if result.gains is not None:
-        gains = {
-            key: {"value": gain.mean, "interval": gain.interval, "items": gain.items}
-            for key, gain in tabulate(result.items, result.gains, Gain).items()
-        }
+        gains: dict[tuple[str, str], Any] = {}
+        for key, gain in tabulate(result.items, result.gains, Gain).items():
+            gains[key] = {"value": gain.mean, "interval": gain.interval, "items": gain.items}
         entry["above_shuffled_context"] = {
             "contrastive": _each(gains, dict),
             "by_phenomenon": _by_phenomenon(gains, total=False),
@@ -181,16 +189,16 @@ def _accuracies(table: Table[Accuracy]) -> dict[str, Any]:
     }
 
 
-def _json(columns: Iterable[Column], cells: Mapping[Any, Any]) -> dict[Any, dict[str, Any]]:
+def _json(columns: Iterable[ReportColumn], cells: Mapping[Any, Any]) -> dict[Any, dict[str, Any]]:
     """The values of cells that are there."""
-    return {
-        name: {
-            column.key: value
-            for column in columns
-            if column.key and (value := getattr(cell, column.name)) is not None
-        }
-        for name, cell in cells.items()
-    }
+    entries: dict[Any, dict[str, Any]] = {}
+    for name, cell in cells.items():
+        entries[name] = {}
+        for column in columns:
+            value = getattr(cell, column.name)
+            if column.key and value is not None:
+                entries[name][column.key] = value
+    return entries
 
 
 def _each(table: Mapping[tuple[str, str], Any], value: Callable[[Any], Any]) -> dict[str, Any]:
@@ -203,15 +211,27 @@ def _each(table: Mapping[tuple[str, str], Any], value: Callable[[Any], Any]) -> 
 
 
 def _by_phenomenon(table: Mapping[tuple[str, str], Any], total: bool = True) -> dict[str, Any]:
-    """The cells of whole phenomena; ``total``: with that of all, where there are several."""
-    cells = {name: cell for (name, distance), cell in table.items() if distance == ALL}
+    """The cells of whole phenomena.
+
+    Args:
+        table: all cells.
+        total: also the cell of all phenomena, where there are several.
+    """
+    cells = {}
+    for (name, distance), cell in table.items():
+        if distance == ALL:
+            cells[name] = cell
     if not total or len(cells) == 2:
         cells.pop(ALL, None)
     return cells
 
 
 def _by_distance(table: Mapping[tuple[str, str], Any]) -> dict[str, Any]:
-    return {at: cell for (name, at), cell in table.items() if name == ALL and at != ALL}
+    cells = {}
+    for (name, distance), cell in table.items():
+        if name == ALL and distance != ALL:
+            cells[distance] = cell
+    return cells
 
 
 # --- text -----------------------------------------------------------------------------------------
@@ -219,33 +239,41 @@ def _by_distance(table: Mapping[tuple[str, str], Any]) -> dict[str, Any]:
 
 def lines_of(result: Result) -> list[str]:
     """All tables of a system as text, with an empty line between them."""
-    groups: list[_Row] = [
-        ([name, key], cell, [])
-        for name, cells in by_group(result.items, result.right).items()
-        for key, cell in cells.items()
-    ]
-    parts = [_accuracy_lines(result), _lines(["group", "value"], OF_SYSTEMS, groups)]
-    return [line for part in parts if part for line in ("", *part)][1:]
+    groups: list[_Row] = []
+    for name, cells in by_group(result.items, result.right).items():
+        groups += [([name, key], cell, []) for key, cell in cells.items()]
+    lines = _accuracy_lines(result)
+    of_groups = _lines(["group", "value"], OF_SYSTEMS, groups)
+    if lines and of_groups:
+        lines.append("")
+    return lines + of_groups
 
 
 def _accuracy_lines(result: Result) -> list[str]:
     """The table: a line for each phenomenon and distance, and totals of several of them."""
     table = tabulate(result.items, result.right, Accuracy)
-    behind: dict[str, Callable[[tuple[str, str]], str]] = {"cue": lambda key: table[key].cue}
+    behind: dict[str, Callable[[tuple[str, str]], str]] = {}
+    behind["cue"] = lambda key: table[key].cue
     if result.control is not None:
         control = tabulate(result.items, result.control, Accuracy)
         behind["shuffled context"] = lambda key: _percent(control[key].mean)
     if result.gains is not None:
         gains = tabulate(result.items, result.gains, Gain)
         behind["margin above it, nats"] = lambda key: _gain_text(gains.get(key))
-    names = [name for name, distance in table if distance == ALL]
+    names = _without_total([name for name, distance in table if distance == ALL])
     rows: list[_Row] = []
-    for name in names if len(names) > 2 else names[:1]:
+    for name in names:
         distances = [distance for phenomenon, distance in table if phenomenon == name]
-        for of in distances if len(distances) > 2 else distances[:1]:
-            more = [text((name, of)) for text in behind.values()]
-            rows.append(([name, of], table[name, of], more))
+        for distance in _without_total(distances):
+            key = name, distance
+            more = [text(key) for text in behind.values()]
+            rows.append(([name, distance], table[key], more))
     return _lines(["phenomenon", "distance"], OF_SYSTEMS, rows, list(behind))
+
+
+def _without_total(names: Sequence[str]) -> Sequence[str]:
+    """The names of lines; a total, which is the last, is left out where it is of one line only."""
+    return names if len(names) > 2 else names[:1]
 
 
 def _gain_text(gain: Gain | None) -> str:
@@ -257,41 +285,47 @@ def _gain_text(gain: Gain | None) -> str:
 
 def test_lines(results: Mapping[str, Result]) -> list[str]:
     """The paired tests of all other systems with the first one."""
-    rows: list[_Row] = [
-        ([name, key], test, [])
-        for name, table in _changes(results).items()
-        for key, test in _by_phenomenon(table).items()
-    ]
+    rows: list[_Row] = []
+    for name, table in _changes(results).items():
+        rows += [([name, key], test, []) for key, test in _by_phenomenon(table).items()]
     named = any(test.document_count is not None for _, test, _ in rows)
-    heads = {
-        "only first": f"only {next(iter(results))}",
-        "p": f"p ({'documents flipped' if named else 'McNemar'})",
-    }
-    columns = [replace(column, head=heads.get(column.head, column.head)) for column in OF_CHANGES]
+    first = next(iter(results))
+    test_name = "documents flipped" if named else "McNemar"
+    heads = {"only first": f"only {first}", "p": f"p ({test_name})"}
+    columns = []
+    for column in OF_CHANGES:
+        head = heads.get(column.head, column.head)
+        columns.append(replace(column, head=head))
     return _lines(["system", "phenomenon"], columns, rows)
 
 
 def _lines(
-    heads: Sequence[str], columns: Iterable[Column], rows: Sequence[_Row], more: Sequence[str] = ()
+    heads: Sequence[str],
+    columns: Iterable[ReportColumn],
+    rows: Sequence[_Row],
+    more: Sequence[str] = (),
 ) -> list[str]:
-    """A table on the terminal, without the columns of which no row has a value.
+    """A table on the terminal, without columns that are empty in all rows.
 
     Args:
-        heads: of what stands before the columns, flush left.
-        columns: of the cells.
-        rows: each with what stands before, the cell, and what stands behind.
-        more: heads of what stands behind.
+        heads: headings of the texts before the columns, flush left.
+        columns: the columns of the cells.
+        rows: texts before the columns, the cell, and texts behind them.
+        more: headings of the texts behind the columns.
     """
     if not rows:
         return []
-    shown = [
-        column
-        for column in columns
-        if column.head and any(getattr(row[1], column.name) is not None for row in rows)
-    ]
-    text = [[*heads, *(column.head for column in shown), *more]]
+    shown = []
+    for column in columns:
+        values = [getattr(cell, column.name) for _, cell, _ in rows]
+        if column.head and any(value is not None for value in values):
+            shown.append(column)
+    text = [[*heads, *[column.head for column in shown], *more]]
     for before, cell, behind in rows:
-        values = [(column, getattr(cell, column.name)) for column in shown]
-        cells = ["-" if value is None else column.show(value) for column, value in values]
+        cells = []
+        for column in shown:
+            value = getattr(cell, column.name)
+            cells.append("-" if value is None else column.show(value))
         text.append([*before, *cells, *behind])
-    return aligned(text, {0, len(heads) + len(shown)} if more else set(range(len(heads))))
+    flush_left = {0, len(heads) + len(shown)} if more else set(range(len(heads)))
+    return aligned(text, flush_left)

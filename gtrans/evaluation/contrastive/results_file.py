@@ -37,9 +37,9 @@ def scores_line(item: Item, scores: Sequence[float]) -> str:
 
     Args:
         item: the item.
-        scores: those of its candidates, the right one first, as everywhere in the program. In the
-            file they have the order of the published file, and ``right`` is the place of the right
-            candidate in it, from 0.
+        scores: the scores of its candidates, the right one first, as everywhere in the program.
+            In the file they have the order of the published file, and ``right`` is the place of
+            the right candidate in it, from 0.
     """
     places = item.in_file_order(range(len(scores)))
     line = {
@@ -55,9 +55,12 @@ def scores_line(item: Item, scores: Sequence[float]) -> str:
 
 
 def read_scores(
-    path: AnyPath, items: Sequence[Item], better: str | None, is_named: bool = False
+    path: AnyPath,
+    items: Sequence[Item],
+    better: str | None,
+    is_named: bool = False,
 ) -> list[list[float]]:
-    """The scores of the candidates of each item, that of the right one first; higher is better.
+    """The scores of the candidates of each item, the right one first; higher is better.
 
     Args:
         path: the file; JSON if its first line begins with ``{``, plain otherwise.
@@ -67,32 +70,14 @@ def read_scores(
 
     Raises:
         GtransError: the file cannot be read, does not fit the items, or has a value that is not
-            a finite number; log-probabilities are above 0; or no score is above 0 where those of
-            all systems are said to be losses.
+            a finite number; log-probabilities are above 0; or no score is above 0 where all
+            systems are said to have losses.
     """
     lines = [(number, line) for number, line in enumerate(iterate_raw_lines(path), 1) if line]
     if _is_json(lines):
-        results = []
-        for (place, entry), item in zip(_entries(path, lines, items), items, strict=True):
-            scores = entry.get("scores")
-            if not isinstance(scores, list) or any(type(s) not in (int, float) for s in scores):
-                raise GtransError(f"{place}: 'scores' must be a list of numbers.")
-            if len(scores) != len(item.candidates):
-                raise GtransError(
-                    f"{place}: 'scores' has {len(scores)} numbers, but the item has "
-                    f"{len(item.candidates)} candidates."
-                )
-            results.append([float(score) for score in scores])
+        results = _scores_of_entries(path, lines, items)
     else:
-        values = iter([_number(line, f"{path}:{number}") for number, line in lines])
-        wanted = sum(len(item.candidates) for item in items)
-        if len(lines) != wanted:
-            raise GtransError(
-                f"`--scores` {path}: has {len(lines)} scores, but the sets have {wanted} "
-                f"candidates ({len(items)} items); give one score a line for each, in the order "
-                "of the sets."
-            )
-        results = [[next(values) for _ in item.candidates] for item in items]
+        results = _scores_of_lines(path, lines, items)
     above = any(score > 0 for scores in results for score in scores)
     if above and better is None:
         raise GtransError(
@@ -111,6 +96,38 @@ def read_scores(
     ]
 
 
+def _scores_of_entries(
+    path: AnyPath, lines: Sequence[tuple[int, str]], items: Sequence[Item]
+) -> list[list[float]]:
+    """The scores of JSON lines, in the order of the published file."""
+    results = []
+    for (place, entry), item in zip(_entries(path, lines, items), items, strict=True):
+        scores = entry.get("scores")
+        if not isinstance(scores, list) or any(type(s) not in (int, float) for s in scores):
+            raise GtransError(f"{place}: 'scores' must be a list of numbers.")
+        if len(scores) != len(item.candidates):
+            raise GtransError(
+                f"{place}: 'scores' has {len(scores)} numbers, but the item has "
+                f"{len(item.candidates)} candidates."
+            )
+        results.append([float(score) for score in scores])
+    return results
+
+
+def _scores_of_lines(
+    path: AnyPath, lines: Sequence[tuple[int, str]], items: Sequence[Item]
+) -> list[list[float]]:
+    """The scores of plain lines, in the order of the published file."""
+    values = iter([_number(line, f"{path}:{number}") for number, line in lines])
+    wanted = sum(len(item.candidates) for item in items)
+    if len(lines) != wanted:
+        raise GtransError(
+            f"`--scores` {path}: has {len(lines)} scores, but the sets have {wanted} candidates "
+            f"({len(items)} items); give one score a line for each, in the order of the sets."
+        )
+    return [[next(values) for _ in item.candidates] for item in items]
+
+
 def _number(text: str, place: str) -> float:
     try:
         value = float(text)
@@ -127,7 +144,9 @@ def _is_json(lines: Sequence[tuple[int, str]]) -> bool:
 
 
 def _entries(
-    path: AnyPath, lines: Sequence[tuple[int, str]], items: Sequence[Item]
+    path: AnyPath,
+    lines: Sequence[tuple[int, str]],
+    items: Sequence[Item],
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The place and the object of each JSON line, in the order of the items."""
     for place_of_item, ((number, line), item) in enumerate(zip(lines, items, strict=False), 1):
