@@ -28,7 +28,7 @@ def load_lines(path: str, dictionary: Dictionary, size: int) -> Any:
 
     Args:
         path: without suffix.
-        dictionary: that of the ids.
+        dictionary: has the symbols of the ids.
         size: how many symbols of the dictionary the corpus may have.
 
     Raises:

@@ -182,7 +182,7 @@ class DocumentDataset(FairseqDataset):
         return int(self.source_sizes[index]), int(self.target_sizes[index])
 
     def ordered_indices(self) -> Ints:
-        """Units sorted by length; with ``shuffle`` those of equal length in random order."""
+        """Units sorted by length; with ``shuffle``, units of equal length in random order."""
         count = len(self)
         order = np.random.permutation(count) if self.shuffle else np.arange(count)
         order = order[np.argsort(self.target_sizes[order], kind="mergesort")]

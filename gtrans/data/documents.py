@@ -2,8 +2,8 @@
 
 Files are UTF-8, gzipped or not (their first bytes decide, not their name); a byte order mark at the
 start is dropped. Only ``\\n`` (or ``\\r\\n``) ends a line: U+2028, U+0085 and the like stay inside
-their sentence. What is no text is rejected by what it is. Every error names the file and the line
-(counted from 1). This module needs neither torch nor fairseq.
+their sentence. Other files than text are rejected by their names. Every error names the file and
+the line (counted from 1). This module needs neither torch nor fairseq.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def iterate_raw_lines(
 
 
 def _refuse_binary(name: str, first: bytes) -> None:
-    """Raises GtransError for what is no text in UTF-8, by its first bytes."""
+    """Raises GtransError if the first bytes are not the beginning of a text in UTF-8."""
     for magic, (what, way_out) in _MAGIC.items():
         if first.startswith(magic):
             raise GtransError(f"'{name}' is no text but {what}; {way_out}")

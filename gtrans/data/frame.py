@@ -16,8 +16,15 @@ from gtrans.data.vocabulary import split_languages, symbol_of
 ONCE_A_UNIT = ("document", "mbart-document")
 _LANGUAGES_OF_MBART25 = 25
 SENTENCE_MARKS = (
-    *("both", "end", "marian", "bart", "mbart", "mbart50"), "document", "mbart-document"
-)  # fmt: skip
+    "both",
+    "end",
+    "marian",
+    "bart",
+    "mbart",
+    "mbart50",
+    "document",
+    "mbart-document",
+)
 
 
 @dataclass(frozen=True)
@@ -39,9 +46,9 @@ class Frame:
     ``mbart50``  ``[src] x </s>``     ``</s> [tgt] x``            ``</s> [tgt] x </s> [tgt] x``
     ===========  ===================  ==========================  ===========================
 
-    ``both`` is the frame of the G-Transformer paper, ``end`` that of fairseq's translation
-    models and of OPUS-MT's for one pair of languages; the others are those of the models with
-    these names, ``marian`` that of OPUS-MT's for several languages. If ``</s>`` opens
+    ``both`` is the frame of the G-Transformer paper, ``end`` the frame of fairseq's translation
+    models and of OPUS-MT's for one pair of languages; the others are the frames of the models with
+    these names, ``marian`` of OPUS-MT's for several languages. If ``</s>`` opens
     sentences, the end of a sentence also opens the next one.
 
     Two more are for plain attention over whole documents. Their symbol stands once in a unit, as
@@ -123,20 +130,23 @@ class Frame:
 
     @property
     def extra(self) -> int:
-        """Number of marks of a sentence besides its ``</s>``, the same on both sides."""
+        """Number of special tokens of a sentence besides its ``</s>``, the same on both sides."""
         return int(self.marks != "end" and not self.extra_of_unit)
 
     @property
     def extra_of_unit(self) -> int:
-        """Number of marks of a unit besides those of its sentences, the same on both sides."""
+        """Number of special tokens of a unit besides its sentences' own, the same on both sides."""
         return int(self.marks in ONCE_A_UNIT)
 
     def source(self, sentences: Sequence[Tensor]) -> Tensor:
         """``(length,)`` the source of a unit, from its sentences, each ending with ``</s>``."""
         before = {
-            "both": self.bos, "bart": self.bos, "mbart50": self.source_language,
-            "marian": self.target_language, "document": self.bos,
-        }  # fmt: skip
+            "both": self.bos,
+            "bart": self.bos,
+            "mbart50": self.source_language,
+            "marian": self.target_language,
+            "document": self.bos,
+        }
         opening = _symbols(sentences[0], before.get(self.marks))
         behind = self.source_language if self.marks.startswith("mbart") else None
         closing = _symbols(sentences[0], None if self.marks == "mbart50" else behind)

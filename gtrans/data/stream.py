@@ -1,8 +1,8 @@
 """Streams: several documents that are read in parallel, window after window, with a memory.
 
 Feng et al. 2022, §3.4 and §5.3: sentences are read in document order, and parameters are
-updated after a window of sentences, whose length is drawn for every update. What is read there
-sentence by sentence may also be read instance by instance; below, a *step* is either. A stream has
+updated after a window of sentences, whose length is drawn for every update. The model reads a
+document sentence by sentence or chunk by chunk; below, a *step* is either. A stream has
 several tracks, each with one document at a time; when it ends, the next document begins in its
 track. A batch is one window: the next steps of all tracks of a stream, the same number in each. A
 row of the batch is a run of consecutive steps of one document, so a track that changes documents
@@ -188,7 +188,7 @@ class StreamDataset(DocumentDataset):
     """
 
     def __init__(self, *args: Any, options: StreamOptions, **kwargs: Any) -> None:
-        """``units`` are whole documents; other arguments are those of the base class."""
+        """``units`` are whole documents; the base class has the other arguments."""
         super().__init__(*args, **kwargs)
         self.documents = self.units.lines[:, 0]
         self._first_sentences = self.units.first_sentence
@@ -322,7 +322,7 @@ class StreamDataset(DocumentDataset):
         return max(int((max_tokens or 0) / room), 1)
 
     def _two_long_steps(self) -> float:
-        """Tokens of two steps in a row that exceed those of nine pairs in ten."""
+        """Tokens of two steps in a row that exceed the tokens of nine pairs in ten."""
         longer = self._longer(self._steps.lines)
         not_last = np.ones(len(longer), bool)
         not_last[self._steps.first + self._steps.counts - 1] = False

@@ -71,7 +71,7 @@ class Unit(ABC):
         has_current: rows have context; the model gets their first current sentence as ``current``.
         trained_in_runs: in training a model reads runs of sentences of a document, one update
             after the other.
-        has_instances: a row has several instances, of which the model must know where they begin.
+        has_instances: a row has several chunks, and the model must know where each begins.
         neighbours: what neighbours are replaced by, one of :data:`CONTEXT_KINDS`.
         writes_neighbours: the model also writes the translations of a window's other sentences.
         sentence_by_sentence: a document is translated one sentence after the other.
@@ -291,7 +291,7 @@ class InstanceStreamUnit(StreamUnit):
     """A whole document, which a model reads instance by instance.
 
     Attributes:
-        max_doc_tokens, overlap: of instances, which are those of a :class:`DocumentUnit`.
+        max_doc_tokens, overlap: of chunks, as in :class:`DocumentUnit`.
     """
 
     has_instances = True
@@ -312,7 +312,7 @@ class InstanceStreamUnit(StreamUnit):
         return self._documents.cut(source_lengths)
 
     def steps(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[int]:
-        """The sentences of each instance, without those of an overlap."""
+        """The sentences of each chunk, without the sentences of an overlap."""
         other = source_lengths if target_lengths is None else target_lengths
         spans = self._documents.cut(source_lengths, other)
         return [len(span.current) for span in spans]
@@ -491,8 +491,8 @@ class Units:
         """The units of these numbers ``(n,)``."""
         return Units(self.lines[chosen], self.first_sentence[chosen])
 
-    def moved(self, lines: int, sentences: int) -> Units:
-        """The same units in a corpus that has so many lines and sentences before them."""
+    def shifted(self, lines: int, sentences: int) -> Units:
+        """The units with all numbers of lines and sentences increased by these offsets."""
         return Units(self.lines + lines, self.first_sentence + sentences)
 
     @classmethod
@@ -582,7 +582,7 @@ class StreamSteps:
     """The steps of documents that are read as streams.
 
     Attributes:
-        name: what they are, one of :data:`gtrans.modules.STEPS`.
+        name: one of :data:`gtrans.modules.STEPS`.
         lines: ``(steps, 2)`` the first line of each, and the first behind, document by document.
         counts: ``(documents,)`` steps of each document.
         first: ``(documents,)`` number of its first step.

@@ -78,9 +78,9 @@ def split_languages(langs: object) -> list[str]:
 
 
 def symbol_of(lang: object, langs: object) -> str:
-    """The symbol of ``lang`` among those of ``langs``.
+    """The symbol of ``lang`` among the languages ``langs``.
 
-    That of ``de`` may also be ``[de_DE]``, ``[deu]`` or ``[deu_Latn]``.
+    For ``de`` it may also be ``[de_DE]``, ``[deu]`` or ``[deu_Latn]``.
 
     Raises:
         GtransError: there is none, or there are several.

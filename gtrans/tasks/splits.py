@@ -121,7 +121,7 @@ def mixed(parts: Sequence[Part], weights: Sequence[float], seed: int, epoch: int
         count = int(share) + int(draw.random() < share % 1)
         some = draw.permutation(len(units))[:count]
         chosen = np.concatenate([np.tile(np.arange(len(units)), times), np.sort(some)])
-        drawn.append(units.take(chosen).moved(lines, sentences))
+        drawn.append(units.take(chosen).shifted(lines, sentences))
         logger.info("epoch %d: %d units of %s", epoch, len(chosen), part.name)
         lines, sentences = lines + len(part.source), sentences + part.sentences
     if not any(int(w * len(part.units)) for part, w in zip(parts, weights, strict=True)):
