@@ -63,6 +63,35 @@ def test_every_file_is_read_in_whole(name: str) -> None:
     assert len(text.splitlines()) < 75 and text.count("  # ") > 10
 
 
+def keys_of(name: str) -> dict[str, object]:
+    """All keys of a file with their values; a ``_name`` is that of its section."""
+    keys = {}
+    for section, group in yaml.safe_load((CONFIGS / f"{name}.yaml").read_text("utf-8")).items():
+        for key, value in group.items():
+            keys[section if key == "_name" else key] = value
+    return keys
+
+
+def differing_keys(one: str, other: str) -> set[str]:
+    """The keys that only one of two files has, or whose values differ."""
+    first, second = keys_of(one), keys_of(other)
+    return {key for key in first.keys() | second.keys() if first.get(key) != second.get(key)}
+
+
+def test_files_that_differ_in_few_keys_say_so_at_their_head() -> None:
+    named: dict[str, str] = {}
+    for name in config_names():
+        head, _, _ = (CONFIGS / f"{name}.yaml").read_text("utf-8").partition("\ncommon:")
+        claim = re.search(r"Differs from (\w+)\.yaml in ([\w, ]+)\.", head.replace("\n# ", " "))
+        if claim is not None:
+            named[name] = claim[1]
+            assert set(re.split(", | and ", claim[2])) == differing_keys(name, claim[1]), name
+    for name in config_names():
+        for other in config_names():
+            near = name != other and len(differing_keys(name, other)) <= 2
+            assert not near or name in named or other in named, f"{name}, {other}"
+
+
 def test_flags_win_and_what_another_choice_lacks_is_left_out(capsys) -> None:
     args = parsed("data", "--dropout", "0.5", "--config=tiny", "--arch", "han_transformer_tiny",
                   "--optimizer", "sgd", "--seed", "7")  # fmt: skip
