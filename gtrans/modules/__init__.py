@@ -1,4 +1,4 @@
 """The layers of models, in plain torch."""
 
 STEPS = ("sentences", "instances")
-"""What a model with a memory reads, and updates it with, at once."""
+"""The parts of a document after each of which a model updates its memory."""

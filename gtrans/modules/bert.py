@@ -61,9 +61,12 @@ def load_bert(name: str) -> Any:
     library = transformers("BERT")
     with loading(name, "the weights of this BERT"):
         model, report = library.BertModel.from_pretrained(
-            name, config=config, add_pooling_layer=False, output_loading_info=True,
+            name,
+            config=config,
+            add_pooling_layer=False,
+            output_loading_info=True,
             dtype=torch.float32,
-        )  # fmt: skip
+        )
     missing = sorted(report["missing_keys"])
     if missing:
         raise GtransError(
@@ -104,8 +107,11 @@ class WordPieces:
         self.mask = str(self._tokenizer.mask_token)
         added = set(self._tokenizer.all_special_tokens)
         rest = sorted(own.keys() - set(special), key=lambda symbol: own[symbol])
-        no_text = [symbol for symbol in rest if symbol in added or _UNUSED.fullmatch(symbol)]
-        words = [symbol for symbol in rest if symbol not in added and not _UNUSED.fullmatch(symbol)]
+        no_text: list[str] = []
+        words: list[str] = []
+        for symbol in rest:
+            is_word = symbol not in added and not _UNUSED.fullmatch(symbol)
+            (words if is_word else no_text).append(symbol)
         self.symbols: list[str] = [*special, *no_text, *words]
         self.first_word = len(special) + len(no_text)
         self.order = torch.tensor([own[symbol] for symbol in self.symbols])
@@ -132,13 +138,18 @@ class WordPieces:
     def encode(self, sentences: Sequence[str]) -> list[Tensor]:
         """``(pieces + 1,)`` ids of each sentence: at least one piece, then ``[SEP]``."""
         encoded = self._tokenizer(
-            list(sentences), add_special_tokens=False, verbose=False,
-            return_attention_mask=False, return_token_type_ids=False,
-        )  # fmt: skip
-        return [
-            torch.tensor([*(self._ids[piece] for piece in pieces or [int(self.order[UNK])]), SEP])
-            for pieces in encoded["input_ids"]
-        ]
+            list(sentences),
+            add_special_tokens=False,
+            verbose=False,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+        )
+        unknown = int(self.order[UNK])
+        rows = []
+        for pieces in encoded["input_ids"]:
+            ids = [self._ids[piece] for piece in pieces or [unknown]]
+            rows.append(torch.tensor([*ids, SEP]))
+        return rows
 
 
 def context_row(context: Sequence[Tensor], sentence: Tensor, longest: int) -> Tensor:

@@ -1,8 +1,8 @@
 """The output projection, log-softmax and label-smoothed loss, some tokens at a time.
 
 The logits of a batch, ``(tokens, vocabulary)``, are by far the largest tensor of a training step:
-2,048 tokens over 250,027 symbols take 1.9 GiB, and a loss written with torch's functions keeps
-several copies. Here only the logits of one piece of tokens exist at a time (:func:`rows_of`).
+2,048 tokens over 250,027 vocabulary entries take 1.9 GiB, and a loss written with torch's functions
+keeps several copies. Here only the logits of one chunk of tokens exist at a time (:func:`rows_of`).
 
 The loss is a weighted sum over tokens, so that its gradient is known up to one factor as soon as
 the loss is: it is computed along with the loss, and no logits are computed twice or kept. In fp16
@@ -24,10 +24,10 @@ from torch.autograd.function import once_differentiable
 from gtrans.modules.group_attention import DocumentLayout
 from gtrans.modules.precision import autocast_dtype, without_autocast
 
-# Just below 32 MiB, from which on glibc maps every block anew. A piece of fewer rows would be small
-# beside the output matrix, which is read for each piece.
+# Just below 32 MiB, from which on glibc maps every block anew. A chunk of fewer rows would be small
+# beside the output matrix, which is read for each chunk.
 _LOGITS = (1 << 23) - (1 << 12)
-# 1 GiB. On an H200 pieces of this size make an update of base size 1.5 to 1.8 times as fast as
+# 1 GiB. On an H200 chunks of this size make an update of base size 1.5 to 1.8 times as fast as
 # those for a CPU, because the host launches a fifth of the kernels.
 _LOGITS_CUDA = 1 << 28
 _FEWEST_ROWS = 128
@@ -73,7 +73,7 @@ class Losses:
 
 
 def rows_of(vocabulary: int, most: int | None = None, cuda: bool = False) -> int:
-    """How many tokens a piece has, so that its logits take about 32 MiB, on a GPU 1 GiB.
+    """How many tokens a chunk has, so that its logits take about 32 MiB, on a GPU 1 GiB.
 
     Args:
         vocabulary: number of words.
@@ -93,7 +93,7 @@ def chunked_loss(
     predict: bool = False,
     bias: Tensor | None = None,
 ) -> Losses:
-    """Label-smoothed cross-entropy of tokens, in pieces.
+    """Label-smoothed cross-entropy of tokens, in chunks.
 
     Args:
         features: ``(tokens, dim)``.
@@ -102,7 +102,7 @@ def chunked_loss(
         weights: ``(tokens,)`` by which the losses are multiplied in the sum.
         smoothing: the share of the probability that is spread evenly over all other words, as in
             fairseq's label-smoothed cross-entropy.
-        rows: tokens of a piece; None: as :func:`rows_of` says.
+        rows: tokens of a chunk; None: as :func:`rows_of` says.
         predict: also find the most probable words.
         bias: ``(vocabulary,)`` of the logits, or None.
 
@@ -140,10 +140,10 @@ def _in_pieces(
         the smoothed and plain losses and, with ``predict``, the words; the gradients or None.
     """
     share = smoothing / max(projection.size(0) - 1, 1)
-    # What is left for the right word when every word has its share.
+    # The rest for the right word when every word has its share.
     right = 1 - smoothing - share
     features_gradient = torch.empty_like(features) if wanted[0] else None
-    # In half precision a sum would lose what the last pieces add to it.
+    # In half precision a sum would lose the terms that the last chunks add.
     single = torch.promote_types(projection.dtype, torch.float32)
     projection_gradient = torch.zeros_like(projection, dtype=single) if wanted[1] else None
     bias_gradient = torch.zeros_like(projection[:, 0], dtype=single) if wanted[2] else None
@@ -175,7 +175,7 @@ def _in_pieces(
             if bias_gradient is not None:
                 bias_gradient += gradient.sum(0, dtype=single)
             del gradient
-        del log_probs  # before the next piece has its own
+        del log_probs  # before the next chunk has its own
     losses = [torch.cat(column) for column in columns if column]
     gradients = zip((features_gradient, projection_gradient, bias_gradient), dtypes, strict=True)
     return losses, [x if x is None else x.to(dtype) for x, dtype in gradients]
@@ -215,7 +215,7 @@ class _ChunkedLoss(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         weights, smoothed, *inputs = ctx.saved_tensors
-        # That of a large vocabulary is not copied, so it can be used only once.
+        # The gradient of a large vocabulary is not copied, so it can be used only once.
         gradients, ctx.gradients = ctx.gradients, None
         if gradients is None:
             raise RuntimeError("the gradient of a chunked loss can be asked for only once")

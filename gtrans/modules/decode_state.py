@@ -1,6 +1,6 @@
-"""What a decoder remembers between two steps of beam search.
+"""The memory of a decoder between two steps of beam search.
 
-There are ``documents * beam`` hypotheses, those of a document next to each other. They may be
+There are ``documents * beam`` hypotheses, grouped by document. They may be
 in different sentences, at different positions. What the hypotheses of a document have in common
 is stored once and read once, by all of them together:
 
@@ -10,7 +10,7 @@ is stored once and read once, by all of them together:
 * Group attention needs the current sentence only: its tree drops the sentences before.
 * If every document is a single sentence, group attention sees the same as global attention,
   and is computed as global attention, which is cheaper.
-* Keys of the source are computed once for a document. Group attention reads those of the
+* Keys of the source are computed once for a document. Group attention reads the keys of the
   sentences that the hypotheses of the document translate (:class:`SentenceWindow`).
 """
 
@@ -59,7 +59,7 @@ class TokenTree:
         self._own = self._mask.new_zeros(beam, beam).masked_fill_(~own, float("-inf"))
 
     def begin_step(self, opens: Tensor | None = None) -> None:
-        """Make room for the next tokens, each of which is seen by its own hypothesis.
+        """Make room for the next tokens, each seen by its own hypothesis only.
 
         ``opens (documents, beam)``: hypotheses that forget all tokens before, or None.
         """
@@ -93,9 +93,12 @@ class TokenTree:
             self._next_mask = torch.empty_like(self._mask)
 
     def layers(self) -> dict[int, Keys]:
-        """What each layer reads; the last ``beam`` columns are those of the step's tokens."""
+        """The keys for each layer; the last ``beam`` columns belong to the step's tokens."""
         data, mask = self._data[:, :, :, : self.width], self._mask[:, None, :, : self.width]
-        return {n: (data[0, index], data[1, index], mask) for index, n in enumerate(self.numbers)}
+        keys: dict[int, Keys] = {}
+        for index, number in enumerate(self.numbers):
+            keys[number] = data[0, index], data[1, index], mask
+        return keys
 
     def reorder(self, rows: Tensor) -> None:
         """Let hypothesis ``i`` continue hypothesis ``rows[i]`` of the same document."""
@@ -212,9 +215,12 @@ class SentenceWindow:
             self._columns = torch.arange(capacity + more, device=self._inside.device)
 
     def layers(self) -> dict[int, Keys]:
-        """What each layer reads."""
+        """The keys for each layer."""
         data = self._data[:, :, :, : self._width]
-        return {n: (data[0, index], data[1, index], self.mask) for n, index in self._index.items()}
+        keys: dict[int, Keys] = {}
+        for number, index in self._index.items():
+            keys[number] = data[0, index], data[1, index], self.mask
+        return keys
 
     def keep(self, documents: Tensor, numbers: Ints) -> None:
         """Drop all other documents; ``numbers`` are the same on the host."""
@@ -235,8 +241,8 @@ class SharedSources:
             lengths: ``(documents,)`` how many of them are real; None: there is no padding.
         """
         self._index = {layer: number for number, layer in enumerate(sources)}
-        pairs = zip(*sources.values(), strict=True)
-        self._keys, self._values = (torch.stack(part) for part in pairs)
+        keys, values = zip(*sources.values(), strict=True)
+        self._keys, self._values = torch.stack(keys), torch.stack(values)
         self._mask: Tensor | None = None
         if lengths is not None:
             columns = torch.arange(self._keys.size(2), device=lengths.device)
@@ -255,7 +261,7 @@ class SharedSources:
         return self._keys[index], self._values[index], self._mask
 
     def layers(self) -> dict[int, Keys]:
-        """What each layer reads."""
+        """The keys for each layer."""
         return {layer: self.for_layer(layer) for layer in self._index}
 
     def keep(self, documents: Tensor) -> None:
@@ -268,11 +274,11 @@ class SharedSources:
 
 @dataclass(frozen=True)
 class LayerKeys:
-    """What the attentions of a decoder layer read in a step.
+    """The keys that the attentions of a decoder layer read in a step.
 
     Attributes:
         own: of each kind of self-attention. The last columns, one for each hypothesis of a
-            document, are those of the newest tokens: the layer fills them in.
+            document, belong to the newest tokens: the layer fills them in.
         source: of each kind of cross-attention.
         context: of context attention; None: the layer has none.
         memory: of the recurrent memory; None: the layer has none.
@@ -295,7 +301,7 @@ class DecodeState:
             counted where positions do not restart.
         beam: hypotheses per document.
         most_sentences: sentences of the document that has most of them.
-        layers: what each layer reads in the current step.
+        layers: the keys for each layer in the current step.
         further_sources: what else a system reads of each document; empty in a new state.
     """
 
@@ -337,14 +343,19 @@ class DecodeState:
         self.position_in_sentence = torch.full((hypotheses,), -1, dtype=torch.long, device=device)
         self.most_sentences = source.most_sentences
         self._last_sentence = (source.sentence_counts - 1).repeat_interleave(beam)
-        grouped = [kind != "global" and not as_global(kind, source) for kind in self_kinds]
-        whole = [kind != "group" or as_global(kind, source) for kind in self_kinds]
         self._depth = len(self_kinds)
-        self._trees = {
-            kind: TokenTree(layers, like, documents, beam)
-            for kind, chosen in (("group", grouped), ("global", whole))
-            if (layers := [layer for layer, wanted in enumerate(chosen) if wanted])
-        }
+        group_layers: list[int] = []
+        global_layers: list[int] = []
+        for layer, kind in enumerate(self_kinds):
+            if kind != "global" and not as_global(kind, source):
+                group_layers.append(layer)
+            if kind != "group" or as_global(kind, source):
+                global_layers.append(layer)
+        self._trees: dict[str, TokenTree] = {}
+        if group_layers:
+            self._trees["group"] = TokenTree(group_layers, like, documents, beam)
+        if global_layers:
+            self._trees["global"] = TokenTree(global_layers, like, documents, beam)
         self.layers: list[LayerKeys] = []
         self._window = SentenceWindow(source, group_sources) if group_sources else None
         lengths = None if source.is_dense else source.document_lengths

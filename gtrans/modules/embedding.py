@@ -169,9 +169,9 @@ class Embedder(nn.Module):
             sentence: ``(tokens,)`` the number of each token's sentence.
             end: above all of them.
             several: ``(tokens,)`` whether the source of its row has several sentences. Where it
-                has one there is nothing to tell apart. In models whose only attention is that of
-                the sentence model the embedding is then zero, so that a sentence alone is what it
-                is for the sentence model.
+                has one there is nothing to tell apart. In models without global attention beside
+                group attention the embedding is then zero, so that a sentence alone has the same
+                embeddings as in the sentence model.
         """
         order: Tensor = self.sinusoid(sentence, end)
         return order if self.has_groups else order * several[:, None]

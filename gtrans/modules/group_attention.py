@@ -4,7 +4,7 @@ G-Transformer (Bao et al. 2021) defines group attention as ordinary attention wi
 -1e8 between tokens of different sentences (Eq 6-7). Sentences are contiguous, so no ``N x N`` mask
 is needed. The file has three parts, in the order in which a batch meets them:
 
-* :class:`DocumentLayout`: to which sentence of which document each token belongs (the group tags of
+* :class:`DocumentLayout`: the document and sentence of each token (the group tags of
   Eq 3). Models get ids ``(batch, length)`` and work on *packed* states ``(tokens, dim)``, the real
   tokens of all rows one after the other.
 * :func:`attention_plan`: who attends to whom, as index tensors. Made with NumPy where batches are
@@ -36,7 +36,7 @@ _KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBacke
 
 BACKENDS = ("auto", "regroup", "dense")
 SHAPES = ("exact", "rounded")
-"""Buckets as large as what is in them, for a CPU; or of few different shapes, for devices whose
+"""Buckets as large as their segments, for a CPU; or of few different shapes, for devices whose
 libraries prepare something for every new shape and where every bucket is a launch."""
 
 # On a CPU a new bucket begins at a segment that is shorter than this share of the longest one in
@@ -60,15 +60,24 @@ def entries_of(plan: Any) -> Any:
         plan = {"kind": type(plan).__name__, **vars(plan)}
     if isinstance(plan, dict):
         return {name: entries_of(part) for name, part in plan.items()}
-    return [entries_of(part) for part in plan] if isinstance(plan, list | tuple) else plan
+    if isinstance(plan, list | tuple):
+        return [entries_of(part) for part in plan]
+    return plan
 
 
 def plan_of(entries: Any) -> Any:
     """The plan of :func:`entries_of`, wherever its tensors are now."""
-    if isinstance(entries, dict):
-        made = {name: plan_of(entry) for name, entry in entries.items() if name != "kind"}
-        return PlanPart.kinds[entries["kind"]](**made) if "kind" in entries else made
-    return [plan_of(entry) for entry in entries] if isinstance(entries, list | tuple) else entries
+    if isinstance(entries, list | tuple):
+        return [plan_of(entry) for entry in entries]
+    if not isinstance(entries, dict):
+        return entries
+    made = {}
+    for name, entry in entries.items():
+        if name != "kind":
+            made[name] = plan_of(entry)
+    if "kind" not in entries:
+        return made
+    return PlanPart.kinds[entries["kind"]](**made)
 
 
 # ---- layout: which token belongs to which sentence -----------------------------------------------
@@ -158,7 +167,7 @@ class DocumentLayout(PlanPart):
     def of_source(cls, tokens: Tensor, pad: int, eos: int) -> DocumentLayout:
         """The layout of source ids ``(batch, length)``.
 
-        ``eos`` is the last symbol of every sentence: ``</s>``, or the mark that follows it.
+        ``eos`` is the last token of every sentence: ``</s>``, or the separator that follows it.
         """
         real = tokens.ne(pad)
         after_end = torch.zeros_like(real)
@@ -169,7 +178,7 @@ class DocumentLayout(PlanPart):
     def of_target(cls, tokens: Tensor, pad: int, bos: int, eos: int) -> DocumentLayout:
         """The layout of decoder input ids ``(batch, length)``.
 
-        Every sentence begins with the symbol with which its row begins: ``bos`` in a row
+        Every sentence begins with the token with which its row begins: ``bos`` in a row
         ``<s> .. </s> <s> ..`` (§4.3: the tag increases after each ``</s>``), or ``</s>`` in
         fairseq's own rows ``</s> ..``, where the end of a sentence begins the next one.
         """
@@ -180,13 +189,15 @@ class DocumentLayout(PlanPart):
 
     def on_host(self) -> DocumentLayout:
         """The same layout on the host, which waits once."""
-        tensors = {name: x for name, x in vars(self).items() if isinstance(x, Tensor)}
-        return DocumentLayout(**{**vars(self), **on_host(tensors)})
+        parts = dict(vars(self))
+        tensors = {name: part for name, part in parts.items() if isinstance(part, Tensor)}
+        parts.update(on_host(tensors))
+        return DocumentLayout(**parts)
 
     def divided(self, instances: Tensor | None) -> DocumentLayout:
         """The same batch, on the host, in which every instance of a row is a document of its own.
 
-        Attention and positions are then those of instances, wherever they speak of documents.
+        Attention and positions then belong to instances, wherever they speak of documents.
 
         Args:
             instances: see :attr:`instances`; None: rows stay as they are.
@@ -281,7 +292,7 @@ def _most(numbers: Ints) -> int:
 def shared_prefixes(whole: DocumentLayout, tokens: Tensor, sources: Tensor) -> DocumentLayout:
     """The layout, on the host, of rows that share the states of their common prefixes.
 
-    Rows are translations, those of a source next to each other. A row has no states of its own for
+    Rows are translations, grouped by source. A row has no states of its own for
     the prefix that it shares with the row before it; the rest of a row attends to the states of the
     rows with which it shares its prefix. Sorted rows share as much as possible.
 
@@ -501,7 +512,7 @@ class AttentionPlan(PlanPart):
         return seen[:-1] > 0
 
     def split(self, queries: Tensor, *keys: Tensor) -> list[Sequence[Tensor]]:
-        """Padded queries and keys ``(padded, ..)``, those of each bucket."""
+        """Padded queries and keys ``(padded, ..)``, split into buckets."""
         rows = [bucket.segments * bucket.query for bucket in self.buckets]
         columns = [bucket.segments * bucket.key for bucket in self.buckets]
         # Split, not sliced: the gradient of every slice would be a tensor of full size.
@@ -612,11 +623,13 @@ def on_host(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     if all(tensor.device.type == "cpu" for tensor in tensors.values()):
         return dict(tensors)
     flat = torch.cat([tensor.flatten() for tensor in tensors.values()]).cpu()
-    parts = torch.split(flat, [tensor.numel() for tensor in tensors.values()])
-    return {
-        name: part.view(tensor.shape)
-        for (name, tensor), part in zip(tensors.items(), parts, strict=True)
-    }
+    moved = {}
+    begin = 0
+    for name, tensor in tensors.items():
+        end = begin + tensor.numel()
+        moved[name] = flat[begin:end].view(tensor.shape)
+        begin = end
+    return moved
 
 
 def to_device(plan: Any, device: torch.device) -> Any:
@@ -624,12 +637,16 @@ def to_device(plan: Any, device: torch.device) -> Any:
     if device.type == "cpu":
         return plan
     if isinstance(plan, Tensor):
-        return plan if plan.device == device else plan.pin_memory().to(device, non_blocking=True)
+        if plan.device == device:
+            return plan
+        return plan.pin_memory().to(device, non_blocking=True)
     if isinstance(plan, PlanPart):
         return type(plan)(**to_device(vars(plan), device))
     if isinstance(plan, dict):
         return {name: to_device(part, device) for name, part in plan.items()}
-    return [to_device(part, device) for part in plan] if isinstance(plan, list | tuple) else plan
+    if isinstance(plan, list | tuple):
+        return [to_device(part, device) for part in plan]
+    return plan
 
 
 # ---- attention -----------------------------------------------------------------------------------

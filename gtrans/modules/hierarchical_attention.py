@@ -137,7 +137,7 @@ class HierarchicalAttention(ResidualLayer):
     def sources(self, sentence: PackedContext) -> SharedSources:
         """Keys and values of a sentence of each document, projected once for all hypotheses.
 
-        ``sentence.states (words, groups * dim)`` are those of one group or of several.
+        ``sentence.states (words, groups * dim)`` hold one group of layers or several.
         """
         attention = self.word_attn
         pairs = {

@@ -1,13 +1,13 @@
-"""The output of a stack of layers: that of its last layer, or of several layers fused.
+"""The output of a stack of layers: of its last layer, or of several layers fused.
 
 GTRANS (Yang et al. 2022, "GTRANS: Grouping and Fusing Transformer Layers for Neural
 Machine Translation") fuses groups of layers: Eq 2 in the encoder, Eq 3-4 in the decoder, and
 the probabilities of the decoder's groups by Eq 5-6. Where the authors' code does it in another
 way, both can be had. The other classes are the methods that the paper compares it with.
 
-A :class:`LayerFusion` belongs to a stack. It decides what is stored of each layer
+A :class:`LayerFusion` belongs to a stack. It decides how each layer is stored
 (:meth:`LayerFusion.remember`), what the next layer reads (:meth:`LayerFusion.layer_input`) and
-what the stack returns (``forward``). ``states`` always is the list of what has been stored:
+what the stack returns (``forward``). ``states`` always is the list of all stored states:
 of the embedded input first, then of every layer that has run.
 """
 
@@ -33,7 +33,7 @@ class LayerFusion(nn.Module):
     normalises = False
 
     def remember(self, state: Tensor, number: int) -> Tensor:
-        """What is stored of ``state (.., dim)``, the output of layer ``number`` (0: the input)."""
+        """The stored form of ``state (.., dim)``, the output of layer ``number`` (0: the input)."""
         return state
 
     def layer_input(self, states: Sequence[Tensor]) -> Tensor:
@@ -59,8 +59,8 @@ def run_layers(
         layers: those that run, from the bottom.
         x: ``(.., dim)`` the embedded input.
         keep_all: return the states of all layers, even if ``fusion`` reads only the last one.
-        cut: how many layers read all tokens, and what leaves those of a state that the others
-            read, and that the result has; None: all tokens are read by all layers.
+        cut: how many layers read all tokens, and a function that drops the tokens of a state that
+            neither the others nor the result need; None: all layers read all tokens.
 
     Returns:
         the result ``(groups, .., dim)``, and the stored states: of the input and of all layers,
@@ -205,7 +205,7 @@ def fuse_probabilities(logits: Tensor, log_weights: Tensor, kind: str = "arithme
 
 
 def fuse_log_probs(log_probs: Tensor, log_weights: Tensor, kind: str) -> Tensor:
-    """One log-probability of those of all groups.
+    """Fuse the log-probabilities of all groups.
 
     Args:
         log_probs: ``(groups, ..)``.

@@ -18,7 +18,7 @@ Eq 5  ``h <- MHA(h, M, M)``, as printed without residual and norm. The authors' 
 
 Within one layer, h does not depend on M. So all steps of a batch run through
 self-attention at once, the memory is updated step by step, and then all steps read
-it at once. The result is the same as that of one step after the other.
+it at once. The result is the same as step by step.
 """
 
 from __future__ import annotations
@@ -110,18 +110,23 @@ class MemoryFlow:
     @classmethod
     def of(cls, memories: Sequence[Tensor | None]) -> MemoryFlow:
         """The memories of some documents; ``(memories, size, dim)`` each, None: it begins."""
-        known = next((memory for memory in memories if memory is not None), None)
-        if known is None:
+        known = [memory for memory in memories if memory is not None]
+        if not known:
             return cls()
-        blank = torch.zeros_like(known)
-        entering = torch.stack([blank if memory is None else memory for memory in memories])
-        fresh = torch.tensor([memory is None for memory in memories], device=known.device)
-        return cls(entering, fresh)
+        blank = torch.zeros_like(known[0])
+        entering, fresh = [], []
+        for memory in memories:
+            entering.append(blank if memory is None else memory)
+            fresh.append(memory is None)
+        return cls(torch.stack(entering), torch.tensor(fresh, device=blank.device))
 
     @classmethod
     def joined(cls, flows: Sequence[MemoryFlow]) -> MemoryFlow:
         """The memories with which some documents begin, each from a flow of its own."""
-        return cls.of([None if flow.entering is None else flow.entering[0] for flow in flows])
+        memories = []
+        for flow in flows:
+            memories.append(None if flow.entering is None else flow.entering[0])
+        return cls.of(memories)
 
     @property
     def left(self) -> Tensor:
@@ -158,7 +163,7 @@ class MemoryPlan(PlanPart):
         active: for every step, how many documents have it.
         widths: for every step the most tokens that write.
         masks: for every step ``(active, 1, 1, width)`` True on real tokens, or None.
-        gather: packed tokens to those of the steps; None: they are the same.
+        gather: packed tokens to the tokens of the steps; None: they are the same.
         to_layout: ``(steps,)`` from (step, sorted document) to the order of the layout.
         reading: every step sees its own memory.
     """
@@ -177,10 +182,10 @@ class MemoryPlan(PlanPart):
         padded = packed if self.gather is None else self.gather.pad(packed)
         # Split, not sliced: the gradient of every slice would be a tensor of full size.
         sizes = [active * width for active, width in zip(self.active, self.widths, strict=True)]
-        return [
-            part.view(active, -1, packed.size(1))
-            for part, active in zip(torch.split(padded, sizes), self.active, strict=True)
-        ]
+        steps = []
+        for part, active in zip(torch.split(padded, sizes), self.active, strict=True):
+            steps.append(part.view(active, -1, packed.size(1)))
+        return steps
 
 
 def memory_plan(
@@ -266,7 +271,7 @@ class RecurrentMemory(ResidualLayer):
         Args:
             h: ``(tokens, dim)`` packed output of self-attention.
             flow: holds the memory before the first steps, receives that after the last ones.
-            plan: that of all memories of this side.
+            plan: for all memories of this side.
 
         Returns:
             ``(tokens, dim)``.

@@ -56,7 +56,7 @@ class Int8Linear(nn.Module):
 
 
 def to_int8(model: nn.Module) -> None:
-    """Replace all linear layers by those of 8 bits; the model can then only infer, on a CPU."""
+    """Replace all linear layers by layers of 8 bits; the model can then only infer, on a CPU."""
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if isinstance(child, nn.Linear):

@@ -20,8 +20,12 @@ from gtrans.errors import GtransError
 from gtrans.libraries import require
 from gtrans.modules.file_values import check_storage, check_values, reading, reason_of
 
-WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
-           "pytorch_model.bin.index.json")  # fmt: skip
+WEIGHTS = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
 
 
 def transformers(feature: str) -> Any:
@@ -83,7 +87,8 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
         if not file.is_file():
             raise GtransError(f"{path}: its file '{file.name}' is missing; download it, too.")
         tensors.update(_read(file))
-    if missing := sorted(names - set(tensors)):
+    missing = sorted(names - set(tensors))
+    if missing:
         raise GtransError(f"{path}: its files lack {missing[0]}; download all of them anew.")
     return tensors
 

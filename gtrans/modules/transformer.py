@@ -1,7 +1,7 @@
 """Transformer layers on packed states, and all that they consist of.
 
 Parameter names follow fairseq's layers. Attention is over groups, over documents, or both combined
-by a gate. A layer knows nothing of documents: what it reads besides its states, with the plans of
+by a gate. A layer knows nothing of documents: its input besides the states, with the plans of
 who sees whom, is in a :class:`Surroundings`, in a search in a
 :class:`gtrans.modules.decode_state.LayerKeys`. A model may switch on two parts of a layer, which
 are off (None) in a new layer: ``context_attn``, a second attention next to self-attention in the
@@ -78,7 +78,7 @@ def dropout(x: Tensor, probability: float, training: bool) -> Tensor:
     On the CPU torch draws one Bernoulli number for each element, which takes as long as
     a whole projection of a small model. Here one random 64-bit number decides on four
     elements, 16 bits each; probabilities are rounded to multiples of ``2 ** -16``, and
-    the scale is that of the rounded one.
+    the scale belongs to the rounded one.
     """
     if not x.is_cpu:
         return F.dropout(x, probability, training)
@@ -113,7 +113,7 @@ KINDS = ("group", "global", "combined")
 class MultiheadAttention(nn.Module):
     """Multi-head attention (Eq 5) inside segments.
 
-    Parameter names are those of fairseq's ``MultiheadAttention``.
+    Parameters have the names of fairseq's ``MultiheadAttention``.
 
     Attributes:
         backend: one of :data:`gtrans.modules.group_attention.BACKENDS`.
@@ -168,15 +168,15 @@ class MultiheadAttention(nn.Module):
             ``(groups * queries, dim)``.
         """
         groups = key.size(0)
-        q, k, v = (
-            x.reshape(groups, -1, self.heads, key.size(2) // self.heads).transpose(1, 2)
-            for x in (self.q_proj(query), key, value)
-        )
+        shape = groups, -1, self.heads, key.size(2) // self.heads
+        q = self.q_proj(query).reshape(shape).transpose(1, 2)
+        k = key.reshape(shape).transpose(1, 2)
+        v = value.reshape(shape).transpose(1, 2)
         if self.observer is not None:
             self._show(self.observer, q, k, mask)
         if self.training or torch.is_grad_enabled() or q.is_cuda:
             attended = scaled_attention(q, k, v, mask, self.dropout if self.training else 0.0)
-        else:  # a step of a search on a CPU, of which there are many
+        else:  # one of many steps of a search on a CPU
             attended = F.scaled_dot_product_attention(q, k, v, mask)
         output: Tensor = self.out_proj(attended.transpose(1, 2).reshape(query.shape))
         return output
@@ -444,8 +444,10 @@ class ContextAttention(nn.Module):
 # Context attention of queries ``(tokens, dim)``.
 _Reading = Callable[[Tensor], Tensor]
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": F.relu, "gelu": F.gelu, "swish": F.silu
-}  # fmt: skip
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "swish": F.silu,
+}
 ACTIVATIONS = tuple(_ACTIVATIONS)
 FFN_INITS = ("xavier", "linear")
 
@@ -549,7 +551,7 @@ class Surroundings:
         source_order: ``(source tokens, dim)`` the same of the source.
         context: the context of each source; None: there is none.
         memory: the :class:`~gtrans.modules.memory.MemoryFlow` of the batch; None: there is none.
-        memory_plan: that of the memories of this side; None: it has none.
+        memory_plan: the plan of the memories of this side; None: it has none.
     """
 
     own: Mapping[str, AttentionPlan]
@@ -675,7 +677,7 @@ class DecoderLayer(TransformerLayer):
     """Causal self-attention, cross-attention and feed-forward network.
 
     With ``spec.two_feed_forwards`` another feed-forward network (``fc3``, ``fc4``) comes before
-    cross-attention, so that the layer is two layers of an encoder, the second of which attends
+    cross-attention, so that the layer is two layers of an encoder, and the second attends
     to the source.
     """
 
@@ -713,7 +715,7 @@ class DecoderLayer(TransformerLayer):
 
         Args:
             x: states of the new tokens.
-            keys: what the layer reads; those of its own tokens are written.
+            keys: of all that the layer attends to; the keys of its own tokens are written.
             order: ``(hypotheses, dim)`` embedded sentence numbers, or None.
         """
         read: _Reading | None = None

@@ -57,9 +57,11 @@ def varlen_attention(
     Returns:
         ``(queries, dim)``.
     """
-    states = (x.view(x.size(0), heads, -1) for x in (query, key, value))
+    q = query.view(query.size(0), heads, -1)
+    k = key.view(key.size(0), heads, -1)
+    v = value.view(value.size(0), heads, -1)
     window = (-1, 0 if plan.causal else -1)
-    attended: Tensor = _kernel()(*states, *plan.begins, *plan.longest, window_size=window)
+    attended: Tensor = _kernel()(q, k, v, *plan.begins, *plan.longest, window_size=window)
     return attended.flatten(1)
 
 

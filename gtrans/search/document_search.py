@@ -26,19 +26,19 @@ from gtrans.search.options import SearchOptions
 
 @dataclass(frozen=True)
 class SearchVocabulary:
-    """Symbols that a search treats in a special way.
+    """Vocabulary entries that a search treats in a special way.
 
     Attributes:
-        opening: id of the symbol that opens the decoder's input and every sentence:
-            ``<s>``, ``</s>`` if the end of a sentence opens the next one, or a language symbol
+        opening: id of the token that opens the decoder's input and every sentence:
+            ``<s>``, ``</s>`` if the end of a sentence opens the next one, or a language token
             (:class:`gtrans.data.frame.Frame`).
-        document_mark: id of the symbol that opens the decoder's input instead, once, and that a
+        document_mark: id of the token that opens the decoder's input instead, once, and that a
             model predicts at the end of a document, or None.
         eos: id of ``</s>``.
         pad: id of padding.
         unk: id of the unknown word.
         forbidden: ids that are not words and are never generated.
-        prefix: id of the symbol that follows the opening symbol of every sentence, or None.
+        prefix: id of the token that follows the opening token of every sentence, or None.
         max_input_tokens: most tokens of the decoder's input; the search ends sentences early
             enough to leave room for those after them. None: there is no limit.
     """
@@ -54,7 +54,7 @@ class SearchVocabulary:
 
     @property
     def first(self) -> int:
-        """The symbol that opens the decoder's input."""
+        """The token that opens the decoder's input."""
         return self.opening if self.document_mark is None else self.document_mark
 
 
@@ -77,9 +77,9 @@ class DocumentHypothesis:
     Attributes:
         sentences: one per source sentence.
         score: sum of log-probabilities, divided by the length to the
-            power of ``lenpen``. Marks that the search itself sets count in the length and have
-            log-probability 0.
-        tokens: all ids after the first opening symbol, with sentence marks.
+            power of ``lenpen``. Special tokens that the search itself sets count in the length
+            and have log-probability 0.
+        tokens: all ids after the first opening token, with sentence separators.
         scores: log-probability of each of them.
     """
 
@@ -111,7 +111,7 @@ class DocumentSearch:
             source: ``net_input`` without the decoder's input, for the models'
                 ``begin_decoding``.
             source_lengths: for each document the words of every source sentence that is to
-                be translated, without marks.
+                be translated, without special tokens.
             finished: keeps the parts of documents, in searches that translate part by part
                 (:class:`gtrans.search.part_search.Parts`).
 
@@ -140,10 +140,9 @@ class DocumentSearch:
         progress = kind(self.vocabulary, self.options, source_lengths, device, prefix_longest)
         if "prefix" in source:
             progress.prefix_lengths = source["prefix"].ne(self.vocabulary.pad).sum(1)[:, None]
-        states = [
-            model.begin_decoding(inputs, self.options.beam)
-            for model, inputs in zip(models, sources, strict=True)
-        ]
+        states = []
+        for model, inputs in zip(models, sources, strict=True):
+            states.append(model.begin_decoding(inputs, self.options.beam))
         while progress.is_active.any():
             tokens, opens = progress.tokens.flatten(), progress.opens.flatten()
             parents = progress.extend(self._log_probs(models, states, tokens, opens))
@@ -175,8 +174,9 @@ class DocumentSearch:
         return torch.logsumexp(torch.stack(log_probs), 0) - math.log(len(models))
 
 
-# Of the rows, those of ended documents, before they are dropped. On a CPU none are kept, because
-# the time of a step grows with its rows; on a GPU it hardly does, and dropping copies all keys.
+# The share of rows whose documents have ended, from which they are dropped. A CPU drops them at
+# once, because the time of a step grows with its rows; on a GPU it hardly does, and dropping
+# copies all keys.
 _SHARE_TO_DROP = 0.25
 # Words of a sentence that is closed: more than any limit.
 _CLOSED = 1 << 24
@@ -188,8 +188,8 @@ class SearchProgress:
     Documents that have ended stay in their rows until it is worth dropping some of them.
 
     Attributes:
-        marked: sentences begin with a symbol other than ``</s>``.
-        end: id of the last symbol of a document.
+        marked: sentences begin with a token other than ``</s>``.
+        end: id of the last token of a document.
         numbers: ``(width,)`` numbers of the documents in the batch, on the host.
         is_active: ``(width,)`` whether a document has not ended, on the host.
         last: ``(width, 1)`` number of the last sentence of each.
@@ -200,7 +200,7 @@ class SearchProgress:
         counters: ``(2, width, beam)`` number of the sentence that it writes, and words of that
             sentence so far.
         closed: ``(width, beam)`` whether the newest token has ended a sentence that is followed by
-            a mark.
+            a separator.
         history: ``(width, beam, length)`` all tokens so far, if no n-gram may be repeated.
         opens: ``(width, beam)`` whether the newest token has opened a sentence.
         prefix_lengths: ``(width, 1)`` tokens of the prefix; None: there is none.
@@ -218,7 +218,7 @@ class SearchProgress:
         """The beginning of a search.
 
         Args:
-            vocabulary: symbols with a meaning for the search.
+            vocabulary: tokens with a meaning for the search.
             options: of the search.
             source_lengths: for each document the words of every source sentence.
             device: of the models.
@@ -378,12 +378,13 @@ class SearchProgress:
         if vocabulary.prefix is not None:
             opened = self.tokens.eq(vocabulary.opening)
             barred |= opened
-            given = {token: scores.masked_fill(opened, never) for token, scores in given.items()}
+            for token, scores in given.items():
+                given[token] = scores.masked_fill(opened, never)
             given[vocabulary.prefix] = torch.zeros_like(self.scores).masked_fill_(~opened, never)
         return self._added(log_probs, barred, given)
 
     def _forbid(self, log_probs: Tensor) -> None:
-        """Bar what is no word, and make the unknown word less probable."""
+        """Bar special tokens, and make the unknown word less probable."""
         log_probs.index_fill_(2, self.forbidden, float("-inf"))
         if self.options.unkpen:
             log_probs[:, :, self.vocabulary.unk].sub_(self.options.unkpen)
@@ -403,8 +404,8 @@ class SearchProgress:
 
     def _shortest_sentence(self) -> int:
         """Fewest tokens of a sentence that is still to come, with its special tokens."""
-        marks = 1 + int(self.marked or self.vocabulary.prefix is not None)
-        return max(self.options.min_len, 1) + marks
+        special_tokens = 1 + int(self.marked or self.vocabulary.prefix is not None)
+        return max(self.options.min_len, 1) + special_tokens
 
     def _may_lack_room(self) -> bool:
         """Whether :meth:`_no_room_left` can be true of any hypothesis."""
@@ -417,7 +418,7 @@ class SearchProgress:
         """``(width, beam)`` whether the sentence must end to leave room for those after it."""
         following = self.last - self.sentence
         # Tokens of the decoder's input if this step ends the sentence and all others are as
-        # short as possible. The decoder reads the last end of a sentence only if marks follow.
+        # short as possible. The decoder reads the last `</s>` only if special tokens follow.
         used = self.step + 1 + int(self.marked) + following * self._shortest_sentence()
         if self.prefix_lengths is not None:
             used = used + self.prefix_lengths
@@ -474,7 +475,7 @@ class SearchProgress:
 
     def hypotheses(self) -> list[list[DocumentHypothesis]]:
         """Of every document the finished hypotheses, the best first."""
-        found: list[list[DocumentHypothesis]] = [[] for _ in range(len(self._trace.documents))]
+        found: list[list[DocumentHypothesis]] = [[] for _ in self._trace.documents]
         for document, tokens, scores, total in self._trace.finished():
             tokens.append(self.end)
             score = self.options.normalized(total, len(tokens))
@@ -485,16 +486,16 @@ class SearchProgress:
     def _sentences(self, tokens: list[int], scores: list[float]) -> list[SentenceHypothesis]:
         """The sentences of a document, without the special tokens between them."""
         eos = self.vocabulary.eos
-        mark = self.vocabulary.opening if self.marked else self.vocabulary.prefix
+        separator = self.vocabulary.opening if self.marked else self.vocabulary.prefix
         sentences = []
         begin = 0
         for _ in range(tokens.count(eos)):
-            if tokens[begin] == mark:
+            if tokens[begin] == separator:
                 begin += 1
             end = tokens.index(eos, begin) + 1
             sentences.append(SentenceHypothesis(tokens[begin:end], scores[begin:end]))
             begin = end
-        # With marks the last token is the end of the document, not of a sentence.
+        # With separators the last token is the end of the document, not of a sentence.
         return sentences[:-1] if self.marked else sentences
 
 
@@ -517,7 +518,7 @@ class _FreeProgress(SearchProgress):
         prefix_longest: int | None = None,
     ) -> None:
         if vocabulary.document_mark is None:
-            raise ValueError("a free search needs a symbol that ends documents")
+            raise ValueError("a free search needs a token that ends documents")
         super().__init__(vocabulary, options, source_lengths, device, prefix_longest)
         self.end = vocabulary.document_mark
 
@@ -560,7 +561,7 @@ def forbid_repetitions(log_probs: Tensor, history: Tensor, written: Tensor, size
         log_probs: ``(hypotheses, vocabulary)``; changed in place.
         history: ``(hypotheses, length)`` all tokens so far.
         written: ``(hypotheses,)`` how many of the last tokens are subwords of the sentence that is
-            being written; those before are marks and other sentences.
+            being written; before them are special tokens and other sentences.
         size: of the n-grams.
     """
     length = history.size(1)
@@ -608,7 +609,7 @@ def largest(numbers: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 class _Step(NamedTuple):
-    """What a step has chosen.
+    """The choices of a step.
 
     Attributes:
         numbers: ``(width,)`` the documents of the rows, on the host.
@@ -642,11 +643,11 @@ class SearchTrace:
         self._steps.append(_Step(numbers, picked, scores))
 
     def add_ends(self, ends: Tensor, origin: Tensor, totals: Tensor) -> None:
-        """Store the candidates of the last step, some of which end a document."""
+        """Store the candidates of the last step, some end a document."""
         self._steps[-1] = self._steps[-1]._replace(ends=(ends, origin, totals))
 
     def finished(self) -> Iterator[tuple[int, list[int], list[float], float]]:
-        """Of every finished hypothesis, as they were found, what it consists of.
+        """Follow every finished hypothesis back to its beginning, in the order of their ends.
 
         Yields:
             its document, its tokens but the last, the log-probabilities of all, and their sum.
@@ -661,26 +662,38 @@ class SearchTrace:
         final = np.take_along_axis(np.pad(sums, ((0, 0), (1, 0))), found.step[:, None], 1)[:, 0]
         # As Python computes it, in double precision.
         last = found.total.astype(np.float64) - final.astype(np.float64)
-        columns = found.document, found.step, found.total, last
-        for number, (document, step, total, gain) in enumerate(
-            zip(*(column.tolist() for column in columns), strict=True)
-        ):
-            scores = [*gains[number, :step].tolist(), gain]
+        for number in range(len(found.document)):
+            step = int(found.step[number])
+            scores = gains[number, :step].tolist()
+            scores.append(float(last[number]))
+            document, total = int(found.document[number]), float(found.total[number])
             yield document, tokens[number, :step].tolist(), scores, total
 
     def _found(self) -> _FoundEnds:
         """The candidates that have ended documents, document by document."""
-        numbers = [n for n, step in enumerate(self._steps) if step.ends is not None]
+        all_ends: list[Tensor] = []
+        all_origins: list[Tensor] = []
+        all_totals: list[Tensor] = []
+        all_documents: list[Ints] = []
+        numbers: list[int] = []
+        widths: list[int] = []
+        for number, step in enumerate(self._steps):
+            if step.ends is None:
+                continue
+            ended, continued, sums = step.ends
+            all_ends.append(ended)
+            all_origins.append(continued)
+            all_totals.append(sums)
+            all_documents.append(step.numbers)
+            numbers.append(number)
+            widths.append(len(step.numbers))
         if not numbers:
             empty = np.zeros(0, dtype=np.int64)
             return _FoundEnds(empty, empty, empty, np.zeros(0, dtype=np.float32))
-        kinds: list[list[Tensor]] = [[], [], []]
-        for number in numbers:
-            for kind, part in zip(kinds, self._steps[number].ends or (), strict=True):
-                kind.append(part)
-        ends, origins, totals = (torch.cat(kind).cpu().numpy() for kind in kinds)
-        widths = [len(self._steps[number].numbers) for number in numbers]
-        documents = np.concatenate([self._steps[number].numbers for number in numbers])
+        ends = torch.cat(all_ends).cpu().numpy()
+        origins = torch.cat(all_origins).cpu().numpy()
+        totals = torch.cat(all_totals).cpu().numpy()
+        documents = np.concatenate(all_documents)
         rows, candidates = np.nonzero(ends)
         # As they were found: the best first in a step, one step after the other.
         order = np.argsort(documents[rows], kind="stable")

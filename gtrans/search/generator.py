@@ -29,11 +29,16 @@ _DOCUMENT_TOKENS = 4000
 # Options that document search supports, and options that do not concern it.
 _HONOURED = {"nbest", *(option.name for option in fields(SearchOptions))}
 _UNRELATED = {
-    "_name", "no_seed_provided", "no_early_stop", "no_beamable_mm", "lm_weight", "sacrebleu",
-}  # fmt: skip
+    "_name",
+    "no_seed_provided",
+    "no_early_stop",
+    "no_beamable_mm",
+    "lm_weight",
+    "sacrebleu",
+}
 # A short row costs the work of a step, too.
 LEAST_ROW_TOKENS = 16
-# Logits of a step: 250 rows, a beam of 5 and 30,000 symbols; 150 MB in single precision.
+# Logits of a step: 250 rows, a beam of 5 and 30,000 vocabulary entries; 150 MB in single precision.
 MOST_LOGITS = 250 * 5 * 30_000
 
 
@@ -49,7 +54,7 @@ def refuse_unsupported(generation: Any) -> None:
 
 
 def rows_at_once(beam: int, vocabulary: int) -> int:
-    """The most rows of which a step of beam search computes no more than ``MOST_LOGITS``; >= 1."""
+    """The most rows whose logits in a step are no more than ``MOST_LOGITS``; at least 1."""
     return max(MOST_LOGITS // (beam * vocabulary), 1)
 
 
@@ -108,8 +113,9 @@ class DocumentGenerator:
         # fairseq's commands print tokens without these.
         self.symbols_to_strip_from_output = {frame.eos, frame.bos}
         # Not words.
-        symbols = [*map(language_symbol, split_languages(task.cfg.langs)), MASK]
-        forbidden = {frame.pad, frame.bos, *map(dictionary.index, symbols)}
+        forbidden = {frame.pad, frame.bos, dictionary.index(MASK)}
+        for language in split_languages(task.cfg.langs):
+            forbidden.add(dictionary.index(language_symbol(language)))
         vocabulary = SearchVocabulary(
             frame.opening,
             frame.eos,
@@ -155,10 +161,9 @@ class DocumentGenerator:
         """
         for model in self.models:
             model.eval()
-        source_lengths = [
-            [sentence.numel() - 1 for sentence in row]
-            for row in self.examples.sources_to_translate(source)
-        ]
+        source_lengths = []
+        for row in self.examples.sources_to_translate(source):
+            source_lengths.append([sentence.numel() - 1 for sentence in row])
         complete = self._complete(source)
         # Sentences are too small to be kept one by one.
         kept = None if self.examples.unit.tokens_at_once is None else finished
@@ -166,28 +171,31 @@ class DocumentGenerator:
         # With finite probabilities the search always finds a hypothesis.
         if not all(row and math.isfinite(row[0].score) for row in hypotheses):
             raise not_finite(self.models)
-        return [
-            [replace(hypothesis, sentences=hypothesis.sentences[wanted]) for hypothesis in row]
-            for wanted, row in zip(self.examples.wanted(source), hypotheses, strict=True)
-        ]
+        found: list[list[DocumentHypothesis]] = []
+        for wanted, row in zip(self.examples.wanted(source), hypotheses, strict=True):
+            found.append([])
+            for hypothesis in row:
+                sentences = hypothesis.sentences[wanted]
+                found[-1].append(replace(hypothesis, sentences=sentences))
+        return found
 
     def sentences(self, source: Mapping[str, Tensor]) -> list[list[list[dict[str, Any]]]]:
         """For every row, for each of its sentences, the hypotheses as fairseq's dictionaries.
 
         The n-th hypothesis of a sentence is part of the n-th hypothesis of its row.
         """
-        return [
-            [
-                [self._entry(sentence) for sentence in several]
-                for several in zip(*(hypothesis.sentences for hypothesis in row), strict=True)
-            ]
-            for row in self.documents(source)
-        ]
+        found: list[list[list[dict[str, Any]]]] = []
+        for row in self.documents(source):
+            found.append([])
+            sentences = [hypothesis.sentences for hypothesis in row]
+            for several in zip(*sentences, strict=True):
+                found[-1].append([self._entry(sentence) for sentence in several])
+        return found
 
     def batch(self, sample: dict[str, Any]) -> list[list[dict[str, Any]]]:
         """The hypotheses of every sentence of a batch, one sentence after the other.
 
-        The ids, the source and the target in ``sample`` are replaced by those of the sentences,
+        The ids, the source and the target in ``sample`` are replaced by sentences,
         so that ``fairseq-generate`` prints the lines of each sentence.
 
         Raises:
@@ -207,18 +215,16 @@ class DocumentGenerator:
 
         def joined(rows: list[list[Tensor]]) -> Tensor:
             """``(sentences, longest)`` ids of the wanted sentences of all rows."""
-            sentences = [
-                sentence for row, part in zip(rows, wanted, strict=True) for sentence in row[part]
-            ]
+            sentences: list[Tensor] = []
+            for row, part in zip(rows, wanted, strict=True):
+                sentences += row[part]
             padded: Tensor = self.examples.frame.pad_rows(sentences)
             return padded
 
         firsts = sample["first_sentence"].tolist()
-        numbers = [
-            first + n
-            for first, row in zip(firsts, translations, strict=True)
-            for n in range(len(row))
-        ]
+        numbers: list[int] = []
+        for first, row in zip(firsts, translations, strict=True):
+            numbers += range(first, first + len(row))
         sample["id"] = torch.tensor(numbers)
         net_input["src_tokens"] = joined(self.examples.sources_to_translate(source))
         if sample.get("target") is not None:
@@ -228,18 +234,24 @@ class DocumentGenerator:
     def document(self, document: Tensor) -> list[list[dict[str, Any]]]:
         """The hypotheses of every sentence of one document, ``(sentences, length)`` ids."""
         builder = self.examples
-        sentences = [part for row in document for part in builder.frame.sentences(row)]
-        spans = builder.unit.cut_to_translate([sentence.numel() - 1 for sentence in sentences])
-        examples = [
-            builder.example(span, sentences[span.source.start : span.source.stop]) for span in spans
-        ]
+        sentences: list[Tensor] = []
+        for row in document:
+            sentences += builder.frame.sentences(row)
+        lengths = [sentence.numel() - 1 for sentence in sentences]
+        examples = []
+        for span in builder.unit.cut_to_translate(lengths):
+            own = sentences[span.source.start : span.source.stop]
+            examples.append(builder.example(span, own))
         translations: dict[int, list[list[dict[str, Any]]]] = {}
         lengths = builder.lengths(examples)
         for batch in make_batches(lengths, _DOCUMENT_TOKENS, self.rows_at_once):
             net_input = builder.collate([examples[index] for index in batch])["net_input"]
             source = {name: tensor.to(document.device) for name, tensor in net_input.items()}
             translations.update(zip(batch, self.sentences(source), strict=True))
-        return [sentence for number in range(len(examples)) for sentence in translations[number]]
+        found: list[list[dict[str, Any]]] = []
+        for number in range(len(examples)):
+            found += translations[number]
+        return found
 
     def _entry(self, sentence: SentenceHypothesis) -> dict[str, Any]:
         return {
@@ -253,7 +265,11 @@ class DocumentGenerator:
 
 def not_finite(models: Iterable[Any]) -> GtransError:
     """The error for models whose probabilities are NaN or infinite, with finite parameters."""
-    paths = [str(path) for model in models if (path := getattr(model, "loaded_from", None))]
+    paths: list[str] = []
+    for model in models:
+        path = getattr(model, "loaded_from", None)
+        if path:
+            paths.append(str(path))
     return GtransError(
         f"{' and '.join(paths) or 'the model'}: probabilities are not finite (NaN); its training "
         "has diverged, or half precision is too narrow for it: leave out --fp16."

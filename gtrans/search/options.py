@@ -1,4 +1,4 @@
-"""What a search does, and which models translate: the options of ``gtrans translate``.
+"""Options of the search and of the models that translate: the flags of ``gtrans translate``.
 
 :class:`SearchOptions` declares each option of the search once: its default, its range and its flag.
 The command line, ``fairseq-generate``, validation by translations and the search itself use it as
@@ -100,19 +100,28 @@ class SearchOptions(_Options):
     max_len_b: float = _option(50.0, 0, _LARGEST, "added to that limit")
     min_len: int = _option(1, 0, _LONGEST, "least number of tokens in a translated sentence")
     lenpen: float = _option(
-        1.0, -20, 20, "length penalty: scores are divided by length ** LENPEN, so that values "
-        "above 1 favour long translations",
-    )  # fmt: skip
+        1.0,
+        -20,
+        20,
+        "length penalty: scores are divided by length ** LENPEN, so that values above 1 favour "
+        "long translations",
+    )
     unkpen: float = _option(0.0, -_LARGEST, _LARGEST, "penalty for <unk>")
     no_repeat_ngram_size: int = _option(
-        0, 0, _LARGEST, "no sentence has the same N subwords in a row twice; each sentence of a "
-        "document counts for itself, as with a sentence model; 0: no limit",
-    )  # fmt: skip
+        0,
+        0,
+        _LARGEST,
+        "no sentence has the same N subwords in a row twice; each sentence of a document counts "
+        "for itself, as with a sentence model; 0: no limit",
+    )
     free: bool = _option(
-        False, 0, 1, "unconstrained decoding of a document Transformer: the model decides how "
-        "many sentences it writes, as in the papers' baselines. The output has one line for each "
-        "document, and only scores over documents are possible",
-    )  # fmt: skip
+        False,
+        0,
+        1,
+        "unconstrained decoding of a document Transformer: the model decides how many sentences "
+        "it writes, as in the papers' baselines. The output has one line for each document, and "
+        "only scores over documents are possible",
+    )
     unnormalized: bool = _option(False, 0, 1)
     temperature: float = _option(1.0, 1e-6, _LARGEST)
 
@@ -144,7 +153,7 @@ class DecodingOptions(_Options):
         max_doc_tokens: most tokens of a document unit; None: the checkpoint's.
         overlap: sentences of the instance before that an instance of a document begins with.
         context: options instead of the checkpoint's: ``context_kind``, ``context_sentence``,
-            and those of ``--model-overrides``.
+            and the ones in ``--model-overrides``.
         cpu: use the CPU even if there is a CUDA device.
         fp16: half precision (CUDA).
         bf16: bfloat16.
@@ -161,22 +170,30 @@ class DecodingOptions(_Options):
     data: str | None = None
     search: SearchOptions = field(default_factory=SearchOptions)
     max_tokens: int = _option(
-        MAX_TOKENS, 1, help_text="source tokens decoded at once, padding included; fewer where "
-        "the logits of many short rows would fill the memory",
-    )  # fmt: skip
+        MAX_TOKENS,
+        1,
+        help_text="source tokens decoded at once, padding included; fewer where the logits of "
+        "many short rows would fill the memory",
+    )
     max_doc_tokens: int | None = _option(None, MIN_DOC_TOKENS)
     overlap: int = _option(0, 0)
     context: Mapping[str, Any] = field(default_factory=dict)
     cpu: bool = False
     fp16: bool = False
     bf16: bool = _option(
-        False, 0, 1, "compute in bfloat16: faster on a GPU or a processor with instructions for it "
+        False,
+        0,
+        1,
+        "compute in bfloat16: faster on a GPU or a processor with instructions for it "
         "(avx512_bf16); a word may differ here and there",
-    )  # fmt: skip
+    )
     int8: bool = _option(
-        False, 0, 1, "weights of 8 bits on a CPU: faster, and a word may differ here and there, "
-        "also by what else is in a batch",
-    )  # fmt: skip
+        False,
+        0,
+        1,
+        "weights of 8 bits on a CPU: faster, and a word may differ here and there, also by what "
+        "else is in a batch",
+    )
     force: bool = _option(False, 0, 1, "translate anew, even if it is finished or in part")
     copy_symbols: bool = _option(
         False, 0, 1, "copy symbols and emoji into a translation that lacks them"

@@ -45,10 +45,10 @@ class _Document:
 
     Attributes:
         number: its row.
-        sentences: its source sentences, with end symbols.
+        sentences: its source sentences, each with ``</s>``.
         lengths: their words.
         spans: its parts.
-        memories: what each model carries to the next part; empty if none does.
+        memories: the memory of each model for the next part; empty if no model has one.
         parts: the hypotheses of those that are translated, the best first.
         best: the best translation so far, sentence by sentence.
     """
@@ -81,7 +81,7 @@ class _Part:
         document: the document.
         sentences: those that it reads, and its own.
         own: its own.
-        beginning: ``(length,)`` what the decoder has read when the first own one is opened; None
+        beginning: ``(length,)`` the input of the decoder before the first own one is opened; None
             in a part that reads no others.
     """
 
@@ -139,16 +139,14 @@ class PartSearch(DocumentSearch):
         """
         # In training on single documents every instance begins with the initial memory.
         carries = self.unit.sentence_by_sentence or self.unit.trained_in_runs
-        documents = [
-            _Document(
-                number, self.frame.sentences(row), lengths, self.unit.parts(lengths),
-                [model.new_memory() for model in models] if carries else [],
-            )
-            for number, (row, lengths) in enumerate(
-                zip(source["src_tokens"], source_lengths, strict=True)
-            )
-        ]  # fmt: skip
-        while parts := [self._next(document) for document in documents if not document.is_finished]:
+        documents: list[_Document] = []
+        for row, lengths in zip(source["src_tokens"], source_lengths, strict=True):
+            memories = [model.new_memory() for model in models] if carries else []
+            sentences, spans = self.frame.sentences(row), self.unit.parts(lengths)
+            document = _Document(len(documents), sentences, lengths, spans, memories)
+            documents.append(document)
+        while not all(document.is_finished for document in documents):
+            parts = [self._next(document) for document in documents if not document.is_finished]
             number = len(parts[0].document.parts)
             known: list[Any] = [None]
             if finished is not None:
@@ -177,19 +175,27 @@ class PartSearch(DocumentSearch):
         Returns:
             False if a part has no hypothesis.
         """
-        sources = ([part.document.sentences[n] for n in part.sentences] for part in parts)
-        tokens = self.frame.pad_rows([self.frame.source(sentences) for sentences in sources])
+        rows = []
+        for part in parts:
+            sentences = [part.document.sentences[number] for number in part.sentences]
+            rows.append(self.frame.source(sentences))
+        tokens = self.frame.pad_rows(rows)
         source = {"src_tokens": tokens, "src_lengths": tokens.ne(self.frame.pad).sum(1)}
-        memories = [
-            type(memories_of_model[0]).joined(memories_of_model)
-            for memories_of_model in zip(*(part.document.memories for part in parts), strict=True)
-        ]
+        memories = []
+        for number in range(len(parts[0].document.memories)):
+            of_model = [part.document.memories[number] for part in parts]
+            memories.append(type(of_model[0]).joined(of_model))
         if not is_known:
+            shared: dict[str, Any] = dict(source)
             beginnings = [part.beginning for part in parts if part.beginning is not None]
-            prefix = {"prefix": self.frame.pad_rows(beginnings)} if beginnings else {}
-            inputs = [{"memory": memory} for memory in memories] or [{} for _ in models]
-            lengths = [[part.document.lengths[number] for number in part.own] for part in parts]
-            inputs = [{**source, **prefix, **memory} for memory in inputs]
+            if beginnings:
+                shared["prefix"] = self.frame.pad_rows(beginnings)
+            inputs = [{**shared, "memory": memory} for memory in memories]
+            if not memories:
+                inputs = [dict(shared) for _ in models]
+            lengths = []
+            for part in parts:
+                lengths.append([part.document.lengths[number] for number in part.own])
             results = self.run(models, inputs, lengths)
             if not all(results):
                 return False
@@ -197,12 +203,11 @@ class PartSearch(DocumentSearch):
                 part.document.add(hypotheses[: self.nbest])
         if not memories or all(part.document.is_finished for part in parts):
             return True
-        written = self.frame.pad_rows(
-            [
-                self.frame.target([part.document.best[n] for n in part.sentences])[0]
-                for part in parts
-            ]
-        )
+        rows = []
+        for part in parts:
+            sentences = [part.document.best[number] for number in part.sentences]
+            rows.append(self.frame.target(sentences)[0])
+        written = self.frame.pad_rows(rows)
         for number, (model, memory) in enumerate(zip(models, memories, strict=True)):
             if is_known:
                 model.read({**source, "prev_output_tokens": written}, memory)
@@ -213,7 +218,7 @@ class PartSearch(DocumentSearch):
         return True
 
     def _next(self, document: _Document) -> _Part:
-        """The next part, without those of the read sentences that leave no room.
+        """The next part, without the earlier sentences that leave no room.
 
         Their translations may be so long that the decoder could not read the new ones, too.
         """
@@ -228,16 +233,19 @@ class PartSearch(DocumentSearch):
         return _Part(document, span.current, span.current, None)
 
     def _joined(self, parts: Sequence[Sequence[DocumentHypothesis]]) -> list[DocumentHypothesis]:
-        """The hypotheses of a document, from those of its parts."""
-        return [
-            self._document([sentence for part in hypotheses for sentence in part.sentences])
-            for hypotheses in zip(*parts, strict=False)
-        ]
+        """Join the hypotheses of the parts of a document."""
+        documents = []
+        for hypotheses in zip(*parts, strict=False):
+            sentences: list[SentenceHypothesis] = []
+            for part in hypotheses:
+                sentences += part.sentences
+            documents.append(self._document(sentences))
+        return documents
 
     def _document(self, sentences: list[SentenceHypothesis]) -> DocumentHypothesis:
         tokens: list[int] = []
         scores: list[float] = []
-        # The search itself sets the marks between the sentences and at the end.
+        # The search itself sets the special tokens between the sentences and at the end.
         marked = self.vocabulary.opening != self.vocabulary.eos
         for sentence in sentences:
             if marked and tokens:
