@@ -51,11 +51,11 @@ from gtrans.modules.transformer import (
     PLACES,
     ContextAttention,
     EncoderLayer,
+    LayerInputs,
     LayerSpec,
     Linear,
     MultiheadAttention,
     PackedContext,
-    Surroundings,
 )
 
 CONTEXT_INPUTS = ("bert", "words")
@@ -140,12 +140,12 @@ class ContextEncoder(nn.Module):
         self.layers = nn.ModuleList(EncoderLayer(spec, "global") for _ in range(layers))
         self.layer_norm = spec.norm() if spec.pre_norm else None
 
-    def forward(self, x: Tensor, around: Surroundings) -> Tensor:
+    def forward(self, x: Tensor, inputs: LayerInputs) -> Tensor:
         """``(context tokens, input dim) -> (context tokens, dim)``."""
         if self.project is not None:
             x = self.project(x)
         for layer in self.layers:
-            x = layer(x, around)
+            x = layer(x, inputs)
         return x if self.layer_norm is None else self.layer_norm(x)
 
 
@@ -280,7 +280,7 @@ class BertContextTransformer(DocumentModel):
             words = neighbours_of(source["src_tokens"], plan["neighbours"], pad, eos)
             states = self.encoder.embedded(words, plan["context"])
         if self.context_encoder is not None:
-            states = self.context_encoder(states, Surroundings(plan["in_context"], {}))
+            states = self.context_encoder(states, LayerInputs(plan["in_context"], {}))
         return states
 
     def new_plan_spec(self, **further: Any) -> PlanSpec:

@@ -46,7 +46,7 @@ from gtrans.models.base.planning import (
 from gtrans.models.base.presets import register_system
 from gtrans.modules.bert import CLS, SEP
 from gtrans.modules.group_attention import DocumentLayout, Plan
-from gtrans.modules.transformer import Surroundings
+from gtrans.modules.transformer import LayerInputs
 
 
 @dataclass
@@ -143,11 +143,11 @@ class FlatTransformerEncoder(Encoder):
             segments = self.embed_segments(plan["is_current"])
         if self.embed.by_sentence:
             order = self.embed.order(window.sentence, window.most_sentences, window.in_several)
-        around = [Surroundings(plan["in_window"], {}, order)] * self.bottom_layers
-        around += [Surroundings(plan["encoder"], {})] * (len(self.layers) - self.bottom_layers)
+        inputs = [LayerInputs(plan["in_window"], {}, order)] * self.bottom_layers
+        inputs += [LayerInputs(plan["encoder"], {})] * (len(self.layers) - self.bottom_layers)
         fused, _ = self.run(
             self.embedded(src_tokens, window, segments),
-            [partial(layer, around=x) for layer, x in zip(self.layers, around, strict=True)],
+            [partial(layer, inputs=x) for layer, x in zip(self.layers, inputs, strict=True)],
             # What is fused of the bottom layers is cut down to the current sentences, too.
             cut=(self.bottom_layers, lambda state: state.index_select(0, plan["kept"])),
         )

@@ -2,7 +2,7 @@
 
 Parameter names follow fairseq's layers. Attention is over groups, over documents, or both combined
 by a gate. A layer knows nothing of documents: its input besides the states, with the plans of
-who sees whom, is in a :class:`Surroundings`, in a search in a
+who sees whom, is in :class:`LayerInputs`, in a search in
 :class:`gtrans.modules.decode_state.LayerKeys`. A model may switch on two parts of a layer, which
 are off (None) in a new layer: ``context_attn``, a second attention next to self-attention in the
 encoder and next to cross-attention in the decoder (or, with a LayerNorm of its own, behind
@@ -540,8 +540,8 @@ class ResidualLayer(nn.Module):
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What all layers of one side read in a pass besides their states.
+class LayerInputs:
+    """The inputs of all layers of one side in a pass, besides their states.
 
     Attributes:
         own: plans of self-attention (``group``, ``global``) and of context attention (``context``).
@@ -588,41 +588,41 @@ class TransformerLayer(ResidualLayer):
         self.self_attn_layer_norm = spec.norm()
 
     def _computed(
-        self, run: Callable[[Tensor, Surroundings], Tensor], x: Tensor, around: Surroundings
+        self, run: Callable[[Tensor, LayerInputs], Tensor], x: Tensor, inputs: LayerInputs
     ) -> Tensor:
-        """``run(x, around)``, in training perhaps once more for the gradient: ``(tokens, dim)``."""
+        """``run(x, inputs)``, in training perhaps once more for the gradient: ``(tokens, dim)``."""
         if not (self.checkpoints and self.training and torch.is_grad_enabled()):
-            return run(x, around)
-        flow = None if self.memory is None else around.memory
+            return run(x, inputs)
+        flow = None if self.memory is None else inputs.memory
         if flow is not None:
             run = _repeatable(run, flow)
         # What is random depends on the device of the arguments: `x` must be one.
-        output: Tensor = checkpoint(run, x, around, use_reentrant=False)
+        output: Tensor = checkpoint(run, x, inputs, use_reentrant=False)
         return output
 
-    def _attend_to_self(self, x: Tensor, around: Surroundings, beside: bool) -> Tensor:
+    def _attend_to_self(self, x: Tensor, inputs: LayerInputs, beside: bool) -> Tensor:
         """Self-attention, the context behind it and the memory: ``(tokens, dim)``.
 
         ``beside``: context attention, unless it is behind, has the same queries.
         """
 
         def attend(h: Tensor) -> Tensor:
-            own: Tensor = self.self_attn(h, h, around.own, around.order, around.order)
+            own: Tensor = self.self_attn(h, h, inputs.own, inputs.order, inputs.order)
             return self._with_context(h, own, read) if beside else own
 
-        read = self._reading(around)
+        read = self._reading(inputs)
         x = self._behind(self._residual(x, self.self_attn_layer_norm, attend), read)
-        if self.memory is not None and around.memory is not None:
-            x = self.memory(x, around.memory, around.memory_plan)
+        if self.memory is not None and inputs.memory is not None:
+            x = self.memory(x, inputs.memory, inputs.memory_plan)
         return x
 
-    def _reading(self, around: Surroundings) -> _Reading | None:
+    def _reading(self, inputs: LayerInputs) -> _Reading | None:
         """Context attention of queries ``(tokens, dim)``; None: the layer has none."""
-        part, context = self.context_attn, around.context
+        part, context = self.context_attn, inputs.context
         if part is None or context is None:
             return None
         states = context.states.to(part.attention.k_proj.weight)
-        return partial(part.attention, key=states, value=states, plan=around.own["context"])
+        return partial(part.attention, key=states, value=states, plan=inputs.own["context"])
 
     def _with_context(self, query: Tensor, own: Tensor, read: _Reading | None) -> Tensor:
         """``own (tokens, dim)``, combined with context attention that is next to it, if any."""
@@ -642,8 +642,8 @@ class TransformerLayer(ResidualLayer):
 
 
 def _repeatable(
-    run: Callable[[Tensor, Surroundings], Tensor], flow: Any
-) -> Callable[[Tensor, Surroundings], Tensor]:
+    run: Callable[[Tensor, LayerInputs], Tensor], flow: Any
+) -> Callable[[Tensor, LayerInputs], Tensor]:
     """``run``, for calls that all find the memories as they are now; only the first writes.
 
     ``flow`` is the :class:`~gtrans.modules.memory.MemoryFlow` of the batch.
@@ -651,9 +651,9 @@ def _repeatable(
     before = flow.copy()
     calls = count()
 
-    def repeated(x: Tensor, around: Surroundings) -> Tensor:
+    def repeated(x: Tensor, inputs: LayerInputs) -> Tensor:
         own = before.copy()
-        output = run(x, replace(around, memory=own))
+        output = run(x, replace(inputs, memory=own))
         if next(calls) == 0:
             flow.update(own)
         return output
@@ -664,13 +664,13 @@ def _repeatable(
 class EncoderLayer(TransformerLayer):
     """Self-attention and feed-forward network."""
 
-    def forward(self, x: Tensor, around: Surroundings) -> Tensor:
+    def forward(self, x: Tensor, inputs: LayerInputs) -> Tensor:
         """Packed states ``(tokens, dim) -> (tokens, dim)``."""
 
-        def run(x: Tensor, around: Surroundings) -> Tensor:
-            return self._feed_forward(self._attend_to_self(x, around, beside=True))
+        def run(x: Tensor, inputs: LayerInputs) -> Tensor:
+            return self._feed_forward(self._attend_to_self(x, inputs, beside=True))
 
-        return self._computed(run, x, around)
+        return self._computed(run, x, inputs)
 
 
 class DecoderLayer(TransformerLayer):
@@ -690,25 +690,25 @@ class DecoderLayer(TransformerLayer):
             self.fc3, self.fc4 = spec.feed_forward()
             self.ffn_layer_norm = spec.norm()
 
-    def forward(self, x: Tensor, encoded: Tensor, around: Surroundings) -> Tensor:
+    def forward(self, x: Tensor, encoded: Tensor, inputs: LayerInputs) -> Tensor:
         """One teacher-forced pass: ``(target tokens, dim) -> (target tokens, dim)``.
 
         Args:
             x: ``(target tokens, dim)`` packed.
             encoded: ``(source tokens, dim)`` packed encoder output.
-            around: what else it reads.
+            inputs: plans and all else that the layer reads.
         """
 
         def attend_to_source(h: Tensor) -> Tensor:
-            own = self.encoder_attn(h, encoded, around.cross, around.order, around.source_order)
-            return self._with_context(h, own, self._reading(around))
+            own = self.encoder_attn(h, encoded, inputs.cross, inputs.order, inputs.source_order)
+            return self._with_context(h, own, self._reading(inputs))
 
-        def run(x: Tensor, around: Surroundings) -> Tensor:
-            x = self._first_feed_forward(self._attend_to_self(x, around, beside=False))
+        def run(x: Tensor, inputs: LayerInputs) -> Tensor:
+            x = self._first_feed_forward(self._attend_to_self(x, inputs, beside=False))
             x = self._residual(x, self.encoder_attn_layer_norm, attend_to_source)
             return self._feed_forward(x)
 
-        return self._computed(run, x, around)
+        return self._computed(run, x, inputs)
 
     def step(self, x: Tensor, keys: LayerKeys, order: Tensor | None) -> Tensor:
         """One new token of every hypothesis: ``(hypotheses, dim) -> (hypotheses, dim)``.

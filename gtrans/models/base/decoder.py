@@ -25,8 +25,8 @@ from gtrans.modules.layer_fusion import (
 from gtrans.modules.memory import MemoryFlow
 from gtrans.modules.transformer import (
     DecoderLayer,
+    LayerInputs,
     Linear,
-    Surroundings,
 )
 
 # Where fairseq's search keeps the state of ours.
@@ -172,7 +172,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         if self.embed.by_sentence:
             most = encoder_out.layout.most_sentences
             order = self.embed.order(layout.sentence, most, plan["in_several"])
-        around = Surroundings(
+        inputs = LayerInputs(
             plan["decoder"],
             plan["cross"],
             order,
@@ -182,7 +182,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
             plan.get("decoder_memory"),
         )
         pairs = zip(self.layers, sources, strict=True)
-        layers = [partial(layer, encoded=source, around=around) for layer, source in pairs]
+        layers = [partial(layer, encoded=source, inputs=inputs) for layer, source in pairs]
         features, _ = self.run(self.embedded(prev_output_tokens, layout), layers)
         if self.training and self.probabilities is not None and features.size(0) == 1:
             # One group has no use for its weight, but DistributedDataParallel needs a gradient,

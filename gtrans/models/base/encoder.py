@@ -26,7 +26,7 @@ from gtrans.modules.group_attention import (
 )
 from gtrans.modules.layer_fusion import LayerFusion, run_layers
 from gtrans.modules.memory import MemoryFlow
-from gtrans.modules.transformer import EncoderLayer, LayerSpec, PackedContext, Surroundings
+from gtrans.modules.transformer import EncoderLayer, LayerInputs, LayerSpec, PackedContext
 
 
 @dataclass(frozen=True)
@@ -266,12 +266,12 @@ class Encoder(Stack, FairseqEncoder):
         order = None
         if self.embed.by_sentence:
             order = self.embed.order(layout.sentence, layout.most_sentences, layout.in_several)
-        around = Surroundings(
+        inputs = LayerInputs(
             plan["encoder"], {}, order, None, context, memory, plan.get("encoder_memory")
         )
         fused, states = self.run(
             self.embedded(src_tokens, layout),
-            [partial(layer, around=around) for layer in self.layers],
+            [partial(layer, inputs=inputs) for layer in self.layers],
             keep_all=self.gives_layers,
         )
         return EncoderOutput(fused[0], layout, order, states, context)
