@@ -106,6 +106,12 @@ def _line(state: StateBlock, number: int) -> str:
     return state.src[state.bMarks[number] + state.tShift[number] : state.eMarks[number]].strip()
 
 
+def _first(state: StateBlock, number: int) -> str:
+    """The first character of a line, by which most lines are told apart at once."""
+    begin = state.bMarks[number] + state.tShift[number]
+    return state.src[begin : begin + 1]
+
+
 def _push_lines(state: StateBlock, kind: str, first: int, end: int) -> None:
     """Add lines that stay as they are."""
     token = state.push(kind, "", 0)
@@ -139,6 +145,8 @@ def _front(state: StateBlock, first: int, end: int, silent: bool) -> bool:
 
 def _container(state: StateBlock, first: int, end: int, silent: bool) -> bool:
     """``!!! note "Title"``, ``??? note`` or ``=== "Tab"``, and the Markdown indented below it."""
+    if _first(state, first) not in "!?=":
+        return False
     match = _CONTAINER.fullmatch(_line(state, first))
     if state.is_code_block(first) or not match or not (match["kinds"].strip() or match["title"]):
         return False
@@ -163,6 +171,8 @@ def _container(state: StateBlock, first: int, end: int, silent: bool) -> bool:
 
 def _directive(state: StateBlock, first: int, end: int, silent: bool) -> bool:
     """A fence of MyST that holds Markdown, such as ```{note}, and the Markdown in it."""
+    if _first(state, first) not in "`~":
+        return False
     opening = _DIRECTIVE.fullmatch(_line(state, first))
     if state.is_code_block(first) or not opening:
         return False
@@ -190,7 +200,7 @@ def _directive(state: StateBlock, first: int, end: int, silent: bool) -> bool:
 
 def _structure(state: StateBlock, first: int, end: int, silent: bool) -> bool:
     """Lines that are no text: those of extensions and template engines."""
-    if state.is_code_block(first):
+    if _first(state, first).isalnum() or state.is_code_block(first):
         return False
     line = _line(state, first)
     last = _end_of_tag(state, first, end)
