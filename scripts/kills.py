@@ -126,7 +126,8 @@ CASES: dict[str, tuple[str, ...]] = {
         '{"beam":1,"max_len_a":1,"max_len_b":5}',
         "out/*.pt",
         "out/*/checkpoint*.pt",
-        "out/valid*",
+        "out/valid.*",
+        "out/valid/*",
     ),
     "translate": (
         f"gtrans translate {_MODEL} --input {{corpus}}/corpus/test.en --output out.de {_SEARCH}",
