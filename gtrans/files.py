@@ -107,7 +107,7 @@ def _no_number(name: str) -> Any:
 def read_object(path: Path, way_out: str = "") -> dict[str, Any]:
     """The JSON object of a file.
 
-    Arguments and errors are those of :func:`parse_json`; also:
+    It has the arguments and errors of :func:`parse_json`; also:
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -184,7 +184,7 @@ def replacing(*paths: Path, inputs: Iterable[StrPath] = ()) -> Iterator[list[Pat
 def atomic_writer(path: StrPath, inputs: Iterable[StrPath] = ()) -> Iterator[TextIO]:
     """A UTF-8 text file that appears under its name only when it is complete.
 
-    Arguments and errors are those of :func:`replacing`.
+    It has the arguments and errors of :func:`replacing`.
     """
     with (
         replacing(Path(path), inputs=inputs) as (temporary,),

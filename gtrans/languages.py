@@ -11,7 +11,7 @@ import re
 
 from gtrans.errors import GtransError
 
-# Every language with a code of two letters (ISO 639-1): that code, those of three letters
+# Every language with a code of two letters (ISO 639-1): that code, the codes of three letters
 # (ISO 639-2 and 639-3, also of the variety that is usually meant), and its English names.
 _TWO_LETTERS = """
 aa aar Afar|ab abk Abkhazian Abkhaz|ae ave Avestan|af afr Afrikaans|ak aka Akan|am amh Amharic
@@ -98,7 +98,7 @@ _CODES["ns"] = "nso"
 def language_code(tag: str) -> str | None:
     """The code of a language: ``zh`` of ``zh_CN``; None if there is no such language.
 
-    A code of two letters stands for those of three letters. BCP 47 has ``qaa`` to ``qtz`` for
+    A code of two letters stands for codes of three letters. BCP 47 has ``qaa`` to ``qtz`` for
     languages without a code; they stand for themselves.
     """
     if len(tag) > 100:  # a sentence: the columns of a table are tried, too

@@ -41,7 +41,7 @@ def register_safe_globals() -> None:
             # The options in checkpoints of fairseq before 0.10.
             argparse.Namespace,
             # Meters of validation with BLEU hold numbers and arrays of numpy. Both names of
-            # its functions are listed, that of numpy 1 and that of numpy 2.
+            # its functions are listed, for numpy 1 and for numpy 2.
             np.dtype,
             np.ndarray,
             *(type(np.dtype(number)) for number in numbers),

@@ -136,7 +136,7 @@ class ForeignCheckpoint:
         """Give embeddings that may lack the mask, the last entry of both sides, a row for it.
 
         It is the mean of all rows, so that the logit of the mask is the mean of all logits: its
-        probability is at most that of a word on average, and the others hardly change.
+        probability is at most the average of a word, and the others hardly change.
 
         Args:
             source, target: how many vocabulary entries the sides have.

@@ -337,7 +337,7 @@ def _options_of(path: Path, languages: tuple[str, str]) -> list[str]:
     """The options of ``gtrans train`` that describe the sentence model in a checkpoint.
 
     Raises:
-        GtransError: it holds another model or languages, or not what it needs to read text.
+        GtransError: it holds another model or languages, or stores no subwords.
     """
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.conversion.checkpoint import Checkpoint

@@ -274,7 +274,7 @@ def _with_sentencepiece(
     language_rows = language_rows or _languages(folder, len(numbers))
     words: dict[str, int | None] = {symbol: numbers[symbol] for symbol in _SPECIAL}
     words |= {symbol: numbers[symbol] for symbol in sorted(numbers, key=numbers.__getitem__)}
-    # The first row without an entry is the mask of NLLB and mBART, and serves as that of M2M100.
+    # The first row without an entry is the mask of NLLB and mBART, and serves M2M100.
     taken = {*numbers.values(), *language_rows.values()}
     free = [row for row in range(model.state[ENCODER_TABLE].size(0)) if row not in taken]
     words |= {f"{_NO_WORD}{row}": row for row in free[1:]}
@@ -347,7 +347,7 @@ def _check_exchanged(paths: Sequence[Path], source: str | None, target: str | No
     """Refuse models of subwords that stand for one another, as far as their words tell.
 
     Raises:
-        GtransError: the words of each are those of the other's language.
+        GtransError: each has words of the other's language.
     """
     if source is None or target is None:
         return

@@ -85,7 +85,7 @@ def compare_candidates(
 
 
 def choose(baseline: str, verdicts: list[Verdict]) -> str:
-    """The name of the best system that replaces the baseline, or that of the baseline."""
+    """The name of the best system that replaces the baseline, or else the baseline."""
     better = [verdict for verdict in verdicts if verdict.replaces]
     if not better:
         return baseline
