@@ -61,6 +61,15 @@ def words_of_side(side: CorpusSide) -> list[list[SegmentedSentence]]:
     ]
 
 
+def _begins(sentence: str, starts: Sequence[int]) -> list[int]:
+    """Where words begin; in scripts without spaces wherever a subword does."""
+    begins = {match.start() for match in _WORD.finditer(sentence)} or {0}
+    for start in starts:
+        if _UNSPACED.match(sentence, start):
+            begins.add(start)
+    return sorted(begins)
+
+
 def words_of(pipeline: TextPipeline, sentence: str, encoded: str) -> SegmentedSentence:
     """The words of a sentence.
 
@@ -74,19 +83,22 @@ def words_of(pipeline: TextPipeline, sentence: str, encoded: str) -> SegmentedSe
     """
     pieces = encoded.split()
     starts = _starts(sentence, [pipeline.unsegment(piece) for piece in pieces])
-    begins = [match.start() for match in _WORD.finditer(sentence)] or [0]
-    begins = sorted({*begins, *(at for at in starts if _UNSPACED.match(sentence, at))})
+    begins = _begins(sentence, starts)
+    # The first subword of each word that has one, by the begin of the word.
     first_pieces: dict[int, int] = {}
     for number, start in enumerate(starts):
-        word = begins[max(bisect_right(begins, start) - 1, 0)]
-        first_pieces.setdefault(word, number)
-    begins = sorted(first_pieces)
-    numbers = [*(first_pieces[begin] for begin in begins[1:]), len(pieces)]
-    spans, ranges, first = [], [], 0
-    for begin, end, last in zip(begins, [*begins[1:], len(sentence)], numbers, strict=True):
-        spans.append((begin, begin + len(sentence[begin:end].rstrip())))
-        ranges.append(range(first, last))
-        first = last
+        word = bisect_right(begins, start) - 1
+        first_pieces.setdefault(begins[max(word, 0)], number)
+    words = sorted(first_pieces)
+    ends = [*words[1:], len(sentence)]
+    spans = []
+    ranges = []
+    for number, (begin, end) in enumerate(zip(words, ends, strict=True)):
+        text = sentence[begin:end].rstrip()
+        spans.append((begin, begin + len(text)))
+        last = number + 1 == len(words)
+        behind = len(pieces) if last else first_pieces[end]
+        ranges.append(range(0 if number == 0 else first_pieces[begin], behind))
     return SegmentedSentence(sentence, tuple(spans), tuple(ranges))
 
 
