@@ -30,14 +30,19 @@ _SHARE_OF_KANA = 0.1
 
 def is_written_without_spaces(documents: Sequence[Sequence[str]]) -> bool:
     """Whether most letters are of scripts that have no spaces between words."""
-    text = "".join(sentence for document in documents for sentence in document)
+    text = _joined(documents)
     count = len(_SCRIPTS.findall(text))
-    return count > 0 and 2 * count >= sum(map(str.isalpha, text))
+    letters = sum(map(str.isalpha, text))
+    return count > 0 and 2 * count >= letters
+
+
+def _joined(documents: Sequence[Sequence[str]]) -> str:
+    return "".join("".join(document) for document in documents)
 
 
 def is_chinese(documents: Sequence[Sequence[str]]) -> bool:
     """Whether text that is written without spaces is Chinese."""
-    text = "".join(sentence for document in documents for sentence in document)
+    text = _joined(documents)
     kana = len(_JAPANESE.findall(text))
     chinese = len(re.findall(r"[\u3400-\u4dbf\u4e00-\u9fff]", text))
     return chinese > 0 and kana < _SHARE_OF_KANA * chinese

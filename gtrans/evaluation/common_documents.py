@@ -154,16 +154,21 @@ def _subsequence(wanted: Sequence[int], values: Sequence[int]) -> list[int] | No
     """The first places of values that are the wanted ones in their order; None: there are none."""
     places: list[int] = []
     for place, value in enumerate(values):
-        if len(places) < len(wanted) and value == wanted[len(places)]:
+        if len(places) == len(wanted):
+            break
+        if value == wanted[len(places)]:
             places.append(place)
-    return places if len(places) == len(wanted) else None
+    if len(places) < len(wanted):
+        return None
+    return places
 
 
 def _shared_words(document: Sequence[str], other: Sequence[str]) -> float:
     """The share of different words of two documents that are in both."""
     words = set(tokens_of(" ".join(document)))
     others = set(tokens_of(" ".join(other)))
-    return len(words & others) / max(1, len(words | others))
+    shared = len(words & others)
+    return shared / max(1, len(words | others))
 
 
 def _with_documents(file: ScoreFile, main: ScoreFile, places: Sequence[int]) -> ScoreFile:

@@ -329,8 +329,10 @@ def _read(path: str) -> Mapping[str, object]:
     text = _text_of(path)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     head = lines[0].split("\t") if lines else []
-    if {"system", "score"} <= {*head}:
-        rows = [dict(zip(head, line.split("\t"), strict=False)) for line in lines[1:]]
+    if {"system", "score"} <= set(head):
+        rows = []
+        for line in lines[1:]:
+            rows.append(dict(zip(head, line.split("\t"), strict=False)))
     elif len(lines) > 1 and all(line[0] == "{" for line in lines):
         rows = [parse_json(line, path) for line in lines]
     elif lines and lines[0][0] in "[{":

@@ -470,7 +470,8 @@ class _Search:
         """Sums over the tokens of the translation that occur in a sentence, in any order."""
         between = slice(own.start, own.stop - 1)
         present = np.isin(self._tokens[between], sentence.ids)
-        return _running(MOVED * self._weight[between] * present)
+        weights = MOVED * self._weight[between]
+        return _running(weights * present)
 
     def _omission(self, number: int) -> int:
         weights = [int(sentence.weights.sum()) for sentence in self._sentences[number]]

@@ -58,8 +58,9 @@ class ScoreFile:
     @property
     def sizes(self) -> list[int]:
         """The number of sentences of each document."""
-        documents = self.plain.documents if self.ids is None else self.ids.documents.values()
-        return [len(document) for document in documents]
+        if self.ids is None:
+            return [len(document) for document in self.plain.documents]
+        return [len(segments) for segments in self.ids.documents.values()]
 
 
 @dataclass(frozen=True)

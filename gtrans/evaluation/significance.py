@@ -298,7 +298,9 @@ def not_rejected(
 
 def _rejects(swapped: Statistics, shares: Statistics, observed: float, true: float) -> bool:
     """Whether randomisation rejects that the true difference is ``true``."""
-    return p_value(swapped - true * shares, observed - true) <= SIGNIFICANT
+    shifted = swapped - true * shares
+    p = p_value(shifted, observed - true)
+    return p <= SIGNIFICANT
 
 
 def least_p(units: int, systems: int) -> float:

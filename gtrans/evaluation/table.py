@@ -150,7 +150,9 @@ def _buckets(
 def _part(metric: Measurement, inside: NDArray[np.bool_]) -> Measurement:
     """A metric on some segments; the documents without any of these are left out."""
     _, documents = np.unique(metric.documents[inside], return_inverse=True)
-    statistics = {name: rows[inside] for name, rows in metric.statistics.items()}
+    statistics = {}
+    for name, rows in metric.statistics.items():
+        statistics[name] = rows[inside]
     return replace(metric, statistics=statistics, documents=documents)
 
 
@@ -346,8 +348,9 @@ def write_rows(
             else:
                 if not number:
                     file.write("\t".join(row) + "\n")
-                values = row.values()
-                cells = (f"{cell:.6f}" if isinstance(cell, float) else str(cell) for cell in values)
+                cells = []
+                for cell in row.values():
+                    cells.append(f"{cell:.6f}" if isinstance(cell, float) else str(cell))
                 file.write("\t".join(cells) + "\n")
 
 
@@ -420,11 +423,14 @@ def _bucket_lines(report: Report, table: str, buckets: Sequence[Bucket]) -> list
     rows = [[heads.get(table, "tokens of the reference"), "sentences"]]
     rows[0] += [f"s_bleu: {name}" for name in report.systems]
     for bucket in buckets:
-        first, last = bucket["from"], bucket["to"]
+        first = bucket["from"]
+        last = bucket["to"]
         span = f"{first} and more" if last is None else f"{first} to {last}"
-        scores = [bucket["s_bleu"][name] for name in report.systems]
-        shown = ["-" if score is None else f"{score:.2f}" for score in scores]
-        rows.append([span, str(bucket["sentences"]), *shown])
+        row = [span, str(bucket["sentences"])]
+        for name in report.systems:
+            score = bucket["s_bleu"][name]
+            row.append("-" if score is None else f"{score:.2f}")
+        rows.append(row)
     return aligned(rows, [0])
 
 

@@ -93,7 +93,8 @@ class Sample:
     @property
     def equal_documents(self) -> float:
         """How many documents of equal size would say as much; all of them, if they are equal."""
-        return self.items**2 / sum(size**2 for _, size in self.clusters)
+        squares = sum(size**2 for _, size in self.clusters)
+        return self.items**2 / squares
 
     @property
     def quantile(self) -> float:
