@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from gtrans.cli.shared.early_checks import check_words
 from gtrans.errors import GtransError
 from gtrans.libraries import ENGINE
 
@@ -23,6 +24,7 @@ def hand_over(argv: Sequence[str]) -> None:
     Raises:
         GtransError: a mistake in the options, or a checkpoint that is missing.
     """
+    check_words("generate", argv)
     # Imported on demand: torch and fairseq need seconds. fairseq's command is first, because it
     # sets the log up.
     from fairseq_cli.generate import main  # isort: skip

@@ -18,6 +18,7 @@ from typing import Any
 
 from gtrans.cli.shared import VERBOSE
 from gtrans.cli.shared.config_file import take_config
+from gtrans.cli.shared.early_checks import check_words
 from gtrans.cli.shared.train_help import asks_for_first_help, first_help
 from gtrans.errors import GtransError
 from gtrans.known_warnings import hide_known_warnings
@@ -39,6 +40,7 @@ def hand_over(argv: Sequence[str]) -> None:
         print(first_help(__doc__, EXAMPLE), end="")
         sys.exit(0)
     config, own = take_config(argv)
+    check_words("train", own)
     words = own if config is None else config.words(own)
     _set_up_log()
     # Imported on demand: torch and fairseq need seconds.

@@ -1,0 +1,67 @@
+"""Typing errors of ``gtrans train`` and ``gtrans generate``, told before torch is loaded.
+
+Torch and fairseq take seconds to load. An option that there is stands in the sources that declare
+options, so a word that stands nowhere there is misspelt. The parsers check everything else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from gtrans.cli.shared import VERBOSE
+from gtrans.cli.shared.dispatch import with_short_errors
+from gtrans.cli.shared.train_help import HELP, HELP_ALL
+from gtrans.errors import did_you_mean
+from gtrans.text.prepared_folder import check_data_folder
+
+_WORD = re.compile(r"\w[\w-]*")
+# A field of a class of options.
+_FIELD = re.compile(r"^    (\w+): .*=", re.MULTILINE)
+_ELSEWHERE = ("--config", VERBOSE, *HELP, HELP_ALL)
+
+
+def check_words(command: str, words: Sequence[str]) -> None:
+    """End or raise for an option that there is not, and for a wrong data folder.
+
+    Args:
+        command: ``train`` or ``generate``.
+        words: what follows it. With ``--user-dir`` or ``--task`` other code may declare options.
+
+    Raises:
+        SystemExit: with status 2, there is no such option.
+        GtransError: what stands for the data folder is none.
+    """
+    if "--" in words:
+        words = words[: words.index("--")]
+    flags = [word.partition("=")[0] for word in words if word.startswith("--")]
+    if {"--user-dir", "--task"} & set(flags) or {*HELP, HELP_ALL} & set(words):
+        return
+    sources = _sources()
+    known = set(_WORD.findall(sources))
+    for flag in flags:
+        name = flag.removeprefix("--")
+        if not name or flag in _ELSEWHERE or {name, name.replace("-", "_")} & known:
+            continue
+        options = [f"--{field.replace('_', '-')}" for field in _FIELD.findall(sources)]
+        parser = with_short_errors(argparse.ArgumentParser(prog=f"gtrans {command}"))
+        parser.error(f"there is no option {flag}{did_you_mean(flag, options)}")
+    if words and not words[0].startswith("-"):
+        for folder in words[0].split(os.pathsep):
+            if folder:
+                check_data_folder(Path(folder))
+
+
+@cache
+def _sources() -> str:
+    """The sources of this package and of fairseq."""
+    files = sorted(Path(__file__).parents[2].rglob("*.py"))
+    fairseq = find_spec("fairseq")
+    if fairseq is not None and fairseq.origin is not None:
+        files += sorted(Path(fairseq.origin).parent.rglob("*.py"))
+    return "\n".join(path.read_text(encoding="utf-8") for path in files)
