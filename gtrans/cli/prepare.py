@@ -47,8 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Run ``gtrans prepare``."""
-    names = [option.name for option in fields(PreparationOptions)]
-    options = {name: value for name in names if (value := getattr(args, name, None)) is not None}
+    options = {}
+    for option in fields(PreparationOptions):
+        value = getattr(args, option.name, None)
+        if value is not None:
+            options[option.name] = value
     options["choice"] = choice_of(args, f"{args.source_lang}-{args.target_lang}")
     if args.reuse is not None and args.reuse.is_file():
         # Imported on demand: torch and fairseq need seconds, which --help should not.
