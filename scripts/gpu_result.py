@@ -203,11 +203,21 @@ def curves(history: TrainingHistory) -> dict[str, Any]:
     }
 
 
+def speed(history: TrainingHistory, name: str) -> float:
+    """``ups`` or ``wps`` of the later updates of a log; the first ones have new shapes.
+
+    fairseq's first line has 0, so a log of few lines is read at the end of its epochs.
+    """
+    values = [value for _, value in history.series("train", name) if value > 0]
+    if not values:
+        values = [record.values[name] for record in history.epochs if record.values[name] > 0]
+    later = values[len(values) // 2 :]
+    return sum(later) / len(later)
+
+
 def updates_in(history: TrainingHistory, seconds: float) -> int:
     """The number of updates that fill a time, by the speed of the last updates in a log."""
-    speeds = [speed for _, speed in history.series("train", "ups")]
-    later = speeds[len(speeds) // 2 :]  # the first updates have new shapes
-    return max(1, round(seconds * sum(later) / len(later)))
+    return max(1, round(seconds * speed(history, "ups")))
 
 
 def fit(args: argparse.Namespace, results: Results, name: str, seconds: float) -> None:
@@ -233,7 +243,7 @@ def fit(args: argparse.Namespace, results: Results, name: str, seconds: float) -
         updates=updates,
         seconds_of_updates=seconds,
         seconds=round(spent, 1),
-        words_per_second=history.series("train", "wps")[-1][1],
+        words_per_second=speed(history, "wps"),
         curves=curves(history),
     )
 

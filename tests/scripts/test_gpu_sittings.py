@@ -29,6 +29,9 @@ def test_the_speed_of_later_updates_fills_the_time(script: Any) -> None:
     speeds = (1.0, 2.0, 9.0, 11.0)
     history.inner = [Record(20 * n, {"ups": speed}) for n, speed in enumerate(speeds, 1)]
     assert script.updates_in(history, 270) == 2700
+    history.inner = [Record(1, {"ups": 0.0})]
+    history.epochs = [Record(2, {"ups": 3.0})]
+    assert script.updates_in(history, 10) == 30
 
 
 def test_documents_of_several_corpora_stand_apart(script: Any, tmp_path: Path) -> None:
