@@ -212,7 +212,7 @@ def speed(history: TrainingHistory, name: str) -> float:
     if not values:
         values = [record.values[name] for record in history.epochs if record.values[name] > 0]
     later = values[len(values) // 2 :]
-    return sum(later) / len(later)
+    return sum(later) / len(later) if later else 0.0
 
 
 def updates_in(history: TrainingHistory, seconds: float) -> int:
