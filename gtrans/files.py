@@ -6,7 +6,8 @@ is written, ``.NAME.lock`` beside it is locked (for a folder: ``.gtrans.lock`` i
 writer is refused and not mixed in. What a killed process leaves is removed by the next writer.
 
 A symbolic link stays, and the file that it points to is replaced. A file that is being read is
-never replaced, by whatever name. What is no file, such as ``/dev/stdout``, gets the complete bytes.
+never replaced, by whatever name. A place that is no file, such as ``/dev/stdout``, gets the
+complete bytes.
 """
 
 from __future__ import annotations
@@ -250,7 +251,7 @@ def check_replaceable(
     Args:
         flag: the option that names it, such as ``--csv``.
         path: the file or folder to write. It may be replaced if there is none, if it is empty,
-            or if it is a device or a FIFO, which keep what they got.
+            or if it is a device or a FIFO, which keep the bytes that they got.
         is_own: whether this program wrote the file or folder; see :func:`begins_with`.
         force: whether the user gave ``--force``, which replaces everything.
 

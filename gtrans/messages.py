@@ -1,4 +1,4 @@
-"""What is printed: numbers, progress messages, and text that must not control the terminal."""
+"""The printed words: numbers, progress messages, and text that must not control the terminal."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def _check_archive(path: Path) -> None:
 
 
 def _checked(state: Any, path: Path) -> dict[str, Any]:
-    """What is in a file; GtransError unless it has the kinds that every reader relies on."""
+    """The contents of a file; GtransError unless it has the kinds that every reader relies on."""
     from omegaconf import DictConfig, OmegaConf
 
     if not isinstance(state, dict) or not isinstance(state.get("model"), dict):

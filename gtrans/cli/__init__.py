@@ -64,7 +64,7 @@ def _way_on(words: Sequence[str]) -> str:
 
 
 def _message(error: Exception, words: Sequence[str]) -> str:
-    """What has ended a command, in one line."""
+    """The error that ended a command, in one line."""
     from gtrans.errors import mistake_in, one_line
     from gtrans.libraries import missing_library
 

@@ -147,7 +147,7 @@ def run(args: argparse.Namespace) -> None:
     Raises:
         GtransError: options that do not belong together; a file that is missing or does not fit
             the others; an output that cannot be written, is one of the inputs or is being written
-            by another process. What is finished by then is kept for the next run.
+            by another process. Finished parts are kept for the next run.
     """
     _check(args)
     options = _options(args)

@@ -65,7 +65,7 @@ class FeatureCache:
     def put(self, entries: Mapping[str, Tensor]) -> None:
         """Add entries; :meth:`flush` writes them, or a later :meth:`put` when many have come.
 
-        What is put together is written together, so a run that is killed and goes on finds the
+        Entries put together are written together, so a run that is killed and goes on finds the
         features of all rows of a batch or of none, and computes them in the same batches.
         """
         if self._failed:

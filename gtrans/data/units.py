@@ -418,8 +418,8 @@ def split_overlapping(
     Args:
         source_lengths, target_lengths: as in :func:`split_instances`.
         max_tokens: the limit of all sentences of an instance together.
-        overlap: how many sentences before its own an instance reads; fewer, of which the last
-            are kept, where they would leave no room for a new one.
+        overlap: how many sentences before its own an instance reads; fewer, the last ones, where
+            they would leave no room for a new one.
 
     Returns:
         For each instance the first sentence that it reads, and its own sentences, which cover

@@ -610,7 +610,7 @@ def coverage(
     Args:
         splits: its documents.
         references: one or more references of the same documents.
-        counted: for each sentence of each document whether it counts. What is added counts if
+        counted: for each sentence of each document whether it counts. Added sentences count if
             the sentence does that it is a part of.
         ids: the reference's documents and segments, if they have ids.
     """

@@ -373,7 +373,7 @@ def to_text(report: Report, details: bool = False) -> list[str]:
 
 
 def _score_lines(report: Report, details: bool) -> list[str]:
-    """The table of scores; ``details``: also of scores of which more is not better."""
+    """The table of scores; ``details``: also of scores where more is not better."""
     shown = [column for column in COLUMNS if column.head]
     rows = [["", "system"] + [column.head for column in shown]]
     for metric, name, entry in _entries(report):

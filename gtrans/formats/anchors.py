@@ -23,7 +23,7 @@ def followed(text: str, before: Sequence[Token], after: Sequence[Token]) -> str:
     Args:
         text: the translated file.
         before: the tokens of the source, with the same headings.
-        after: those of the translation.
+        after: the translation's.
     """
     new: dict[str, str] = {}
     for old, slug in zip(_slugs(before), _slugs(after), strict=True):

@@ -1,4 +1,4 @@
-"""The formats, and which files are of which format."""
+"""The formats, and the format of each file."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class DocumentReader(NamedTuple):
     choice: Choice = ANY
 
     def read(self, path: Path, name: str) -> DocumentFile:
-        """A file of the format ``name``, of which the libraries are there.
+        """A file of the format ``name``, whose libraries are there.
 
         Raises:
             GtransError: it cannot be read or is not of this format.

@@ -139,7 +139,7 @@ class Docx(DocumentFile):
         )
 
     def _read(self, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-        """A file of the archive, of which no more is unpacked than it says to have.
+        """A file of the archive, unpacked up to the size that it states.
 
         Raises:
             GtransError: it is too large.
@@ -249,10 +249,10 @@ def _repeated(root: Any) -> dict[Any, list[tuple[Any, Any]]]:
 
 
 def _content(paragraph: Any) -> Iterator[str | Mark]:
-    """The text of a paragraph: a mark for each change of format, points for what is no text.
+    """The text of a paragraph: a mark for each change of format, points for anything else.
 
-    The mark that opens a text is the list of its elements ``w:t``, those of one look with nothing
-    between them.
+    The mark that opens a text is the list of its elements ``w:t``, the ones of one look with
+    nothing between them.
     """
     if _CODE.fullmatch(_value(paragraph, "pPr/w:pStyle")):
         return
@@ -274,7 +274,7 @@ def _content(paragraph: Any) -> Iterator[str | Mark]:
 def _elements(parent: Any) -> Iterator[Any]:
     """What stands in a paragraph, in order: in its runs, and between and around them.
 
-    An element around runs comes before what it holds. That its end ends a text, too, is known by
+    An element around runs comes before its contents. That its end ends a text, too, is known by
     the parent of the runs.
     """
     for element in parent:
@@ -323,7 +323,7 @@ def _comparable(content: Sequence[str | Mark]) -> list[object]:
 def _write(items: Sequence[str | Mark]) -> None:
     """Put the text between two changes of format into the elements before it.
 
-    Behind what is no text, it belongs to the elements that follow.
+    Behind a point, it belongs to the elements that follow.
     """
     groups: list[tuple[list[Any], str]] = []  # elements of one look, and their text
     waiting = ""

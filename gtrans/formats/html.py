@@ -184,9 +184,9 @@ def mark_of(kind: str, name: str, what: object) -> Mark:
     """A tag in running text, or what has the place of one there.
 
     Args:
-        kind: that of a :class:`HtmlPart`.
+        kind: see :class:`HtmlPart`.
         name: of the tag.
-        what: what is written for it.
+        what: the text written for it.
     """
     if kind in ("begin", "end") and name not in VOID:
         is_script = kind == "begin" and name in ("sub", "sup")
@@ -215,7 +215,7 @@ class HtmlText:
         check: which blocks are sent to the model.
 
     Attributes:
-        blocks: what is translated: texts, and before each those of its attributes.
+        blocks: the translated texts, before each its attributes'.
         unended: for each element that is left alone and has no end tag, and for a tag that does
             not end: the line and the name.
     """
@@ -247,7 +247,7 @@ class HtmlText:
             )
 
     def _alone(self, part: HtmlPart) -> _Element | None:
-        """The element because of which a part is left alone."""
+        """The element that has a part left alone."""
         if part.kind == "unclosed":
             self.unended.append((part.line, part.name))
         if part.kind == "begin":

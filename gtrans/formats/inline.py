@@ -223,7 +223,7 @@ class _Units:
         self.words: list[str] = []
 
     def add(self, text: str, begin: int = 0) -> None:
-        """Add those of a text that begins at ``begin``."""
+        """Add the units of a text that begins at ``begin``."""
         for match in _UNIT.finditer(text):
             self.begins.append(begin + match.start())
             self.ends.append(begin + match.end())
@@ -255,10 +255,10 @@ class _Line:
         split: finds the sentences of a text.
 
     Attributes:
-        text: the text without marks, with single spaces, of which the kinds are kept.
+        text: the text without marks, with single spaces, whose kinds are kept.
         marks: its marks, but for those that stay at its begin.
         head, tail: what stays at its begin and its end.
-        spans: where its sentences are, and what is none.
+        spans: where its sentences are, and the text between them.
         units: its words and symbols.
     """
 
@@ -564,7 +564,7 @@ class _Translation:
 
         Args:
             places: of each mark.
-            ends: the number of the end for that of each begin.
+            ends: the number of the end for each begin's.
         """
         begins = {end: begin for begin, end in ends.items()}
         lowest = 0

@@ -199,7 +199,7 @@ def _directive(state: StateBlock, first: int, end: int, silent: bool) -> bool:
 
 
 def _structure(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-    """Lines that are no text: those of extensions and template engines."""
+    """Lines that are no text: of extensions and template engines."""
     if _first(state, first).isalnum() or state.is_code_block(first):
         return False
     line = _line(state, first)
@@ -323,7 +323,7 @@ class _LinkEnd(str):
     """The end of a link, from the bracket on.
 
     Attributes:
-        words: what is between its brackets, which is its reference if it has no other.
+        words: the text between its brackets, which is its reference if it has no other.
     """
 
     words: str
@@ -334,7 +334,7 @@ class _LinkEnd(str):
         return end
 
     def behind(self, text: str) -> str:
-        """What is written behind the text of the link, which may be a translation."""
+        """The end of a link, behind its text, which may be a translation."""
         if self in ("]", "][]") and " ".join(text.split()) != self.words:
             return f"][{self.words}]"
         return str(self)
@@ -387,13 +387,13 @@ class Place:
     Attributes:
         line: where it begins, from 1.
         begin, end: of the text.
-        further: what is before its second line and the others.
+        further: the markup before its second line and the others.
         blocks: what of it is translated.
         html: the HTML, or None.
         token: the inline markup, if it is no HTML.
         in_table: it is a cell.
         is_paragraph: a block can begin in its text.
-        text: what is written in its place; None: what was there.
+        text: written in its place; None: it stays.
     """
 
     line: int
@@ -485,7 +485,7 @@ def _leading_mark(children: list[Token], parent: str, further: str) -> Mark | No
 
 
 def _written(items: Sequence[str | Mark], place: Place, brackets: bool = True) -> str:
-    """The Markdown of text and marks; ``brackets``: those of the text are escaped, too."""
+    """The Markdown of text and marks; ``brackets``: the text's are escaped, too."""
     special = _SPECIAL if brackets else _SPECIAL_BUT_BRACKETS
     parts: list[str] = []
     links: list[int] = []  # where the texts of open links begin
@@ -545,7 +545,7 @@ def _comparable(text: str) -> str:
 
 
 def _as_read(place: Place, items: Sequence[str | Mark]) -> str:
-    """The Markdown of text and marks, to compare it with what is in the file."""
+    """The Markdown of text and marks, to compare it with the file."""
     return _comparable(_without_place(_written(items, place), place))
 
 
@@ -646,7 +646,7 @@ class Markdown(DocumentFile):
             self.unread += notes_of(place.html, self.path)
 
     def _read_text(self, place: Place, parent: str, split: Splitter, is_found: bool) -> None:
-        """Find out whether running text is translated; ``parent``: what it stands in."""
+        """Find out whether running text is translated; ``parent``: the element around it."""
         content = _content(place.token, parent, "".join(place.further[:1]))
         block = Block(content, split, place.line)
         if not is_found:

@@ -1,4 +1,4 @@
-"""Rows of documents with ids: JSON lines and tables (TSV), such as those of WMT24++ to WMT26.
+"""Rows of documents with ids: JSON lines and tables (TSV), such as WMT24++'s to WMT26.
 
 The translation of a row is its field ``hypothesis``, the name by which ``gtrans score`` finds it;
 all other fields stay as they are.
@@ -44,7 +44,7 @@ class _Row:
 
     @property
     def blocks(self) -> list[Block]:
-        """What is translated."""
+        """The blocks that are translated."""
         blocks: list[Block] = []
         for line in self.lines:
             if isinstance(line, Line):
@@ -128,7 +128,7 @@ class RowFile(DocumentFile):
             yield Line(words, self._split, number) if words else ""
 
     def _lines_of_markup(self, text: str, number: int) -> Iterator[str | HtmlText]:
-        """The lines of a text with tags; those of fenced code stay."""
+        """The lines of a text with tags; lines of fenced code stay."""
         fence = ""  # what the open fence is written with
         for line in text.split("\n"):
             mark = _FENCE.match(line)

@@ -1,7 +1,7 @@
 """The corpora of the papers: their records, and their text in the form of this project.
 
-``exp_gtransformer/corpora.yaml`` has the corpora. A corpus can come in several forms: that of its
-publisher, or as others have split it. A form says where its archives are and which files make up
+``exp_gtransformer/corpora.yaml`` has the corpora. A corpus can come in several forms: its
+publisher's, or as others have split it. A form says where its archives are and which files make up
 each split.
 
 Files are found in a folder, gzipped or not; archives are unpacked before.

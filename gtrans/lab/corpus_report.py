@@ -97,7 +97,7 @@ def report(path: Path, languages: Sequence[str], max_doc_tokens: int) -> dict[st
 
     Args:
         path: a folder with ``SPLIT.LANG``, or one of ``gtrans prepare``.
-        languages: source and target; empty: those of the folder.
+        languages: source and target; empty: the folder's.
         max_doc_tokens: longest chunk.
 
     Raises:
@@ -160,7 +160,8 @@ def _texts(path: Path) -> Mapping[str, set[str]]:
 
 
 def _languages(path: Path, texts: Mapping[str, set[str]]) -> list[str]:
-    """Source and target language: as recorded with the text, or those of its files, English first.
+    """Source and target language: as recorded with the text, or its files' languages, English
+    first.
 
     Raises:
         GtransError: there are not two.

@@ -5,7 +5,7 @@ for `wget -c` or a browser; unpack archives, and archives inside them, with tar 
 
 Text is as published: one sentence per line, an empty line between documents. OUT/NAME/corpus.json
 has the counts of kept and dropped pairs, and the digests of the files that were read. The names are
-those of the run scripts (`--data OUT --corpus NAME`) and of `gtrans reproduce --list`; `own` is a
+the run scripts' (`--data OUT --corpus NAME`) and of `gtrans reproduce --list`; `own` is a
 corpus of your own, DIR/{train,valid,test}.LANG.
 """
 

@@ -113,8 +113,16 @@ def chunked_loss(
     rows = rows_of(projection.size(0), rows, projection.is_cuda)
     dtype = autocast_dtype(features.device) or features.dtype
     total, smoothed, plain, *predicted = _ChunkedLoss.apply(  # type: ignore[no-untyped-call]
-        *(features, projection, bias, weights, target, smoothing, rows),
-        *(predict, torch.is_grad_enabled(), dtype),
+        features,
+        projection,
+        bias,
+        weights,
+        target,
+        smoothing,
+        rows,
+        predict,
+        torch.is_grad_enabled(),
+        dtype,
     )
     return Losses(total, smoothed, plain, predicted[0] if predict else None)
 

@@ -70,7 +70,7 @@ def make_batches(
     Args:
         lengths: tokens of each row.
         max_tokens: most tokens of a batch.
-        max_rows: most rows of a batch; None: no limit but that of the tokens.
+        max_rows: most rows of a batch; None: no limit but the tokens'.
     """
     batches: list[list[int]] = []
     rows_left = 0

@@ -31,7 +31,7 @@ class LinearTemperature(SamplingMethod):
         self.epoch = 1
 
     def temperature(self, epoch: int) -> float:
-        """That of an epoch: it reaches the largest one after the epochs of warm-up."""
+        """The temperature of an epoch: it reaches the largest one after the epochs of warm-up."""
         least, most = self.args.min_sampling_temperature, self.args.sampling_temperature
         step = (most - least) / self.args.sampling_warmup_epochs
         return float(min(least + step * (epoch - 1), most))
@@ -47,7 +47,7 @@ class LinearTemperatureTask(TranslationMultiSimpleEpochTask):
 
     @staticmethod
     def add_args(parser: argparse.ArgumentParser) -> None:
-        """Declare the options of fairseq's task, and those of the temperature."""
+        """Declare the options of fairseq's task, and the temperature's."""
         TranslationMultiSimpleEpochTask.add_args(parser)
         parser.add_argument(
             "--min-sampling-temperature",

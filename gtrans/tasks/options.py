@@ -213,7 +213,7 @@ def mix_weights(cfg: Any) -> list[float]:
 
 
 def languages_of(cfg: Any, folder: str) -> tuple[str, str]:
-    """Source and target language: those of ``cfg``, else those of the files in ``folder``.
+    """Source and target language: from ``cfg``, else from the files in ``folder``.
 
     Raises:
         GtransError: ``cfg`` leaves one open, and the folder has no binarised corpus or one of

@@ -100,7 +100,7 @@ def mixed(parts: Sequence[Part], weights: Sequence[float], seed: int, epoch: int
 
     A weight of 2.5 reads all units twice and half of them once more, drawn anew in every epoch.
     Where this is no whole number of units, one more is drawn so often that the weight is right over
-    many epochs. What is drawn depends on the seed, the epoch and the place of the part alone.
+    many epochs. The draw depends on the seed, the epoch and the place of the part alone.
 
     Args:
         parts: of the training set; the units are in the lines of all of them behind each other.

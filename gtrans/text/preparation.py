@@ -517,7 +517,7 @@ class _PreparationRun:
 
 
 def _digests(texts: Iterable[Sides]) -> list[Any]:
-    """The digests of the texts of a split, and the choice of what is read from each."""
+    """The digests of the texts of a split, and the choice of texts read from each."""
     digests = []
     for sides in texts:
         # The direction is already known by the languages.

@@ -85,8 +85,9 @@ class RunFolder:
         if not files:
             return None
         number = 1
-        while (aside := self.path / f"before-restart-{number}").exists():
+        while (self.path / f"before-restart-{number}").exists():
             number += 1
+        aside = self.path / f"before-restart-{number}"
         aside.mkdir()
         # A run that is moved halfway can still go on.
         for path in sorted(files, key=lambda path: path == self.last):

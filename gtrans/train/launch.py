@@ -1,4 +1,4 @@
-"""The processes of a training: one for each GPU of this machine, or those of torchrun or srun."""
+"""The processes of a training: one for each GPU of this machine, or those a launcher started."""
 
 from __future__ import annotations
 
@@ -16,14 +16,20 @@ from gtrans.train import signals
 
 # What the launchers set; env:// reads torchrun's address itself.
 _TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
-_SRUN = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_JOB_ID",
-         "SLURM_STEP_ID", "SLURM_STEP_NODELIST")  # fmt: skip
+_SRUN = (
+    "SLURM_PROCID",
+    "SLURM_STEP_NUM_TASKS",
+    "SLURM_LOCALID",
+    "SLURM_JOB_ID",
+    "SLURM_STEP_ID",
+    "SLURM_STEP_NODELIST",
+)
 # What SLURM jobs of one machine must not share; as fairseq's own ports.
 _PORTS = range(10000, 60000)
 
 
 class Launched(NamedTuple):
-    """This process among those of its launcher.
+    """This process among its launcher's.
 
     Attributes:
         by: the launcher.
@@ -139,7 +145,7 @@ def join(cfg: Any) -> None:
 def check_launch(options: Any) -> None:
     """Raises GtransError for processes that would not train together.
 
-    ``options``: those of distributed training.
+    ``options``: of distributed training.
     """
     launcher = launched()
     alone = options.distributed_world_size == 1 and options.distributed_init_method is None

@@ -364,7 +364,7 @@ def misses_bf16(common: Any, device: torch.device) -> bool:
 
 
 def _averages(name: str) -> dict[str, Any]:
-    """What is logged of the updates since the last time."""
+    """The log's values of the updates since the last time."""
     averages: dict[str, Any] = get_training_stats(metrics.get_smoothed_values(name))
     return averages
 

@@ -17,7 +17,7 @@ _NEVER = logging.CRITICAL + 1
 
 @contextmanager
 def run_log() -> Iterator[None]:
-    """Keep what is logged until :func:`open_run_log` says where it belongs; then write it there."""
+    """Keep logged lines until :func:`open_run_log` says where it belongs; then write it there."""
     root = logging.getLogger()
     handler = MemoryHandler(capacity=sys.maxsize, flushLevel=_NEVER, flushOnClose=False)
     for printed in root.handlers:

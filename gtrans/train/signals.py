@@ -72,8 +72,10 @@ class Signals:
                 if not self.name:
                     self.name, self._time = signal.Signals(number).name, time.monotonic()
                     if self._speaks:
-                        tell(f"{self.name}: the training ends after this update; a second one ends "
-                             "it now")  # fmt: skip
+                        tell(
+                            f"{self.name}: the training ends after this update; a second one ends "
+                            "it now"
+                        )
                 elif time.monotonic() - self._time > _TOGETHER:
                     os._exit(128 + number)
 

@@ -92,7 +92,7 @@ class RunState:
 
         Args:
             extra: its ``extra_state``.
-            reset: what is not taken over: ``optimizer``, ``lr_scheduler``, ``meters``,
+            reset: parts not taken over: ``optimizer``, ``lr_scheduler``, ``meters``,
                 ``dataloader``.
         """
         state, trainer, position = extra.get("run_state"), self.trainer, extra["train_iterator"]

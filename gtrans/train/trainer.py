@@ -34,7 +34,7 @@ class RunTrainer(Trainer):
     _lr_scheduler: Any
 
     def __init__(self, cfg: Any, task: Any, model: Any, criterion: Any, signals: Signals) -> None:
-        """``signals``: what this process is told; the others are those of fairseq's trainer."""
+        """``signals``: told to this process; the others go to fairseq's trainer."""
         super().__init__(cfg, task, model, criterion)
         self.run = RunState(self)
         self._signals = signals
@@ -83,7 +83,7 @@ class RunTrainer(Trainer):
     # ---- checkpoints ---------------------------------------------------------------------------
 
     def save_checkpoint(self, filename: str, extra_state: dict[str, Any]) -> None:
-        """Called by fairseq after an error in an update, to save what is left; nothing is saved.
+        """Called by fairseq after an error in an update, to save the rest; nothing is saved.
 
         Raises:
             GtransError: the loss or its gradient is not finite.
@@ -104,7 +104,7 @@ class RunTrainer(Trainer):
 
         Args:
             path: its name.
-            extra: entries of its ``extra_state`` besides those of fairseq's trainer.
+            extra: entries of its ``extra_state`` besides fairseq's own.
         """
         self.consolidate_optimizer()
         state = utils.move_to_cpu(self.state_dict())
@@ -130,7 +130,7 @@ class RunTrainer(Trainer):
 
         Args:
             path: the file, which the first process reads.
-            reset: what is not taken over (:meth:`gtrans.train.state.RunState.restore`).
+            reset: parts not taken over (:meth:`gtrans.train.state.RunState.restore`).
 
         Raises:
             GtransError: it is unreadable, damaged, or of another model or optimizer.

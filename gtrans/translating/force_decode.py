@@ -14,6 +14,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
+from itertools import chain
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -45,7 +46,7 @@ class ScoredRow:
         source: a key that is the same for rows with the same source.
         example: see :meth:`gtrans.data.examples.ExampleBuilder.example`.
         first: the first sentence to score, counted among those that the row writes.
-        scores: those of the tokens of each sentence from ``first`` on, see
+        scores: of the tokens of each sentence from ``first`` on, see
             :func:`score_tokens`; empty until they are known.
     """
 
@@ -66,7 +67,7 @@ def score_documents(
     """Log-probability of every target sentence, given its source and the target before it.
 
     It is the sum of the natural, unsmoothed log-probabilities of the words of the sentence and
-    its end mark, for each document of its sentences from ``first`` on. Arguments are those of
+    its end mark, for each document of its sentences from ``first`` on. Arguments: see
     :func:`score_tokens`.
     """
     return [
@@ -96,7 +97,7 @@ def score_tokens(
     Args:
         models: on one device; they are put into evaluation mode.
         task: a :class:`~gtrans.tasks.document_translation.DocumentTranslationTask`, whose
-            unit is that of the models.
+            unit is the models'.
         documents: see :data:`EncodedDocument`.
         first: for each document the number of the first sentence to score (default: 0).
             Sentences before it are read as context.
@@ -132,14 +133,13 @@ def score_tokens(
             for row, scores in zip(batch, _score(models, pool, batch, rivals), strict=True):
                 row.scores = scores
             bar.update(len(batch))
-    return [
-        [
-            scores
-            for row, _, scored in document
-            for scores in row.scores[scored.start - row.first : scored.stop - row.first]
-        ]
-        for document in placed
-    ]
+    scores_of_documents = []
+    for document in placed:
+        scores = []
+        for row, _, scored in document:
+            scores += row.scores[scored.start - row.first : scored.stop - row.first]
+        scores_of_documents.append(scores)
+    return scores_of_documents
 
 
 class RowPool:
@@ -209,7 +209,8 @@ class RowPool:
             plain_sources = tuple(plain[number] for number in span.source)
         begin, end = first - span.written.start, span.current.stop - span.written.start
         source_key = (sources, plain_sources, span.current.start - span.source.start)
-        row = self._rows.get(key := (source_key, targets))
+        key = (source_key, targets)
+        row = self._rows.get(key)
         if row is None:
             unit = self.examples.unit
             source_ids, target_ids = (
@@ -414,7 +415,7 @@ class CorpusSide:
 
 @dataclass(frozen=True)
 class ScoredSpan:
-    """Consecutive sentences of a document that a model reads, and those of them that it scores.
+    """Consecutive sentences of a document that a model reads, and the sentences that it scores.
 
     Attributes:
         document: number of the document.
@@ -449,15 +450,16 @@ class ScoredCorpus:
 
     @cached_property
     def readings(self) -> list[ScoredSpan]:
-        """What is read, so that every sentence is scored once, in order."""
+        """The parts to read so that every sentence is scored once, in order."""
         lengths = list(enumerate(map(len, self.source.documents)))
         if self.context is None:
             return [ScoredSpan(number, 0, length, 0) for number, length in lengths if length]
-        return [
-            ScoredSpan(number, max(sentence - self.context, 0), sentence + 1, sentence)
-            for number, length in lengths
-            for sentence in range(length)
-        ]
+        spans = []
+        for number, length in lengths:
+            for sentence in range(length):
+                begin = max(sentence - self.context, 0)
+                spans.append(ScoredSpan(number, begin, sentence + 1, sentence))
+        return spans
 
     @property
     def cuts_units(self) -> bool:
@@ -482,7 +484,7 @@ def token_scores(
     Args:
         models: one model, or an ensemble.
         task: their task.
-        text: what they read.
+        text: the text to score.
         max_tokens, rivals: see :func:`gtrans.translating.force_decode.score_tokens`.
     """
     results = score_tokens(
@@ -542,7 +544,7 @@ def _rearranged(
 
 def flat(documents: Iterable[Iterable[Any]]) -> list[Any]:
     """The sentences of all documents."""
-    return [sentence for document in documents for sentence in document]
+    return list(chain.from_iterable(documents))
 
 
 _Item = TypeVar("_Item")
@@ -592,7 +594,9 @@ def score_items(
     """
     # The same context sentences occur in many candidates, and tokenising is slow.
     encode, encode_target = (cache(pipeline.encode) for pipeline in pipelines)
-    pairs = [(item, candidate) for item in items for candidate in item.candidates]
+    pairs = []
+    for item in items:
+        pairs += [(item, candidate) for candidate in item.candidates]
     scores = iter(
         score_documents(
             models,

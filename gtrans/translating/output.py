@@ -1,10 +1,10 @@
 """The output of a translation: it grows beside its file, and appears when it is complete.
 
 Every finished batch is kept in ``OUTPUT.*.partial``. After an interruption the same command goes
-on from there, with the same batches, so the result is exactly that of an uninterrupted run. A
+on from there, with the same batches, so the result is exactly an uninterrupted run's. A
 record beside the finished translation, ``OUTPUT.made.json``, says what it was made from. It is the
-one place that says what is finished. The standard output, a device or a FIFO has neither: it gets
-the translation when it is complete.
+one place that says whether a translation is finished. The standard output, a device or a FIFO has
+neither: it gets the translation when it is complete.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def refuse_foreign(output: StrPath, force: bool) -> None:
 
 
 class PartKey(NamedTuple):
-    """Which part of which document of which batch."""
+    """The numbers of a batch, of a document in it, and of a part of that document."""
 
     batch: int
     document: int

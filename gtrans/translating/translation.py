@@ -209,12 +209,12 @@ def json_lines(
 
 
 class Translation:
-    """A text on its way: its sentences as tokens, its batches, and what is translated of them.
+    """A text on its way: its sentences as tokens, its batches, and its translations so far.
 
     Attributes:
         source: the text.
         documents: its sentences as tokens.
-        output: what is finished of it, and where it is written.
+        output: its finished documents, and their place.
         sentences: how many there are.
     """
 
@@ -597,7 +597,7 @@ def translate_stream(translator: Any, options: DecodingOptions) -> None:
     """Translate the standard input to the standard output.
 
     A document is translated and written as soon as an empty line, ``<d>`` or the end of the input
-    closes it. The lines of the output are those of :class:`TextToTranslate`.
+    closes it. The output has the lines of :class:`TextToTranslate`.
 
     Raises:
         GtransError: a line that is not UTF-8 or too long, or input of another format. What was
@@ -643,7 +643,7 @@ def translate_stream(translator: Any, options: DecodingOptions) -> None:
 
 
 class Outcome:
-    """What becomes of the texts of a command, and what is said of it.
+    """The outcome of the texts of a command, and its messages.
 
     A file that cannot be read does not stop the others, and neither does an output that another
     process is writing, or that somebody else wrote or changed, which stays.
@@ -705,7 +705,7 @@ class Outcome:
             self._notes[note.kind] = self._notes.get(note.kind, 0) + note.count
 
     def report(self, unsaid_warnings: int) -> None:
-        """Say what is translated.
+        """Say how many sentences are translated.
 
         Raises:
             GtransError: a text is not.

@@ -1,7 +1,7 @@
 """Models that turn documents into their translations, batch after batch.
 
 One process reads and writes everything; with several (``--workers``) the others only decode. So
-progress, finished work on disk and errors are those of a single process, and so is every batch.
+progress, finished work on disk and errors are a single process's, and so is every batch.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Translator:
         task: the task of the models.
         text_of_pieces: turns the pieces of a sentence into text.
         preparation: digest of the preparation of the task's data folder, if it has one.
-        device: that of the models.
+        device: the models'.
         generator: the search.
         free: documents are decoded as one sequence.
         examples: builder of rows and batches.
@@ -120,9 +120,14 @@ class Translator:
             read_state(Path(options.data))  # before models are loaded, which may take minutes
         digests = [digest(Path(path)) for path in options.paths if Path(path).is_file()]
         models, task = load_models(
-            options.paths, options.data, options.context, cpu=options.cpu, fp16=options.fp16,
-            bf16=options.bf16, int8=options.int8,
-        )  # fmt: skip
+            options.paths,
+            options.data,
+            options.context,
+            cpu=options.cpu,
+            fp16=options.fp16,
+            bf16=options.bf16,
+            int8=options.int8,
+        )
         unit = task.examples.unit
         longest = min(
             _longest_seen(path, model, unit)
@@ -209,7 +214,7 @@ class Translator:
             encoded: the same as tokens.
             places: where each sentence stands.
         """
-        ids = [sentence.ids for document in encoded for sentence in document]
+        ids = [sentence.ids for sentence in chain.from_iterable(encoded)]
         if name not in self.warned:
             pipeline = self.task.source_encoder()
             tokenises = not isinstance(pipeline, MosesPipeline) or pipeline.steps.tokenise
@@ -271,7 +276,7 @@ class Translator:
         return make_batches(lengths, self.max_tokens, self.generator.rows_at_once)
 
     def decode_batch(self, translation: Translation, number: int, rows: Sequence[Example]) -> None:
-        """Decode a batch of a text, and add its translations and those of its parts."""
+        """Decode a batch of a text, and add its translations and its parts'."""
         parts = Parts(translation.parts_of(number), partial(translation.add_part, number))
         translation.add(number, self.decode_or_say(rows, parts))
 

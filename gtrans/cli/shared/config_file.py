@@ -1,7 +1,7 @@
 """``gtrans train --config``: a file of configs/, or one of the user's own, as options of training.
 
-The file is one of fairseq-hydra-train: sections with keys. They become words in front of those of
-the command line, which therefore win.
+The file is one of fairseq-hydra-train: sections with keys. They become words in front of the
+command line's, which therefore win.
 """
 
 from __future__ import annotations
@@ -25,12 +25,27 @@ FOLDER = "configs"
 FLAG = "--config"
 _MISSING = "???"
 _SECTIONS = (
-    *("common", "task", "model", "criterion", "optimizer", "lr_scheduler", "optimization"),
-    *("dataset", "distributed_training", "checkpoint", "ema", "bmuf"),
+    "common",
+    "task",
+    "model",
+    "criterion",
+    "optimizer",
+    "lr_scheduler",
+    "optimization",
+    "dataset",
+    "distributed_training",
+    "checkpoint",
+    "ema",
+    "bmuf",
 )
 # Flags that choose another class than the _name of a section.
-_CHOICES = {"task": "--task", "model": "--arch", "criterion": "--criterion",
-            "optimizer": "--optimizer", "lr_scheduler": "--lr-scheduler"}  # fmt: skip
+_CHOICES = {
+    "task": "--task",
+    "model": "--arch",
+    "criterion": "--criterion",
+    "optimizer": "--optimizer",
+    "lr_scheduler": "--lr-scheduler",
+}
 _DEEPEST, _MOST_ALIASES = 10, 20
 _BATCH = ("--max-tokens", "--batch-size", "--update-freq")
 
@@ -48,7 +63,7 @@ class ConfigFile:
     sections: dict[str, dict[str, Any]]
 
     def words(self, argv: Sequence[str]) -> list[str]:
-        """The options of the file as words of the command line, then those of ``argv``.
+        """The options of the file as words of the command line, then ``argv``.
 
         Raises:
             GtransError: a section that does not exist, or a value ``???`` that ``argv`` does not
@@ -101,7 +116,7 @@ class ConfigFile:
         say(f"{self.path}: {', '.join(keys)} left out: not an option of what is chosen instead")
 
     def share_batch(self, args: argparse.Namespace, argv: Sequence[str]) -> None:
-        """Divide the batches of an update, which are those of one device, among all processes.
+        """Divide the batches of an update, which one device has, among all processes.
 
         Nothing is done where ``argv`` has a size of batches. What cannot be divided by whole
         batches makes them smaller, so that an update has as many tokens (documents) as in the file.

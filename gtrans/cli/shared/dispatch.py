@@ -42,7 +42,7 @@ _VERBOSE_HELP = "show the stack trace of an unexpected error"
 
 
 def all_commands() -> dict[str, str]:
-    """All subcommands with their help, those of :mod:`gtrans.lab` last."""
+    """All subcommands with their help, :mod:`gtrans.lab`'s last."""
     return COMMANDS | lab_commands()
 
 
@@ -99,7 +99,7 @@ def dispatch(words: Sequence[str]) -> None:
 
 
 def _parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    """The parser of ``gtrans``, and by name those of its subcommands, which have no options yet."""
+    """The parser of ``gtrans``, and by name its subcommands' parsers, which have no options yet."""
     parser = with_short_errors(
         argparse.ArgumentParser(
             prog="gtrans",
@@ -155,7 +155,7 @@ def show_defaults(parser: argparse.ArgumentParser) -> None:
 
 
 class _Store(argparse.Action):
-    """Keep what an option is given; one for several words keeps those of earlier times as well."""
+    """Keep what an option is given; one for several words keeps earlier words as well."""
 
     def __call__(
         self,

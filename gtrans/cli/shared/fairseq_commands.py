@@ -210,9 +210,12 @@ def _values_of(arch: str) -> dict[str, Any]:
 
 def _listed(names: Iterable[str]) -> str:
     return textwrap.fill(
-        ", ".join(names), 100, initial_indent="    ", subsequent_indent="    ",
+        ", ".join(names),
+        100,
+        initial_indent="    ",
+        subsequent_indent="    ",
         break_on_hyphens=False,
-    )  # fmt: skip
+    )
 
 
 def _title(model: type) -> str:

@@ -22,16 +22,30 @@ def first_help(description: str | None, example: str) -> str:
     parser.add_argument("data", metavar="DATA", help="folder that `gtrans prepare` wrote")
     group = parser.add_argument_group("options that everybody needs")
     for flag, metavar, text in (
-        ("--config", "NAME|FILE", "settings of a paper by name, or a file of your own; options on "
-         "the command line win"),
-        ("--arch", "ARCH", "the model and its size, such as gtransformer_base; it must be "
-         "given here or in the configuration"),
+        (
+            "--config",
+            "NAME|FILE",
+            "settings of a paper by name, or a file of your own; options on the command line win",
+        ),
+        (
+            "--arch",
+            "ARCH",
+            "the model and its size, such as gtransformer_base; it must be "
+            "given here or in the configuration",
+        ),
         ("--init-from", "CKPT", "sentence model that a document model starts from"),
-        ("--max-tokens", "N", "largest batch of a device, in tokens, given here or in the "
-         "configuration"),
-        ("--save-dir", "DIR", "folder of the run; the same command goes on there after an "
-         "interruption (default: checkpoints)"),
-    ):  # fmt: skip
+        (
+            "--max-tokens",
+            "N",
+            "largest batch of a device, in tokens, given here or in the configuration",
+        ),
+        (
+            "--save-dir",
+            "DIR",
+            "folder of the run; the same command goes on there after an "
+            "interruption (default: checkpoints)",
+        ),
+    ):
         group.add_argument(flag, metavar=metavar, help=text)
     group.add_argument(
         HELP_ALL,

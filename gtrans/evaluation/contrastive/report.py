@@ -29,7 +29,7 @@ _LEAST = 1e-300  # smaller p-values are rounded to 0
 
 @dataclass(frozen=True)
 class Result:
-    """What is reported of a system.
+    """The reported numbers of a system.
 
     Attributes:
         items: all items.

@@ -38,11 +38,12 @@ Model = TypeVar("Model", bound="DocumentModel")
 
 # What a model can read from a BERT (:meth:`DocumentModel.bert_use`).
 BERT_FEATURES, BERT_PIECES = "features", "pieces"
-# Options of fairseq's commands for decoding that its layers follow, and what they are for.
+# Options of fairseq's commands for decoding that its layers follow, and their purpose.
 _OF_STOCK_LAYERS = {
-    "retain_dropout": "dropout", "retain_dropout_modules": "dropout",
+    "retain_dropout": "dropout",
+    "retain_dropout_modules": "dropout",
     "print_alignment": "alignments",
-}  # fmt: skip
+}
 
 
 def reads_plain_documents(options: Mapping[str, Any], unit: str) -> bool:
@@ -67,7 +68,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         presets: its named sizes, each an ``--arch``.
         units: units that the model can read (:data:`gtrans.data.units.UNITS`), the default
             first.
-        stream_of: what it reads at once in a stream (:data:`gtrans.modules.STEPS`).
+        stream_of: its step in a stream (:data:`gtrans.modules.STEPS`).
         context_sides: sides on which a window may have its neighbours
             (:data:`gtrans.data.units.CONTEXT_SIDES`), the default first.
         context_size: default number of neighbours before and after the current sentence.
@@ -119,7 +120,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def adapt_to_unit(cls, cfg: Any, unit: str) -> None:
-        """Change options in ``cfg``, those of a new model, that make no sense for ``unit``."""
+        """Change options of a new model in ``cfg`` that make no sense for ``unit``."""
 
     # ---- building ------------------------------------------------------------------------------
 
@@ -129,7 +130,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
         Raises:
             GtransError: options that contradict each other, or a task of fairseq's own that does
-                not give the model what it reads.
+                not give the model its input.
         """
         check_environment()
         options = resolve_sizes(cfg, cls.options, cls.presets)
@@ -373,7 +374,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         """As in fairseq.
 
         Raises:
-            GtransError: its search is to do what it does with fairseq's own layers only.
+            GtransError: the option works with fairseq's own layers only.
         """
         for name, what in _OF_STOCK_LAYERS.items():
             if getattr(cfg.generation, name, None):
@@ -499,7 +500,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
 class SentenceTransformer(DocumentModel):
     """A :class:`DocumentModel` whose layers see one sentence at a time, whatever the unit.
 
-    What it knows of other sentences comes from the parts that a system adds.
+    Its knowledge of other sentences comes from the parts that a system adds.
     """
 
     @classmethod

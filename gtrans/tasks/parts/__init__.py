@@ -54,7 +54,7 @@ class TaskPart:
         """Called before the batches of ``dataset`` are formed for ``workers`` workers."""
 
     def before_batch(self, batch: Batch) -> Batch:
-        """Called before the model reads a batch; returns what it reads instead."""
+        """Called before the model reads a batch; returns its new input."""
         return batch
 
     def after_batch(self, batch: Batch) -> None:

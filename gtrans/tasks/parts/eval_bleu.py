@@ -70,7 +70,7 @@ def _reference(cfg: Any, split: str) -> Path | None:
 
     Args:
         cfg: options of the task, with its languages.
-        split: the set; ``--eval-bleu-reference`` is that of the first one.
+        split: the set; ``--eval-bleu-reference`` belongs to the first one.
 
     Raises:
         GtransError: there is no such file.
@@ -156,7 +156,9 @@ class EvalBleu(TaskPart):
         measurements = measure(corpus, {"": documents}, SCORES, options)
         logger.info(
             "%s: %d documents with %d sentences translated and scored in %.1f seconds",
-            *(name, len(references), sum(map(len, references))),
+            name,
+            len(references),
+            sum(map(len, references)),
             time.monotonic() - began,
         )
         if self._task.cfg.eval_bleu_print_samples:
@@ -198,7 +200,9 @@ class EvalBleu(TaskPart):
         if processes > 1:
             states = [{} for _ in range(processes)]
             torch.distributed.all_gather_object(states, own)
-        translations = {index: texts for state in states for index, texts in state.items()}
+        translations = {}
+        for state in states:
+            translations.update(state)
         return [translations[index] for index in range(len(examples))]
 
 

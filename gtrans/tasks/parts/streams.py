@@ -45,7 +45,8 @@ class MemoryInFlight:
         """By document that is not at its end: the next step, and the memory before it."""
         memories = {}
         for document, by_position in self._kept.items():
-            memory = by_position[position := max(by_position)]
+            position = max(by_position)
+            memory = by_position[position]
             if memory is not None:
                 memories[document] = position, memory
         return memories
@@ -134,7 +135,7 @@ class Streams(TaskPart):
         }
 
     def begin_epoch(self, epoch: int, model: Any, dataset: Any) -> None:
-        """Forget the memories, because all documents begin anew, but for those of a checkpoint."""
+        """Forget the memories, because all documents begin anew, except a checkpoint's."""
         self._report()
         self._training_set = dataset
         for in_flight in self._in_flight.values():

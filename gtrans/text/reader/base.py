@@ -1,4 +1,4 @@
-"""What every format is read as, documents of segments; plain text, and what is none."""
+"""What every format is read as, documents of segments; plain text, and other texts."""
 
 from __future__ import annotations
 
