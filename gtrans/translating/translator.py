@@ -246,10 +246,18 @@ class Translator:
         dictionary, pipeline = self.task.source_dictionary, self.task.source_encoder()
         lang = str(self.task.cfg.source_lang)
 
+        def is_unknown(subword: str) -> bool:
+            return bool(dictionary.index(subword) == dictionary.unk())
+
         def lacking(sentence: str) -> list[str]:
             words = []
+            if not hasattr(pipeline, "decode"):  # BERT's tokenizer replaces unknown words
+                for word in sentence.split():
+                    if any(is_unknown(subword) for subword in pipeline.encode(word).split()):
+                        words.append(word)
+                return words
             for subwords in words_of_subwords(pipeline.encode(sentence).split(), lang):
-                if any(dictionary.index(subword) == dictionary.unk() for subword in subwords):
+                if any(is_unknown(subword) for subword in subwords):
                     word = pipeline.decode(" ".join(subwords))
                     # As it is written there: decoding makes a first word of it.
                     place = sentence.lower().find(word.lower())
