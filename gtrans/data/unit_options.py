@@ -44,15 +44,12 @@ def check_ranges(cfg: Any, options: type) -> None:
         GtransError: naming the option and its value.
     """
     for declared in fields(options):
-        number = getattr(cfg, declared.name, None)
-        if (
-            isinstance(number, float)
-            and not math.isfinite(number)
-            and "least" not in declared.metadata
-        ):
-            flag = declared.name.replace("_", "-")
-            raise GtransError(f"`--{flag}` must be a finite number, but is {number}.")
         least, below = declared.metadata.get("least"), declared.metadata.get("below", math.inf)
+        if least is None and "float" in str(declared.type):
+            number = getattr(cfg, declared.name, None)
+            if number is not None and not math.isfinite(number):
+                flag = declared.name.replace("_", "-")
+                raise GtransError(f"`--{flag}` must be a finite number, but is {number}.")
         value = None if least is None else getattr(cfg, declared.name)
         if value is not None and not least <= value < below:
             most = "" if below == math.inf else f" and below {below:g}"
