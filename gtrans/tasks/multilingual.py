@@ -17,6 +17,8 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation_multi_simple_epoch import TranslationMultiSimpleEpochTask
 
 from gtrans.errors import GtransError
+from gtrans.tasks.command_checks import training_of
+from gtrans.train.run_plan import plan_under_fairseq
 
 
 class LinearTemperature(SamplingMethod):
@@ -43,7 +45,12 @@ class LinearTemperature(SamplingMethod):
 
 @register_task("translation_multi_linear")
 class LinearTemperatureTask(TranslationMultiSimpleEpochTask):
-    """``translation_multi_simple_epoch``; its temperature rises to ``--sampling-temperature``."""
+    """``translation_multi_simple_epoch``; its temperature rises to ``--sampling-temperature``.
+
+    Attributes:
+        plans_runs: whether the task decides what a training does in its folder, as under
+            fairseq's own command; ``gtrans train`` decides it itself.
+    """
 
     @staticmethod
     def add_args(parser: argparse.ArgumentParser) -> None:
@@ -71,6 +78,7 @@ class LinearTemperatureTask(TranslationMultiSimpleEpochTask):
             GtransError: temperatures or epochs out of range.
         """
         super().__init__(args, langs, dicts, training)
+        self.plans_runs = True
         least, most = args.min_sampling_temperature, args.sampling_temperature
         if not 0 < least <= most or args.sampling_warmup_epochs < 1:
             raise GtransError(
@@ -79,6 +87,18 @@ class LinearTemperatureTask(TranslationMultiSimpleEpochTask):
                 f"{args.sampling_warmup_epochs} at least 1."
             )
         self.sampling_method = self.data_manager.sampling_method = LinearTemperature(args, self)
+
+    def build_model(self, args: Any, from_checkpoint: bool = False) -> Any:
+        """As fairseq's task; a training of fairseq's own command begins or goes on.
+
+        Raises:
+            GtransError: see :func:`gtrans.train.run_plan.plan_under_fairseq`.
+        """
+        model = super().build_model(args, from_checkpoint)
+        training = None if from_checkpoint else training_of(args)
+        if training is not None and self.plans_runs:
+            plan_under_fairseq(training, self, model)
+        return model
 
     def load_dataset(self, split: str, epoch: int = 1, **named: Any) -> None:
         """Load a split as it is drawn in ``epoch``."""
