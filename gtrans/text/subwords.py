@@ -219,6 +219,7 @@ def load_sentencepiece(path: Path) -> Any:
     Raises:
         GtransError: it is missing or not a model, or the library is not installed.
     """
+    require(["sentencepiece"], "`--sentencepiece`")
     if not path.is_file():
         raise GtransError(f"{path}: there is no such SentencePiece model; {_WHERE}.")
     return sentencepiece_of(read_bytes(path), path)
