@@ -80,7 +80,8 @@ evaluate "$model" "$BASELINE"
 #   gtrans score --hyp out/test.sentence.de --ref corpus/europarl7/test.de --src corpus/europarl7/test.en
 #       --target-lang de --data out/data --json out/scores.sentence.json
 #   gtrans train out/data --config compare --source-lang en --target-lang de --arch gtransformer_base --max-tokens
-#       4096 --init-from out/sentence/checkpoint_best.pt --lr-scale-pretrained 0.2 --seed 1 --save-dir out/continued
+#       4096 --init-from out/sentence/checkpoint_best.pt --optimizer two_rate_adam --lr-scale-pretrained 0.2 --seed 1
+#       --save-dir out/continued
 #   gtrans translate --path out/continued/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en --output
 #       out/test.continued.de --beam 5
 #   gtrans score --hyp sentence=out/test.sentence.de continued=out/test.continued.de --ref corpus/europarl7/test.de

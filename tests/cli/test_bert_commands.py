@@ -208,7 +208,8 @@ def test_a_data_folder_without_pieces_or_with_another_bert(
     "options",
     [pytest.param(("bert_context_transformer_tiny", "--combine", "mean", "--bert-integration",
                    "encoder"), marks=pytest.mark.long),
-     ("document_aware_transformer_tiny", "--lr-scale-pretrained", "0"),
+     ("document_aware_transformer_tiny", "--optimizer", "two_rate_adam",
+      "--lr-scale-pretrained", "0"),
      pytest.param(("document_aware_transformer_tiny", "--context-input", "bert"),
                   marks=pytest.mark.long)],
 )  # fmt: skip

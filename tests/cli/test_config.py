@@ -120,7 +120,7 @@ def test_flags_win_and_what_another_choice_lacks_is_left_out(capsys) -> None:
         (f"defaults: [tiny]\n{OWN}", "own.yaml: a configuration has sections with keys"),
         ("text of another kind", "own.yaml: a configuration has sections with keys"),
         ("model: [", "own.yaml: while parsing"),
-        (f"{OWN}  dropout: {'[' * 5000}", "own.yaml: line 3: a configuration has sections with k"),
+        (f"{OWN}  dropout: {'[' * 5000}", "own.yaml: line 4: a configuration has sections with k"),
         (
             "a: &a [x, x]\n" + "".join(
                 f"{name}: &{name} [{', '.join(9 * [f'*{before}'])}]\n"

@@ -106,8 +106,7 @@ def test_a_worker_that_fairseq_starts_has_the_plugin(
     [
         (("train", "no-data", *TRAINING), "no-data: there is no such data folder."),
         (("train", "no-data", "--user-dir", "/no-plugin"), "`--user-dir` cannot be imported: /no-"),
-        (("generate", "no-data"), "`--path` is missing: the checkpoint, or several: A.pt:B.pt."),
-        (("generate", "no-data", "--path", "no.pt"), "no.pt: there is no such checkpoint."),
+        (("generate", "no-data", "--path", "no.pt"), "no-data: there is no such data folder."),
     ],
 )
 def test_a_mistake_is_one_line(command, message, tmp_path, monkeypatch, capsys):
@@ -134,7 +133,7 @@ def test_help_shows_the_options_of_this_project_first(capsys):
     for command, text in texts.items():
         ours, _, fairseqs = text.partition("\nOptions of fairseq\n")
         assert "\n  --max-doc-tokens " in ours and "\n  --distributed-port " in fairseqs, command
-    assert "gtransformer_base " in texts["train"] and " tiny\n" in texts["train"]
+    assert "gtransformer_base " in texts["train"] and " tiny, tiny_open\n" in texts["train"]
     one = texts["train --arch han_transformer_tiny"]
     assert "\n  --han-side" in one and "\n  --gate-bias" not in one
     assert "both sides (default: 256)" in " ".join(one.split())

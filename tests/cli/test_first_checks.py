@@ -35,7 +35,7 @@ CASES = {
     "DATA --arch gtransformer_base": "`--optimizer` is missing, such as `--optimizer adam`",
     "DATA --arch gtransformer_base --optimizer adam": "`--lr` is missing",
     "DATA --arch gtransformer_base --optimizer adam --lr 1": "`--max-tokens` is missing",
-    f"{WHOLE} --optimizr adam": "arguments: --optimizr adam; did you mean --optimizer?",
+    f"{WHOLE} --optimizr adam": "there is no option --optimizr; did you mean --optimizer?",
     f"{WHOLE} --unit documnt": "did you mean document?",
     f"{WHOLE} --optimizer adm": "did you mean adam?",
     f"{WHOLE} --criterion chunked_crossentropy": "did you mean chunked_cross_entropy?",

@@ -350,7 +350,7 @@ def test_from_python(
     translator.translate([["It sang.", "late " * 600]])
     told = capsys.readouterr().err
     assert re.search(r"document 1, sentence 2: a sentence of [\d,]+ tokens, but the model", told)
-    assert "--max-doc-tokens 512" in told and "words are not in the vocabulary: late" in told
+    assert "--max-doc-tokens 512" in told and told.count("\n") == 1
     with pytest.raises(AttributeError, match="module 'gtrans' has no attribute 'Other'"):
         _ = gtrans.Other
 

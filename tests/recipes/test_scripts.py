@@ -69,11 +69,6 @@ def test_help_says_what_it_does(name: str, script) -> None:
     assert "  --" in done.stdout or "usage: " in done.stdout
 
 
-def test_bash_stays_small(repo: Path) -> None:
-    files = [*FOLDER.glob("*.sh"), FOLDER / "slurm.sbatch", *(repo / "scripts").glob("*.sh")]
-    assert sum(len(shown.body(path).splitlines()) for path in files) <= 1300
-
-
 @pytest.mark.parametrize("name", [path.stem for path in shown.scripts()])
 def test_the_commands_at_its_end_are_what_a_script_runs(name: str) -> None:
     """`scripts/show_commands.py` writes them."""

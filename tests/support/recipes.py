@@ -65,8 +65,14 @@ def options_of(command: str) -> dict[str, str]:
     return found
 
 
+# Adam by its equations, with other kernels or two learning rates.
+ADAM = ("adam", "fused_adam", "two_rate_adam")
+
+
 def same(one: str, other: str) -> bool:
     """Whether two values of an option are the same: as numbers, or as words without spaces."""
+    if one in ADAM and other in ADAM:
+        return True
     try:
         return float(one) == float(other)
     except ValueError:
