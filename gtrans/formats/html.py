@@ -110,6 +110,9 @@ _DESCRIPTIONS = _names(
 )
 
 
+_HIDING = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
+
+
 @dataclass(eq=False)
 class HtmlPart:
     """A part of the file.
@@ -153,6 +156,14 @@ class HtmlPart:
         if "notranslate" in values.get("class", "").split():
             return False
         return {"no": False, "yes": True, "": True}.get(values.get("translate", "not said").lower())
+
+    def is_hidden(self) -> bool:
+        """Whether a begin tag in running text hides what is inside from readers."""
+        if self.name not in INLINE or not ("hidden" in self.raw or "none" in self.raw):
+            return False
+        attributes = self.attributes()
+        style = attributes["style"][0] if "style" in attributes else ""
+        return "hidden" in attributes or _HIDING.search(style) is not None
 
 
 def _parts(text: str, line: int) -> Iterator[HtmlPart]:
@@ -255,7 +266,7 @@ class HtmlText:
         alone = self._open[-1].alone if self._open else None
         if part.kind == "begin":
             element, translate = _Element(part.name, part.line, alone), part.translate()
-            if part.name in LEFT_ALONE or translate is False:
+            if part.name in LEFT_ALONE or translate is False or part.is_hidden():
                 element.alone = alone or element
             elif translate and not any(self._names[name] for name in LEFT_ALONE):
                 element.alone = None

@@ -518,6 +518,25 @@ def test_what_is_no_word_in_word(
 
 
 @pytest.mark.parametrize(
+    ("tag", "sentences"),
+    [
+        ("span hidden", ["Go home"]),
+        ('span style="color: red; display:none"', ["Go home"]),
+        ('b style="visibility: hidden"', ["Go home"]),
+        ('span style="display: inline"', ["Go secret home"]),
+        ('span class="hidden-none"', ["Go secret home"]),
+        ("div hidden", ["Go", "secret", "home"]),  # a tab, or what a script shows
+    ],
+)
+def test_hidden_words_of_html(tmp_path: Path, tag: str, sentences: list[str]) -> None:
+    text = f"<p>Go <{tag}>secret</{tag.split()[0]}> home</p>"
+    file = read(tmp_path / "a.html", text)
+    assert file.sentences == [sentences]
+    if sentences == ["Go home"]:
+        assert f"<{tag}>secret</" in written(file, backwards)
+
+
+@pytest.mark.parametrize(
     ("style", "is_code"),
     [
         ("CodeofConduct", False), ("Barcodes", False), ("SourceCode", True), ("HTMLCode", True),
