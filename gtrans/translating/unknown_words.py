@@ -33,9 +33,10 @@ def unknown_words(
     count = total = 0
     for sentence in sentences:
         words = sentence.split()
+        lacked = lacking(sentence)
         total += len(words) if has_words else sum(map(len, words))
-        for word in lacking(sentence):
-            count += 1 if has_words else len(word)
+        count += _number_of_words(sentence, lacked) if has_words else sum(map(len, lacked))
+        for word in lacked:
             shown[word.strip(_AROUND) or word] = None
     if not count:
         return ""
@@ -43,6 +44,18 @@ def unknown_words(
     rest = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
     unit = "words" if has_words else "characters"
     return f"{name}: {count:,} of {total:,} {unit} are not in the vocabulary: {first}{rest}"
+
+
+def _number_of_words(sentence: str, lacked: Sequence[str]) -> int:
+    """Return in how many words of a sentence tokens stand; a word such as ``<p>`` may have many."""
+    words: set[int] = set()
+    place = 0
+    for token in lacked:
+        found = sentence.find(token, place)
+        if found >= 0:
+            place = found + len(token)
+            words.add(len(sentence[: found + 1].split()))
+    return max(len(words), 1) if lacked else 0
 
 
 def words_of_subwords(subwords: Sequence[str], lang: str) -> list[list[str]]:

@@ -22,6 +22,9 @@ def test_words_that_a_model_lacks_are_named() -> None:
     assert told == "a.zh: 1 of 5 characters are not in the vocabulary: 灯"
     told = unknown_words("a.en", [" ".join(f"w{n}" for n in range(30))], "en", lacks("w"))
     assert told.endswith("w9 and 20 more")
+    tokens = ["<", "p", ">", ".", "<", "/", "p", ">", "."]
+    told = unknown_words("a.en", ["<p>Go home. </p> Go."], "en", lambda text: tokens)
+    assert told.startswith("a.en: 4 of 4 words")
 
 
 @pytest.mark.parametrize(
