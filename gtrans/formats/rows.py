@@ -22,12 +22,11 @@ from gtrans.formats.sentences import whole
 from gtrans.messages import say
 from gtrans.text import reader
 from gtrans.text.document_file import DocumentFile, Splitter
-from gtrans.text.reader import ANY, Choice, open_text
+from gtrans.text.reader import ANY, Choice, are_marked, open_text
 
 TRANSLATION = "hypothesis"
 
 
-_MARKED = re.compile(r"\s*(?:<[A-Za-z!/]|```|~~~)")
 _FENCE = re.compile(r"\s*(```+|~~~+)")
 
 
@@ -100,8 +99,7 @@ class RowFile(DocumentFile):
         self._split = split
         found = list(rows.rows())
         texts = [row.text for row in found]
-        marked = sum(_MARKED.match(text) is not None for text in texts)
-        has_markup = self.is_html or 2 * marked > len(texts)
+        has_markup = self.is_html or are_marked(texts)
         if has_markup:
             say(f"{path}: its texts are read as HTML; tags and fenced code stay")
         for row, text in zip(found, texts, strict=True):
@@ -113,7 +111,10 @@ class RowFile(DocumentFile):
                 lines = list(self._lines_of_text(text, row.number, as_one=bool(name)))
             self.rows.setdefault(row.document, []).append(_Row(row.number, name, lines))
         if not any(row.sentences for row in chain(*self.rows.values())):
-            raise GtransError(f"'{path}' holds no text; give rows with a document id and a text")
+            why = " but tags and fenced code, which stay" if has_markup else ""
+            raise GtransError(
+                f"'{path}' holds no text{why}; give rows with a document id and a text"
+            )
         if rows.others:
             say(f"{path}: {rows.others.total()} rows of other directions stay as they are")
         self.check.check_file(path)

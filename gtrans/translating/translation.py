@@ -43,6 +43,7 @@ from gtrans.text.reader import (
     Document,
     Plain,
     Reader,
+    are_marked,
     check_plain,
     is_boundary,
     notice_running_text,
@@ -450,6 +451,11 @@ class TextToTranslate:
         else:
             self.rows.choice = with_direction(options.choice, translator)
             text = LinesOfText.of_documents(self.path, self.rows)
+            if are_marked([*chain.from_iterable(text.sentences)]):
+                say(
+                    f"warning: {self.path}: most texts begin with a tag or a fence, which are "
+                    "translated as words; `gtrans translate FILE --output-dir DIR` reads HTML"
+                )
         read = [text.sentences, text.names(), text.layout]
         return Translation(translator, text, self.output, options, read)
 

@@ -170,6 +170,14 @@ def test_a_test_set_has_a_line_for_each_segment(
     running.write_text("It sang. You are late. The old man.\n")
     assert main(command(tiny, running, "--output-dir", tmp_path / "out", *FAST)) == 0
     assert "1 of 1 lines have several sentences" in capsys.readouterr().err
+    rows = tmp_path / "tags.jsonl"
+    rows.write_text('{"doc_id": "1", "source": "<p>It sang.</p>"}\n')
+    argv = command(tiny, "--input", rows, "--output", tmp_path / "tags.txt", *FAST)
+    assert main(argv) == 0
+    assert "most texts begin with a tag or a fence" in capsys.readouterr().err
+    rows.write_text('{"doc_id": "1", "source": "```json\\n{}\\n```"}\n')
+    argv = command(tiny, rows, "--output-dir", tmp_path / "tags", *FAST)
+    assert "holds no text but tags and fenced code" in error(argv, capsys)
     page = tmp_path / "page.txt"
     page.write_text("<html>\n<p>It sang.</p>\n</html>\n")
     argv = command(tiny, page, "--output-dir", tmp_path / "other", *FAST)

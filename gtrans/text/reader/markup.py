@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Sequence
 
 from gtrans.text.reader.base import ATTRIBUTES
 
@@ -19,6 +20,12 @@ _TAG = re.compile(
 )
 _FENCED = re.compile(r"(```+|~~~+)[ \t]*([^\n`]*)(.*?)(?:\1|\Z)", re.DOTALL)
 _CODE = re.compile(r"\s*[{\[<]")
+_BEGIN = re.compile(r"\s*(?:<[A-Za-z!/]|```|~~~)")
+
+
+def are_marked(texts: Sequence[str]) -> bool:
+    """Return whether most texts begin with a tag or a fence."""
+    return 2 * sum(_BEGIN.match(text) is not None for text in texts) > len(texts)
 
 
 def without_markup(text: str) -> str:
