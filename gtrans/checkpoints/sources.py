@@ -245,8 +245,13 @@ def read_fairseq(path: Path) -> ForeignCheckpoint:
     """The mBART or Transformer of fairseq at ``path``.
 
     Raises:
-        GtransError: it is missing, unreadable, has no options, or is of another kind.
+        GtransError: it is missing, a folder, unreadable, has no options, or is of another kind.
     """
+    if path.is_dir():
+        raise GtransError(
+            f"{path} is a folder; give the checkpoint in it, such as model.pt, or say "
+            "`--from huggingface`."
+        )
     if not path.is_file():
         raise GtransError(f"{path}: there is no such checkpoint; check the path.")
     checkpoint = read_checkpoint(path)

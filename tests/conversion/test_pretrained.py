@@ -248,6 +248,8 @@ def test_what_is_missing_is_named(data: Path, theirs: Any, tmp_path: Path, capsy
     error = capsys.readouterr().err
     assert "model.pt: there is no such checkpoint; check the path." in error
     assert error.count("\n") == 1 and not target.exists()
+    assert convert("fairseq", tmp_path, target, data) == 1
+    assert f"{tmp_path} is a folder; give the checkpoint in it" in capsys.readouterr().err
     state = torch.load(theirs["fairseq", "mbart"][1], weights_only=False)
     state["args"].arch, state["args"].langs = "bart_large", None
     source.parent.mkdir()
