@@ -131,8 +131,9 @@ def lamp(out: Path, systems: Sequence[str]) -> list[str]:
     (out / "lamp.en").write_text("\n".join(LAMP) + "\n", encoding="utf-8")
     lines = [f"{'':24}{' '.join(LAMP)}"]
     for system in systems:
-        command = f"translate --path checkpoints/{system}/checkpoint_best.pt --input lamp.en"
-        translation = types(out, command, quiet=True).split("\n")
+        path = f"checkpoints/{system}/checkpoint_best.pt"
+        types(out, f"translate --path {path} --input lamp.en --output lamp.{system}.de", quiet=True)
+        translation = (out / f"lamp.{system}.de").read_text(encoding="utf-8").split("\n")
         lines.append(f"{system:24}{' '.join(translation).strip()}")
     return lines
 
@@ -183,7 +184,7 @@ def main() -> None:
         "\nNext, translate a document of your own words (docs/quickstart.md trains on your corpus):"
     )
     path = args.out / "checkpoints" / args.system[0] / "checkpoint_best.pt"
-    print(f"  gtrans translate --path {path} --input {args.out / 'lamp.en'}")
+    print(f"  gtrans translate --path {path} --input {args.out / 'lamp.en'} --output lamp.de")
 
 
 if __name__ == "__main__":
