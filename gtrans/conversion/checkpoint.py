@@ -126,11 +126,15 @@ class Checkpoint:
         goes.
         """
         self.state["last_optimizer_state"] = None
+        self.say_ema()
         extra = self.state.get("extra_state") or {}
-        if "ema" in extra:
-            say(f"{self.path}: its moving average of parameters (EMA) is left out")
         for name in ("run_state", "val_loss", "best", "ema"):
             extra.pop(name, None)
+
+    def say_ema(self) -> None:
+        """Say that fairseq's moving average of the parameters is left out, if there is one."""
+        if "ema" in (self.state.get("extra_state") or {}):
+            say(f"{self.path}: its moving average of parameters (EMA) is left out")
 
     def write(self, target: Path) -> None:
         """Write a file as a whole or not at all.
@@ -219,9 +223,13 @@ def average_checkpoints(paths: Sequence[Path], target: Path, force: bool = False
         if not sums:
             sums = {name: _wide(tensor) for name, tensor in last.tensors.items()}
             first = Checkpoint(path, {**last.state, "model": {}, "last_optimizer_state": None})
+            if len(paths) > 1:
+                last.say_ema()
             continue
         last.check_same_model(sums, paths[0])
         last.check_same_run(first)
+        if path != paths[-1]:
+            last.say_ema()
         for name, tensor in last.tensors.items():
             if tensor.is_floating_point():
                 sums[name] += tensor
