@@ -526,10 +526,13 @@ def _without_place(text: str, place: Place) -> str:
     return text.replace("\\|", "|") if place.in_table else text
 
 
-# Escapes that mean the same in every dialect. Brackets are none before what would make a link.
+# Escapes that mean the same in every dialect. Brackets are none before what would make a link,
+# parentheses in pairs, which are mathematics for some.
 _ENTITY = re.compile(r"&#?\w+;")
 _HARMLESS = re.compile(
-    r"\\([^\w\s<>{}\[\]=+:-]|_|(?<=..)[>=+:-]|<(?![A-Za-z/!?%])|\[(?!\\?[\[!^@])|\](?!\\?[(\[{:]))",
+    r"\\(?!\(.*?\\\))"
+    r"([^\w\s<>{}\[\]=+:-]|_|(?<=..)[>=+:-]|<(?![A-Za-z/!?%])"
+    r"|\[(?!\\?[\[!^@])|\](?!\\?[(\[{:]))",
     re.DOTALL,
 )
 

@@ -139,6 +139,13 @@ def test_what_was_misread_stays_and_is_counted(tmp_path: Path) -> None:
     )
 
 
+def test_escaped_parentheses_in_pairs_are_mathematics(tmp_path: Path) -> None:
+    file = read(tmp_path / "a.md", f"{LAMP}\n\nThe value \\(y\\) is small.\n")
+    assert file.sentences == [[LAMP]]
+    file = read(tmp_path / "b.md", f"{LAMP}\n\nThe \\(old lamp is dirty.\n")
+    assert file.sentences == [[LAMP, "The (old lamp is dirty."]]
+
+
 def test_a_file_that_is_mostly_misread_is_rejected(tmp_path: Path) -> None:
     text = "".join(f"The old lamp <unknown:{n} is new.\n\n" for n in range(5)) + LAMP
     with pytest.raises(GtransError, match=r"5 of 6 blocks would not come back .* \(lines 1, 3, 5"):
