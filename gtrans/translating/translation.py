@@ -452,9 +452,10 @@ class TextToTranslate:
             self.rows.choice = with_direction(options.choice, translator)
             text = LinesOfText.of_documents(self.path, self.rows)
             if are_marked([*chain.from_iterable(text.sentences)]):
-                say(
-                    f"warning: {self.path}: most texts begin with a tag or a fence, which are "
-                    "translated as words; `gtrans translate FILE --output-dir DIR` reads HTML"
+                raise GtransError(
+                    f"{self.path}: most texts begin with a tag or a fence, which `--input` would "
+                    "translate as words; `gtrans translate FILE --output-dir DIR` reads them as "
+                    "HTML."
                 )
         read = [text.sentences, text.names(), text.layout]
         return Translation(translator, text, self.output, options, read)

@@ -173,8 +173,8 @@ def test_a_test_set_has_a_line_for_each_segment(
     rows = tmp_path / "tags.jsonl"
     rows.write_text('{"doc_id": "1", "source": "<p>It sang.</p>"}\n')
     argv = command(tiny, "--input", rows, "--output", tmp_path / "tags.txt", *FAST)
-    assert main(argv) == 0
-    assert "most texts begin with a tag or a fence" in capsys.readouterr().err
+    assert "most texts begin with a tag or a fence" in error(argv, capsys)
+    assert not (tmp_path / "tags.txt").exists()
     rows.write_text('{"doc_id": "1", "source": "```json\\n{}\\n```"}\n')
     argv = command(tiny, rows, "--output-dir", tmp_path / "tags", *FAST)
     assert "holds no text but tags and fenced code" in error(argv, capsys)
