@@ -146,19 +146,23 @@ def check_limits(cfg: Any) -> None:
             "`--lr` is missing: the highest learning rate, such as `--lr 5e-4` (0.25, fairseq's "
             f"default, is not for {optimizer})."
         )
-    optimization = cfg.optimization
-    ends = (optimization.max_update, optimization.max_epoch, optimization.stop_time_hours)
-    if not any(ends) and cfg.checkpoint.patience <= 0 and optimization.stop_min_lr <= 0:
-        say(
-            "nothing ends this training; give `--max-update`, `--max-epoch` or `--patience`, or "
-            "stop it with Ctrl-C, which saves a checkpoint"
-        )
     schedule = groups.get("lr_scheduler", {})
     needed = _NEEDED.get(str(schedule.get("_name")))
     if needed is not None and not schedule[needed] >= 1:
         raise GtransError(
             f"`--lr-scheduler {schedule['_name']}` needs `--{needed.replace('_', '-')}` of at "
             f"least 1, but it is {schedule[needed]}."
+        )
+
+
+def say_endless(cfg: Any) -> None:
+    """Say so if no option ends a training; ``cfg``: all its options, by group."""
+    optimization = cfg.optimization
+    ends = (optimization.max_update, optimization.max_epoch, optimization.stop_time_hours)
+    if not any(ends) and cfg.checkpoint.patience <= 0 and optimization.stop_min_lr <= 0:
+        say(
+            "nothing ends this training; give `--max-update`, `--max-epoch` or `--patience`, or "
+            "stop it with Ctrl-C, which saves a checkpoint"
         )
 
 
