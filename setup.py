@@ -68,7 +68,7 @@ setup(
     # whatever build of torch is newest, or replace the one that fits a machine's GPU; it would
     # answer the second with torchaudio, which drags in a torch of its own. scripts/install.sh puts
     # both in, in the one order that works; `gtrans score` and `gtrans make-corpus` need neither,
-    # the other commands say how to install them (gtrans/libraries.py). The extra `build` is what
+    # the other commands say how to install them (gtrans/environment.py). The extra `build` is what
     # fairseq-fixed is built with.
     install_requires=PINNED["core"],
     extras_require={

@@ -20,7 +20,7 @@ __all__ = ["Translator", "__version__"]
 
 def __getattr__(name: str) -> Any:
     if name == "Translator":  # it imports torch
-        from gtrans.known_warnings import logging_as_it_is
+        from gtrans.environment import logging_as_it_is
 
         with logging_as_it_is():
             from gtrans.translating.translator import Translator

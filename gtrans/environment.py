@@ -1,16 +1,63 @@
-"""The environment in which commands of this project run."""
+"""The environment in which commands of this project run: torch's safety, libraries, warnings.
+
+This module imports neither torch nor fairseq. pip installs neither by itself (``setup.py`` says
+why), and the libraries of the extras only when they are asked for.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 
 from gtrans.errors import GtransError
+from gtrans.shipped import shipped
+from gtrans.version import __version__
 
 _UNSAFE = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
 
+ENGINE = ("torch", "fairseq")
+"""Libraries for all commands that read or make a model or a binarised corpus."""
+
+# Library -> the extra that brings it.
+_EXTRAS = {
+    "transformers": "bert",
+    "sentencepiece": "mbart",
+    "safetensors": "mbart",
+    "matplotlib": "plots",
+    "jieba": "zh",
+    "snakemake": "experiments",
+    "tensorboardX": "tensorboard",
+    "lxml": "documents",
+    "markdown_it": "documents",
+    "mdit_py_plugins": "documents",
+    "sentencex": "documents",
+}
+
+# (category, beginning of the text, module): fairseq calls hydra and torch as their earlier versions
+# wanted it, always asks for pinned memory, and asks for half precision on CUDA on a CPU, too.
+_KNOWN_WARNINGS = (
+    (UserWarning, r"\s*(hydra\.experimental|The version_base|The strict flag)", ""),
+    (UserWarning, r"\s*'\w+' is validated against ConfigStore", ""),
+    (UserWarning, r"In '.*': Usage of deprecated keyword in package header", ""),
+    (UserWarning, r"'pin_memory' argument is set|.*CUDA is not available", ""),
+    (FutureWarning, r"`torch\.cuda\.amp\.\w+\(args", r"fairseq\."),
+    (SyntaxWarning, "invalid escape sequence", r".*[/\\](fairseq|fairseq_cli|sacremoses)[/\\]"),
+)
+
+# A task of speech, which fairseq imports with all others, tells everybody to install tensorboardX.
+_CHATTY = "fairseq.tasks.text_to_speech"
+
+
+# ---- safety --------------------------------------------------------------------------------------
+
 
 def check_environment() -> None:
-    """Refuse an environment in which torch would run code that is in a checkpoint.
+    """Reject an environment in which torch would run code that is in a checkpoint.
 
     Raises:
         GtransError: ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD`` is set; fairseq's own functions, which
@@ -22,3 +69,92 @@ def check_environment() -> None:
             f"the environment has {_UNSAFE}={value}, with which torch runs code that is in a "
             f"checkpoint; unset {_UNSAFE}."
         )
+
+
+# ---- libraries -----------------------------------------------------------------------------------
+
+
+def require(names: Iterable[str], user: str) -> None:
+    """Raise GtransError for the first of ``names`` that is not installed.
+
+    Nothing is imported.
+
+    Args:
+        names: libraries, as they are imported.
+        user: what needs them: a command, a flag, a file.
+    """
+    for name in names:
+        if find_spec(name) is None:
+            raise GtransError(
+                f"{user} needs the library {name}, which is not installed; {_way_to(name)}."
+            )
+
+
+def missing_library(error: ModuleNotFoundError) -> str | None:
+    """Return the message for a failed import; None if no library is missing."""
+    name = (error.name or "").partition(".")[0]
+    if name in {"", "gtrans", *sys.stdlib_module_names} or find_spec(name) is not None:
+        return None
+    return f"the library {name} is not installed; {_way_to(name)}."
+
+
+def _way_to(name: str) -> str:
+    if name == "torch":
+        return f"install the build that fits this machine, or: pip install {_pinned('torch')}"
+    if name == "fairseq":
+        return (
+            f"{_ours('[build]')} && pip install --no-build-isolation --no-deps "
+            f"{_pinned('fairseq-fixed')}"
+        )
+    return _ours(f"[{_EXTRAS[name]}]" if name in _EXTRAS else "")
+
+
+def _ours(extra: str) -> str:
+    """How this project is installed; never by name: `gtrans` on PyPI is another project."""
+    if shipped("setup.py").is_file():
+        return f"type, in this project's folder: pip install -e '.{extra}'"
+    wheel = f"gtrans-{__version__}-py3-none-any.whl"
+    return f"type, in the folder of its wheel: pip install '{wheel}{extra}'"
+
+
+def _pinned(distribution: str) -> str:
+    """A distribution with the version that this project is tested with."""
+    for line in shipped("requirements.txt").read_text(encoding="utf-8").splitlines():
+        if line.partition("==")[0] == distribution:
+            return line
+    return distribution
+
+
+# ---- warnings ------------------------------------------------------------------------------------
+
+
+def hide_known_warnings() -> None:
+    """Hide warnings of libraries that do not concern the user, here and in forked processes.
+
+    A user's own filter comes first.
+    """
+    logging.getLogger(_CHATTY).setLevel(logging.WARNING)
+    for category, text, module in _KNOWN_WARNINGS:
+        warnings.filterwarnings("ignore", text, category, module, append=True)
+
+
+def log_warnings_only() -> None:
+    """Show only warnings and errors of libraries, in a process of this project.
+
+    Call this before fairseq is imported: one of its modules makes every library log everything,
+    unless logging is set up already.
+    """
+    logging.basicConfig()
+    logging.getLogger().setLevel(logging.WARNING)
+
+
+@contextmanager
+def logging_as_it_is() -> Iterator[None]:
+    """Restore the logging of somebody else's process after fairseq was imported."""
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    try:
+        yield
+    finally:
+        root.setLevel(level)
+        root.handlers[:] = handlers

@@ -60,7 +60,7 @@ def rows_of(args: argparse.Namespace) -> Iterator[Row]:
     """Measure the tree that PYTHONPATH names; the first rows are those of the benchmark."""
     import torch
 
-    from gtrans.libraries import ENGINE, require
+    from gtrans.environment import ENGINE, require
 
     require(ENGINE, "gpu_decoding")
     import_plugin()

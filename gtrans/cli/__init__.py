@@ -4,7 +4,7 @@ A subcommand is a module ``gtrans.cli.NAME`` (dashes become underscores) with
 
 * a docstring: the first line is its help, the rest its description;
 * ``EXAMPLE``: the command line shown at the end of ``--help``;
-* ``NEEDS``: the libraries without which it does nothing (:mod:`gtrans.libraries`);
+* ``NEEDS``: the libraries without which it does nothing (:mod:`gtrans.environment`);
 * ``add_arguments(parser)`` and ``run(args)``.
 
 A module with ``hand_over(argv)`` in place of the last two reads its own options. With a constant
@@ -65,8 +65,8 @@ def _way_on(words: Sequence[str]) -> str:
 
 def _message(error: Exception, words: Sequence[str]) -> str:
     """The error that ended a command, in one line."""
+    from gtrans.environment import missing_library
     from gtrans.errors import mistake_in, one_line
-    from gtrans.libraries import missing_library
 
     mistake = mistake_in(error)
     if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:

@@ -25,6 +25,7 @@ from pathlib import Path
 
 from gtrans.cli.shared.dispatch import dispatch
 from gtrans.data.documents import resolve
+from gtrans.environment import ENGINE
 from gtrans.errors import GtransError
 from gtrans.evaluation.choosing import (
     LEAST_DOCUMENTS,
@@ -36,7 +37,6 @@ from gtrans.evaluation.choosing import (
 from gtrans.evaluation.metrics import Corpus, Options, measure
 from gtrans.evaluation.texts import read_texts
 from gtrans.files import atomic_writer, copy_file
-from gtrans.libraries import ENGINE
 from gtrans.messages import change_interval, in_digits, print_lines, say
 from gtrans.option_types import whole
 from gtrans.text.reader import Sides

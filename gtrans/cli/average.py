@@ -14,8 +14,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from gtrans.environment import ENGINE
 from gtrans.errors import GtransError
-from gtrans.libraries import ENGINE
 from gtrans.messages import print_lines
 from gtrans.option_types import whole
 

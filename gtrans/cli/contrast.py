@@ -45,6 +45,7 @@ from gtrans.cli.shared.model_options import (
     context_of,
 )
 from gtrans.cli.shared.system_names import system_names
+from gtrans.environment import ENGINE, require
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import READERS, Item, ReadOptions, read_items
 from gtrans.evaluation.contrastive.accuracy import document_of, gained_margins, is_right
@@ -58,7 +59,6 @@ from gtrans.evaluation.contrastive.results_file import (
     scores_line,
 )
 from gtrans.files import atomic_writer, check_output, check_replaceable
-from gtrans.libraries import ENGINE, require
 from gtrans.messages import json_text, print_lines, say
 from gtrans.option_types import whole
 

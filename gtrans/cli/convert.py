@@ -22,7 +22,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gtrans.libraries import ENGINE
+from gtrans.environment import ENGINE
 from gtrans.messages import print_lines
 
 EXAMPLE = "gtrans convert --from huggingface opus-mt-en-de opus.pt"

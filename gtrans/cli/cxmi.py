@@ -29,11 +29,11 @@ from gtrans.cli.shared.model_options import (
     check_scoring,
 )
 from gtrans.cli.shared.reading import add_choice, choice_of
+from gtrans.environment import ENGINE
 from gtrans.errors import GtransError
 from gtrans.evaluation.cxmi import Cxmi, Sentence, corpus_cxmi
 from gtrans.evaluation.table import write_rows
 from gtrans.files import begins_with, check_output, check_replaceable
-from gtrans.libraries import ENGINE
 from gtrans.messages import json_text, of_form, print_lines, say
 from gtrans.option_types import whole
 from gtrans.text.plausibility import TextSample, implausible

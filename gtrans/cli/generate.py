@@ -11,8 +11,8 @@ import sys
 from collections.abc import Sequence
 
 from gtrans.cli.shared.early_checks import check_words
+from gtrans.environment import ENGINE
 from gtrans.errors import GtransError
-from gtrans.libraries import ENGINE
 
 EXAMPLE = "gtrans generate data-bin --path checkpoints/checkpoint_best.pt --beam 5 --remove-bpe"
 NEEDS = ENGINE

@@ -19,7 +19,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from gtrans.cli.shared.reading import add_choice, choice_of
-from gtrans.libraries import ENGINE
+from gtrans.environment import ENGINE
 from gtrans.messages import aligned, print_lines, say
 from gtrans.text.preparation import COLUMNS, prepare, table, warnings
 from gtrans.text.preparation_options import PreparationOptions

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gtrans.libraries import ENGINE
+from gtrans.environment import ENGINE
 from gtrans.messages import json_text, of_form, print_lines
 
 EXAMPLE = "gtrans show checkpoints/checkpoint_best.pt"

@@ -20,9 +20,8 @@ from gtrans.cli.shared import VERBOSE
 from gtrans.cli.shared.config_file import take_config
 from gtrans.cli.shared.early_checks import check_words
 from gtrans.cli.shared.train_help import asks_for_first_help, first_help
+from gtrans.environment import ENGINE, hide_known_warnings
 from gtrans.errors import GtransError
-from gtrans.known_warnings import hide_known_warnings
-from gtrans.libraries import ENGINE
 
 EXAMPLE = "gtrans train data-bin --config tiny --save-dir checkpoints"
 NEEDS = ENGINE

@@ -35,8 +35,8 @@ from gtrans.cli.shared.model_options import (
     context_of,
 )
 from gtrans.cli.shared.reading import add_choice, choice_of
+from gtrans.environment import ENGINE
 from gtrans.errors import GtransError
-from gtrans.libraries import ENGINE
 from gtrans.search.options import DecodingOptions, SearchOptions, split_paths
 
 if TYPE_CHECKING:

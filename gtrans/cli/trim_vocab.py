@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gtrans.libraries import ENGINE
+from gtrans.environment import ENGINE
 from gtrans.messages import print_lines
 
 EXAMPLE = "gtrans trim-vocab --data data-full --out mbart.small mbart.cc25/model.pt"

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from gtrans.environment import require
 from gtrans.errors import GtransError
 from gtrans.formats.docx import Docx
 from gtrans.formats.html import Html
@@ -13,7 +14,6 @@ from gtrans.formats.markdown import Markdown
 from gtrans.formats.plain import PlainText
 from gtrans.formats.rows import HtmlRowFile, RowFile
 from gtrans.formats.sentences import splitter, whole
-from gtrans.libraries import require
 from gtrans.text.document_file import DocumentFile, Splitter
 from gtrans.text.reader import ANY, Choice
 

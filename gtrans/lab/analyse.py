@@ -31,9 +31,9 @@ from __future__ import annotations
 import argparse
 
 from gtrans.cli.shared.model_options import add_read, add_scoring, add_units, check_scoring
+from gtrans.environment import ENGINE
 from gtrans.lab.plots import add_plot, check_figure, title_of, write
 from gtrans.lab.runs import add_checkpoints, labelled_paths
-from gtrans.libraries import ENGINE
 from gtrans.option_types import whole
 
 EXAMPLE = (

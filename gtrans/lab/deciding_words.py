@@ -25,10 +25,10 @@ from gtrans.cli.shared.model_options import (
     check_instances,
     check_scoring,
 )
+from gtrans.environment import ENGINE
 from gtrans.errors import GtransError
 from gtrans.files import atomic_writer, check_output
 from gtrans.lab.words import words_of_side
-from gtrans.libraries import ENGINE
 from gtrans.messages import json_text, of_form, print_lines
 from gtrans.text.reader import read_parallel
 

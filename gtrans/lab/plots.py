@@ -15,9 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from gtrans.environment import require
 from gtrans.errors import GtransError
 from gtrans.files import check_output, replacing
-from gtrans.libraries import require
 from gtrans.messages import aligned, finite, json_text, of_form, print_lines
 
 Kind = Literal["line", "limit", "bars"]

@@ -35,11 +35,11 @@ from subprocess import DEVNULL, Popen
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from gtrans.environment import require
 from gtrans.errors import GtransError
 from gtrans.files import atomic_writer, check_output_folder, locked
 from gtrans.lab.corpora import yaml_lines
 from gtrans.lab.experiments import PAPERS, SCALES, ExperimentPlan, Table, find, read
-from gtrans.libraries import require
 from gtrans.messages import print_lines
 from gtrans.option_types import whole
 from gtrans.shipped import shipped

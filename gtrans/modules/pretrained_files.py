@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gtrans.environment import require
 from gtrans.errors import GtransError
-from gtrans.libraries import require
 from gtrans.modules.file_values import check_storage, check_values, reading, reason_of
 
 WEIGHTS = (

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from omegaconf import DictConfig
 
+from gtrans.environment import require
 from gtrans.errors import GtransError, did_you_mean
-from gtrans.libraries import require
 from gtrans.optim.two_rate_adam import DEFAULT_SCALE
 from gtrans.option_types import check_limits, group_of, say_endless
 from gtrans.search.generator import refuse_unsupported

@@ -41,9 +41,9 @@ from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer, M
 from subword_nmt.apply_bpe import BPE
 
 from gtrans.data.documents import read_text
+from gtrans.environment import require
 from gtrans.files import atomic_writer
 from gtrans.languages import language_code
-from gtrans.libraries import require
 from gtrans.text.pipeline import PLACEHOLDER, TextPipeline, clean, escape, unescape
 from gtrans.text.subwords import BPE_SEPARATOR
 from gtrans.text.workers import map_chunks

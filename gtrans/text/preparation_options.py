@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gtrans.environment import require
 from gtrans.errors import GtransError
 from gtrans.files import check_output_folder
 from gtrans.languages import known_language
-from gtrans.libraries import require
 from gtrans.option_types import whole
 from gtrans.text.moses import NO_STEPS, MosesSteps, is_chinese, jieba_tokenizer
 from gtrans.text.reader import ANY, Choice

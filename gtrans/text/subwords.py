@@ -21,9 +21,9 @@ from subword_nmt.learn_bpe import learn_bpe
 
 from gtrans.data.dictionary_file import dictionary_lines, parse_dictionary, read_dictionary_file
 from gtrans.data.documents import decoded, read_bytes, read_text
+from gtrans.environment import require
 from gtrans.errors import GtransError
 from gtrans.files import atomic_writer, copy_file
-from gtrans.libraries import require
 from gtrans.messages import say
 from gtrans.text.pipeline import PLACEHOLDER, TextPipeline, clean, escape, unescape
 

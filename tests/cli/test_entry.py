@@ -18,8 +18,8 @@ from support.suites import others_long
 
 from gtrans.cli import main
 from gtrans.cli.shared.dispatch import all_commands, declare, module_of, with_short_errors
+from gtrans.environment import log_warnings_only
 from gtrans.errors import working_on
-from gtrans.known_warnings import log_warnings_only
 
 # It stands for a library that takes a long time to import.
 SLOW = """

@@ -15,10 +15,8 @@ from typing import Any, NoReturn
 
 from gtrans.annexes import LAB, lab_commands
 from gtrans.cli.shared import VERBOSE
-from gtrans.environment import check_environment
+from gtrans.environment import check_environment, hide_known_warnings, log_warnings_only, require
 from gtrans.errors import did_you_mean, with_suggestion
-from gtrans.known_warnings import hide_known_warnings, log_warnings_only
-from gtrans.libraries import require
 from gtrans.messages import printable
 from gtrans.version import __version__
 

@@ -27,8 +27,8 @@ import torch
 
 from gtrans.cli.shared.model_options import add_device
 from gtrans.data.examples import Example
+from gtrans.environment import ENGINE, hide_known_warnings, log_warnings_only
 from gtrans.errors import GtransError
-from gtrans.known_warnings import hide_known_warnings, log_warnings_only
 from gtrans.lab.plots import (
     Figure,
     Panel,
@@ -40,7 +40,6 @@ from gtrans.lab.plots import (
     write,
 )
 from gtrans.lab.runs import labelled_paths
-from gtrans.libraries import ENGINE
 from gtrans.option_types import whole
 from gtrans.search.options import SearchOptions
 from gtrans.translating.loading import load_models

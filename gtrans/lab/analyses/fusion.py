@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from gtrans.checkpoints.reading import read_checkpoint
+from gtrans.environment import ENGINE
 from gtrans.errors import GtransError
 from gtrans.lab.plots import (
     Figure,
@@ -31,7 +32,6 @@ from gtrans.lab.plots import (
     write,
 )
 from gtrans.lab.runs import TrainingRun, add_checkpoints, checkpoints_of, labelled_paths, runs_of
-from gtrans.libraries import ENGINE
 
 EXAMPLE = "gtrans analyse fusion --path checkpoints --plot weights.png"
 NEEDS = ENGINE

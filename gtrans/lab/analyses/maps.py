@@ -24,12 +24,12 @@ import torch
 from torch import Tensor
 
 from gtrans.cli.shared.model_options import add_device, add_read
+from gtrans.environment import ENGINE
 from gtrans.errors import GtransError
 from gtrans.files import check_output_folder
 from gtrans.lab.attention import Location, attention_watched
 from gtrans.lab.measure import one_unit
 from gtrans.lab.plots import figure_class, plain, write_together
-from gtrans.libraries import ENGINE
 from gtrans.messages import print_lines
 from gtrans.modules.group_attention import AttentionPlan
 from gtrans.modules.transformer import Pairs

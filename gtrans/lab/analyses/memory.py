@@ -21,12 +21,12 @@ import torch
 from torch import Tensor, nn
 
 from gtrans.cli.shared.model_options import add_read, add_scoring, add_units, check_scoring
+from gtrans.environment import ENGINE
 from gtrans.errors import GtransError
 from gtrans.lab.attention import Location, attention_watched
 from gtrans.lab.measure import read_units
 from gtrans.lab.plots import Figure, Panel, Series, add_plot, check_figure, mean_of_runs, write
 from gtrans.lab.runs import TrainingRun, add_checkpoints, checkpoints_of, labelled_paths, runs_of
-from gtrans.libraries import ENGINE
 from gtrans.modules.group_attention import AttentionPlan
 from gtrans.modules.memory import RecurrentMemory
 from gtrans.modules.transformer import Pairs
