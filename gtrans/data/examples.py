@@ -139,7 +139,7 @@ class ExampleBuilder:
         source = frame.pad_rows([example["source"] for example in examples])
         lengths = source.ne(frame.pad).sum(1)
         net_input: dict[str, Tensor] = {"src_tokens": source, "src_lengths": lengths}
-        if self.unit.has_current:
+        if self.unit.has_context:
             net_input["current"] = torch.tensor([example["current"] for example in examples])
         if self.unit.has_instances:
             net_input["instances"] = torch.nn.utils.rnn.pad_sequence(
@@ -170,7 +170,7 @@ class ExampleBuilder:
         """
         rows = [self.frame.sentences(row) for row in source["src_tokens"]]
         unit = self.unit
-        if not unit.has_current or unit.writes_neighbours or unit.sentence_by_sentence:
+        if not unit.has_context or unit.writes_neighbours or unit.sentence_by_sentence:
             return rows
         current = source["current"].tolist()
         return [row[number : number + 1] for row, number in zip(rows, current, strict=True)]

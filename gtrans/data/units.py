@@ -68,7 +68,7 @@ class Unit(ABC):
 
     Attributes:
         name: value of ``--unit``.
-        has_current: rows have context; the model gets their first current sentence as ``current``.
+        has_context: rows have context; the model gets their first current sentence as ``current``.
         trained_in_runs: in training a model reads runs of sentences of a document, one update
             after the other.
         has_instances: a row has several chunks, and the model must know where each begins.
@@ -80,7 +80,7 @@ class Unit(ABC):
     """
 
     name: ClassVar[str]
-    has_current: ClassVar[bool] = False
+    has_context: ClassVar[bool] = False
     trained_in_runs: ClassVar[bool] = False
     has_instances: ClassVar[bool] = False
 
@@ -167,7 +167,7 @@ class WindowUnit(Unit):
     """
 
     name = "window"
-    has_current = True
+    has_context = True
 
     before: int = 1
     after: int = 0

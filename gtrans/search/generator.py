@@ -203,7 +203,7 @@ class DocumentGenerator:
                 whole documents.
         """
         unit, net_input = self.examples.unit, sample["net_input"]
-        if unit.sentence_by_sentence and unit.has_current:
+        if unit.sentence_by_sentence and unit.has_context:
             raise GtransError(
                 "`--context-sides history`: fairseq-generate does not translate in document "
                 "order, but this model attends to its own earlier translations; use `gtrans "

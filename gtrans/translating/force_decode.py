@@ -639,7 +639,7 @@ def with_places(
         if item.distance is not None:
             last = unit.parts([len(encode(sentence).split()) for sentence in text.source])[-1]
             cue = len(text.source) - 1 - item.distance
-            besides = "in its context" if unit.has_current else "in its overlap"
+            besides = "in its context" if unit.has_context else "in its overlap"
             place = "in the chunk" if cue in last.current else besides
             place = place if cue in last.source else "before the chunk"
         groups = {"cue": place, "cue at distance": f"{item.distance} {place}"} if place else {}
