@@ -25,7 +25,7 @@ from torch import Tensor
 
 from gtrans.checkpoints.identity import ModelIdentity
 from gtrans.checkpoints.reading import options_of, read_checkpoint
-from gtrans.data.frame import pretrained_marks
+from gtrans.data.frame import pretrained_special_tokens
 from gtrans.data.vocabulary import split_languages
 from gtrans.errors import GtransError
 from gtrans.text.moses import MosesSteps
@@ -106,7 +106,7 @@ class ForeignCheckpoint:
         ignored: names of the entries that are not parameters of the model.
         langs: languages whose tokens follow the dictionary's own entries.
         source_lang, target_lang: languages that it translates from and to, if it names them.
-        marks: the special tokens around sentences, see :class:`gtrans.data.frame.Frame`.
+        special_tokens: those around sentences, see :class:`gtrans.data.frame.Frame`.
         unit: the unit of its training.
         doc_mode: ``partial`` if the names of its tensors point to group attention, else ``full``.
         identity: its vocabularies and preparation, which a model of fairseq has after
@@ -124,7 +124,7 @@ class ForeignCheckpoint:
     langs: list[str] = field(default_factory=list)
     source_lang: str | None = None
     target_lang: str | None = None
-    marks: str = "both"
+    special_tokens: str = "both"
     unit: str = "sentence"
     doc_mode: str = "full"
     identity: ModelIdentity | None = None
@@ -260,8 +260,8 @@ def read_fairseq(path: Path) -> ForeignCheckpoint:
         raise GtransError(f"{path}: not a checkpoint of fairseq's, it holds no options.")
     name = str(options.get("arch") or options.get("_name"))
     is_stock = name.startswith("transformer")
-    marks = "end" if is_stock else pretrained_marks(options)
-    if not is_stock and not marks.startswith("mbart"):
+    special_tokens = "end" if is_stock else pretrained_special_tokens(options)
+    if not is_stock and not special_tokens.startswith("mbart"):
         raise GtransError(f"{path}: the model is '{name}', neither mBART nor a `transformer`.")
     source = options.get("source_lang") or task.get("source_lang")
     target = options.get("target_lang") or task.get("target_lang")
@@ -273,7 +273,7 @@ def read_fairseq(path: Path) -> ForeignCheckpoint:
         langs=split_languages(options.get("langs")),
         source_lang=source,
         target_lang=target,
-        marks=marks,
+        special_tokens=special_tokens,
         identity=ModelIdentity.of_checkpoint(checkpoint, path),
         without_mask=is_stock,
         tokens=_beside(path, source, target) if is_stock else None,

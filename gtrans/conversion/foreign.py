@@ -167,7 +167,7 @@ def _task(
         source_lang=source,
         target_lang=target,
         unit=foreign.unit,
-        sentence_marks=foreign.marks,
+        sentence_marks=foreign.special_tokens,
         langs=",".join(foreign.langs) or None,
     )
     root.task._name = "document_translation"

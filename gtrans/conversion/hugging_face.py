@@ -153,7 +153,7 @@ def read_hugging_face(folder: Path) -> ForeignCheckpoint:
         if kind == "marian":
             _as_marian(model, folder, config)
         elif kind == "m2m_100":
-            model.marks = "mbart50"
+            model.special_tokens = "mbart50"
             _with_sentencepiece(model, folder)
         else:
             _as_mbart(model, folder, config)
@@ -191,7 +191,7 @@ def _as_mbart(model: ForeignCheckpoint, folder: Path, config: Mapping[str, Any])
     """Set the special tokens and languages of mBART and mBART-50."""
     starts_with_end = config.get("decoder_start_token_id") == _END
     is_mbart50 = config.get("tokenizer_class") == "MBart50Tokenizer" or starts_with_end
-    model.marks, langs = ("mbart50", MBART50) if is_mbart50 else ("mbart", MBART25)
+    model.special_tokens, langs = ("mbart50", MBART50) if is_mbart50 else ("mbart", MBART25)
     model.langs = split_languages(langs)
     if (folder / _MODEL).is_file():
         _with_sentencepiece(model, folder, model.langs)
@@ -226,7 +226,7 @@ def _as_marian(model: ForeignCheckpoint, folder: Path, config: Mapping[str, Any]
         )
     _arrange(model, sides)
     model.langs = list(sides[0].languages)
-    model.marks = "marian" if model.langs else "end"
+    model.special_tokens = "marian" if model.langs else "end"
     if not model.langs:
         info = _entries(folder, "tokenizer_config.json")
         model.source_lang, model.target_lang = info.get("source_lang"), info.get("target_lang")

@@ -33,7 +33,7 @@ def load_lines(path: str, dictionary: Dictionary, size: int) -> Any:
 
     Raises:
         GtransError: a file is missing or damaged, the two do not belong together, an id is not
-            in the dictionary, or a line holds a sentence mark.
+            in the dictionary, or a line holds a special token.
     """
     for kind in ("idx", "bin"):
         if not os.path.isfile(f"{path}.{kind}"):

@@ -21,7 +21,7 @@ class DocumentDataset(FairseqDataset):
     A batch has ``id (batch,)``, the numbers of the units, and ``numbers``, the same as a list,
     which stays on the host; ``first_sentence (batch,)``, the
     number of the first current sentence of each unit in the corpus; ``nsentences`` and
-    ``ntokens`` (words and end marks of the target); ``net_input`` and ``target``, see
+    ``ntokens`` (words and end tokens of the target); ``net_input`` and ``target``, see
     :meth:`gtrans.data.examples.ExampleBuilder.collate`.
 
     Attributes:
@@ -63,8 +63,8 @@ class DocumentDataset(FairseqDataset):
         other = source if target is None else target
         self.line_sizes = np.asarray(source.sizes), np.asarray(other.sizes)
         # For both sides (lines + 1,): tokens of all lines before a line.
-        marks = examples.frame.extra
-        self._tokens_before = [totals_of(sizes + marks) for sizes in self.line_sizes]
+        special_tokens = examples.frame.extra_tokens
+        self._tokens_before = [totals_of(sizes + special_tokens) for sizes in self.line_sizes]
         self.set_units(units)
 
     def set_epoch(self, epoch: int) -> None:
@@ -80,7 +80,7 @@ class DocumentDataset(FairseqDataset):
         unit, sides = self.examples.unit, []
         for side, totals in enumerate(self._tokens_before):
             lines = units.lines[:, side]
-            sizes = sums(lines, totals) + self.examples.frame.extra_of_unit
+            sizes = sums(lines, totals) + self.examples.frame.extra_tokens_of_unit
             # A stream is only translated step by step; in validation it is read as a whole.
             if unit.tokens_at_once is not None and not unit.trained_in_runs:
                 line_tokens = np.diff(totals)

@@ -1,4 +1,4 @@
-"""How sentences are marked in the token sequences that a model reads and writes."""
+"""The special tokens around sentences in the sequences that a model reads and writes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from torch import Tensor
 
 from gtrans.data.vocabulary import split_languages, symbol_of
 
-# The symbol that such marks have once a unit opens the decoder's input, and ends the document.
+# Their one special token opens the decoder's input once a unit, and ends the document.
 ONCE_A_UNIT = ("document", "mbart-document")
 _LANGUAGES_OF_MBART25 = 25
-SENTENCE_MARKS = (
+SPECIAL_TOKENS = (
     "both",
     "end",
     "marian",
@@ -29,14 +29,14 @@ SENTENCE_MARKS = (
 
 @dataclass(frozen=True)
 class Frame:
-    """The marks around every sentence.
+    """The special tokens around every sentence.
 
-    In a unit of several sentences each sentence has all its marks, so that group attention sees
+    In a unit of several sentences each sentence has all of them, so that group attention sees
     the same tokens of a sentence as a sentence model. A target sentence ends with ``</s>``; x
     stands for its words.
 
     ===========  ===================  ==========================  ===========================
-    marks        a source sentence    decoder input, 1 sentence   2 sentences
+    value        a source sentence    decoder input, 1 sentence   2 sentences
     ===========  ===================  ==========================  ===========================
     ``both``     ``<s> x </s>``       ``<s> x``                   ``<s> x </s> <s> x``
     ``end``      ``x </s>``           ``</s> x``                  ``</s> x </s> x``
@@ -51,12 +51,12 @@ class Frame:
     these names, ``marian`` of OPUS-MT's for several languages. If ``</s>`` opens
     sentences, the end of a sentence also opens the next one.
 
-    Two more are for plain attention over whole documents. Their symbol stands once in a unit, as
+    Two more are for plain attention over whole documents. Their token stands once in a unit, as
     in mBART's pretraining, and the decoder predicts it after the last ``</s>``: so the model
     learns where a document ends, which free decoding needs.
 
     ==================  =========================  ======================  ===================
-    marks               a source of 2 sentences    decoder input           predicted
+    value               a source of 2 sentences    decoder input           predicted
     ==================  =========================  ======================  ===================
     ``document``        ``<s> x </s> x </s>``      ``<s> x </s> x </s>``   ``x </s> x </s> <s>``
     ``mbart-document``  ``x </s> x </s> [src]``    ``[tgt] x </s> x </s>`` ``x </s> x </s> [tgt]``
@@ -64,15 +64,15 @@ class Frame:
 
     Attributes:
         bos, eos, pad: ids of ``<s>``, ``</s>`` and padding.
-        marks: one of :data:`SENTENCE_MARKS`.
-        source_language, target_language: ids of ``[src]`` and ``[tgt]``; None if the marks do
-            not have them.
+        special_tokens: one of :data:`SPECIAL_TOKENS`.
+        source_language, target_language: ids of ``[src]`` and ``[tgt]``; None if they are not
+            needed.
     """
 
     bos: int
     eos: int
     pad: int
-    marks: str = "both"
+    special_tokens: str = "both"
     source_language: int | None = None
     target_language: int | None = None
 
@@ -83,60 +83,60 @@ class Frame:
         Args:
             cfg: options ``sentence_marks`` (None is ``both``), ``langs``, ``source_lang`` and
                 ``target_lang``.
-            source, target: dictionaries with the language symbols.
+            source, target: dictionaries with the language tokens.
 
         Raises:
-            GtransError: the marks have language symbols, but a language has none.
+            GtransError: the special tokens name languages, but the dictionary has no token of one.
         """
-        marks = str(cfg.sentence_marks or "both")
+        special_tokens = str(cfg.sentence_marks or "both")
         languages: list[int | None] = [None, None]
-        if marks.startswith("mbart"):
+        if special_tokens.startswith("mbart"):
             languages[0] = source.index(symbol_of(cfg.source_lang, cfg.langs))
-        if marks.startswith(("mbart", "marian")):
+        if special_tokens.startswith(("mbart", "marian")):
             languages[1] = target.index(symbol_of(cfg.target_lang, cfg.langs))
-        return cls(target.bos(), target.eos(), target.pad(), marks, *languages)
+        return cls(target.bos(), target.eos(), target.pad(), special_tokens, *languages)
 
     @property
     def opening(self) -> int:
-        """The symbol that opens the decoder's sentences, and its input unless ``document_mark``."""
-        if self.marks == "both":
+        """Opens the sentences of the decoder, and its input unless ``document_token`` does."""
+        if self.special_tokens == "both":
             return self.bos
-        return self._target_language if self.marks == "mbart" else self.eos
+        return self._target_language if self.special_tokens == "mbart" else self.eos
 
     @property
-    def document_mark(self) -> int | None:
-        """The symbol that opens the decoder's input and is predicted at its end, or None."""
-        if self.marks == "document":
+    def document_token(self) -> int | None:
+        """The token that opens the decoder's input and is predicted at its end, or None."""
+        if self.special_tokens == "document":
             return self.bos
-        return self._target_language if self.marks == "mbart-document" else None
+        return self._target_language if self.special_tokens == "mbart-document" else None
 
     @property
     def prefix(self) -> int | None:
-        """The symbol that always follows the opening symbol, or None."""
-        if self.marks == "bart":
+        """The special token that always follows ``opening``, or None."""
+        if self.special_tokens == "bart":
             return self.bos
-        return self._target_language if self.marks == "mbart50" else None
+        return self._target_language if self.special_tokens == "mbart50" else None
 
     @property
     def closing(self) -> int:
-        """The last symbol of a source sentence."""
-        return self._source_language if self.marks == "mbart" else self.eos
+        """The last token of a source sentence."""
+        return self._source_language if self.special_tokens == "mbart" else self.eos
 
     @property
-    def symbols(self) -> tuple[int, ...]:
-        """All symbols that are not words."""
-        symbols = (self.bos, self.eos, self.pad, self.source_language, self.target_language)
-        return tuple(dict.fromkeys(symbol for symbol in symbols if symbol is not None))
+    def special_ids(self) -> tuple[int, ...]:
+        """The ids of all special tokens, padding included."""
+        ids = (self.bos, self.eos, self.pad, self.source_language, self.target_language)
+        return tuple(dict.fromkeys(number for number in ids if number is not None))
 
     @property
-    def extra(self) -> int:
+    def extra_tokens(self) -> int:
         """Number of special tokens of a sentence besides its ``</s>``, the same on both sides."""
-        return int(self.marks != "end" and not self.extra_of_unit)
+        return int(self.special_tokens != "end" and not self.extra_tokens_of_unit)
 
     @property
-    def extra_of_unit(self) -> int:
+    def extra_tokens_of_unit(self) -> int:
         """Number of special tokens of a unit besides its sentences' own, the same on both sides."""
-        return int(self.marks in ONCE_A_UNIT)
+        return int(self.special_tokens in ONCE_A_UNIT)
 
     def source(self, sentences: Sequence[Tensor]) -> Tensor:
         """``(length,)`` the source of a unit, from its sentences, each ending with ``</s>``."""
@@ -147,27 +147,27 @@ class Frame:
             "marian": self.target_language,
             "document": self.bos,
         }
-        opening = _symbols(sentences[0], before.get(self.marks))
-        behind = self.source_language if self.marks.startswith("mbart") else None
-        closing = _symbols(sentences[0], None if self.marks == "mbart50" else behind)
-        if self.marks in ONCE_A_UNIT:
+        opening = _id_tensor(sentences[0], before.get(self.special_tokens))
+        behind = self.source_language if self.special_tokens.startswith("mbart") else None
+        closing = _id_tensor(sentences[0], None if self.special_tokens == "mbart50" else behind)
+        if self.special_tokens in ONCE_A_UNIT:
             return torch.cat([opening, *sentences, closing])
         return _joined((opening, sentence, closing) for sentence in sentences)
 
     def target(self, sentences: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Decoder input and target of a unit, ``(length,)`` each, from its sentences.
 
-        A mark that the search sets is not predicted, so the target has padding there. The
+        A special token that the search sets is not predicted, so the target has padding there. The
         losses of documents and of sentences then count the same words (and with
-        ``document_mark`` one symbol more in each unit).
+        ``document_token`` one token more in each unit).
         """
-        if self.document_mark is not None:
-            end = _symbols(sentences[0], self.document_mark)
+        if self.document_token is not None:
+            end = _id_tensor(sentences[0], self.document_token)
             words = torch.cat(list(sentences))
             return torch.cat([end, words]), torch.cat([words, end])
         ends_open = self.opening == self.eos
-        mark = self.prefix if ends_open else self.opening
-        given = _symbols(sentences[0], mark)
+        special_token = self.prefix if ends_open else self.opening
+        given = _id_tensor(sentences[0], special_token)
         skipped = torch.full_like(given, self.pad)
         whole = _joined((given, sentence) for sentence in sentences)
         target = _joined((skipped, sentence) for sentence in sentences)
@@ -178,20 +178,22 @@ class Frame:
     def read_before(self, sentences: Sequence[Tensor]) -> Tensor:
         """``(length,)`` what the decoder has read when the next sentence is opened.
 
-        The opening symbol of that sentence comes next.
+        The token that opens that sentence comes next.
 
         Args:
-            sentences: the translations so far, each ``(words + 1,)`` with its end symbol.
+            sentences: the translations so far, each ``(words + 1,)`` with its ``</s>``.
         """
         read = self.target(sentences)[0]
-        if self.document_mark is not None:  # the last end of a sentence opens the next one
+        if self.document_token is not None:  # the last end of a sentence opens the next one
             return read[:-1]
         return read if self.opening == self.eos else torch.cat([read, sentences[-1][-1:]])
 
     def sentences(self, row: Tensor) -> list[Tensor]:
-        """The sentences of a row ``(length,)``, padded or not, each with its end symbol."""
-        marks = row.new_tensor([symbol for symbol in self.symbols if symbol != self.eos])
-        words = row[~torch.isin(row, marks)]
+        """The sentences of a row ``(length,)``, padded or not, each with its ``</s>``."""
+        special_tokens = row.new_tensor(
+            [number for number in self.special_ids if number != self.eos]
+        )
+        words = row[~torch.isin(row, special_tokens)]
         ends = (words.eq(self.eos).nonzero().squeeze(1) + 1).tolist()
         return [words[begin:end] for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
 
@@ -212,16 +214,17 @@ class Frame:
         return self.target_language
 
 
-def _symbols(like: Tensor, symbol: int | None) -> Tensor:
-    return like.new_tensor([] if symbol is None else [symbol])
+def _id_tensor(like: Tensor, number: int | None) -> Tensor:
+    """``number`` as a tensor like ``like``; None: an empty one."""
+    return like.new_tensor([] if number is None else [number])
 
 
 def _joined(parts: Iterable[tuple[Tensor, ...]]) -> Tensor:
     return torch.cat([part for group in parts for part in group])
 
 
-def pretrained_marks(options: Mapping[str, Any]) -> str:
-    """The marks that a model was trained with, one of :data:`SENTENCE_MARKS`.
+def pretrained_special_tokens(options: Mapping[str, Any]) -> str:
+    """The special tokens that a model was trained with, one of :data:`SPECIAL_TOKENS`.
 
     ``options``: those in its checkpoint.
 

@@ -7,7 +7,7 @@ from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum
 
-from gtrans.data.frame import SENTENCE_MARKS
+from gtrans.data.frame import SPECIAL_TOKENS
 from gtrans.data.units import CONTEXT_KINDS, CONTEXT_SIDES, UNITS
 from gtrans.errors import GtransError
 from gtrans.modules import STEPS
@@ -125,7 +125,7 @@ class UnitConfig:
         "sides, and the model translates all of them (concatenation); history: on both sides, "
         "and the model attends to its earlier translations (default: by --arch)",
     )
-    sentence_marks: Optional[ChoiceEnum(list(SENTENCE_MARKS))] = option(  # type: ignore[valid-type]
+    sentence_marks: Optional[ChoiceEnum(list(SPECIAL_TOKENS))] = option(  # type: ignore[valid-type]
         None,
         "special tokens of every sentence: both: '<s> .. </s>' around it (paper); end: '</s>' "
         "after it, as in fairseq's sentence models; bart, mbart, mbart50: as in these pretrained "

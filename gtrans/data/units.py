@@ -28,8 +28,8 @@ UNITS = ("sentence", "window", "document", "stream")
 """Values of ``--unit``; :func:`unit_of` makes them."""
 CONTEXT_KINDS = ("true", "fixed", "random", "none")
 CONTEXT_SIDES = ("source", "both", "history")
-# Each sentence has a begin and an end mark.
-MARKS_PER_SENTENCE = 2
+# `<s>` and `</s>`.
+SPECIAL_TOKENS_PER_SENTENCE = 2
 _SHORTEST_LIMIT = 8
 _SEED = 1
 
@@ -89,7 +89,7 @@ class Unit(ABC):
         """The rows of one document whose translation is given.
 
         Args:
-            source_lengths: tokens of every source sentence, without marks.
+            source_lengths: tokens of every source sentence, without special tokens.
             target_lengths: the same of the target; None: as long as the source.
         """
 
@@ -382,14 +382,14 @@ def split_instances(
     """Group the sentences of one document greedily, in order.
 
     A sentence costs ``max(source length, target length) + 2``, so that an instance fits on both
-    sides with its sentence marks. The next sentence joins an instance if their costs sum up to
+    sides with its special tokens. The next sentence joins an instance if their costs sum up to
     at most ``max_tokens``. A sentence that costs more than that is an instance of its own; no
     sentence is ever cut. This is the input of "up to 512 tokens" of Bao et al. (2021),
     G-Transformer, cut as in the authors' code.
 
     Args:
-        source_lengths, target_lengths: tokens of every sentence, without marks.
-        max_tokens: the limit, marks included.
+        source_lengths, target_lengths: tokens of every sentence, without special tokens.
+        max_tokens: the limit, special tokens included.
 
     Returns:
         Consecutive ranges of sentence numbers, which cover all sentences.
@@ -444,7 +444,7 @@ def split_overlapping(
 
 def _costs(source_lengths: Lengths, target_lengths: Lengths) -> list[int]:
     return [
-        max(source, target) + MARKS_PER_SENTENCE
+        max(source, target) + SPECIAL_TOKENS_PER_SENTENCE
         for source, target in zip(source_lengths, target_lengths, strict=True)
     ]
 
@@ -548,7 +548,9 @@ def document_units(
     documents = documents[documents[:, 0] < documents[:, 1]]
     if not len(documents):
         raise GtransError(f"{name}: the corpus holds no sentence.")
-    tokens = sums(documents, totals_of(np.maximum(source_sizes, other) - 1 + MARKS_PER_SENTENCE))
+    tokens = sums(
+        documents, totals_of(np.maximum(source_sizes, other) - 1 + SPECIAL_TOKENS_PER_SENTENCE)
+    )
     documents = documents[tokens >= selection.min_tokens]
     if not len(documents):
         raise GtransError(

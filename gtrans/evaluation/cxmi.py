@@ -25,7 +25,7 @@ class Sentence:
 
     Attributes:
         document, sentence: numbers from 1, the second within the document.
-        tokens: tokens of the reference, its end mark included.
+        tokens: tokens of the reference, its end token included.
         with_context, without_context: its log-probability, in nats.
     """
 

@@ -22,7 +22,7 @@ from gtrans.formats.sentences import whole
 from gtrans.messages import say
 from gtrans.text import reader
 from gtrans.text.document_file import DocumentFile, Splitter
-from gtrans.text.reader import ANY, Choice, are_marked, open_text
+from gtrans.text.reader import ANY, Choice, have_markup, open_text
 
 TRANSLATION = "hypothesis"
 
@@ -99,7 +99,7 @@ class RowFile(DocumentFile):
         self._split = split
         found = list(rows.rows())
         texts = [row.text for row in found]
-        has_markup = self.is_html or are_marked(texts)
+        has_markup = self.is_html or have_markup(texts)
         if has_markup:
             say(f"{path}: its texts are read as HTML; tags and fenced code stay")
         for row, text in zip(found, texts, strict=True):

@@ -73,7 +73,7 @@ def read_lines(source: Path, target: Path, boundary: Boundary) -> Pairs:
         GtransError: one file has a boundary where the other has none, or ends before it; or a file
             cannot be read.
     """
-    is_mark: Callable[[str], bool] = {
+    ends_document: Callable[[str], bool] = {
         "empty": "".__eq__,
         "<d>": DOCUMENT_LINE.__eq__,
         "either": is_boundary,
@@ -88,14 +88,16 @@ def read_lines(source: Path, target: Path, boundary: Boundary) -> Pairs:
                 f"{ended} ends after line {number - 1}, but {other} goes on; the lines of the two "
                 "files do not belong together"
             )
-        marks = [bool(line) and is_mark(line) for line in (left, right)]
-        if is_mark(left) and is_mark(right):
+        are_boundaries = [bool(line) and ends_document(line) for line in (left, right)]
+        if ends_document(left) and ends_document(right):
             yield None
-        elif any(marks):
-            marked, other = (source, target) if marks[0] else (target, source)
+        elif any(are_boundaries):
+            line, path, other = left, source, target
+            if not are_boundaries[0]:
+                line, path, other = right, target, source
             raise GtransError(
-                f"{marked}:{number} is a line {left if marks[0] else right} but {other}:{number} "
-                "is not; the lines of the two files do not belong together"
+                f"{path}:{number} is a line {line} but {other}:{number} is not; "
+                "the lines of the two files do not belong together"
             )
         else:
             yield Pair(

@@ -181,7 +181,7 @@ class DecidingWord:
 
     Attributes:
         document, sentence, word: numbers from 1, each within the one before.
-        text: as the user wrote it; :data:`END` for the end mark of the sentence.
+        text: as the user wrote it; :data:`END` for the end token of the sentence.
         tokens: its number of subwords.
         with_context, without_context: its log-probability, in nats.
         decision: the word that decided it; None if it gains less than the threshold.
@@ -240,7 +240,7 @@ def gains(
 
 
 def _words(text: ScoredCorpus, full: Scores, bare: Scores) -> Iterator[DecidingWord]:
-    """The words of all sentences with their end marks, from scores with and without context."""
+    """The words of all sentences with their end tokens, from scores with and without context."""
     for document, sentences in enumerate(words_of_side(text.target)):
         for sentence, words in enumerate(sentences):
             values = [scores[document][sentence][:, 0] for scores in (full, bare)]
@@ -436,9 +436,9 @@ class _Deciders:
             value = scores[inside, own[inside]].sum() - scores[at[asked.decisive], asked.rival]
             states = [part[0] for part in leaves]
             gradients = torch.autograd.grad(value, states)
-            marks = torch.tensor(examples.frame.symbols, device=device)
+            special_tokens = torch.tensor(examples.frame.special_ids, device=device)
             for n, side in enumerate(SIDES):
-                is_word = ~torch.isin(layouts[n].pack(tokens[n]), marks)
+                is_word = ~torch.isin(layouts[n].pack(tokens[n]), special_tokens)
                 state, gradient = states[n][is_word].detach(), gradients[n][is_word]
                 state = state - state.mean(0)
                 offset = 0

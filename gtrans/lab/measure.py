@@ -310,7 +310,7 @@ def _series(
                 "limit" if limit else "line",
                 dashed=(model if shaded else several and number) > 0,
                 shade=shades(len(others))[number] if shaded else None,
-                mark=model if shaded else number,
+                marker=model if shaded else number,
             )
         )
     return tuple(series)

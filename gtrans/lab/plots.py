@@ -55,7 +55,7 @@ class Series:
         dashed: whether its line is dashed, to tell it from others of its colour.
         shade: a colour from 0 (dark) to 1 (light) for ordered series, such as layers; None: the
             colour of ``colour``.
-        mark: number of the mark of its points; None: the number of the colour.
+        marker: number of the marker of its points; None: the number of the colour.
     """
 
     label: str
@@ -64,7 +64,7 @@ class Series:
     kind: Kind = "line"
     dashed: bool = False
     shade: float | None = None
-    mark: int | None = None
+    marker: int | None = None
 
 
 @dataclass(frozen=True)
@@ -138,12 +138,12 @@ def to_json(figure: Figure) -> dict[str, Any]:
 SUFFIXES = (".png", ".pdf", ".svg")
 _DATE = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
 
-# Okabe and Ito 2008: colours that stay apart for colour-blind readers. Marks repeat later than
+# Okabe and Ito 2008: colours that stay apart for colour-blind readers. Markers repeat later than
 # colours, so that more series differ, too, and all of them in black and white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MARKS = "osD^vXP*<>h"
+MARKERS = "osD^vXP*<>h"
 _PANEL_INCHES, _COLUMNS = (5.0, 3.6), 3
-_MANY_POINTS = 40  # more have no marks
+_MANY_POINTS = 40  # more have no markers
 _FEW_SERIES = 5  # the legend of more would hide lines: it stands below the panel
 _LEGEND_LINE_INCHES = 0.18
 _MANY_SERIES = 12  # of more, a legend has the first, the last and some between
@@ -279,13 +279,13 @@ def _draw_line(axes: Any, series: Series) -> None:
     points = [p for p in series.points if math.isfinite(p.y)]
     x, y = [p.x for p in points], [p.y for p in points]
     limit = series.kind == "limit"
-    number = series.colour if series.mark is None else series.mark
-    mark = MARKS[number % len(MARKS)] if len(points) <= _MANY_POINTS else ""
+    number = series.colour if series.marker is None else series.marker
+    marker = MARKERS[number % len(MARKERS)] if len(points) <= _MANY_POINTS else ""
     if limit:
-        mark = "_" if len(points) == 1 else ""
+        marker = "_" if len(points) == 1 else ""
     style = ":" if limit else "--" if series.dashed else "-"
-    size, colour = 12 if mark == "_" else 4, _colour(series)
-    axes.plot(x, y, style, marker=mark, markersize=size, color=colour, label=plain(series.label))
+    size, colour = 12 if marker == "_" else 4, _colour(series)
+    axes.plot(x, y, style, marker=marker, markersize=size, color=colour, label=plain(series.label))
     if any(p.low is not None for p in points):
         low = [p.y if p.low is None else p.low for p in points]
         high = [p.y if p.high is None else p.high for p in points]

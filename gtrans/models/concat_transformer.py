@@ -7,7 +7,7 @@ translation the current sentence is kept.
 
 ============  ===================================================================================
 window        a sentence and its neighbours: :class:`gtrans.data.units.WindowUnit`
-marks         between the sentences of a window: :mod:`gtrans.data.frame`
+special tokens  around each sentence of a window: :mod:`gtrans.data.frame`
 2-to-2        ``--context-before 1 --context-sides both``, the default
 2-to-1        ``--context-before 1 --context-sides source``
 attention     of every token to the whole window: :class:`gtrans.models.base.model.DocumentModel`

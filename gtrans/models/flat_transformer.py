@@ -86,8 +86,8 @@ def plan_windows(spec: PlanSpec, net_input: Mapping[str, Any]) -> Plan:
         return plan_source(spec, net_input)
     tokens, current, plan = net_input["src_tokens"], net_input["current"], Plan()
     if "longest" in spec.further:
-        marks = CLS, spec.pad, SEP
-        index, current = bert_windows(tokens, current, spec.further["longest"], marks)
+        special_tokens = CLS, spec.pad, SEP
+        index, current = bert_windows(tokens, current, spec.further["longest"], special_tokens)
         tokens, plan["shortened"] = taken(tokens, index, spec.pad), index
     window = spec.source_layout(tokens)
     is_current = window.sentence.eq(current[window.row])
@@ -201,7 +201,7 @@ class FlatBertEncoder(BertEncoder, FlatTransformerEncoder):
 
 
 def bert_windows(
-    tokens: Tensor, current: Tensor, longest: int, marks: tuple[int, int, int]
+    tokens: Tensor, current: Tensor, longest: int, special_tokens: tuple[int, int, int]
 ) -> tuple[Tensor, Tensor]:
     """Windows as BERT reads them, and the new numbers of their current sentences.
 
@@ -212,12 +212,12 @@ def bert_windows(
         tokens: ``(batch, length)`` padded on the right.
         current: ``(batch,)`` the number of each row's current sentence.
         longest: most tokens of a row.
-        marks: the ids of ``[CLS]``, ``[PAD]`` and ``[SEP]``.
+        special_tokens: the ids of ``[CLS]``, ``[PAD]`` and ``[SEP]``.
 
     Returns:
         which tokens are read (:func:`gtrans.models.base.planning.chosen_index`), and the numbers.
     """
-    cls, pad, sep = marks
+    cls, pad, sep = special_tokens
     layout = DocumentLayout.of_source(tokens, pad, sep)
     # (batch, length); -1 on padding
     sentence = layout.pad(layout.sentence.float() + 1).long() - 1

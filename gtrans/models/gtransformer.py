@@ -116,18 +116,20 @@ class GTransformer(DocumentModel):
     """G-Transformer: group attention, and combined group and global attention on top."""
 
     context_sides: ClassVar[tuple[str, ...]] = ("both", "source")
-    # The sentence marks with which a model was pretrained (gtrans.data.frame).
-    sentence_marks: ClassVar[Mapping[str, str]] = {
+    # The special tokens with which a model was pretrained (gtrans.data.frame).
+    special_tokens_by_arch: ClassVar[Mapping[str, str]] = {
         "gtransformer_mbart_large": "mbart",
     }
 
     @classmethod
-    def marks_of(cls, cfg: Any, unit: str) -> str:
-        """A document Transformer learns where documents end, if there are marks for it."""
-        marks = super().marks_of(cfg, unit)
+    def default_special_tokens(cls, cfg: Any, unit: str) -> str:
+        """A document Transformer learns where documents end, if there are special tokens for it."""
+        special_tokens = super().default_special_tokens(cfg, unit)
         if reads_plain_documents(cfg, unit):
-            return {"both": "document", "mbart": "mbart-document"}.get(marks, marks)
-        return marks
+            return {"both": "document", "mbart": "mbart-document"}.get(
+                special_tokens, special_tokens
+            )
+        return special_tokens
 
     @classmethod
     def adapt_to_unit(cls, cfg: Any, unit: str) -> None:

@@ -172,8 +172,8 @@ def context_row(context: Sequence[Tensor], sentence: Tensor, longest: int) -> Te
 
 def token_types(row: Tensor) -> Tensor:
     """``(length,)`` of a :func:`context_row`: 0 up to the first ``[SEP]``, 1 after it."""
-    marks = row.eq(SEP).long()
-    return (marks.cumsum(0) - marks).clamp(max=1)
+    separators = row.eq(SEP).long()
+    return (separators.cumsum(0) - separators).clamp(max=1)
 
 
 class FrozenBert:

@@ -32,7 +32,7 @@ class SearchVocabulary:
         opening: id of the token that opens the decoder's input and every sentence:
             ``<s>``, ``</s>`` if the end of a sentence opens the next one, or a language token
             (:class:`gtrans.data.frame.Frame`).
-        document_mark: id of the token that opens the decoder's input instead, once, and that a
+        document_token: id of the token that opens the decoder's input instead, once, and that a
             model predicts at the end of a document, or None.
         eos: id of ``</s>``.
         pad: id of padding.
@@ -50,12 +50,12 @@ class SearchVocabulary:
     forbidden: tuple[int, ...]
     prefix: int | None = None
     max_input_tokens: int | None = None
-    document_mark: int | None = None
+    document_token: int | None = None
 
     @property
     def first(self) -> int:
         """The token that opens the decoder's input."""
-        return self.opening if self.document_mark is None else self.document_mark
+        return self.opening if self.document_token is None else self.document_token
 
 
 class SentenceHypothesis(NamedTuple):
@@ -188,7 +188,7 @@ class SearchProgress:
     Documents that have ended stay in their rows until it is worth dropping some of them.
 
     Attributes:
-        marked: sentences begin with a token other than ``</s>``.
+        begins_with_token: sentences begin with a token other than ``</s>``.
         end: id of the last token of a document.
         numbers: ``(width,)`` numbers of the documents in the batch, on the host.
         is_active: ``(width,)`` whether a document has not ended, on the host.
@@ -227,7 +227,7 @@ class SearchProgress:
         documents, beam = len(source_lengths), options.beam
         self.vocabulary = vocabulary
         self.options = options
-        self.marked = vocabulary.opening != vocabulary.eos
+        self.begins_with_token = vocabulary.opening != vocabulary.eos
         self.end = vocabulary.eos
         self.device = device
         self.numbers = np.arange(documents)
@@ -368,7 +368,7 @@ class SearchProgress:
                 options.no_repeat_ngram_size,
             )
         given = {vocabulary.eos: end}
-        if self.marked:
+        if self.begins_with_token:
             # After </s> comes <s> or, in the last sentence, the end of the document.
             given[vocabulary.eos] = torch.where(self.closed, closing, end)
             given[vocabulary.opening] = torch.where(self.closed, reopening, self._never)
@@ -404,14 +404,14 @@ class SearchProgress:
 
     def _shortest_sentence(self) -> int:
         """Fewest tokens of a sentence that is still to come, with its special tokens."""
-        special_tokens = 1 + int(self.marked or self.vocabulary.prefix is not None)
+        special_tokens = 1 + int(self.begins_with_token or self.vocabulary.prefix is not None)
         return max(self.options.min_len, 1) + special_tokens
 
     def _may_lack_room(self) -> bool:
         """Whether :meth:`_no_room_left` can be true of any hypothesis."""
         limit = self.vocabulary.max_input_tokens
         following = (self._most_sentences - 1) * self._shortest_sentence()
-        most = self.step + 1 + int(self.marked) + following + self._prefix_longest
+        most = self.step + 1 + int(self.begins_with_token) + following + self._prefix_longest
         return limit is not None and most >= limit
 
     def _no_room_left(self) -> Tensor:
@@ -419,7 +419,7 @@ class SearchProgress:
         following = self.last - self.sentence
         # Tokens of the decoder's input if this step ends the sentence and all others are as
         # short as possible. The decoder reads the last `</s>` only if special tokens follow.
-        used = self.step + 1 + int(self.marked) + following * self._shortest_sentence()
+        used = self.step + 1 + int(self.begins_with_token) + following * self._shortest_sentence()
         if self.prefix_lengths is not None:
             used = used + self.prefix_lengths
         is_full: Tensor = used >= self.vocabulary.max_input_tokens
@@ -429,7 +429,7 @@ class SearchProgress:
         """``(width, candidates)`` whether a candidate, if it can follow, ends its document."""
         is_end = token.eq(self.vocabulary.eos)
         # What follows the end of a sentence that is not the last one is never `</s>`.
-        if self.marked:
+        if self.begins_with_token:
             return is_end.logical_and_(self.closed.gather(1, origin))
         if self._most_sentences > 1:
             return is_end.logical_and_(self.sentence.eq(self.last).gather(1, origin))
@@ -443,7 +443,7 @@ class SearchProgress:
         self.opens = tokens.eq(vocabulary.opening)
         written, begins = self.written, self.opens
         written += 1
-        if self.marked:
+        if self.begins_with_token:
             self.closed = tokens.eq(vocabulary.eos)
             written.masked_fill_(self.closed, _CLOSED)
         if vocabulary.prefix is not None:
@@ -486,7 +486,7 @@ class SearchProgress:
     def _sentences(self, tokens: list[int], scores: list[float]) -> list[SentenceHypothesis]:
         """The sentences of a document, without the special tokens between them."""
         eos = self.vocabulary.eos
-        separator = self.vocabulary.opening if self.marked else self.vocabulary.prefix
+        separator = self.vocabulary.opening if self.begins_with_token else self.vocabulary.prefix
         sentences = []
         begin = 0
         for _ in range(tokens.count(eos)):
@@ -496,16 +496,16 @@ class SearchProgress:
             sentences.append(SentenceHypothesis(tokens[begin:end], scores[begin:end]))
             begin = end
         # With separators the last token is the end of the document, not of a sentence.
-        return sentences[:-1] if self.marked else sentences
+        return sentences[:-1] if self.begins_with_token else sentences
 
 
 class _FreeProgress(SearchProgress):
     """A search in progress in which the model decides where sentences and the document end.
 
     So the papers decode the document Transformer. It needs a model that has learnt where documents
-    end (:attr:`gtrans.data.frame.Frame.document_mark`), and its translation cannot be aligned with
+    end (:attr:`gtrans.data.frame.Frame.document_token`), and its translation cannot be aligned with
     the source sentence by sentence. The whole document counts as one sentence of the base class.
-    The document mark can follow ``</s>`` only. A document is ended when it is as long as all its
+    The document token can follow ``</s>`` only. A document is ended when it is as long as all its
     sentences could be together.
     """
 
@@ -517,10 +517,10 @@ class _FreeProgress(SearchProgress):
         device: torch.device,
         prefix_longest: int | None = None,
     ) -> None:
-        if vocabulary.document_mark is None:
+        if vocabulary.document_token is None:
             raise ValueError("a free search needs a token that ends documents")
         super().__init__(vocabulary, options, source_lengths, device, prefix_longest)
-        self.end = vocabulary.document_mark
+        self.end = vocabulary.document_token
 
     def _facts_of(self, source_lengths: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """The most tokens of each document, ends of sentences included; all is one sentence."""

@@ -124,15 +124,15 @@ class DocumentGenerator:
             tuple(sorted(forbidden)),
             frame.prefix,
             min(model.max_decoder_positions() for model in self.models),
-            frame.document_mark,
+            frame.document_token,
         )
         self.rows_at_once = rows_at_once(options.beam, len(dictionary))
-        if options.free and frame.document_mark is None:
+        if options.free and frame.document_token is None:
             raise GtransError(
                 "`--free` is for the document Transformer (--unit document --doc-mode full) with "
                 "`--sentence-marks document` or `mbart-document`, which has learnt where documents "
                 f"end; this model sees the unit {unit.name} with the special tokens "
-                f"'{frame.marks}': leave `--free` out."
+                f"'{frame.special_tokens}': leave `--free` out."
             )
         if options.free and unit.tokens_at_once is not None:
             raise GtransError(

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gtrans.data.frame import Frame
-from gtrans.data.units import MARKS_PER_SENTENCE, Unit, UnitSpan
+from gtrans.data.units import SPECIAL_TOKENS_PER_SENTENCE, Unit, UnitSpan
 from gtrans.search.document_search import (
     DocumentHypothesis,
     DocumentSearch,
@@ -224,7 +224,9 @@ class PartSearch(DocumentSearch):
         """
         span = document.spans[len(document.parts)]
         limit = self.vocabulary.max_input_tokens
-        needed = sum(document.lengths[number] + MARKS_PER_SENTENCE for number in span.current)
+        needed = sum(
+            document.lengths[number] + SPECIAL_TOKENS_PER_SENTENCE for number in span.current
+        )
         for first in range(span.source.start, span.current.start):
             earlier = [document.best[number] for number in range(first, span.current.start)]
             beginning = self.frame.read_before(earlier)
@@ -246,14 +248,14 @@ class PartSearch(DocumentSearch):
         tokens: list[int] = []
         scores: list[float] = []
         # The search itself sets the special tokens between the sentences and at the end.
-        marked = self.vocabulary.opening != self.vocabulary.eos
+        begins_with_token = self.vocabulary.opening != self.vocabulary.eos
         for sentence in sentences:
-            if marked and tokens:
+            if begins_with_token and tokens:
                 tokens.append(self.vocabulary.opening)
                 scores.append(0.0)
             tokens += sentence.tokens
             scores += sentence.scores
-        if marked:
+        if begins_with_token:
             tokens.append(self.vocabulary.eos)
             scores.append(0.0)
         return DocumentHypothesis(sentences, self.options.score(scores), tokens, scores)

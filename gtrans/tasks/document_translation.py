@@ -287,8 +287,8 @@ class DocumentTranslationTask(FairseqTask):
         """Take over the unit of a checkpoint's model options ``cfg``.
 
         Raises:
-            GtransError: it has other languages, or another unit or other marks than the models
-                before.
+            GtransError: it has other languages, or another unit or other special tokens than the
+                models before.
         """
         sides = cfg, self.cfg
         trained, here = (
@@ -320,7 +320,7 @@ class DocumentTranslationTask(FairseqTask):
         """Load ``split`` and form the units that this task's model reads.
 
         Raises:
-            GtransError: missing files, sides that do not match, or sentence marks in the text.
+            GtransError: missing files, sides that do not match, or special tokens in the text.
         """
         sides = (self._source, self._words[0]), (self._target, self._words[1])
         reader = SplitReader(self.cfg, sides, self.bert)
@@ -375,7 +375,7 @@ class DocumentTranslationTask(FairseqTask):
             self._start_from(model, self.cfg.init_from, cfg)
         self.parts = []
         if self.cfg.word_dropout and not from_checkpoint:
-            dropout = WordDropout(self.cfg, self._source, self._target, self.frame.symbols)
+            dropout = WordDropout(self.cfg, self._source, self._target, self.frame.special_ids)
             self.parts.append(dropout)
         if self.bert is not None:
             self.parts.append(self.bert)
@@ -425,7 +425,7 @@ class DocumentTranslationTask(FairseqTask):
                 dictionaries_of(self),
                 copy_local_to_global=self.cfg.copy_local_to_global,
                 init_dict=self.cfg.init_dict,
-                marks=str(self.cfg.sentence_marks),
+                special_tokens=str(self.cfg.sentence_marks),
                 options=resolve_sizes(cfg, model.options, model.presets),
                 languages=(str(self.cfg.source_lang), str(self.cfg.target_lang)),
                 other_vocabulary=self.cfg.init_other_vocabulary,
@@ -629,7 +629,7 @@ def _check_together(differences: Sequence[str]) -> None:
 
 
 def _units_of(cfg: Any) -> dict[str, Any]:
-    """The options of units and marks among ``cfg``, as plain values."""
+    """The options of units and special tokens among ``cfg``, as plain values."""
     values = {name: cfg.get(name) for name in UNIT_FIELDS}
     values["langs"] = ",".join(split_languages(values["langs"])) or None
     return {

@@ -293,7 +293,7 @@ def training_words(
             "another `--context-kind`."
         ) from None
     path = str(Path(folder) / f"{cfg.train_subset}.{pair}.{source}{kind}")
-    # The marks of sentences have the same ids in every dictionary.
+    # Special tokens have the same ids in every dictionary.
     lines = load_lines(path, Dictionary(), len(symbols))
     return Words.of(ids_of(lines).astype(np.int64), end, Boundaries.of(symbols), left_out)
 
@@ -385,7 +385,7 @@ def adopt_unit(cfg: Any, model: type[DocumentModel], options: Mapping[str, Any])
         if cfg[name] is None:
             cfg[name] = size
     if cfg.sentence_marks is None:
-        cfg.sentence_marks = model.marks_of(options, str(cfg.unit))
+        cfg.sentence_marks = model.default_special_tokens(options, str(cfg.unit))
     plain = reads_plain_documents(options, str(cfg.unit))
     if cfg.sentence_marks in ONCE_A_UNIT and not plain:
         raise GtransError(

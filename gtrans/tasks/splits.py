@@ -33,7 +33,7 @@ from gtrans.tasks.options import (
     training_words,
 )
 from gtrans.tasks.parts.bert import BertPart
-from gtrans.text.moses import LOWER_MARK
+from gtrans.text.moses import LOWER_TOKEN
 from gtrans.text.prepared_folder import check_recorded
 
 logger = logging.getLogger(__name__)
@@ -160,7 +160,7 @@ class SplitReader:
 
         Raises:
             GtransError: missing files, sides that do not match, units that are too long,
-                sentence marks in the text, or weights that do not fit the folders.
+                special tokens in the text, or weights that do not fit the folders.
         """
         cfg, unit, folders = self.cfg, examples.unit, data_folders(self.cfg)
         training = split == cfg.train_subset
@@ -286,5 +286,5 @@ class SourceContexts:
 
     @cached_property
     def _words(self) -> Words:
-        no_text = [*range(self.source.nspecial), self.source.index(LOWER_MARK)]
+        no_text = [*range(self.source.nspecial), self.source.index(LOWER_TOKEN)]
         return training_words(self.cfg, self.source.symbols, self.source.eos(), no_text)

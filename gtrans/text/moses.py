@@ -48,7 +48,7 @@ from gtrans.text.pipeline import PLACEHOLDER, TextPipeline, clean, escape, unesc
 from gtrans.text.subwords import BPE_SEPARATOR
 from gtrans.text.workers import map_chunks
 
-LOWER_MARK = "@lower@"
+LOWER_TOKEN = "@lower@"
 
 # Inside this module, marks are code points to which Unicode assigns no characters; in the tokenised
 # text they are "@" on a side of a symbol, and tokens of their own for a space and for none.
@@ -184,7 +184,7 @@ class MosesPipeline(TextPipeline):
         pieces = self._bpe.segment_tokens([word for word in words if word])
         if len(self._bpe.cache) > _REMEMBERED_WORDS:
             self._bpe.cache.clear()
-        return " ".join([LOWER_MARK, *pieces] if lower else pieces)
+        return " ".join([LOWER_TOKEN, *pieces] if lower else pieces)
 
     def count_words(self, lines: Sequence[str]) -> Counter[str]:
         """Counts of the truecased words, from which the merges are learnt."""
@@ -198,7 +198,7 @@ class MosesPipeline(TextPipeline):
     def unsegment(self, tokens: str) -> str:
         """Tokenised text of BPE tokens; the first word is capitalised unless it is marked."""
         pieces = tokens.split()
-        lower = self.steps.truecase and LOWER_MARK in pieces[:1]
+        lower = self.steps.truecase and LOWER_TOKEN in pieces[:1]
         # A model may stop in the middle of a word.
         words = _BPE_JOINT.sub("", " ".join(pieces[1:] if lower else pieces)).split()
         if self.steps.truecase and not lower:

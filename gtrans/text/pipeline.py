@@ -32,7 +32,7 @@ _WITHOUT_GLYPH = re.compile(
     f"|(?<![{_JOINED}])(?:(?<![{_EMOJI}\ufe0f])\u200d|\u200d(?![{_EMOJI}]))"
 )
 
-# Reserved: the special symbols of fairseq, and language marks as in mBART.
+# Reserved: the special tokens of fairseq, and language tokens as in mBART.
 _RESERVED_WORD = r"/?s|pad|unk|mask"
 _LANGUAGE_WORD = r"[A-Za-z]{2,3}(?:[_-][A-Za-z]+)?"
 _ESCAPE = [

@@ -67,7 +67,7 @@ def score_documents(
     """Log-probability of every target sentence, given its source and the target before it.
 
     It is the sum of the natural, unsmoothed log-probabilities of the words of the sentence and
-    its end mark, for each document of its sentences from ``first`` on. Arguments: see
+    its end token, for each document of its sentences from ``first`` on. Arguments: see
     :func:`score_tokens`.
     """
     return [
@@ -89,7 +89,7 @@ def score_tokens(
     rivals: bool = False,
     rows: RowPool | None = None,
 ) -> list[list[Tensor]]:
-    """Log-probability of every token of every target sentence, its end mark included.
+    """Log-probability of every token of every target sentence, its end token included.
 
     Several models are an ensemble: their probabilities are averaged. A row that occurs several
     times is scored once, so equal rows get exactly equal scores.
@@ -116,7 +116,7 @@ def score_tokens(
         precision, ``(tokens, 1)``; with ``rivals`` ``(tokens, 3)``, also its rival's, and its id.
 
     Raises:
-        GtransError: a sentence holds a literal sentence mark.
+        GtransError: a sentence holds a literal special token.
         ValueError: the two sides of a document have different numbers of sentences.
     """
     starts = first or [0] * len(documents)
@@ -227,7 +227,7 @@ class RowPool:
         return row, span, range(begin, end)
 
     def _ids(self, dictionary: Dictionary, sentence: str) -> Tensor:
-        """``(words + 1,)`` ids with the end mark."""
+        """``(words + 1,)`` ids with the end token."""
         ids: Tensor = dictionary.encode_line(sentence, add_if_not_exist=False).long()
         if bool((ids[:-1].eq(self._frame.bos) | ids[:-1].eq(self._frame.eos)).any()):
             raise GtransError(
@@ -317,7 +317,7 @@ def _score(
 
 
 def sentences_of(target: Tensor, eos: int) -> Tensor:
-    """``(rows, length)``: number of each token's sentence, to which its end mark belongs."""
+    """``(rows, length)``: number of each token's sentence, to which its end token belongs."""
     ends = target.eq(eos).long()
     return ends.cumsum(1) - ends
 

@@ -60,7 +60,7 @@ def load_models(
 ) -> tuple[list[Any], Any]:
     """Models in evaluation mode, and their task.
 
-    The task has the unit, the sentence marks and the languages of the checkpoints, and their
+    The task has the unit, the special tokens and the languages of the checkpoints, and their
     vocabularies. No code in a checkpoint is run.
 
     Args:

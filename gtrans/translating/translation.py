@@ -43,8 +43,8 @@ from gtrans.text.reader import (
     Document,
     Plain,
     Reader,
-    are_marked,
     check_plain,
+    have_markup,
     is_boundary,
     notice_running_text,
     open_text,
@@ -451,7 +451,7 @@ class TextToTranslate:
         else:
             self.rows.choice = with_direction(options.choice, translator)
             text = LinesOfText.of_documents(self.path, self.rows)
-            if are_marked([*chain.from_iterable(text.sentences)]):
+            if have_markup([*chain.from_iterable(text.sentences)]):
                 raise GtransError(
                     f"{self.path}: most texts begin with a tag or a fence, which `--input` would "
                     "translate as words; `gtrans translate FILE --output-dir DIR` reads them as "

@@ -262,7 +262,7 @@ class Translator:
                     # As it is written there: decoding makes a first word of it.
                     place = sentence.lower().find(word.lower())
                     words.append(sentence[place : place + len(word)] if place >= 0 else word)
-            return [word for word in words if word.strip()]  # some subwords are marks of casing
+            return [word for word in words if word.strip()]  # some subwords only say the case
 
         return unknown_words(name, chain.from_iterable(documents), lang, lacking)
 

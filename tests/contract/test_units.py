@@ -133,19 +133,21 @@ def check_search(built: Built, least: int) -> None:
 
 
 @pytest.mark.parametrize("case", cases(), ids=str, indirect=True)
-@pytest.mark.parametrize("marks", others_long(["both", "end", "bart"], ["both"]))
-def test_search_step_by_step_is_one_pass(case, prepared_with_bert, marks):
-    built = build(case, prepared_with_bert, sentence_marks=marks)
+@pytest.mark.parametrize("special_tokens", others_long(["both", "end", "bart"], ["both"]))
+def test_search_step_by_step_is_one_pass(case, prepared_with_bert, special_tokens):
+    built = build(case, prepared_with_bert, sentence_marks=special_tokens)
     check_search(built, 3)
 
 
 @pytest.mark.parametrize("case", cases(), ids=str, indirect=True)
-@pytest.mark.parametrize("marks", others_long(["both", "end"], ["both"]))
-def test_search_in_instances_that_overlap_is_one_pass(case, prepared_with_bert, marks):
+@pytest.mark.parametrize("special_tokens", others_long(["both", "end"], ["both"]))
+def test_search_in_instances_that_overlap_is_one_pass(case, prepared_with_bert, special_tokens):
     """Of every instance the scores of its own words, behind what it only reads."""
     if case.unit != "document":
         pytest.skip("only documents have instances")
-    built = build(case, prepared_with_bert, sentence_marks=marks, overlap=1, max_doc_tokens=10)
+    built = build(
+        case, prepared_with_bert, sentence_marks=special_tokens, overlap=1, max_doc_tokens=10
+    )
     check_search(built, 4)  # of three documents
 
 

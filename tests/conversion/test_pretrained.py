@@ -22,7 +22,7 @@ from torch import Tensor
 
 from gtrans.checkpoints.reading import read_checkpoint
 from gtrans.cli import main
-from gtrans.data.frame import pretrained_marks
+from gtrans.data.frame import pretrained_special_tokens
 from gtrans.errors import GtransError
 from gtrans.models.base.warm_start import WarmStartReport, dictionaries_of, warm_start
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
@@ -177,7 +177,7 @@ def test_a_document_model_starts_from_the_published_file(data: Path, theirs: Any
         expected = their_logits("fairseq", model, padded([source]), padded([previous]))[0]
         part = logits[begin : begin + len(previous)]
         torch.testing.assert_close(part, expected, atol=1e-4, rtol=1e-4)
-        begin += len(previous) + 1  # the end mark of the sentence is read, too
+        begin += len(previous) + 1  # the end token of the sentence is read, too
 
 
 def test_rows_follow_their_symbols_in_a_smaller_vocabulary(
@@ -292,7 +292,7 @@ def test_weights_that_carry_code_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("options", "marks"),
+    ("options", "special_tokens"),
     [
         ({}, "bart"),
         ({"langs": "en_XX,de_DE"}, "mbart"),
@@ -303,13 +303,15 @@ def test_weights_that_carry_code_are_refused(
         ({"langs": None, "lang_dict": "langs.txt", "decoder_langtok": False}, "mbart50"),
     ],
 )
-def test_which_model_a_checkpoint_of_fairseq_is(options: dict[str, object], marks: str) -> None:
-    assert pretrained_marks(options) == marks
+def test_which_model_a_checkpoint_of_fairseq_is(
+    options: dict[str, object], special_tokens: str
+) -> None:
+    assert pretrained_special_tokens(options) == special_tokens
 
 
-@pytest.mark.parametrize(("marks", "other"), [("mbart", "mbart50"), ("mbart50", "mbart")])
+@pytest.mark.parametrize(("special_tokens", "other"), [("mbart", "mbart50"), ("mbart50", "mbart")])
 def test_the_frame_of_the_other_mbart_is_refused(
-    marks: str, other: str, data: Path, theirs: Any
+    special_tokens: str, other: str, data: Path, theirs: Any
 ) -> None:
     """Both have the symbols of languages; nothing else would tell that the frame is wrong."""
     _, published = theirs["fairseq", "mbart"]
@@ -317,7 +319,7 @@ def test_the_frame_of_the_other_mbart_is_refused(
     state = torch.load(published, weights_only=False)
     state["args"].langs = langs
     torch.save(state, path)
-    task = task_of(data, marks, langs=langs, init_from=str(path))
-    told = f"was trained with `--sentence-marks {other}`, not {marks}; give"
+    task = task_of(data, special_tokens, langs=langs, init_from=str(path))
+    told = f"was trained with `--sentence-marks {other}`, not {special_tokens}; give"
     with pytest.raises(GtransError, match=told):
         document_model(task)

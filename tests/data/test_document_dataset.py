@@ -134,7 +134,7 @@ def test_windows_of_a_small_corpus(
     assert [span.written for span in spans] == [range(*ends) for ends in written]
     assert [span.current for span in spans] == [range(1, 2), range(2, 3), range(4, 5)]
     assert units.first_sentence.tolist() == [0, 1, 2]
-    # Sizes count what a row holds: words and two marks a sentence.
+    # Sizes count what a row holds: words and two special tokens a sentence.
     assert data.source_sizes.tolist() == [5, 11, 7]
     assert data.target_sizes.tolist() == [
         sum(words[line] + 2 for line in span.target) for span in spans
@@ -189,7 +189,8 @@ def test_a_sentence_that_is_too_long_for_a_model_is_found_before_the_search() ->
 
 # ---- a part of a training set --------------------------------------------------------------------
 
-# Tokens of the lines of five documents, 0 between them: with marks 4 + 6, 12, 3 + 3 + 3, 30, 5.
+# Tokens of the lines of five documents, 0 between them; with special tokens 4 + 6, 12, 3 + 3 + 3,
+# 30, 5.
 TOKENS = np.array([2, 4, 0, 10, 0, 0, 1, 1, 1, 0, 28, 0, 3])
 FIRST_LINES = [0, 3, 6, 10, 12]
 

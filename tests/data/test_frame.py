@@ -1,4 +1,4 @@
-"""The marks around sentences, by hand for every kind of frame."""
+"""Special tokens around sentences, by hand for every kind of frame."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from support.pretrained_models import LANGS
 from support.untrained import WORDS, dictionary
 
-from gtrans.data.frame import ONCE_A_UNIT, SENTENCE_MARKS, Frame
+from gtrans.data.frame import ONCE_A_UNIT, SPECIAL_TOKENS, Frame
 from gtrans.data.vocabulary import add_symbols, symbol_of
 from gtrans.errors import GtransError
 from gtrans.models.gtransformer import GTransformer
@@ -54,43 +54,45 @@ EXPECTED = {
 SENTENCES = [torch.tensor([5, 6, EOS]), torch.tensor([7, EOS])]
 
 
-def frame(marks: str) -> Frame:
-    return Frame(BOS, EOS, PAD, marks, SRC, TGT)
+def frame(special_tokens: str) -> Frame:
+    return Frame(BOS, EOS, PAD, special_tokens, SRC, TGT)
 
 
-@pytest.mark.parametrize("marks", SENTENCE_MARKS)
-def test_two_sentences(marks: str) -> None:
-    source, previous, target = EXPECTED[marks]
-    assert frame(marks).source(SENTENCES).tolist() == source
-    assert [part.tolist() for part in frame(marks).target(SENTENCES)] == [previous, target]
-    # Two tokens and two end marks a side, and as many marks as `extra` says for a sentence.
-    length = 5 + 2 * frame(marks).extra + frame(marks).extra_of_unit
+@pytest.mark.parametrize("special_tokens", SPECIAL_TOKENS)
+def test_two_sentences(special_tokens: str) -> None:
+    source, previous, target = EXPECTED[special_tokens]
+    assert frame(special_tokens).source(SENTENCES).tolist() == source
+    assert [part.tolist() for part in frame(special_tokens).target(SENTENCES)] == [previous, target]
+    # Two tokens and two end tokens a side, and `extra` special tokens for a sentence.
+    length = 5 + 2 * frame(special_tokens).extra_tokens + frame(special_tokens).extra_tokens_of_unit
     assert len(source) == length
-    assert len(previous) == length - (marks in ("both", "mbart")) - 2 * (marks == "marian")
+    assert len(previous) == length - (special_tokens in ("both", "mbart")) - 2 * (
+        special_tokens == "marian"
+    )
 
 
-@pytest.mark.parametrize("marks", sorted({*SENTENCE_MARKS} - {*ONCE_A_UNIT}))
-def test_the_layout_finds_the_sentences(marks: str) -> None:
-    """Each token, marks included, is in the group of its sentence, on both sides."""
-    source, previous, _ = EXPECTED[marks]
-    one = frame(marks)
+@pytest.mark.parametrize("special_tokens", sorted({*SPECIAL_TOKENS} - {*ONCE_A_UNIT}))
+def test_the_layout_finds_the_sentences(special_tokens: str) -> None:
+    """Each token, special tokens included, is in the group of its sentence, on both sides."""
+    source, previous, _ = EXPECTED[special_tokens]
+    one = frame(special_tokens)
     layout = DocumentLayout.of_source(torch.tensor([source]), PAD, one.closing)
-    first = 3 + one.extra
+    first = 3 + one.extra_tokens
     assert layout.sentence_lengths.tolist() == [first, len(source) - first]
     opening = BOS if one.opening == EOS else one.opening
     layout = DocumentLayout.of_target(torch.tensor([previous]), PAD, opening, EOS)
-    # Where an end mark opens the next sentence it is in that one's group.
-    first = 3 + one.extra if marks not in ("end", "marian") else 3
+    # Where an end token opens the next sentence it is in that one's group.
+    first = 3 + one.extra_tokens if special_tokens not in ("end", "marian") else 3
     assert layout.sentence_lengths.tolist() == [first, len(previous) - first]
 
 
 @given(
     words=st.lists(st.lists(st.integers(4, 89), max_size=4), min_size=1, max_size=4),
-    marks=st.sampled_from(SENTENCE_MARKS),
+    special_tokens=st.sampled_from(SPECIAL_TOKENS),
 )
-def test_rows_give_their_sentences_back(words: list[list[int]], marks: str) -> None:
+def test_rows_give_their_sentences_back(words: list[list[int]], special_tokens: str) -> None:
     sentences = [torch.tensor([*sentence, EOS]) for sentence in words]
-    one = frame(marks)
+    one = frame(special_tokens)
     _, target = one.target(sentences)
     for row in (one.source(sentences), target):
         padded = torch.cat([row, torch.tensor([PAD, PAD])])
@@ -117,7 +119,7 @@ FULL = {"doc_mode": "full"}
 
 
 @pytest.mark.parametrize(
-    ("arch", "options", "given", "marks"),
+    ("arch", "options", "given", "special_tokens"),
     [
         ("gtransformer_mbart_large", {}, None, "mbart"),
         ("gtransformer_base", {}, None, "both"),
@@ -130,16 +132,16 @@ FULL = {"doc_mode": "full"}
         ("gtransformer_mbart_large", {**FULL, "positions": "sentence"}, None, "mbart"),
     ],
 )
-def test_an_architecture_has_the_marks_of_its_pretrained_model(
-    arch: str, options: dict[str, str], given: str | None, marks: str
+def test_an_architecture_has_the_special_tokens_of_its_pretrained_model(
+    arch: str, options: dict[str, str], given: str | None, special_tokens: str
 ) -> None:
     cfg = OmegaConf.structured(DocumentTranslationConfig)
     cfg.sentence_marks = given
     adopt_unit(cfg, GTransformer, {"_name": arch, **options})
-    assert str(cfg.sentence_marks) == marks
+    assert str(cfg.sentence_marks) == special_tokens
 
 
-def test_marks_of_whole_documents_are_for_plain_attention() -> None:
+def test_special_tokens_of_whole_documents_are_for_plain_attention() -> None:
     cfg = OmegaConf.structured(DocumentTranslationConfig)
     cfg.sentence_marks = "document"
     with pytest.raises(GtransError, match="`--sentence-marks document` is for the document Trans"):

@@ -166,10 +166,10 @@ def test_rows_of_windows_on_both_sides() -> None:
     assert examples.wanted(batch["net_input"]) == [slice(0, 1)] + [slice(1, 2)] * 3
 
 
-@pytest.mark.parametrize("marks", ["both", "end", "bart"])
-def test_rows_with_a_history(marks: str) -> None:
+@pytest.mark.parametrize("special_tokens", ["both", "end", "bart"])
+def test_rows_with_a_history(special_tokens: str) -> None:
     """The model reads the translations before the current one, and is asked for that one only."""
-    frame = Frame(BOS, EOS, PAD, marks)
+    frame = Frame(BOS, EOS, PAD, special_tokens)
     builder = ExampleBuilder(frame, WindowUnit(before=2, context_sides="history"))
     plain = ExampleBuilder(frame, SentenceUnit())
     found = examples_of(builder, DOCUMENT, DOCUMENT)
@@ -179,7 +179,7 @@ def test_rows_with_a_history(marks: str) -> None:
         assert example["source"].tolist() == frame.source(window).tolist()
         assert example["prev_output_tokens"].tolist() == read.tolist()
         assert (example["current"], example["written"]) == (len(window) - 1, 1)
-        # Words and end mark of the current sentence stand where they were, all else is padding.
+        # Words and end token of the current sentence stand where they were, all else is padding.
         (alone,) = examples_of(plain, [DOCUMENT[number]], [DOCUMENT[number]])
         predicted = alone["target"][alone["target"].ne(PAD)].tolist()
         before = len(target) - len(predicted)

@@ -123,7 +123,7 @@ def padded(rows: list[list[int]], value: int = PAD) -> Tensor:
 
 
 def inputs(documents: list[Document], of_instances: bool = False) -> dict[str, Tensor]:
-    """Both sides the same text; the decoder does not read the last end mark of a row."""
+    """Both sides the same text; the decoder does not read the last end token of a row."""
     rows = [[t for step in doc for words in step for t in (BOS, *words, EOS)] for doc in documents]
     found = {"src_tokens": padded(rows), "prev_output_tokens": padded([row[:-1] for row in rows])}
     if of_instances:
@@ -175,7 +175,7 @@ def test_a_row_of_steps_is_step_by_step(made, documents, options, side):
             alone = logits_of(model, [[one]], memory=flow)[0]
             flow = flow.following(torch.tensor([0]))
             torch.testing.assert_close(whole[row, at : at + len(alone)], alone)
-            at += len(alone) + 1  # the end mark is input, too, where another one follows
+            at += len(alone) + 1  # the end token is input, too, where another one follows
             assert torch.allclose(without[number, : len(alone)], alone, atol=1e-4) == (place == 0)
             number += 1
 

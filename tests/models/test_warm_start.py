@@ -106,25 +106,25 @@ def test_copy_local_to_global(sentence_checkpoint: str) -> None:
     assert rates_of(model)["encoder.layers.1.self_attn.global_attn.q_proj.weight"] == 1
 
 
-def sentences_and_document(marks: str) -> tuple[list[Tensor], Tensor]:
+def sentences_and_document(special_tokens: str) -> tuple[list[Tensor], Tensor]:
     generator = torch.Generator().manual_seed(3)
     sentences = [
         torch.cat([torch.randint(4, 34, (n,), generator=generator), torch.tensor([EOS])])
         for n in (5, 1, 9, 3, 7)
     ]
-    if marks == "both":
+    if special_tokens == "both":
         sentences = [torch.cat([torch.tensor([BOS]), sentence]) for sentence in sentences]
     return sentences, torch.cat(sentences)
 
 
-@pytest.mark.parametrize("marks", ["both", "end"])
-def test_lossless_start(sentence_checkpoint: str, marks: str) -> None:
+@pytest.mark.parametrize("special_tokens", ["both", "end"])
+def test_lossless_start(sentence_checkpoint: str, special_tokens: str) -> None:
     """At update 0 the document model's translation is the sentence model's, word for word."""
     sentence_model = model_of(task_of(unit="sentence"))
     sentence_model.load_state_dict(torch.load(sentence_checkpoint)["model"])
     document_model, _ = start(sentence_checkpoint, **LOSSLESS)
-    sentences, document = sentences_and_document(marks)
-    opening = BOS if marks == "both" else EOS
+    sentences, document = sentences_and_document(special_tokens)
+    opening = BOS if special_tokens == "both" else EOS
     vocabulary = SearchVocabulary(opening, EOS, PAD, 3, (BOS, PAD))
     search = DocumentSearch(vocabulary, SearchOptions(beam=1, max_len_a=1, max_len_b=5))
     whole = translate_rows(search, [document_model], document[None])[0][0]

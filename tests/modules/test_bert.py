@@ -60,9 +60,11 @@ def test_pieces_are_those_of_the_tokenizer(bert: Path, pieces: WordPieces) -> No
     assert pieces.symbols[pieces.first_word - 1] == "[MASK]"
 
 
-def test_marks_in_the_text_are_unknown_words_and_no_line_is_empty(pieces: WordPieces) -> None:
-    marks, empty = pieces.encode(["[SEP] [CLS] [MASK] [PAD]", "\u200b"])
-    assert marks.tolist() == [UNK] * 4 + [SEP]
+def test_special_tokens_in_the_text_are_unknown_words_and_no_line_is_empty(
+    pieces: WordPieces,
+) -> None:
+    special_tokens, empty = pieces.encode(["[SEP] [CLS] [MASK] [PAD]", "\u200b"])
+    assert special_tokens.tolist() == [UNK] * 4 + [SEP]
     assert empty.tolist() == [UNK, SEP]
 
 
@@ -240,8 +242,8 @@ def test_windows_as_bert_reads_them() -> None:
     )
 
     def windows(current: list[int], longest: int) -> tuple[Tensor, Tensor]:
-        marks = (CLS, PAD, SEP)
-        index, current_after = bert_windows(tokens, torch.tensor(current), longest, marks)
+        special_tokens = (CLS, PAD, SEP)
+        index, current_after = bert_windows(tokens, torch.tensor(current), longest, special_tokens)
         return taken(tokens, index, PAD), current_after
 
     rows, current = windows([1, 0], 512)

@@ -63,7 +63,7 @@ def test_beams_reordered_and_documents_dropped(options: dict[str, Any]) -> None:
 
 
 def framed(documents: list[list[int]], vocabulary: SearchVocabulary) -> Tensor:
-    """A batch with the marks of a vocabulary."""
+    """A batch with the special tokens of a vocabulary."""
     source = batch_of(documents, left=True)
     if vocabulary is BOTH:
         return source
@@ -143,7 +143,7 @@ def test_a_model_with_a_single_wish(
 
 
 @pytest.mark.parametrize("best", [BOS, PAD])
-def test_a_model_that_wants_marks_gets_none(best: int) -> None:
+def test_a_model_that_wants_special_tokens_gets_none(best: int) -> None:
     found = translate_rows(
         DocumentSearch(BOTH, SearchOptions(beam=3, max_len_a=0, max_len_b=4)),
         [constant(best)],
@@ -158,7 +158,7 @@ def test_scores_are_log_probabilities_over_length() -> None:
     model = Scripted(lambda tokens: row.repeat(len(tokens), 1))
     options = SearchOptions(beam=1, max_len_a=0, max_len_b=1)
     hypothesis = translate_rows(DocumentSearch(BOTH, options), [model], batch_of([[2, 2]]))[0][0]
-    # w </s> <s> w </s> and the end of the document; the marks set by the search count, for 0.
+    # w </s> <s> w </s> and the end of the document; the tokens set by the search count, for 0.
     logs = [math.log(0.75), math.log(0.25), 0.0, math.log(0.75), math.log(0.25), 0.0]
     assert hypothesis.scores == pytest.approx(logs)
     assert hypothesis.score == pytest.approx(sum(logs) / 6)

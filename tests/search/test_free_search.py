@@ -27,7 +27,7 @@ def model() -> GTransformer:
 
 
 def search(model: GTransformer, beam: int, **options: float):
-    vocabulary = SearchVocabulary(EOS, EOS, PAD, UNK, (BOS, PAD), document_mark=BOS)
+    vocabulary = SearchVocabulary(EOS, EOS, PAD, UNK, (BOS, PAD), document_token=BOS)
     chosen = SearchOptions(beam=beam, free=True, **{"max_len_a": 0, "max_len_b": 12, **options})  # type: ignore
     rows = [FRAME.source([torch.tensor([*s, EOS]) for s in document]) for document in DOCUMENTS]
     lengths = [[len(s) for s in document] for document in DOCUMENTS]
@@ -43,7 +43,7 @@ def test_scores_are_the_models_including_the_end_of_the_document(model, beam):
         for hypothesis in hypotheses:
             sentences = [torch.tensor(sentence.tokens) for sentence in hypothesis.sentences]
             read, target = FRAME.target(sentences)
-            assert hypothesis.tokens == target.tolist()  # so it ends with the document's mark
+            assert hypothesis.tokens == target.tolist()  # so it ends with the document token
             logits = model(row[None], torch.tensor([row.numel()]), read[None])[0]
             expected = logits[0].log_softmax(-1).gather(1, target[:, None]).squeeze(1)
             torch.testing.assert_close(torch.tensor(hypothesis.scores), expected)
@@ -62,7 +62,7 @@ def test_the_number_of_sentences_is_the_models_choice(model):
 
 def test_a_document_that_does_not_end_is_ended_at_its_limit(model):
     found, _ = search(_Biased(model, {5: 20.0}), 2, max_len_a=1.0, max_len_b=0.0)
-    # as many tokens as the source, and the mark
+    # as many tokens as the source, and the document token
     assert [len(hypotheses[0].tokens) for hypotheses in found] == [7 + 1, 5 + 1]
 
 

@@ -13,8 +13,13 @@ from support.batches import BOS, EOS, PAD
 from support.untrained import WORDS, task_for, untrained
 from torch import Tensor
 
-from gtrans.data.frame import SENTENCE_MARKS, Frame
-from gtrans.data.units import MARKS_PER_SENTENCE, DocumentUnit, split_instances, split_overlapping
+from gtrans.data.frame import SPECIAL_TOKENS, Frame
+from gtrans.data.units import (
+    SPECIAL_TOKENS_PER_SENTENCE,
+    DocumentUnit,
+    split_instances,
+    split_overlapping,
+)
 from gtrans.errors import GtransError
 from gtrans.models.gtransformer_memory import GTransformerMemory
 from gtrans.search.part_search import Parts, PartSearch
@@ -29,7 +34,7 @@ def test_the_cut(lengths: list[int], most: int, overlap: int) -> None:
     assert [n for _, own in found for n in own] == list(range(len(lengths)))
     if overlap == 0:
         assert [own for _, own in found] == split_instances(lengths, lengths, most)
-    costs = [length + MARKS_PER_SENTENCE for length in lengths]
+    costs = [length + SPECIAL_TOKENS_PER_SENTENCE for length in lengths]
     for first, own in found:
         assert own.start - overlap <= first <= own.start
         total = sum(costs[first : own.stop])
@@ -40,8 +45,8 @@ def test_the_cut(lengths: list[int], most: int, overlap: int) -> None:
             assert total + costs[own.stop] > most
 
 
-def generator_of(overlap: int, most: int, marks: str = "both", **options: Any) -> Any:
-    task = task_for("document", marks)
+def generator_of(overlap: int, most: int, special_tokens: str = "both", **options: Any) -> Any:
+    task = task_for("document", special_tokens)
     task.cfg.overlap, task.cfg.max_doc_tokens = overlap, most
     given = {"beam": 2, "max_len_a": 0, "max_len_b": 4, "nbest": 1, **options}
     return task, task.build_generator([untrained(task)], Namespace(**given))
@@ -74,10 +79,10 @@ def translated(
        st.integers(1, 4), st.integers(8, 40), st.sampled_from(["both", "end", "bart"]))  # fmt: skip
 @settings(max_examples=15, deadline=None)
 def test_k_sentences_stay_k(
-    documents: list[list[int]], overlap: int, most: int, marks: str
+    documents: list[list[int]], overlap: int, most: int, special_tokens: str
 ) -> None:
     """Whatever overlaps: a translation for each sentence, and scores of the new ones only."""
-    found = translated(*generator_of(overlap, most, marks), documents)
+    found = translated(*generator_of(overlap, most, special_tokens), documents)
     for lengths, hypotheses in zip(documents, found, strict=True):
         assert len(hypotheses[0].sentences) == len(lengths)
         own = [score for sentence in hypotheses[0].sentences for score in sentence.scores]
@@ -147,10 +152,10 @@ def test_an_interrupted_search_has_the_batches_of_an_undisturbed_one(
         assert [s.tokens for s in one[0].sentences] == [s.tokens for s in other[0].sentences]
 
 
-@pytest.mark.parametrize("marks", SENTENCE_MARKS)
-def test_what_is_read_before_a_sentence(marks: str) -> None:
+@pytest.mark.parametrize("special_tokens", SPECIAL_TOKENS)
+def test_what_is_read_before_a_sentence(special_tokens: str) -> None:
     """With the opening symbol of the next sentence it is the beginning of the decoder's input."""
-    frame = Frame(BOS, EOS, PAD, marks, 90, 91)
+    frame = Frame(BOS, EOS, PAD, special_tokens, 90, 91)
     sentences = [torch.tensor([*words, EOS]) for words in ([5, 6], [7], [8, 9, 4])]
     for count in (1, 2):
         read = [*frame.read_before(sentences[:count]).tolist(), frame.opening]

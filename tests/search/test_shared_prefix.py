@@ -22,12 +22,14 @@ from gtrans.translating.force_decode import score_documents
 
 
 @pytest.mark.parametrize("unit", ["document", "sentence", "window"])
-@pytest.mark.parametrize("marks", others_long(["both", "end", "bart"], ["both"]))
+@pytest.mark.parametrize("special_tokens", others_long(["both", "end", "bart"], ["both"]))
 @settings(max_examples=10, deadline=None)
 @given(data=st.data())
-def test_candidates_score_the_same_together_and_alone(unit: str, marks: str, data: Any) -> None:
+def test_candidates_score_the_same_together_and_alone(
+    unit: str, special_tokens: str, data: Any
+) -> None:
     sentence = st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map(" ".join)
-    task = task_for(unit, marks)
+    task = task_for(unit, special_tokens)
     model = untrained(task)
     documents = []
     for _ in range(data.draw(st.integers(1, 3))):

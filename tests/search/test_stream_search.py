@@ -21,16 +21,18 @@ BOS, PAD, EOS, UNK = 0, 1, 2, 3
 WORDS = tuple("abcdefgh")
 
 
-def model_of(marks: str = "both", seed: int = 1, **options: object) -> MemoryTransformer:
-    task = task_for("stream", marks, (WORDS, WORDS))
+def model_of(special_tokens: str = "both", seed: int = 1, **options: object) -> MemoryTransformer:
+    task = task_for("stream", special_tokens, (WORDS, WORDS))
     return untrained(task, seed, MemoryTransformer, **options).eval()
 
 
-def search_of(marks: str = "both", **options: object) -> PartSearch:
-    opening = BOS if marks == "both" else EOS
+def search_of(special_tokens: str = "both", **options: object) -> PartSearch:
+    opening = BOS if special_tokens == "both" else EOS
     vocabulary = SearchVocabulary(opening, EOS, PAD, UNK, (BOS, PAD))
     chosen = SearchOptions(**{"beam": 3, "max_len_a": 0, "max_len_b": 6, **options})  # type: ignore[arg-type]
-    return PartSearch(vocabulary, chosen, Frame(BOS, EOS, PAD, marks), StreamUnit(), chosen.beam)
+    return PartSearch(
+        vocabulary, chosen, Frame(BOS, EOS, PAD, special_tokens), StreamUnit(), chosen.beam
+    )
 
 
 def translate(
@@ -50,22 +52,22 @@ def text(seed: int, *sentences: int) -> list[list[int]]:
 DOCUMENTS = [text(1, 3, 5, 2), text(2, 4), text(3, 2, 6, 1, 3)]
 
 
-@pytest.mark.parametrize("marks", ["both", "end"])
-def test_no_sentence_of_a_stream_repeats_a_piece(marks: str) -> None:
+@pytest.mark.parametrize("special_tokens", ["both", "end"])
+def test_no_sentence_of_a_stream_repeats_a_piece(special_tokens: str) -> None:
     """Every sentence counts for itself: another one may have the same pieces."""
-    search = search_of(marks, no_repeat_ngram_size=1)
-    documents = translate(search, [model_of(marks)], DOCUMENTS)
+    search = search_of(special_tokens, no_repeat_ngram_size=1)
+    documents = translate(search, [model_of(special_tokens)], DOCUMENTS)
     written = [[s.tokens[:-1] for s in found[0].sentences] for found in documents]
     assert all(len(set(tokens)) == len(tokens) for document in written for tokens in document)
     joined = [[token for tokens in document for token in tokens] for document in written]
     assert any(len(set(document)) < len(document) for document in joined)
 
 
-@pytest.mark.parametrize("marks", ["both", "end"])
+@pytest.mark.parametrize("special_tokens", ["both", "end"])
 @pytest.mark.parametrize("beam", [1, 4])
-def test_scores_are_those_of_the_whole_document_read_at_once(marks, beam):
+def test_scores_are_those_of_the_whole_document_read_at_once(special_tokens, beam):
     """So the memory has been updated from the complete best hypothesis of each sentence."""
-    model, search = model_of(marks), search_of(marks, beam=beam)
+    model, search = model_of(special_tokens), search_of(special_tokens, beam=beam)
     for document, found in zip(DOCUMENTS, translate(search, [model], DOCUMENTS), strict=True):
         best = found[0]
         assert len(best.sentences) == len(document)

@@ -316,7 +316,7 @@ def sources_of(built: Built) -> tuple[dict[str, Any], list[list[int]], list[tupl
 def searched_and_read(built: Built) -> Iterator[tuple[float, float]]:
     """For every row: the score of what the search wrote, and of the same words in one pass.
 
-    Without the mark at the end of a document, of which the search has no choice.
+    Without the token at the end of a document, of which the search has no choice.
     """
     task, model = built.task, built.model
     model.eval()
@@ -351,7 +351,7 @@ def searched_and_read(built: Built) -> Iterator[tuple[float, float]]:
     target = batch["target"]
     log_probs = model.search_scores(logits).gather(2, target[:, :, None]).squeeze(2)
     words = target.ne(task.frame.pad)
-    if task.frame.document_mark is not None:
-        words &= target.ne(task.frame.document_mark)
+    if task.frame.document_token is not None:
+        words &= target.ne(task.frame.document_token)
     sums = (log_probs * words).sum(1).tolist()
     yield from zip(written, sums, strict=True)

@@ -27,12 +27,12 @@ VALUES: dict[str, tuple[Any, ...]] = {
 }
 # Pretrained models' files are tests of their own.
 LEFT_OUT = {"unit", "context_sides", "attention_backend", "context_kind", "init_xlmr"}
-MARKS = ("both", "end", "bart")
+SPECIAL_TOKENS = ("both", "end", "bart")
 
 
 def dimensions(model: type[DocumentModel]) -> dict[str, tuple[Any, ...]]:
     """The options of a class, each with values to try."""
-    found: dict[str, tuple[Any, ...]] = {"sentence_marks": MARKS}
+    found: dict[str, tuple[Any, ...]] = {"sentence_marks": SPECIAL_TOKENS}
     for field in dataclasses.fields(model.options):
         if field.name == "stream_of":
             # A model takes streams of one kind, and whatever else is no stream.

@@ -42,10 +42,12 @@ def pair(source: Dictionary, target: Dictionary | None = None) -> Any:
 
 
 def task_for(
-    unit: str, marks: str = "both", words: tuple[Sequence[str], Sequence[str]] = (WORDS, WORDS)
+    unit: str,
+    special_tokens: str = "both",
+    words: tuple[Sequence[str], Sequence[str]] = (WORDS, WORDS),
 ) -> DocumentTranslationTask:
     cfg = OmegaConf.structured(DocumentTranslationConfig)
-    cfg.unit, cfg.sentence_marks = unit, marks
+    cfg.unit, cfg.sentence_marks = unit, special_tokens
     return DocumentTranslationTask(cfg, *map(dictionary, words))
 
 

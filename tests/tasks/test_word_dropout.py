@@ -12,15 +12,15 @@ from gtrans.tasks.parts import Batch
 from gtrans.tasks.parts.word_dropout import WordDropout, word_dropout
 
 
-def test_words_are_masked_and_marks_are_not() -> None:
+def test_words_are_masked_and_special_tokens_are_not() -> None:
     tokens = torch.randint(4, 50, (40, 60))
     tokens[:, ::7], tokens[:, 1::11], tokens[0, 5:] = 0, 2, 1
-    marks = tokens.le(2)
+    special_tokens = tokens.le(2)
     dropped = word_dropout(tokens, 0.3, 99, (0, 2, 1), (1, 2, 3))
-    assert torch.equal(dropped[marks], tokens[marks])
+    assert torch.equal(dropped[special_tokens], tokens[special_tokens])
     changed = dropped.ne(tokens)
     assert dropped[changed].eq(99).all()
-    assert abs(changed[~marks].float().mean().item() - 0.3) < 0.03
+    assert abs(changed[~special_tokens].float().mean().item() - 0.3) < 0.03
     again = word_dropout(tokens, 0.3, 99, (0, 2, 1), (1, 2, 3))
     assert torch.equal(dropped, again)
     assert not torch.equal(dropped, word_dropout(tokens, 0.3, 99, (0, 2, 1), (1, 2, 4)))
@@ -32,7 +32,7 @@ def masked(epochs: int, epoch: int, phase: str = "train") -> bool:
     task = task_for("document")
     dictionary = task.source_dictionary
     cfg = SimpleNamespace(word_dropout=0.5, word_dropout_epochs=epochs, seed=1)
-    part = WordDropout(cfg, dictionary, dictionary, task.frame.symbols)
+    part = WordDropout(cfg, dictionary, dictionary, task.frame.special_ids)
     part.begin_epoch(epoch, None, None)
     sides = ("src_tokens", "prev_output_tokens")
     net_input = dict.fromkeys(sides, torch.full((4, 50), dictionary.index("a")))

@@ -77,7 +77,7 @@ def contrived(tmp_path_factory: pytest.TempPathFactory) -> dict[MosesSteps, Mose
     return {steps: MosesPipeline("en", steps, best_case, bpe) for steps in variants}
 
 
-# Special symbols of fairseq, and marks of languages as in mBART.
+# Special tokens of fairseq, and language tokens as in mBART.
 RESERVED = re.compile(r"<(?:/?s|pad|unk|mask)>|\[[A-Za-z]{2,3}(?:[_-][A-Za-z]+)?\]")
 WORDS = ["a", "The", "Ones", "DOTMULTI", "&lt;", "&#64;", "...", "ß", "ŉ", "İ", "é"]
 NASTY = st.lists(

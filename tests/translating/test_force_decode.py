@@ -38,7 +38,7 @@ class Fixed(RowByRow):
         return self.table.expand(*prev_output_tokens.shape, -1)
 
 
-def test_the_sum_over_words_and_end_marks_by_hand():
+def test_the_sum_over_words_and_end_tokens_by_hand():
     task = task_for("document")
     a, b, end = 4, 5, 2
     model = Fixed({a: 0.5, b: 0.25, end: 0.25}, len(task.target_dictionary))
@@ -57,17 +57,17 @@ def test_an_ensemble_averages_probabilities():
 
 
 @pytest.mark.parametrize(
-    ("marks", "source", "decoder_input", "expected"),
+    ("special_tokens", "source", "decoder_input", "expected"),
     [
-        # a=4 b=5 c=6 d=7 e=8, <s>=0 <pad>=1 </s>=2; None: the mark that is not predicted
+        # a=4 b=5 c=6 d=7 e=8, <s>=0 <pad>=1 </s>=2; None: the token that is not predicted
         ("both", [0, 4, 5, 2, 0, 6, 2], [0, 7, 2, 0, 8, 7, 4], [7, 2, None, 8, 7, 4, 2]),
         ("end", [4, 5, 2, 6, 2], [2, 7, 2, 8, 7, 4], [7, 2, 8, 7, 4, 2]),
     ],
 )
 def test_scores_are_those_of_the_logits(
-    marks: str, source: list[int], decoder_input: list[int], expected: list[int | None]
+    special_tokens: str, source: list[int], decoder_input: list[int], expected: list[int | None]
 ):
-    task = task_for("document", marks)
+    task = task_for("document", special_tokens)
     model = untrained(task).eval()
     with torch.no_grad():
         logits = model(torch.tensor([source]), None, torch.tensor([decoder_input]))[0][0].double()
@@ -120,11 +120,11 @@ def test_batches_keep_to_the_limit_and_equal_units_are_scored_once():
     assert model.shapes == [((1, 27), (1, 26)), ((2, 3), (2, 3)), ((1, 3), (1, 3))]
 
 
-@pytest.mark.parametrize("mark", ["<s>", "</s>"])
-def test_a_literal_mark_is_refused(mark: str):
+@pytest.mark.parametrize("special_token", ["<s>", "</s>"])
+def test_a_literal_special_token_is_refused(special_token: str):
     task = task_for("document")
-    with pytest.raises(GtransError, match=f"'a {mark} b' holds a literal special token"):
-        score_documents([untrained(task)], task, [(["a"], [f"a {mark} b"])])
+    with pytest.raises(GtransError, match=f"'a {special_token} b' holds a literal special token"):
+        score_documents([untrained(task)], task, [(["a"], [f"a {special_token} b"])])
 
 
 def test_sides_of_different_length_are_refused():

@@ -129,7 +129,7 @@ def _panel(models: Mapping[str, Sequence[TrainingHistory]], value: str) -> Panel
             if len(names) == 1:
                 series.append(Series(line, points, model))
             else:
-                series.append(Series(line, points, dashed=model > 0, shade=shade, mark=model))
+                series.append(Series(line, points, dashed=model > 0, shade=shade, marker=model))
     y_label = _LABELS.get(pattern, pattern)
     where = "training" if split == _TRAIN else split
     return Panel(

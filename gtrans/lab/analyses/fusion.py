@@ -146,7 +146,7 @@ def fusion_figure(runs: Sequence[TrainingRun], title: str = "") -> Figure:
                     line = f"{part} {number + 1}"
                     line = line if len(labels) == 1 else f"{label}, {line}"
                     model = labels.index(label)
-                    series.append(Series(line, points, dashed=model > 0, shade=shade, mark=model))
+                    series.append(Series(line, points, dashed=model > 0, shade=shade, marker=model))
             elif count:
                 layers = []
                 for steps in own:

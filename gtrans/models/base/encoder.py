@@ -118,7 +118,7 @@ class Stack(nn.Module):
         """Set the attributes; ``layers`` are the side's."""
         self.frame = frame = Frame.of(cfg, self.dictionary, self.dictionary)
         # Rows that begin with `</s>` are found without it (DocumentLayout.of_target).
-        ends_open = frame.opening == frame.eos and frame.document_mark is None
+        ends_open = frame.opening == frame.eos and frame.document_token is None
         self.opening = frame.bos if ends_open else frame.opening
         self.embed_tokens = embed_tokens
         dim, size = embed_tokens.embedding_dim, int(cfg.max_positions or 0)

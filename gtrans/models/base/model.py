@@ -72,7 +72,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         context_sides: sides on which a window may have its neighbours
             (:data:`gtrans.data.units.CONTEXT_SIDES`), the default first.
         context_size: default number of neighbours before and after the current sentence.
-        sentence_marks: architecture to sentence marks, for pretrained models whose marks are
+        special_tokens_by_arch: architecture to special tokens, for pretrained models whose are
             not ``both``.
         encoder_type, decoder_type: classes of its two stacks.
         plan_source, plan_target: make the two parts of the plans of its batches
@@ -93,7 +93,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
     stream_of: ClassVar[str] = "sentences"
     context_sides: ClassVar[tuple[str, ...]] = ("source", "both")
     context_size: ClassVar[tuple[int, int]] = (1, 0)
-    sentence_marks: ClassVar[Mapping[str, str]] = {}
+    special_tokens_by_arch: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
         super().__init__(encoder, decoder)
@@ -114,9 +114,9 @@ class DocumentModel(FairseqEncoderDecoderModel):
         return None
 
     @classmethod
-    def marks_of(cls, cfg: Any, unit: str) -> str:
-        """The sentence marks of a new model with options ``cfg`` that reads ``unit``."""
-        return cls.sentence_marks.get(str(cfg.get("_name")), "both")
+    def default_special_tokens(cls, cfg: Any, unit: str) -> str:
+        """The special tokens of a new model with options ``cfg`` that reads ``unit``."""
+        return cls.special_tokens_by_arch.get(str(cfg.get("_name")), "both")
 
     @classmethod
     def adapt_to_unit(cls, cfg: Any, unit: str) -> None:

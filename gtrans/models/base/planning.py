@@ -270,15 +270,15 @@ def _matching_sentences(
 def lengths_without_end(
     layout: DocumentLayout, tokens: Tensor, eos: int, lengths: Tensor
 ) -> Tensor:
-    """``(parts,)`` tokens of each part of the decoder input, without its end mark.
+    """``(parts,)`` tokens of each part of the decoder input, without its end token.
 
-    In a row ``<s> .. </s> <s> ..`` all sentences but the last one have their end mark in the input.
-    What later ones read must not depend on that, so it is never read.
+    In a row ``<s> .. </s> <s> ..`` all sentences but the last one have their end token in the
+    input. What later ones read must not depend on that, so it is never read.
 
     Args:
         layout: of ``tokens``.
         tokens: ``(batch, length)``.
-        eos: the end mark.
+        eos: the end token.
         lengths: ``(parts,)`` of sentences or documents of ``layout``.
     """
     last = layout.pack(tokens)[lengths.cumsum(0) - 1]

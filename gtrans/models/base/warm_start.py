@@ -17,7 +17,7 @@ from gtrans.checkpoints.identity import ModelIdentity, published, say_unknown
 from gtrans.checkpoints.reading import options_of, read_checkpoint
 from gtrans.checkpoints.sources import RENAMES, flat_options, renamed
 from gtrans.data.binarised import load_dictionary
-from gtrans.data.frame import pretrained_marks
+from gtrans.data.frame import pretrained_special_tokens
 from gtrans.data.vocabulary import MASK, language_symbol, split_languages
 from gtrans.errors import GtransError
 from gtrans.models.base.checkpoint_fit import described_model
@@ -100,8 +100,8 @@ class WarmStartReport:
         Global attention that is a copy counts as new: it has still to learn its task.
         """
         whole = {*self.loaded, *self.renamed}
-        marks: dict[str, Tensor | None] = {**self.grown, **dict.fromkeys(whole)}
-        mark_pretrained(model, marks)
+        special_tokens: dict[str, Tensor | None] = {**self.grown, **dict.fromkeys(whole)}
+        mark_pretrained(model, special_tokens)
 
 
 def _share(known: int, symbols: int) -> str:
@@ -114,7 +114,7 @@ def warm_start(
     dictionaries: dict[str, Dictionary],
     copy_local_to_global: bool = False,
     init_dict: str | None = None,
-    marks: str | None = None,
+    special_tokens: str | None = None,
     options: Any = None,
     languages: tuple[str, str] | None = None,
     other_vocabulary: bool = False,
@@ -131,7 +131,7 @@ def warm_start(
         dictionaries: ``encoder`` and ``decoder`` dictionaries of ``model``.
         copy_local_to_global: start global attention from the group attention of its layer.
         init_dict: dictionaries of a checkpoint that does not carry its vocabulary.
-        marks: the marks around sentences of ``model``, if they are to be compared.
+        special_tokens: value of ``--sentence-marks``, if it is to be compared.
         options: all options of ``model``, if they are to be compared.
         languages: source and target language of ``model``, if they are to be compared.
         other_vocabulary: accept other languages, and a vocabulary with less than half of its
@@ -140,11 +140,11 @@ def warm_start(
     Raises:
         GtransError: an unreadable checkpoint, other sizes or options, no tensor that fits, a
             vocabulary that is not known or too different, other languages, several tables of
-            embeddings for one of ``model``, or an mBART-50 with the marks of mBART, or the other
-            way round.
+            embeddings for one of ``model``, or an mBART-50 with the special tokens of mBART,
+            or the other way round.
     """
     checkpoint = read_checkpoint(path)
-    _check_marks(checkpoint, path, marks)
+    _check_special_tokens(checkpoint, path, special_tokens)
     original = checkpoint["model"]
     state, _ = renamed(original, RENAMES["g-transformer"])
     own = model.state_dict()
@@ -204,17 +204,21 @@ def warm_start(
     return report
 
 
-def _check_marks(checkpoint: dict[str, Any], path: str, marks: str | None) -> None:
+def _check_special_tokens(
+    checkpoint: dict[str, Any], path: str, special_tokens: str | None
+) -> None:
     """Raises GtransError if a language stands in front of sentences in one and behind in the other.
 
     Both have the symbols of languages, so that nothing else would show the difference.
     """
-    theirs = pretrained_marks(options_of(checkpoint, "model") | options_of(checkpoint, "task"))
-    both = (theirs, marks or "")
+    theirs = pretrained_special_tokens(
+        options_of(checkpoint, "model") | options_of(checkpoint, "task")
+    )
+    both = (theirs, special_tokens or "")
     if all(name.startswith("mbart") for name in both) and both.count("mbart50") == 1:
         raise GtransError(
-            f"--init-from {path}: it was trained with `--sentence-marks {theirs}`, not {marks}; "
-            "give these, and all its languages as `--langs`."
+            f"--init-from {path}: it was trained with `--sentence-marks {theirs}`, not "
+            f"{special_tokens}; give these, and all its languages as `--langs`."
         )
 
 

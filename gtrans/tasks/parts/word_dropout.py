@@ -19,15 +19,15 @@ class WordDropout(TaskPart):
     """Words of source and decoder input become ``<mask>``, in the first epochs or in all."""
 
     def __init__(
-        self, cfg: Any, source: Dictionary, target: Dictionary, marks: Sequence[int]
+        self, cfg: Any, source: Dictionary, target: Dictionary, special_tokens: Sequence[int]
     ) -> None:
-        """``cfg``: options of the task; ``marks``: symbols that are not words."""
+        """``cfg``: options of the task; ``special_tokens``: their ids."""
         self._ratio = float(cfg.word_dropout)
         self._epochs = int(cfg.word_dropout_epochs)
         # The seed is read later: it is an option of training, and decoding may have none.
         self._cfg = cfg
         self._inputs = (("src_tokens", source), ("prev_output_tokens", target))
-        self._marks = tuple(marks)
+        self._special_tokens = tuple(special_tokens)
         self._epoch = 1
 
     def begin_epoch(self, epoch: int, model: Any, dataset: Any) -> None:
@@ -46,7 +46,7 @@ class WordDropout(TaskPart):
                 net_input[name],
                 self._ratio,
                 dictionary.index(MASK),
-                self._marks,
+                self._special_tokens,
                 (int(self._cfg.seed), self._epoch, number, *ids),
             )
             for number, (name, dictionary) in enumerate(self._inputs)
@@ -66,7 +66,7 @@ def word_dropout(
         tokens: ids of any shape.
         ratio: probability of replacing a word.
         mask: id of the mask.
-        keep: ids that are never replaced (marks, padding).
+        keep: ids that are never replaced (special tokens, padding).
         key: seed of the random numbers.
 
     Returns:

@@ -45,7 +45,7 @@ from gtrans.text.reader.base import Segment as Segment
 from gtrans.text.reader.base import is_boundary as is_boundary
 from gtrans.text.reader.base import notice_running_text as notice_running_text
 from gtrans.text.reader.base import sentence_of as sentence_of
-from gtrans.text.reader.markup import are_marked as are_marked
+from gtrans.text.reader.markup import have_markup as have_markup
 from gtrans.text.reader.markup import without_markup as without_markup
 from gtrans.text.reader.rows import RowReader as RowReader
 

@@ -23,7 +23,7 @@ _CODE = re.compile(r"\s*[{\[<]")
 _BEGIN = re.compile(r"\s*(?:<[A-Za-z!/]|```|~~~)")
 
 
-def are_marked(texts: Sequence[str]) -> bool:
+def have_markup(texts: Sequence[str]) -> bool:
     """Return whether most texts begin with a tag or a fence."""
     return 2 * sum(_BEGIN.match(text) is not None for text in texts) > len(texts)
 
