@@ -32,8 +32,8 @@ def sections() -> dict[str, list[str]]:
     return found
 
 
-class BuildWithShipped(build_py):
-    """Puts what is not code into the package, where ``gtrans/shipped.py`` finds it in a wheel."""
+class BuildWithProjectFiles(build_py):
+    """Puts files that are not code into the package of a wheel (``gtrans/environment.py``)."""
 
     def run(self) -> None:
         """Copy the modules, then the rest."""
@@ -44,7 +44,7 @@ class BuildWithShipped(build_py):
             place = HERE / name
             for path in place.rglob("*") if place.is_dir() else [place]:
                 if path.is_file():
-                    copy = Path(self.build_lib, "gtrans", "shipped", path.relative_to(HERE))
+                    copy = Path(self.build_lib, "gtrans", "project_files", path.relative_to(HERE))
                     self.mkpath(str(copy.parent))
                     self.copy_file(str(path), str(copy))
 
@@ -60,7 +60,7 @@ setup(
     license="MIT",
     author="gtrans contributors",
     python_requires=">=3.11,<3.14",
-    cmdclass={"build_py": BuildWithShipped},
+    cmdclass={"build_py": BuildWithProjectFiles},
     packages=find_packages(include=["gtrans", "gtrans.*"]),
     package_data={"gtrans.cli.shared": ["*.json"], "gtrans.lab": ["report.html"]},
     entry_points={"console_scripts": ["gtrans = gtrans.cli:main"]},

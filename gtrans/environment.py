@@ -1,4 +1,4 @@
-"""The environment in which commands of this project run: torch's safety, libraries, warnings.
+"""The environment in which commands of this project run: files, libraries, warnings.
 
 This module imports neither torch nor fairseq. pip installs neither by itself (``setup.py`` says
 why), and the libraries of the extras only when they are asked for.
@@ -13,10 +13,13 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 
 from gtrans.errors import GtransError
-from gtrans.shipped import shipped
 from gtrans.version import __version__
+
+_PACKAGE = Path(__file__).resolve().parent
+_IN_WHEEL = _PACKAGE / "project_files"
 
 _UNSAFE = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
 
@@ -51,6 +54,14 @@ _KNOWN_WARNINGS = (
 
 # A task of speech, which fairseq imports with all others, tells everybody to install tensorboardX.
 _CHATTY = "fairseq.tasks.text_to_speech"
+
+
+def project_file(name: str) -> Path:
+    """Return the path of a file of this project that is not code, such as ``configs``.
+
+    In a clone it lies beside the package, in an installed wheel inside it (``setup.py``).
+    """
+    return (_IN_WHEEL if _IN_WHEEL.is_dir() else _PACKAGE.parent) / name
 
 
 # ---- safety --------------------------------------------------------------------------------------
@@ -111,7 +122,7 @@ def _way_to(name: str) -> str:
 
 def _ours(extra: str) -> str:
     """How this project is installed; never by name: `gtrans` on PyPI is another project."""
-    if shipped("setup.py").is_file():
+    if project_file("setup.py").is_file():
         return f"type, in this project's folder: pip install -e '.{extra}'"
     wheel = f"gtrans-{__version__}-py3-none-any.whl"
     return f"type, in the folder of its wheel: pip install '{wheel}{extra}'"
@@ -119,7 +130,7 @@ def _ours(extra: str) -> str:
 
 def _pinned(distribution: str) -> str:
     """A distribution with the version that this project is tested with."""
-    for line in shipped("requirements.txt").read_text(encoding="utf-8").splitlines():
+    for line in project_file("requirements.txt").read_text(encoding="utf-8").splitlines():
         if line.partition("==")[0] == distribution:
             return line
     return distribution

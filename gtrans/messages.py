@@ -33,7 +33,7 @@ def json_text(value: Any) -> str:
     return "\n".join(map(printable, lines))
 
 
-def of_form(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
+def with_schema(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
     """``value`` behind the name and version of its schema, and the version of this package."""
     return {"schema": f"gtrans.{name}/1", "version": __version__, **value}
 
@@ -85,6 +85,6 @@ def print_lines(*lines: str) -> None:
     print("\n".join(map(printable, lines)))
 
 
-def say(text: str) -> None:
+def print_message(text: str) -> None:
     """Print a progress message to standard error."""
     print(printable(text), file=sys.stderr, flush=True)

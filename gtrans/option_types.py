@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from gtrans.errors import GtransError
-from gtrans.messages import say
+from gtrans.messages import print_message
 
 Number = TypeVar("Number", int, float)
 
@@ -155,12 +155,12 @@ def check_limits(cfg: Any) -> None:
         )
 
 
-def say_endless(cfg: Any) -> None:
+def warn_if_endless(cfg: Any) -> None:
     """Say so if no option ends a training; ``cfg``: all its options, by group."""
     optimization = cfg.optimization
     ends = (optimization.max_update, optimization.max_epoch, optimization.stop_time_hours)
     if not any(ends) and cfg.checkpoint.patience <= 0 and optimization.stop_min_lr <= 0:
-        say(
+        print_message(
             "nothing ends this training; give `--max-update`, `--max-epoch` or `--patience`, or "
             "stop it with Ctrl-C, which saves a checkpoint"
         )

@@ -34,7 +34,7 @@ from typing import Any
 
 from gtrans.lab.logs import TrainingHistory, read_history
 from gtrans.lab.provenance import provenance
-from gtrans.messages import of_form
+from gtrans.messages import with_schema
 
 MIB = 2**20
 MOST = 64 * MIB  # what may travel
@@ -178,7 +178,7 @@ class Results:
     def add(self, step: str, **facts: Any) -> None:
         """Add a step, and write the file."""
         self.content["steps"][step] = facts
-        text = json.dumps(of_form("gpu-result", self.content), indent=1)
+        text = json.dumps(with_schema("gpu-result", self.content), indent=1)
         partial = self.path.with_suffix(".partial")
         partial.write_text(text + "\n", encoding="utf-8")
         partial.replace(self.path)

@@ -23,7 +23,7 @@ from torch import Tensor
 from gtrans.data.vocabulary import Vocabulary
 from gtrans.errors import GtransError
 from gtrans.files import atomic_writer, fingerprint
-from gtrans.messages import say
+from gtrans.messages import print_message
 from gtrans.text.prepared_folder import Preparation, plain_name
 from gtrans.version import __version__
 
@@ -165,7 +165,7 @@ def published(checkpoint: Mapping[str, Any]) -> dict[str, str]:
 
 def say_unknown(checkpoint: str | Path) -> None:
     """Say that a checkpoint, such as one of fairseq, has no fingerprint."""
-    say(f"{checkpoint}: no fingerprint: it does not say what it was made from")
+    print_message(f"{checkpoint}: no fingerprint: it does not say what it was made from")
 
 
 def same_identity(paths: Sequence[str | Path], identities: Sequence[ModelIdentity | None]) -> None:

@@ -37,7 +37,7 @@ from gtrans.evaluation.choosing import (
 from gtrans.evaluation.metrics import Corpus, Options, measure
 from gtrans.evaluation.texts import read_texts
 from gtrans.files import atomic_writer, copy_file
-from gtrans.messages import change_interval, in_digits, print_lines, say
+from gtrans.messages import change_interval, in_digits, print_lines, print_message
 from gtrans.option_types import whole
 from gtrans.text.reader import Sides
 
@@ -254,7 +254,7 @@ def _split(args: argparse.Namespace) -> tuple[Path, Path]:
     folder.mkdir(parents=True, exist_ok=True)
     if len(others) < LEAST_DOCUMENTS:
         needed = LEAST_DOCUMENTS * STOPPING_SHARE // (STOPPING_SHARE - 1)
-        say(
+        print_message(
             f"warning: {args.valid} has {len(documents)} documents, too few to choose a model by "
             f"({needed} are needed); the sentence model stays, unless `--choose` names another"
         )

@@ -59,7 +59,7 @@ from gtrans.evaluation.contrastive.results_file import (
     scores_line,
 )
 from gtrans.files import atomic_writer, check_output, check_replaceable
-from gtrans.messages import json_text, print_lines, say
+from gtrans.messages import json_text, print_lines, print_message
 from gtrans.option_types import whole
 
 EXAMPLE = (
@@ -151,7 +151,7 @@ def run(args: argparse.Namespace) -> None:
         control, notes = shuffled_contexts(items)
         variants.append(control)
         for note in notes:
-            say(note)
+            print_message(note)
     # Files first: a mistake in one should not wait for a model.
     results = {name: _of_file(args, name, path, items) for name, path in files.items()}
     if args.path is not None:
@@ -161,7 +161,7 @@ def run(args: argparse.Namespace) -> None:
             file.writelines(f"{line}\n" for line in next(iter(results.values())).lines)
     bare = sum(not document_of(item) for item in items)
     if bare:
-        say(
+        print_message(
             f"{bare} of {len(items)} items name no document and count as independent; if several "
             "are of one document, intervals are too narrow and p-values too small"
         )

@@ -34,7 +34,7 @@ from gtrans.errors import GtransError
 from gtrans.evaluation.cxmi import Cxmi, Sentence, corpus_cxmi
 from gtrans.evaluation.table import write_rows
 from gtrans.files import begins_with, check_output, check_replaceable
-from gtrans.messages import json_text, of_form, print_lines, say
+from gtrans.messages import json_text, print_lines, print_message, with_schema
 from gtrans.option_types import whole
 from gtrans.text.plausibility import TextSample, implausible
 from gtrans.text.reader import read_parallel
@@ -157,7 +157,7 @@ def run(args: argparse.Namespace) -> None:
     without = alone(bare, bare_task, bare_text, args.max_tokens)
     sentences = _sentences(scores, without)
     result = corpus_cxmi(sentences)
-    report = of_form("cxmi", {**asdict(result), "unit": str(task.cfg.unit)})
+    report = with_schema("cxmi", {**asdict(result), "unit": str(task.cfg.unit)})
     rows = [{name: getattr(sentence, name) for name in COLUMNS} for sentence in sentences]
     interval = _interval(result, "95% interval ", f", {result.resampled} resampled")
     lines = [
@@ -197,7 +197,7 @@ def _warn(
     left = TextSample.of(str(args.src), str(cfg.source_lang), sources)
     right = TextSample.of(str(args.ref), str(cfg.target_lang), targets)
     for warning in implausible(left, right, plain=False):
-        say(f"warning: {warning}")
+        print_message(f"warning: {warning}")
 
 
 def _sentences(

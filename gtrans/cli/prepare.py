@@ -20,7 +20,7 @@ from pathlib import Path
 
 from gtrans.cli.shared.reading import add_choice, choice_of
 from gtrans.environment import ENGINE
-from gtrans.messages import aligned, print_lines, say
+from gtrans.messages import aligned, print_lines, print_message
 from gtrans.text.preparation import COLUMNS, prepare, table, warnings
 from gtrans.text.preparation_options import PreparationOptions
 
@@ -65,4 +65,4 @@ def run(args: argparse.Namespace) -> None:
     counts = prepare(PreparationOptions(**options))
     print_lines(*aligned(table(counts), {0, 1}), COLUMNS)
     for warning in warnings(counts):
-        say(f"warning: {warning}")
+        print_message(f"warning: {warning}")

@@ -84,7 +84,7 @@ from gtrans.files import (
     check_replaceable,
 )
 from gtrans.languages import WITHOUT_SPACES, known_language, language_code
-from gtrans.messages import json_text, print_lines, say
+from gtrans.messages import json_text, print_lines, print_message
 from gtrans.option_types import whole
 from gtrans.text.pipeline import not_plain
 from gtrans.text.plausibility import TextSample, implausible
@@ -530,7 +530,7 @@ def _read_all(args: argparse.Namespace, files: Mapping[str, str]) -> Texts:
     if texts.free is not None:
         args.documents_only = True
         _check_documents_only(args, f"{texts.free}, which has one line for each document,")
-        say(
+        print_message(
             f"{texts.free} has one line for each document: no s-BLEU, scores over whole documents "
             "only (--resegment splits it into sentences)"
         )

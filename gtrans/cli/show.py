@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 
 from gtrans.environment import ENGINE
-from gtrans.messages import json_text, of_form, print_lines
+from gtrans.messages import json_text, print_lines, with_schema
 
 EXAMPLE = "gtrans show checkpoints/checkpoint_best.pt"
 NEEDS = ENGINE
@@ -30,6 +30,6 @@ def run(args: argparse.Namespace) -> None:
 
     facts = facts_of(args.path)
     if args.json:
-        print(json_text(of_form("show", facts)))
+        print(json_text(with_schema("show", facts)))
     else:
         print_lines(*lines_of(facts))

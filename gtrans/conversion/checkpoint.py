@@ -19,7 +19,7 @@ from gtrans.checkpoints.identity import ModelIdentity, same_identity, say_unknow
 from gtrans.checkpoints.reading import options_of, read_checkpoint, write_checkpoint
 from gtrans.errors import GtransError
 from gtrans.files import check_output, check_replaceable, digest
-from gtrans.messages import say
+from gtrans.messages import print_message
 from gtrans.models.base.checkpoint_fit import check_fit
 from gtrans.train.run_settings import changed_settings, run_of_checkpoint
 
@@ -134,7 +134,7 @@ class Checkpoint:
     def say_ema(self) -> None:
         """Say that fairseq's moving average of the parameters is left out, if there is one."""
         if "ema" in (self.state.get("extra_state") or {}):
-            say(f"{self.path}: its moving average of parameters (EMA) is left out")
+            print_message(f"{self.path}: its moving average of parameters (EMA) is left out")
 
     def write(self, target: Path) -> None:
         """Write a file as a whole or not at all.

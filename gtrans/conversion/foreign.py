@@ -42,7 +42,7 @@ from gtrans.data.vocabulary import MASK, Vocabulary, language_symbol
 from gtrans.errors import GtransError
 from gtrans.files import check_output, check_replaceable
 from gtrans.languages import language_code
-from gtrans.messages import say
+from gtrans.messages import print_message
 from gtrans.models.base.checkpoint_fit import check_fit
 from gtrans.models.gtransformer import PRESETS, GTransformerConfig
 from gtrans.modules.embedding import OFFSET
@@ -120,7 +120,7 @@ def convert(
         folder = stack.enter_context(_own_data(foreign, *languages)) if data is None else str(data)
         root, task = _task(foreign, os.path.abspath(folder), *languages)
         if foreign.add_mask(len(task.source_dictionary), len(task.target_dictionary)):
-            say(f"{path}: it has no {MASK}; its new row is the mean of all")
+            print_message(f"{path}: it has no {MASK}; its new row is the mean of all")
         _check_vocabulary(foreign, task)
         joint = task.source_dictionary == task.target_dictionary
         with reading(path, "the record of its options"):

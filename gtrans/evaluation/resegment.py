@@ -56,7 +56,7 @@ from gtrans.files import (
     read_object,
     unwritable,
 )
-from gtrans.messages import json_text, of_form
+from gtrans.messages import json_text, with_schema
 from gtrans.text.reader import Identified
 
 SIGNATURE = "resegmented:edit-distance.6"
@@ -714,6 +714,6 @@ def write_documents(folder: Path, texts: dict[str, Documents], inputs: Sequence[
                 file.write("\n\n".join("\n".join(document) for document in documents) + "\n")
         digests = {path.name: digest(path) for path in files}
         with atomic_writer(folder / _RECORD) as file:
-            file.write(f"{json_text(of_form('resegmented', {'files': digests}))}\n")
+            file.write(f"{json_text(with_schema('resegmented', {'files': digests}))}\n")
     except OSError as error:
         raise unwritable(f"`--resegment-dir` '{folder}'", error) from None

@@ -29,7 +29,7 @@ from gtrans.evaluation.significance import (
     p_of,
 )
 from gtrans.files import StrPath, atomic_writer
-from gtrans.messages import aligned, change_interval, in_digits, of_form
+from gtrans.messages import aligned, change_interval, in_digits, with_schema
 
 POSITIONS, SENTENCE_LENGTHS = 10, (20, 40, 80)
 """Positions in a bucket; the largest lengths in each bucket but the last."""
@@ -167,7 +167,7 @@ def to_json(report: Report) -> dict[str, Any]:
     found |= report.counts
     found |= report.buckets
     found["notes"] = notes(report)
-    return of_form("score", found)
+    return with_schema("score", found)
 
 
 def _entries(report: Report) -> Iterator[tuple[Measurement, str, dict[str, Any]]]:

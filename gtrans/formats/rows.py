@@ -19,7 +19,7 @@ from gtrans.formats.html import HtmlText
 from gtrans.formats.inline import Block
 from gtrans.formats.plain import Line
 from gtrans.formats.sentences import whole
-from gtrans.messages import say
+from gtrans.messages import print_message
 from gtrans.text import reader
 from gtrans.text.document_file import DocumentFile, Splitter
 from gtrans.text.reader import ANY, Choice, have_markup, open_text
@@ -101,7 +101,7 @@ class RowFile(DocumentFile):
         texts = [row.text for row in found]
         has_markup = self.is_html or have_markup(texts)
         if has_markup:
-            say(f"{path}: its texts are read as HTML; tags and fenced code stay")
+            print_message(f"{path}: its texts are read as HTML; tags and fenced code stay")
         for row, text in zip(found, texts, strict=True):
             name = row.segments[0].name
             lines: Sequence[str | Line | HtmlText]
@@ -116,7 +116,9 @@ class RowFile(DocumentFile):
                 f"'{path}' holds no text{why}; give rows with a document id and a text"
             )
         if rows.others:
-            say(f"{path}: {rows.others.total()} rows of other directions stay as they are")
+            print_message(
+                f"{path}: {rows.others.total()} rows of other directions stay as they are"
+            )
         self.check.check_file(path)
         self.documents = [
             [block for row in group for block in row.blocks] for group in self.rows.values()

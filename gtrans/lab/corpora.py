@@ -24,9 +24,9 @@ from typing import Any
 
 import yaml
 
+from gtrans.environment import project_file
 from gtrans.errors import GtransError
 from gtrans.lab.corpus_readers import SplitPart
-from gtrans.shipped import shipped
 
 # --- cleaning -------------------------------------------------------------------------------------
 
@@ -154,7 +154,9 @@ class PaperCorpus:
 @cache
 def read_corpora() -> Sequence[PaperCorpus]:
     """All corpora."""
-    return [_corpus(entry) for entry in yaml.safe_load(shipped(FILE).read_text(encoding="utf-8"))]
+    return [
+        _corpus(entry) for entry in yaml.safe_load(project_file(FILE).read_text(encoding="utf-8"))
+    ]
 
 
 def corpus_named(name: str) -> PaperCorpus:

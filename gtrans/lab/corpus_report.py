@@ -26,7 +26,7 @@ from gtrans.data.units import SPECIAL_TOKENS_PER_SENTENCE, split_instances
 from gtrans.errors import GtransError
 from gtrans.files import read_object
 from gtrans.languages import WITHOUT_SPACES, language_code
-from gtrans.messages import aligned, json_text, of_form, print_lines
+from gtrans.messages import aligned, json_text, print_lines, with_schema
 from gtrans.option_types import whole
 from gtrans.text.prepared_folder import STATE_FILE, read_state
 from gtrans.text.reader import Sides
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> None:
         raise GtransError("`--source-lang` and `--target-lang` belong together; give both or none")
     data = report(args.path, languages if all(languages) else [], args.max_doc_tokens)
     if args.json:
-        print(json_text(of_form("corpus-report", data)))
+        print(json_text(with_schema("corpus-report", data)))
     else:
         print_lines(*_lines(data))
 

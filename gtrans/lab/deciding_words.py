@@ -29,7 +29,7 @@ from gtrans.environment import ENGINE
 from gtrans.errors import GtransError
 from gtrans.files import atomic_writer, check_output
 from gtrans.lab.words import words_of_side
-from gtrans.messages import json_text, of_form, print_lines
+from gtrans.messages import json_text, print_lines, with_schema
 from gtrans.text.reader import read_parallel
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> None:
         with atomic_writer(args.output) as file:
             file.writelines(json.dumps(word.entry(), ensure_ascii=False) + "\n" for word in words)
     if args.json:
-        print(json_text(of_form("deciding-words", _in_short(words, args.threshold))))
+        print(json_text(with_schema("deciding-words", _in_short(words, args.threshold))))
     else:
         print_lines(*_lines(words, args.threshold))
 

@@ -18,9 +18,9 @@ from typing import Any
 
 import yaml
 
+from gtrans.environment import project_file
 from gtrans.errors import GtransError, did_you_mean
 from gtrans.lab.corpora import ParallelText, find_text, name_of
-from gtrans.shipped import shipped
 
 SCALES = ("tiny", "small", "paper")
 PAPERS = ("gtransformer", "memory", "fusion", "bert-context", "flat", "results")
@@ -123,7 +123,7 @@ class Table:
 @cache
 def read(name: str) -> Any:
     """A file of the folder of experiments."""
-    return yaml.safe_load((shipped(_FOLDER) / f"{name}.yaml").read_text(encoding="utf-8"))
+    return yaml.safe_load((project_file(_FOLDER) / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
 @cache

@@ -44,7 +44,7 @@ from gtrans.lab.corpora import (
 )
 from gtrans.lab.corpus_readers import BOUNDARIES, Pair, Pairs, SplitPart, read_part
 from gtrans.languages import known_language
-from gtrans.messages import aligned, json_text, print_lines, say
+from gtrans.messages import aligned, json_text, print_lines, print_message
 from gtrans.version import __version__
 
 EXAMPLE = "gtrans get-corpus iwslt17 --from selective-attn --out corpus"
@@ -345,7 +345,7 @@ def _write_pair(
         files = [stack.enter_context(open(path, "w", encoding="utf-8")) for path in temporary]
         splits = {name: SplitWritten(files[2 * n : 2 * n + 2]) for n, name in enumerate(names)}
         for name, parts in form.splits.items():
-            say(f"{name}{several}: {form.title}")
+            print_message(f"{name}{several}: {form.title}")
             pairs = _read(corpus, parts, inputs, name, languages)
             cleaning, label = _cleaning(corpus, name), f"{corpus.name} {name}{several}"
             number = 0

@@ -23,7 +23,7 @@ from gtrans.lab.gradients import (
 )
 from gtrans.lab.plots import Figure, Panel, Point, Series, mean_of_runs, shades
 from gtrans.lab.runs import TrainingRun, updates_of
-from gtrans.messages import say
+from gtrans.messages import print_message
 from gtrans.search.generator import make_batches, not_finite
 from gtrans.translating.loading import load_models
 
@@ -96,7 +96,7 @@ def analyse_runs(
     for count, (number, label, step) in enumerate(steps, start=1):
         path = str(step.path)
         if len(steps) > 1:
-            say(f"{path}: checkpoint {count} of {len(steps)}")
+            print_message(f"{path}: checkpoint {count} of {len(steps)}")
         # In training the gradient of a memory stops after a few sentences; here it does not.
         (model,), task = load_models([path], data, {"memory_bptt": -1}, cpu=cpu, fp16=fp16)
         device = next(model.parameters()).device

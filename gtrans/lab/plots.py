@@ -18,7 +18,7 @@ from typing import Any, Literal
 from gtrans.environment import require
 from gtrans.errors import GtransError
 from gtrans.files import check_output, replacing
-from gtrans.messages import aligned, finite, json_text, of_form, print_lines
+from gtrans.messages import aligned, finite, json_text, print_lines, with_schema
 
 Kind = Literal["line", "limit", "bars"]
 X = float | str
@@ -128,7 +128,7 @@ def _mean(x: X, values: Sequence[float]) -> Point:
 
 def to_json(figure: Figure) -> dict[str, Any]:
     """The figure as an object; a value that is not finite is null."""
-    return of_form("figure", finite(asdict(figure)))
+    return with_schema("figure", finite(asdict(figure)))
 
 
 # -------------------------------------------------------------------------------------------------

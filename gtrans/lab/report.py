@@ -27,7 +27,7 @@ from gtrans.errors import GtransError
 from gtrans.evaluation.table import Report, p_value, to_json
 from gtrans.evaluation.texts import Texts
 from gtrans.files import atomic_writer, check_output
-from gtrans.messages import in_digits, say
+from gtrans.messages import in_digits, print_message
 from gtrans.version import __version__
 
 EXAMPLE = (
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> None:
     page = _page(args, report, texts)
     with atomic_writer(args.output, inputs(args)) as file:
         file.write(page)
-    say(f"{len(page.encode()) / 1000:,.0f} kB written to {args.output}")
+    print_message(f"{len(page.encode()) / 1000:,.0f} kB written to {args.output}")
 
 
 def _page(args: argparse.Namespace, report: Report, texts: Texts) -> str:

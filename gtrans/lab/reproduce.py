@@ -35,14 +35,13 @@ from subprocess import DEVNULL, Popen
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from gtrans.environment import require
+from gtrans.environment import project_file, require
 from gtrans.errors import GtransError
 from gtrans.files import atomic_writer, check_output_folder, locked
 from gtrans.lab.corpora import yaml_lines
 from gtrans.lab.experiments import PAPERS, SCALES, ExperimentPlan, Table, find, read
 from gtrans.messages import print_lines
 from gtrans.option_types import whole
-from gtrans.shipped import shipped
 
 EXAMPLE = "gtrans reproduce gtransformer-T6 --scale tiny --out experiments --cores 2"
 NEEDS = ()
@@ -154,7 +153,7 @@ def _snakemake(request: Any, files: Path, folder: Path, options: Sequence[str]) 
     """
     with atomic_writer(files / "request.json") as file:
         file.write(json.dumps(request))
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(shipped(_SNAKEFILE))]
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(project_file(_SNAKEFILE))]
     command += ["--directory", str(folder), "--configfile", str(files / "request.json"), "--nolock"]
     # A new version of this program does not repeat finished trainings. A file of any size that has
     # only a new date counts as unchanged.

@@ -19,7 +19,7 @@ from gtrans.files import atomic_writer, binary_writer, digest, read_object
 from gtrans.lab.experiments import TESTED_SETS, ExperimentPlan, PlannedRow, PlannedRun, Table, read
 from gtrans.lab.logs import logged, read_history
 from gtrans.lab.provenance import provenance
-from gtrans.messages import change_interval, in_digits, of_form
+from gtrans.messages import change_interval, in_digits, with_schema
 
 
 def write(plan: ExperimentPlan, name: str) -> None:
@@ -78,7 +78,7 @@ def table_of(plan: ExperimentPlan, table: Table) -> dict[str, Any]:
         "rows": rows,
         "made": made,
     }
-    return of_form("reproduced", results)
+    return with_schema("reproduced", results)
 
 
 def _command(plan: ExperimentPlan, table: Table) -> list[str]:

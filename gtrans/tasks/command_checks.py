@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 from gtrans.environment import require
 from gtrans.errors import GtransError, did_you_mean
 from gtrans.optim.two_rate_adam import DEFAULT_SCALE
-from gtrans.option_types import check_limits, group_of, say_endless
+from gtrans.option_types import check_limits, group_of, warn_if_endless
 from gtrans.search.generator import refuse_unsupported
 from gtrans.tasks.parts.eval_bleu import SCORES
 
@@ -53,7 +53,7 @@ def check_command(root: Any) -> None:
     if root.get("checkpoint") is None or root.common_eval.path:
         return
     check_limits(root)
-    say_endless(root)
+    warn_if_endless(root)
     task = group_of(root, "task")
     _check_start(task, str(group_of(root, "optimizer").get("_name")), root.common)
     _check_precision(root.common)

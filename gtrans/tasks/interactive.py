@@ -8,7 +8,7 @@ import torch
 from fairseq.data import Dictionary, FairseqDataset
 from torch import Tensor
 
-from gtrans.messages import say
+from gtrans.messages import print_message
 
 _MOST_UNKNOWN = 0.1  # of prepared text, in which hardly any token is unknown
 _EMPTY = torch.zeros(0, dtype=torch.long)
@@ -108,7 +108,7 @@ def encode_documents(
     every = torch.cat([sentence for document in encoded for _, sentence in document] or [_EMPTY])
     unknown = float(every.eq(dictionary.unk()).sum() / every.ne(dictionary.eos()).sum().clamp(1))
     if unknown > _MOST_UNKNOWN:
-        say(
+        print_message(
             f"warning: {unknown:.0%} of the tokens of the input are not in the vocabulary; "
             "fairseq-interactive reads text that is prepared as the data were; `gtrans translate "
             "--stream` prepares plain text"

@@ -18,7 +18,7 @@ from pathlib import Path
 from gtrans.data.documents import iterate_raw_lines
 from gtrans.errors import GtransError
 from gtrans.files import replacing
-from gtrans.messages import say
+from gtrans.messages import print_message
 from gtrans.text.reader import Sides
 from gtrans.text.subwords import load_sentencepiece, model_pieces
 
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             sys.stdout.writelines(f"{line}\n" for line in in_pieces(args.model, args.input))
     except GtransError as error:
-        say(f"gtrans: error: {error}")
+        print_message(f"gtrans: error: {error}")
         return 1
     return 0
 

@@ -42,7 +42,7 @@ from tqdm import tqdm
 from gtrans.data.documents import check_sides, resolve
 from gtrans.errors import GtransError
 from gtrans.files import atomic_writer, copy_file, digest, fingerprint, locked, replacing
-from gtrans.messages import say
+from gtrans.messages import print_message
 from gtrans.text.moses import MosesPipeline, MosesSteps, load_best_case, train_best_case
 from gtrans.text.pipeline import input_warnings
 from gtrans.text.plausibility import Overlaps, PairSampler, implausible
@@ -138,11 +138,11 @@ class StepRecord:
         if entry is not None and entry["fingerprint"] != current:
             reason = "input or option changed, repeated"
         elif entry is not None and self._is_unchanged(entry):
-            say(f"{name}: finished earlier, skipped")
+            print_message(f"{name}: finished earlier, skipped")
             return current
         elif entry is not None:
             reason = "its files are missing or changed, repeated"
-        say(f"{name}: {reason}")
+        print_message(f"{name}: {reason}")
         self.forget(LAST_STEP, name)
         work(outputs)
         self._finished[name] = {
@@ -184,13 +184,13 @@ def prepare(options: PreparationOptions) -> list[SideCounts]:
             folder; nothing has then been written.
     """
     check_options(options)
-    say("reading and checking all input files")
+    print_message("reading and checking all input files")
     overlaps = Overlaps()
     inputs: dict[str, list[Sides]] = {}
     for split, prefixes in options.splits.items():
         inputs[split] = [_checked_sides(options, split, prefix, overlaps) for prefix in prefixes]
     for warning in overlaps.warnings():
-        say(f"warning: {warning}")
+        print_message(f"warning: {warning}")
     preparation = _PreparationRun(options, inputs)
     for path in (*preparation.texts, options.dictionary, options.bpe_codes):
         if path is not None and options.out.resolve() in path.resolve().parents:
@@ -221,7 +221,7 @@ def _checked_sides(
     plain = options.steps.tokenise or options.sentencepiece is not None
     left, right = sampler.samples(names, options.languages)
     for warning in implausible(left, right, plain=plain):
-        say(f"warning: {warning}")
+        print_message(f"warning: {warning}")
     return sides
 
 
@@ -292,7 +292,7 @@ class _PreparationRun:
         use = ""
         if self.inputs.keys() >= {"train", "valid"}:
             use = f": gtrans train '{self.out}' --config NAME --save-dir DIR"
-        say(f"'{self.out}' is ready{use}")
+        print_message(f"'{self.out}' is ready{use}")
         counts: list[SideCounts] = []
         for split in self.inputs:
             counts += count_split(self.out, split, languages)

@@ -24,7 +24,7 @@ from gtrans.data.documents import decoded, read_bytes, read_text
 from gtrans.environment import require
 from gtrans.errors import GtransError
 from gtrans.files import atomic_writer, copy_file
-from gtrans.messages import say
+from gtrans.messages import print_message
 from gtrans.text.pipeline import PLACEHOLDER, TextPipeline, clean, escape, unescape
 
 BPE_SEPARATOR = "@@"
@@ -64,7 +64,7 @@ def learn_codes(words: Counter[str], merges: int | None, symbols: int | None, pa
             "there are as many characters as `--bpe-symbols`; give more text or a larger number"
         )
     if learnt < (merges or 0):
-        say(f"bpe: {learnt} merges instead of {merges}, no other pair occurs twice")
+        print_message(f"bpe: {learnt} merges instead of {merges}, no other pair occurs twice")
     with atomic_writer(path) as file:
         file.write(codes.getvalue())
 

@@ -20,7 +20,7 @@ from gtrans.checkpoints.identity import STATE, ModelIdentity, say_unknown
 from gtrans.checkpoints.reading import read_checkpoint
 from gtrans.data.vocabulary import Vocabulary
 from gtrans.errors import GtransError
-from gtrans.messages import say
+from gtrans.messages import print_message
 from gtrans.modules.file_values import check_values, reading
 from gtrans.option_types import group_of
 from gtrans.text.prepared_folder import Preparation
@@ -126,7 +126,7 @@ def plan_under_fairseq(root: Any, task: Any, model: Any) -> None:
             f"--save-dir {root.checkpoint.save_dir}: fairseq goes on from {LAST} only; use `gtrans "
             f"train`, with the same options, which goes on from {Path(plan.resume).name}."
         )
-    say(
+    print_message(
         "fairseq's own command does not go on exactly after a stop (half precision, --patience, "
         "streams), counts updates otherwise with --update-freq on several devices, and does not "
         "know --patience-unit and --save-without-validation; `gtrans train` does all of it"

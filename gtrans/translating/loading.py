@@ -27,7 +27,7 @@ from omegaconf.errors import OmegaConfBaseException
 from gtrans.checkpoints.identity import ModelIdentity
 from gtrans.checkpoints.reading import options_of, read_checkpoint
 from gtrans.errors import GtransError
-from gtrans.messages import say
+from gtrans.messages import print_message
 from gtrans.modules.file_values import reading
 from gtrans.modules.precision import to_int8
 from gtrans.text.prepared_folder import check_data_folder
@@ -89,7 +89,7 @@ def load_models(
     if int8 and device.type != "cpu":
         raise GtransError("`--int8` is for CPUs; give `--cpu`, too, or `--bf16` instead.")
     if bf16 and device.type == "cpu" and not _has_bf16_products():
-        say("`--bf16` does not help here: this processor has no products in bfloat16")
+        print_message("`--bf16` does not help here: this processor has no products in bfloat16")
     import_plugin()
     if data is not None:
         check_data_folder(Path(data))
@@ -167,7 +167,9 @@ def set_instances(task: Any, max_doc_tokens: int | None, overlap: int) -> None:
             task.cfg.max_doc_tokens = max_doc_tokens
             unit = task.examples.unit
             if "max_doc_tokens" not in unit.as_dict():
-                say(f"`--max-doc-tokens` has no effect: the model sees the unit {unit.name}")
+                print_message(
+                    f"`--max-doc-tokens` has no effect: the model sees the unit {unit.name}"
+                )
 
 
 def _has_bf16_products() -> bool:

@@ -33,7 +33,7 @@ from gtrans.files import (
     read_object,
     unwritable,
 )
-from gtrans.messages import say
+from gtrans.messages import print_message
 
 RECORD_SUFFIX = ".made.json"
 _RECORD_FORMAT = "translation 1"
@@ -201,7 +201,7 @@ class Output:
             if self.batches or self.parts:
                 parts = f", and {len(self.parts)} chunks of others" if self.parts else ""
                 finished = f"{len(self.batches)} batches are finished{parts}"
-                say(f"going on from '{self.partial}': {finished}")
+                print_message(f"going on from '{self.partial}': {finished}")
             try:
                 yield
             finally:

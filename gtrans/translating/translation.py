@@ -31,7 +31,7 @@ from gtrans.files import (
     is_file,
 )
 from gtrans.languages import WITHOUT_SPACES, language_code
-from gtrans.messages import say
+from gtrans.messages import print_message
 from gtrans.search.document_search import SentenceHypothesis
 from gtrans.search.generator import LEAST_ROW_TOKENS
 from gtrans.search.options import DecodingOptions
@@ -558,7 +558,7 @@ def _files_of(
         )
     if unknown:
         rest = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
-        say(f"left out, because their format is not known: '{unknown[0]}'{rest}")
+        print_message(f"left out, because their format is not known: '{unknown[0]}'{rest}")
     yield from known
 
 
@@ -573,7 +573,7 @@ def _files_in(folder: Path, output: Path) -> Iterator[Path]:
         )
         for name in folders:
             if Path(parent, name).is_symlink():  # it may lead back here
-                say(f"left out, because it is a link to a folder: '{Path(parent, name)}'")
+                print_message(f"left out, because it is a link to a folder: '{Path(parent, name)}'")
         for name in sorted(names):
             if not name.startswith(".") and not name.endswith(RECORD_SUFFIX):
                 yield Path(parent, name)
@@ -686,7 +686,7 @@ class Outcome:
         if self._texts == 1:
             raise GtransError(message) from error
         self._failures += 1
-        say(message)
+        print_message(message)
 
     def was_finished(self, translation: Translation) -> None:
         """Count a text that an earlier run has translated."""
@@ -696,10 +696,10 @@ class Outcome:
         """Say which texts an earlier run has translated, besides ``others``."""
         if self._finished and self._output_dir is None:
             path = self._finished[0].output.path
-            say(f"'{path}' is already this translation; `--force` translates anew")
+            print_message(f"'{path}' is already this translation; `--force` translates anew")
         elif self._finished:
             count = len(self._finished)
-            say(
+            print_message(
                 f"{count} of {count + others} files are translated already; `--force` translates "
                 "them anew"
             )
@@ -708,7 +708,7 @@ class Outcome:
         """Count a text that is translated, and say what of it could not be kept."""
         self._written.append(translation)
         for note in translation.source.notes:
-            say(str(note))
+            print_message(str(note))
             self._notes[note.kind] = self._notes.get(note.kind, 0) + note.count
 
     def report(self, unsaid_warnings: int) -> None:
@@ -718,16 +718,16 @@ class Outcome:
             GtransError: a text is not.
         """
         if unsaid_warnings > 0:
-            say(f"warning: the same holds for {unsaid_warnings} more files")
+            print_message(f"warning: the same holds for {unsaid_warnings} more files")
         sentences = sum(translation.sentences for translation in self._written)
         if self._output_dir is None:
             for translation in self._written:
                 if translation.output.path != STANDARD_STREAM:
-                    say(f"{sentences} sentences written to {translation.output.path}")
+                    print_message(f"{sentences} sentences written to {translation.output.path}")
             return
         files = "1 file" if len(self._written) == 1 else f"{len(self._written)} files"
         notes = "".join(f"; {kind}: {count}" for kind, count in self._notes.items())
-        say(f"{sentences} sentences in {files} written to {self._output_dir}{notes}")
+        print_message(f"{sentences} sentences in {files} written to {self._output_dir}{notes}")
         if self._failures:
             raise GtransError(
                 f"{self._failures} of {self._texts} files are not translated, as told above; mend "

@@ -28,7 +28,7 @@ from gtrans.data.examples import Example
 from gtrans.data.units import Unit
 from gtrans.errors import GtransError
 from gtrans.files import digest
-from gtrans.messages import say
+from gtrans.messages import print_message
 from gtrans.search.generator import DocumentGenerator, make_batches
 from gtrans.search.options import MAX_TOKENS, DecodingOptions, SearchOptions
 from gtrans.search.part_search import Parts
@@ -231,11 +231,11 @@ class Translator:
             if warnings:
                 self.warned.add(name)
             for warning in warnings if len(self.warned) <= WARNED_OF else ():
-                say(f"warning: {warning}")
+                print_message(f"warning: {warning}")
         limit, option = self.longest or (sys.maxsize, "")
         for sentence, place in zip(ids, places, strict=True):
             if len(sentence) > limit:
-                say(
+                print_message(
                     f"{place}: a sentence of {len(sentence):,} tokens, but the model was "
                     f"trained with {option} {limit:,}; it takes long and will hardly be "
                     "translated well: split it"
@@ -467,7 +467,7 @@ def workers(
     if on_gpus and count > most:
         raise GtransError(f"`--workers` {count}: there are {most} GPUs; give at most {most}.")
     if count > most:
-        say(f"`--workers` {count}: there are {most} cores, and as many processes decode")
+        print_message(f"`--workers` {count}: there are {most} cores, and as many processes decode")
     count = min(count, most, sentences)
     context: Any = mp.get_context("spawn" if on_gpus else "fork")
     begin: Callable[[], Translator] = partial(_on_one_core, translator)

@@ -33,7 +33,7 @@ from gtrans.evaluation.choosing import STOPPING_SHARE, choose, compare_candidate
 from gtrans.evaluation.metrics import Corpus, Measurement, Options, measure
 from gtrans.evaluation.significance import holm, sum_by
 from gtrans.lab.provenance import provenance
-from gtrans.messages import of_form
+from gtrans.messages import with_schema
 from gtrans.text.reader import read_documents
 
 FILES = [f"bcontrast/{split}.de.gz" for split in ("train", "dev", "test")]
@@ -289,7 +289,7 @@ def main() -> None:
         "stopping_share": STOPPING_SHARE,
         "rows": rows,
     }
-    text = json.dumps(of_form("adapt-simulations", content), indent=1)
+    text = json.dumps(with_schema("adapt-simulations", content), indent=1)
     Path(args.output).write_text(text + "\n", encoding="utf-8")
 
 

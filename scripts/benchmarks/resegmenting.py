@@ -29,7 +29,7 @@ from xml.etree import ElementTree
 from gtrans.evaluation.metrics import Documents
 from gtrans.evaluation.resegment import Resegmenter
 from gtrans.lab.provenance import provenance
-from gtrans.messages import of_form
+from gtrans.messages import with_schema
 from gtrans.text.reader import read_documents
 
 mweralign: Any = import_module("mweralign") if find_spec("mweralign") else None
@@ -176,7 +176,7 @@ def main() -> None:
             print(row, flush=True)
             rows.append(row)
     versions = provenance() | {"mweralign": getattr(mweralign, "__version__", None)}
-    content = of_form("resegmenting", {"versions": versions, "rows": rows})
+    content = with_schema("resegmenting", {"versions": versions, "rows": rows})
     text = json.dumps(content, indent=1, ensure_ascii=False)
     Path("results/resegmenting.json").write_text(text + "\n", encoding="utf-8")
 

@@ -35,7 +35,7 @@ from gtrans.evaluation.contrastive.accuracy import Change, Gain
 from gtrans.evaluation.metrics import Corpus, Documents, Measurement, Options, measure
 from gtrans.evaluation.significance import Found, p_of, resample, sum_by
 from gtrans.lab.provenance import provenance
-from gtrans.messages import of_form
+from gtrans.messages import with_schema
 from gtrans.text.reader import read_documents
 
 DOCUMENTS = (8, 20, 50, 184)  # 184: as many as the test set has
@@ -259,7 +259,7 @@ def main() -> None:
         "margins": rounded,
         "share_of_runs_by_documents": shares,
     }
-    text = json.dumps(of_form("simulations", content), indent=1)
+    text = json.dumps(with_schema("simulations", content), indent=1)
     Path(args.output).write_text(text + "\n", encoding="utf-8")
 
 

@@ -97,7 +97,7 @@ def test_help_needs_neither_torch_nor_fairseq(words, site, tmp_path):
 def test_configurations_and_scripts_are_in_it(repo, site):
     for name in ("exp_gtransformer", "configs"):
         here = {path.relative_to(repo) for path in (repo / name).rglob("*") if path.is_file()}
-        there = site / "gtrans" / "shipped"
+        there = site / "gtrans" / "project_files"
         found = (path for path in (there / name).rglob("*") if path.is_file())
         assert here == {path.relative_to(there) for path in found}
     page = Path("gtrans", "lab", "report.html")

@@ -17,9 +17,9 @@ import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from gtrans.environment import project_file
 from gtrans.errors import GtransError, did_you_mean
-from gtrans.messages import say
-from gtrans.shipped import shipped
+from gtrans.messages import print_message
 
 FOLDER = "configs"
 FLAG = "--config"
@@ -113,7 +113,9 @@ class ConfigFile:
         if not {word.partition("=")[0] for word in argv} & {*_CHOICES.values(), "-a"}:
             hint = did_you_mean(keys[0], known)
             raise GtransError(f"{self.path}: {keys[0]}: there is no such option{hint}")
-        say(f"{self.path}: {', '.join(keys)} left out: not an option of what is chosen instead")
+        print_message(
+            f"{self.path}: {', '.join(keys)} left out: not an option of what is chosen instead"
+        )
 
     def share_batch(self, args: argparse.Namespace, argv: Sequence[str]) -> None:
         """Divide the batches of an update, which one device has, among all processes.
@@ -146,7 +148,9 @@ class ConfigFile:
             args.batch_size = args.batch_size_valid = each
         else:
             args.max_tokens = args.max_tokens_valid = each
-        say(f"an update has {total} {unit}: {workers} processes, {each} {unit}, {batches} batches")
+        print_message(
+            f"an update has {total} {unit}: {workers} processes, {each} {unit}, {batches} batches"
+        )
 
 
 def take_config(argv: Sequence[str]) -> tuple[ConfigFile | None, list[str]]:
@@ -173,7 +177,7 @@ def take_config(argv: Sequence[str]) -> tuple[ConfigFile | None, list[str]]:
 
 def config_names() -> list[str]:
     """The names of the project's own configurations."""
-    folder = shipped(FOLDER)
+    folder = project_file(FOLDER)
     return sorted(
         path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.yaml")
     )
@@ -186,7 +190,7 @@ def find_config(name: str) -> Path:
         GtransError: there is none.
     """
     own = Path(name)
-    for path in (own, shipped(FOLDER) / f"{name}.yaml"):
+    for path in (own, project_file(FOLDER) / f"{name}.yaml"):
         if path.is_file():
             return path
     if own.suffix in (".yaml", ".yml"):

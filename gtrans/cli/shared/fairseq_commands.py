@@ -27,10 +27,10 @@ from gtrans.cli.shared.config_file import FLAG, FOLDER, config_names
 from gtrans.cli.shared.dispatch import BY_ARCH, show_defaults, with_short_errors
 from gtrans.cli.shared.train_help import HELP, HELP_ALL, first_help
 from gtrans.data.unit_options import UNIT_FIELDS
+from gtrans.environment import project_file
 from gtrans.errors import GtransError
 from gtrans.models.base.model import DocumentModel
 from gtrans.option_types import LIMITS
-from gtrans.shipped import shipped
 from gtrans.tasks.options import DocumentTranslationConfig, adopt_unit
 from gtrans.translating.loading import TASK, import_plugin
 
@@ -164,7 +164,7 @@ def _choices() -> str:
         lines += [] if title in lines else [title]
         lines.append(f"    {arch.ljust(_LONGEST_NAME)}{_SIZES.format_map(_values_of(arch))}")
     return (
-        f"--config NAME (files of {shipped(FOLDER)}):\n{_listed(config_names())}\n\n"
+        f"--config NAME (files of {project_file(FOLDER)}):\n{_listed(config_names())}\n\n"
         f"--arch ARCH (`--help --arch ARCH` has the options of ARCH):\n" + "\n".join(lines)
     )
 

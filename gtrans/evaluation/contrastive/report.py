@@ -22,7 +22,7 @@ from gtrans.evaluation.contrastive.accuracy import (
 )
 from gtrans.evaluation.contrastive.items import Item
 from gtrans.evaluation.significance import holm
-from gtrans.messages import aligned, change_interval, in_digits, of_form
+from gtrans.messages import aligned, change_interval, in_digits, with_schema
 
 _LEAST = 1e-300  # smaller p-values are rounded to 0
 
@@ -118,7 +118,7 @@ def to_json(results: Mapping[str, Result]) -> dict[str, Any]:
     for name, table in _changes(results).items():
         others[name] = _of_system(results[name]) | _of_change(table)
     entry = {"system": first} | _of_system(results[first]) | {"others": others}
-    return of_form("contrast", entry)
+    return with_schema("contrast", entry)
 
 
 def _changes(results: Mapping[str, Result]) -> dict[str, Table[Change]]:

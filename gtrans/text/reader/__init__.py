@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 from gtrans.annexes import add_lab_texts
 from gtrans.data.documents import STANDARD_STREAM, iterate_raw_lines
 from gtrans.errors import GtransError
-from gtrans.messages import say
+from gtrans.messages import print_message
 from gtrans.text.reader.base import ANY as ANY
 from gtrans.text.reader.base import BAD_SOURCE as BAD_SOURCE
 from gtrans.text.reader.base import CONVERT, NO_REFERENCE, Head, listed
@@ -183,7 +183,7 @@ class Sides(NamedTuple):
         if quiet:
             return
         for reason, count in left_out.items():
-            say(f"{self.source}: {count} sentence pairs are left out: they are {reason}")
+            print_message(f"{self.source}: {count} sentence pairs are left out: they are {reason}")
 
 
 def _plain_pairs(source: Plain, target: Plain) -> Iterator[tuple[str, str] | None]:

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from gtrans.data.documents import check_length
 from gtrans.errors import GtransError
-from gtrans.messages import say
+from gtrans.messages import print_message
 
 Role = Literal["source", "reference", "translation"]
 
@@ -354,7 +354,7 @@ def notice_running_text(path: str | os.PathLike[str], lines: Sequence[str]) -> N
     )
     for count, what in ((several, "have several sentences"), (broken, "end inside a sentence")):
         if 2 * count > len(kept):
-            say(
+            print_message(
                 f"{path}: {count} of {len(kept)} lines {what}, but a line is translated as one "
                 "sentence; `gtrans translate FILE --split-sentences` reads running text"
             )

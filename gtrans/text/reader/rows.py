@@ -13,7 +13,7 @@ from gtrans.data.documents import check_length
 from gtrans.errors import GtransError
 from gtrans.files import parse_json
 from gtrans.languages import language_code
-from gtrans.messages import say
+from gtrans.messages import print_message
 from gtrans.text.reader.base import (
     BAD_SOURCE,
     NO_REFERENCE,
@@ -312,7 +312,9 @@ class RowReader(Reader):
 
 @cache
 def _say_without_ids(path: str) -> None:
-    say(f"{path}: its rows have no document ids, so each of them is a document of its own")
+    print_message(
+        f"{path}: its rows have no document ids, so each of them is a document of its own"
+    )
 
 
 def _same_language(first: str, second: str) -> bool:
