@@ -36,11 +36,11 @@ from pathlib import Path
 from gtrans.annexes import add_lab_readers
 from gtrans.cli.shared import OptionTable, add_options
 from gtrans.cli.shared.model_options import (
+    add_chunks,
     add_context,
-    add_instances,
     add_model_files,
     add_scoring,
-    check_instances,
+    check_chunks,
     check_scoring,
     context_of,
 )
@@ -134,7 +134,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(parser.add_argument_group("control"), _CONTROL)
     add_context(parser)
     add_scoring(parser)
-    add_instances(parser.add_argument_group("chunks"), "no limit")
+    add_chunks(parser.add_argument_group("chunks"), "no limit")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -213,7 +213,7 @@ def _checked_files(args: argparse.Namespace) -> dict[str, str]:
             each other.
     """
     check_scoring(args)
-    check_instances(args)
+    check_chunks(args)
     files = system_names(args.scores, "--scores")
     if args.path is None and not files:
         raise GtransError("give a model, `--path` CKPT, or `--scores` FILE.")
@@ -289,7 +289,7 @@ def _of_model(args: argparse.Namespace, variants: Sequence[Sequence[Item]]) -> R
     # set should not.
     from gtrans.search.options import split_paths
     from gtrans.translating.force_decode import score_items, with_places
-    from gtrans.translating.loading import load_models, set_instances
+    from gtrans.translating.loading import load_models, set_chunks
 
     models, task = load_models(
         split_paths(args.path),
@@ -298,7 +298,7 @@ def _of_model(args: argparse.Namespace, variants: Sequence[Sequence[Item]]) -> R
         cpu=args.cpu,
         fp16=args.fp16,
     )
-    set_instances(task, args.max_doc_tokens, args.overlap)
+    set_chunks(task, args.max_doc_tokens, args.overlap)
     source = task.pipeline(str(task.cfg.source_lang))
     target = task.pipeline(str(task.cfg.target_lang))
     encoders = task.source_encoder(), target

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 from gtrans.cli.shared import OptionTable, add_options
 from gtrans.cli.shared.model_options import (
-    add_instances,
+    add_chunks,
     add_model_files,
     add_scoring,
-    check_instances,
+    check_chunks,
     check_scoring,
 )
 from gtrans.cli.shared.reading import add_choice, choice_of
@@ -98,7 +98,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_choice(files, ("source", "reference"))
     add_options(parser, _CONTEXT)
     add_scoring(parser)
-    add_instances(parser.add_argument_group("chunks"), "the checkpoint's")
+    add_chunks(parser.add_argument_group("chunks"), "the checkpoint's")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> None:
             not fit each other, or an option has an impossible value.
     """
     check_scoring(args)
-    check_instances(args)
+    check_chunks(args)
     for flag in ("max_doc_tokens", "overlap"):
         if args.context is not None and getattr(args, flag):
             shown = f"--{flag.replace('_', '-')} {getattr(args, flag)}"
@@ -138,11 +138,11 @@ def run(args: argparse.Namespace) -> None:
         in_shuffled_context,
         token_scores,
     )
-    from gtrans.translating.loading import load_models, set_instances
+    from gtrans.translating.loading import load_models, set_chunks
 
     def loaded(paths: str, data: str | None) -> tuple[list[Any], Any, ScoredCorpus]:
         models, task = load_models(split_paths(paths), data, cpu=args.cpu, fp16=args.fp16)
-        set_instances(task, args.max_doc_tokens, args.overlap)
+        set_chunks(task, args.max_doc_tokens, args.overlap)
         source = CorpusSide(task.source_encoder(), [source for source, _ in documents])
         pipeline = task.pipeline(str(task.cfg.target_lang))
         target = CorpusSide(pipeline, [target for _, target in documents])

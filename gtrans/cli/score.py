@@ -40,7 +40,7 @@ from gtrans.cli.shared import OptionTable, add_options
 from gtrans.cli.shared.reading import add_choice, choice_of
 from gtrans.cli.shared.system_names import system_names
 from gtrans.data.documents import STANDARD_STREAM
-from gtrans.data.units import split_instances
+from gtrans.data.units import split_chunks
 from gtrans.errors import GtransError
 from gtrans.evaluation.characters import is_written_without_spaces, spaced
 from gtrans.evaluation.common_documents import COMMON
@@ -433,8 +433,8 @@ def _measure(
     if args.documents_only:
         corpus = Corpus(first, [[range(len(document))] for document in first], others=others)
     else:
-        corpus = _instances(args, texts, languages)
-        report.counts["chunks"] = sum(map(len, corpus.instances))
+        corpus = _chunks(args, texts, languages)
+        report.counts["chunks"] = sum(map(len, corpus.chunks))
     report.notes += _notes_on_text(texts.systems, keys, options)
     report.notes += _implausible(args, texts, options)
     report.measurements = measure(corpus, texts.systems, keys, options, min(8, os.cpu_count() or 1))
@@ -574,8 +574,8 @@ def _metric_options(args: argparse.Namespace, prepared: str, references: Documen
     return Options(args.tokenize, target_lang, args.lowercase, without_spaces)
 
 
-def _instances(args: argparse.Namespace, texts: Texts, languages: Sequence[str]) -> Corpus:
-    """The references with their instances, and the name of an instance in signatures.
+def _chunks(args: argparse.Namespace, texts: Texts, languages: Sequence[str]) -> Corpus:
+    """The references with their chunks, and the name of a chunk in signatures.
 
     ``languages``: of source and target in the prepared folder.
     """
@@ -583,13 +583,13 @@ def _instances(args: argparse.Namespace, texts: Texts, languages: Sequence[str])
     sides = [first] if texts.sources is None else [texts.sources, first]
     per_side = zip(sides, languages[-len(sides) :], strict=True)
     lengths, units = zip(*(_lengths(*side, args.data) for side in per_side), strict=True)
-    unit = f"instance({args.max_doc_tokens},{'+'.join(dict.fromkeys(units))})"
+    unit = f"chunk({args.max_doc_tokens},{'+'.join(dict.fromkeys(units))})"
     if texts.sources is None:
-        # Other lengths give other instances and another score, so the signature says which.
+        # Other lengths give other chunks and another score, so the signature says which.
         unit += "|lengths:ref"
     pairs = zip(lengths[0], lengths[-1], strict=True)
-    instances = [split_instances(*pair, args.max_doc_tokens) for pair in pairs]
-    return Corpus(first, instances, unit, others)
+    chunks = [split_chunks(*pair, args.max_doc_tokens) for pair in pairs]
+    return Corpus(first, chunks, unit, others)
 
 
 def _lengths(documents: Documents, lang: str, data_dir: str | None) -> tuple[list[list[int]], str]:

@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING, Any
 
 from gtrans.annexes import formats
 from gtrans.cli.shared.model_options import (
+    add_chunks,
     add_context,
     add_device,
-    add_instances,
     add_model_files,
     context_of,
 )
@@ -99,7 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     search = parser.add_argument_group("search")
     SearchOptions.add_arguments(search)
     unit = parser.add_argument_group("size")
-    add_instances(unit, "the checkpoint's")
+    add_chunks(unit, "the checkpoint's")
     add_device(unit)
     DecodingOptions.add_arguments(unit)
     unit.add_argument(

@@ -90,7 +90,7 @@ class DocumentDataset(FairseqDataset):
         self.source_sizes, self.target_sizes = sides
 
     def check_lengths(self, longest: tuple[int, int], name: str) -> None:
-        """Refuse a unit, or an instance, with more tokens than a model has learned positions.
+        """Refuse a unit, or a chunk, with more tokens than a model has learned positions.
 
         Args:
             longest: most tokens that the model can read on the source and on the target side.
@@ -117,8 +117,8 @@ class DocumentDataset(FairseqDataset):
                 )
 
     def read_at_once(self) -> Ints | None:
-        """``(n, 2)`` lines of instances, where units have several; None: a unit is read at once."""
-        if not self.examples.unit.has_instances:
+        """``(n, 2)`` lines of chunks, where units have several; None: a unit is read at once."""
+        if not self.examples.unit.has_chunks:
             return None
         return StreamSteps.of(self.units.lines[:, 0], self.line_sizes, self.examples.unit).lines
 
@@ -144,15 +144,15 @@ class DocumentDataset(FairseqDataset):
         """Number and place of a unit, as entries of its sample."""
         return {"id": index, "first_sentence": int(self.units.first_sentence[index])}
 
-    def example(self, span: UnitSpan, instances: Sequence[int] | None = None) -> Example:
-        """The example of a span of lines; ``instances``: sentences of each, if they are known."""
+    def example(self, span: UnitSpan, chunks: Sequence[int] | None = None) -> Example:
+        """The example of a span of lines; ``chunks``: sentences of each, if they are known."""
         source = [self.source[line].long() for line in span.source]
         target = word_pieces = None
         if self.target is not None:
             target = [self.target[line].long() for line in span.target]
         if self.word_pieces is not None:
             word_pieces = [self.word_pieces[line].long() for line in span.source]
-        return self.examples.example(span, source, target, word_pieces, instances)
+        return self.examples.example(span, source, target, word_pieces, chunks)
 
     def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
         """Merge examples into a batch; an empty list gives an empty dictionary."""

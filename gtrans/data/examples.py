@@ -56,7 +56,7 @@ class ExampleBuilder:
         source: Sequence[Tensor],
         target: Sequence[Tensor] | None = None,
         word_pieces: Sequence[Tensor] | None = None,
-        instances: Sequence[int] | None = None,
+        chunks: Sequence[int] | None = None,
     ) -> Example:
         """One row, not yet padded.
 
@@ -66,14 +66,14 @@ class ExampleBuilder:
             target: the sentences ``span.target``; None: there is no target.
             word_pieces: the sentences ``span.source`` in BERT's word pieces, each with
                 ``[SEP]``; needed if the builder makes rows of them.
-            instances: in a stream of instances the sentences of each instance; None: the row
+            chunks: in a stream of chunks the sentences of each chunk; None: the row
                 is a whole document.
 
         Returns:
             ``source (length,)``; ``current``, the number of the first current sentence in the
             row; ``written``, how many sentences the model writes; with a target
             ``prev_output_tokens (length,)`` and ``target (length,)``; with word pieces
-            ``word_pieces (pieces,)``; in a stream of instances ``instances (instances,)``.
+            ``word_pieces (pieces,)``; in a stream of chunks ``chunks (chunks,)``.
         """
         current = span.current.start - span.source.start
         example: Example = {
@@ -86,12 +86,12 @@ class ExampleBuilder:
             if span.written != span.target:
                 predicted = self._only_written(predicted, span)
             example["prev_output_tokens"], example["target"] = read, predicted
-        if self.unit.has_instances and isinstance(self.unit, StreamUnit):
-            if instances is None:
+        if self.unit.has_chunks and isinstance(self.unit, StreamUnit):
+            if chunks is None:
                 sides = (source, source if target is None else target)
                 words, other = ([len(sentence) - 1 for sentence in side] for side in sides)
-                instances = self.unit.steps(words, other)
-            example["instances"] = torch.tensor(instances)
+                chunks = self.unit.steps(words, other)
+            example["chunks"] = torch.tensor(chunks)
         if self.word_pieces is not None:
             if word_pieces is None:
                 raise ValueError("this row needs the subwords of its sentences")
@@ -130,7 +130,7 @@ class ExampleBuilder:
 
         ``net_input`` holds the arguments of the model's ``forward``: ``src_tokens (batch,
         source length)``, ``src_lengths (batch,)``, with context ``current (batch,)``, in streams
-        of instances ``instances (batch, most)`` with zeros behind, and with a
+        of chunks ``chunks (batch, most)`` with zeros behind, and with a
         target ``prev_output_tokens (batch, target length)``, all padded on the right. Word
         pieces are in ``word_pieces (batch, pieces)``, which the task replaces by BERT's output
         before a model sees the batch.
@@ -141,9 +141,9 @@ class ExampleBuilder:
         net_input: dict[str, Tensor] = {"src_tokens": source, "src_lengths": lengths}
         if self.unit.has_context:
             net_input["current"] = torch.tensor([example["current"] for example in examples])
-        if self.unit.has_instances:
-            net_input["instances"] = torch.nn.utils.rnn.pad_sequence(
-                [example["instances"] for example in examples], batch_first=True
+        if self.unit.has_chunks:
+            net_input["chunks"] = torch.nn.utils.rnn.pad_sequence(
+                [example["chunks"] for example in examples], batch_first=True
             )
         if self.word_pieces is not None:
             net_input["word_pieces"] = frame.pad_rows(

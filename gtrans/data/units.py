@@ -71,7 +71,7 @@ class Unit(ABC):
         has_context: rows have context; the model gets their first current sentence as ``current``.
         trained_in_runs: in training a model reads runs of sentences of a document, one update
             after the other.
-        has_instances: a row has several chunks, and the model must know where each begins.
+        has_chunks: a row has several chunks, and the model must know where each begins.
         neighbours: what neighbours are replaced by, one of :data:`CONTEXT_KINDS`.
         writes_neighbours: the model also writes the translations of a window's other sentences.
         sentence_by_sentence: a document is translated one sentence after the other.
@@ -82,7 +82,7 @@ class Unit(ABC):
     name: ClassVar[str]
     has_context: ClassVar[bool] = False
     trained_in_runs: ClassVar[bool] = False
-    has_instances: ClassVar[bool] = False
+    has_chunks: ClassVar[bool] = False
 
     @abstractmethod
     def cut(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[UnitSpan]:
@@ -221,10 +221,10 @@ class WindowUnit(Unit):
 
 @dataclass(frozen=True)
 class DocumentUnit(Unit):
-    """Consecutive sentences of a document: an *instance*.
+    """Consecutive sentences of a document: a *chunk*.
 
     Attributes:
-        max_doc_tokens: most tokens of a row, see :func:`split_instances`.
+        max_doc_tokens: most tokens of a row, see :func:`split_chunks`.
         overlap: in decoding, how many sentences of the row before a row begins with; their
             translations are given (:func:`split_overlapping`).
     """
@@ -240,11 +240,11 @@ class DocumentUnit(Unit):
         _at_least(0, "overlap", self.overlap)
 
     def cut(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[UnitSpan]:
-        """One row for each instance."""
+        """One row for each chunk."""
         other = source_lengths if target_lengths is None else target_lengths
         if not self.overlap:
-            instances = split_instances(source_lengths, other, self.max_doc_tokens)
-            return list(map(UnitSpan.whole, instances))
+            chunks = split_chunks(source_lengths, other, self.max_doc_tokens)
+            return list(map(UnitSpan.whole, chunks))
         spans = []
         limits = self.max_doc_tokens, self.overlap
         for first, own in split_overlapping(source_lengths, other, *limits):
@@ -287,14 +287,14 @@ class StreamUnit(Unit):
 
 
 @dataclass(frozen=True)
-class InstanceStreamUnit(StreamUnit):
-    """A whole document, which a model reads instance by instance.
+class ChunkStreamUnit(StreamUnit):
+    """A whole document, which a model reads chunk by chunk.
 
     Attributes:
         max_doc_tokens, overlap: of chunks, as in :class:`DocumentUnit`.
     """
 
-    has_instances = True
+    has_chunks = True
 
     max_doc_tokens: int = 512
     overlap: int = 0
@@ -308,7 +308,7 @@ class InstanceStreamUnit(StreamUnit):
         return DocumentUnit(self.max_doc_tokens, self.overlap)
 
     def parts(self, source_lengths: Lengths) -> list[UnitSpan]:
-        """The instances."""
+        """The chunks."""
         return self._documents.cut(source_lengths)
 
     def steps(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[int]:
@@ -319,19 +319,19 @@ class InstanceStreamUnit(StreamUnit):
 
     @property
     def sentence_by_sentence(self) -> bool:
-        """False: the memory is updated once for each instance."""
+        """False: the memory is updated once for each chunk."""
         return False
 
     @property
     def tokens_at_once(self) -> int:
-        """The limit of an instance."""
+        """The limit of a chunk."""
         return self.max_doc_tokens
 
-    def limited_to(self, max_doc_tokens: int) -> InstanceStreamUnit:
+    def limited_to(self, max_doc_tokens: int) -> ChunkStreamUnit:
         """The same unit with another limit."""
         return replace(self, max_doc_tokens=max_doc_tokens)
 
-    def unlimited(self) -> InstanceStreamUnit:
+    def unlimited(self) -> ChunkStreamUnit:
         """The same: a document of any length is read with its memory, as in training."""
         return self
 
@@ -362,7 +362,7 @@ def unit_of(name: str | None, settings: Any) -> Unit:
         return WindowUnit(before, after, kind, str(settings.context_sides or "source"))
     limits = int(settings.max_doc_tokens), int(settings.overlap)
     if name == "stream" and str(settings.stream_of) == STEPS[1]:
-        return InstanceStreamUnit(*limits)
+        return ChunkStreamUnit(*limits)
     return StreamUnit() if name == "stream" else DocumentUnit(*limits)
 
 
@@ -376,14 +376,12 @@ def _one_row(lengths: Lengths) -> list[UnitSpan]:
     return [UnitSpan.whole(range(len(lengths)))] if lengths else []
 
 
-def split_instances(
-    source_lengths: Lengths, target_lengths: Lengths, max_tokens: int
-) -> list[range]:
+def split_chunks(source_lengths: Lengths, target_lengths: Lengths, max_tokens: int) -> list[range]:
     """Group the sentences of one document greedily, in order.
 
-    A sentence costs ``max(source length, target length) + 2``, so that an instance fits on both
-    sides with its special tokens. The next sentence joins an instance if their costs sum up to
-    at most ``max_tokens``. A sentence that costs more than that is an instance of its own; no
+    A sentence costs ``max(source length, target length) + 2``, so that a chunk fits on both
+    sides with its special tokens. The next sentence joins a chunk if their costs sum up to
+    at most ``max_tokens``. A sentence that costs more than that is a chunk of its own; no
     sentence is ever cut. This is the input of "up to 512 tokens" of Bao et al. (2021),
     G-Transformer, cut as in the authors' code.
 
@@ -398,35 +396,35 @@ def split_instances(
         ValueError: the two sides have different numbers of sentences.
     """
     costs = _costs(source_lengths, target_lengths)
-    instances: list[range] = []
+    chunks: list[range] = []
     start = used = 0
     for index, cost in enumerate(costs):
         if index > start and used + cost > max_tokens:
-            instances.append(range(start, index))
+            chunks.append(range(start, index))
             start, used = index, 0
         used += cost
     if costs:
-        instances.append(range(start, len(costs)))
-    return instances
+        chunks.append(range(start, len(costs)))
+    return chunks
 
 
 def split_overlapping(
     source_lengths: Lengths, target_lengths: Lengths, max_tokens: int, overlap: int
 ) -> list[tuple[int, range]]:
-    """As :func:`split_instances`, but an instance begins with sentences of the one before.
+    """As :func:`split_chunks`, but a chunk begins with sentences of the one before.
 
     Args:
-        source_lengths, target_lengths: as in :func:`split_instances`.
-        max_tokens: the limit of all sentences of an instance together.
-        overlap: how many sentences before its own an instance reads; fewer, the last ones, where
+        source_lengths, target_lengths: as in :func:`split_chunks`.
+        max_tokens: the limit of all sentences of a chunk together.
+        overlap: how many sentences before its own a chunk reads; fewer, the last ones, where
             they would leave no room for a new one.
 
     Returns:
-        For each instance the first sentence that it reads, and its own sentences, which cover
+        For each chunk the first sentence that it reads, and its own sentences, which cover
         the document.
     """
     costs = _costs(source_lengths, target_lengths)
-    instances: list[tuple[int, range]] = []
+    chunks: list[tuple[int, range]] = []
     start = 0
     while start < len(costs):
         used, read = costs[start], start
@@ -437,9 +435,9 @@ def split_overlapping(
         while stop < len(costs) and used + costs[stop] <= max_tokens:
             used += costs[stop]
             stop += 1
-        instances.append((read, range(start, stop)))
+        chunks.append((read, range(start, stop)))
         start = stop
-    return instances
+    return chunks
 
 
 def _costs(source_lengths: Lengths, target_lengths: Lengths) -> list[int]:
@@ -459,11 +457,11 @@ class Selection(NamedTuple):
 
     Attributes:
         min_tokens: fewest tokens of a document; others are left out first.
-        instances: how many units are drawn (sentences, windows, instances); 0: all.
+        units: how many units are drawn (sentences, windows, chunks); 0: all.
     """
 
     min_tokens: int = 0
-    instances: int = 0
+    units: int = 0
 
 
 WHOLE = Selection()
@@ -534,7 +532,7 @@ def document_units(
         unit: how documents are cut.
         name: name of the corpus in messages.
         selection: which documents and units are read. A document has as many tokens as
-            ``--max-doc-tokens`` counts (:func:`split_instances`).
+            ``--max-doc-tokens`` counts (:func:`split_chunks`).
 
     Raises:
         GtransError: the two sides differ in lines or document boundaries, or the corpus does not
@@ -567,15 +565,15 @@ def document_units(
         for span in cuts:
             spans.append([begin + end for part in span for end in (part.start, part.stop)])
     lines = np.array(spans, np.int64).reshape(-1, 4, 2)
-    if selection.instances > len(lines):
+    if selection.units > len(lines):
         raise GtransError(
-            f"`--sample-instances` {selection.instances}: {name} has only {len(lines)} units; "
+            f"`--sample-instances` {selection.units}: {name} has only {len(lines)} units; "
             "give a smaller number, or leave it out to train on all of them."
         )
-    if selection.instances:
+    if selection.units:
         # RandomState gives the same numbers in every version of numpy.
         order = np.random.RandomState(_SEED).permutation(len(lines))
-        lines = lines[np.sort(order[: selection.instances])]
+        lines = lines[np.sort(order[: selection.units])]
     return Units(lines, (np.cumsum(~blank) - 1)[lines[:, 3, 0]])
 
 
@@ -621,4 +619,4 @@ class StreamSteps:
                 begin += sentences
         numbers = np.array(counts, np.int64)
         ends = np.array(lines, np.int64).reshape(-1, 2)
-        return cls(STEPS[int(unit.has_instances)], ends, numbers, np.cumsum(numbers) - numbers)
+        return cls(STEPS[int(unit.has_chunks)], ends, numbers, np.cumsum(numbers) - numbers)

@@ -34,7 +34,7 @@ from sacrebleu.tokenizers.tokenizer_base import BaseTokenizer
 from gtrans.errors import GtransError
 from gtrans.languages import CHINESE, WITHOUT_SPACES
 
-Unit = Literal["sentence", "document", "instance"]
+Unit = Literal["sentence", "document", "chunk"]
 Documents = Sequence[Sequence[str]]
 Statistics = NDArray[np.float64]
 
@@ -79,22 +79,22 @@ class Corpus:
 
     Attributes:
         references: documents of sentences, at least one sentence in all. Of several references
-            it is the first one, whose lengths divide the documents into instances.
-        instances: for each document, the ranges of sentences that are one instance
-            (:func:`gtrans.data.units.split_instances`); together every sentence once, in order.
-        instance_unit: how a signature names that unit, e.g. ``instance(512,bpe)``.
+            it is the first one, whose lengths divide the documents into chunks.
+        chunks: for each document, the ranges of sentences that are one chunk
+            (:func:`gtrans.data.units.split_chunks`); together every sentence once, in order.
+        chunk_unit: how a signature names that unit, e.g. ``chunk(512,bpe)``.
         others: the other references, with the same documents and sentences.
     """
 
     references: Documents
-    instances: Sequence[Sequence[range]]
-    instance_unit: str = "instance"
+    chunks: Sequence[Sequence[range]]
+    chunk_unit: str = "chunk"
     others: Sequence[Documents] = ()
 
     def spans(self, unit: Unit) -> list[list[range]]:
         """For each document, the ranges of sentences that are one segment of a unit."""
-        if unit == "instance":
-            return [list(spans) for spans in self.instances]
+        if unit == "chunk":
+            return [list(spans) for spans in self.chunks]
         spans = []
         for document in self.references:
             if unit == "document":
@@ -187,7 +187,7 @@ def measure(
     measurements: dict[str, Measurement] = {}
     for key in keys:
         metric = METRICS[key]
-        unit = corpus.instance_unit if metric.unit == "instance" else metric.unit
+        unit = corpus.chunk_unit if metric.unit == "chunk" else metric.unit
         parts = [part for task, part in zip(tasks, counted, strict=True) if task.key == key]
         statistics = [np.concatenate(of_system) for of_system in zip(*parts, strict=True)]
         segments = [len(spans) for spans in corpus.spans(metric.unit)]
@@ -649,7 +649,7 @@ _CHRF = Metric("chrF2", "sentence", _chrf_counts, _chrf, _chrf_signature)
 METRICS: dict[str, Metric] = {
     "s_bleu": _BLEU,
     "d_bleu": replace(_BLEU, label="d-BLEU", unit="document"),
-    "d_bleu_instance": replace(_BLEU, label="d-BLEU (chunks)", unit="instance"),
+    "d_bleu_chunk": replace(_BLEU, label="d-BLEU (chunks)", unit="chunk"),
     "chrf": _CHRF,
     "chrf_pp": replace(
         _CHRF,

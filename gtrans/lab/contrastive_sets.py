@@ -162,7 +162,7 @@ def read_consistency(path: AnyPath, options: ReadOptions) -> list[Item]:
     ``good-translation-wrong-in-context``, folder ``consistency_testsets``: ``deixis_{dev,test}``,
     ``lex_cohesion_{dev,test}``, ``ellipsis_infl`` and ``ellipsis_vp``, each a JSON array of
     ``{"src": .., "dst": [..], "true_ind": n, "ctx_dist": n}`` with tokenised sentences joined
-    by ``_eos``. As in their evaluation, an instance counts as right if candidate ``true_ind`` has
+    by ``_eos``. As in their evaluation, an item counts as right if candidate ``true_ind`` has
     the best score of all, and repeated candidates are kept.
 
     The phenomenon is the name of the file without suffixes, so that the two splits of a set are
@@ -170,7 +170,7 @@ def read_consistency(path: AnyPath, options: ReadOptions) -> list[Item]:
     """
     phenomenon = Path(path).name.split(".")[0]
 
-    def instances(entry: Entry) -> Iterator[Item]:
+    def items_of(entry: Entry) -> Iterator[Item]:
         of_file, right = entry.value, entry.number("true_ind")
         source, *targets = (
             _stripped(text.split("_eos")) for text in (of_file["src"], *of_file["dst"])
@@ -187,7 +187,7 @@ def read_consistency(path: AnyPath, options: ReadOptions) -> list[Item]:
             right_index=right,
         )
 
-    return _items(path, instances)
+    return _items(path, items_of)
 
 
 # --- Bawden et al. -------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from gtrans.data.documents import resolve
-from gtrans.data.units import SPECIAL_TOKENS_PER_SENTENCE, split_instances
+from gtrans.data.units import SPECIAL_TOKENS_PER_SENTENCE, split_chunks
 from gtrans.errors import GtransError
 from gtrans.files import read_object
 from gtrans.languages import WITHOUT_SPACES, language_code
@@ -222,7 +222,7 @@ class SplitCounts:
         sentences, tokens = len(source_lengths), sum(source_lengths)
         self.documents += 1
         self.sentences += sentences
-        self.chunks += len(split_instances(source_lengths, target_lengths, max_doc_tokens))
+        self.chunks += len(split_chunks(source_lengths, target_lengths, max_doc_tokens))
         self.chunk_tokens += tokens + SPECIAL_TOKENS_PER_SENTENCE * sentences
         self.longest = max(self.longest, sentences)
         self.longest_in_tokens = max(self.longest_in_tokens, tokens)

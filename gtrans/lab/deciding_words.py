@@ -19,10 +19,10 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
 from gtrans.cli.shared.model_options import (
-    add_instances,
+    add_chunks,
     add_model_files,
     add_scoring,
-    check_instances,
+    check_chunks,
     check_scoring,
 )
 from gtrans.environment import ENGINE
@@ -84,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: %(default)s)",
     )
     add_scoring(parser)
-    add_instances(parser.add_argument_group("chunks"), "the checkpoint's")
+    add_chunks(parser.add_argument_group("chunks"), "the checkpoint's")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> None:
             not fit each other, or an option has an impossible value.
     """
     check_scoring(args)
-    check_instances(args)
+    check_chunks(args)
     if math.isnan(args.threshold):
         raise GtransError("`--threshold` must be a number of nats or inf, but is nan.")
     if args.output:
@@ -105,13 +105,13 @@ def run(args: argparse.Namespace) -> None:
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.search.options import split_paths
     from gtrans.translating.force_decode import CorpusSide, ScoredCorpus
-    from gtrans.translating.loading import load_models, set_instances
+    from gtrans.translating.loading import load_models, set_chunks
 
     # Gradients of a memory reach back to the beginning of the document.
     models, task = load_models(
         split_paths(args.path), args.data, {"memory_bptt": -1}, cpu=args.cpu, fp16=args.fp16
     )
-    set_instances(task, args.max_doc_tokens, args.overlap)
+    set_chunks(task, args.max_doc_tokens, args.overlap)
     source = CorpusSide(task.source_encoder(), [source for source, _ in documents])
     pipeline = task.pipeline(str(task.cfg.target_lang))
     text = ScoredCorpus(source, CorpusSide(pipeline, [target for _, target in documents]))

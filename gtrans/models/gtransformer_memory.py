@@ -1,10 +1,10 @@
-"""G-Transformer that remembers the instances before its own in a few vectors.
+"""G-Transformer that remembers the chunks before its own in a few vectors.
 
-A document that is longer than ``--max-doc-tokens`` is cut into instances. Here they are read as a
-stream (:mod:`gtrans.data.units`): every instance as in :mod:`gtrans.models.gtransformer`,
-and between them the memory of :mod:`gtrans.modules.memory`, which is carried from instance to
-instance as the recurrent-memory paper carries it from sentence to sentence. It is updated once for
-an instance, from the states of all its sentences, and all of them read what the instances before
+A document that is longer than ``--max-doc-tokens`` is cut into chunks. Here they are read as a
+stream (:mod:`gtrans.data.units`): every chunk as in :mod:`gtrans.models.gtransformer`,
+and between them the memory of :mod:`gtrans.modules.memory`, which is carried from chunk to
+chunk as the recurrent-memory paper carries it from sentence to sentence. It is updated once for
+a chunk, from the states of all its sentences, and all of them read what the chunks before
 have left.
 
 With ``--memory-output added`` (the default here) a new model gives the same as a model without
@@ -12,11 +12,11 @@ memory, to the last digit, so that training goes on from a trained G-Transformer
 without a loss. ``--memory-size 0`` is that G-Transformer.
 
 ==================  =============================================================================
-the instance        as in :mod:`gtrans.models.gtransformer`
-Eq 1-5 (Feng)       :mod:`gtrans.modules.memory`; h are the states of an instance, not of a
+the chunk        as in :mod:`gtrans.models.gtransformer`
+Eq 1-5 (Feng)       :mod:`gtrans.modules.memory`; h are the states of a chunk, not of a
                     sentence
 which layers        :mod:`gtrans.models.memory_transformer`
-training            windows of instances: :mod:`gtrans.data.units`
+training            windows of chunks: :mod:`gtrans.data.units`
 ==================  =============================================================================
 """
 
@@ -58,5 +58,5 @@ class GTransformerMemory(RecurrentMemories, GTransformer):
 
     @property
     def shares_prefixes(self) -> bool:
-        """Not where rows have several instances: each target is read instance by instance."""
+        """Not where rows have several chunks: each target is read chunk by chunk."""
         return False

@@ -99,7 +99,7 @@ class DocumentLayout(PlanPart):
         sentence_counts: ``(documents,)`` sentences of each document.
         longest, longest_sentence: tokens of the longest document and sentence.
         most_sentences: sentences of the document that has most of them.
-        instances: if rows are divided, ``(batch, most)`` the sentences of each instance of a row,
+        chunks: if rows are divided, ``(batch, most)`` the sentences of each chunk of a row,
             then zeros; None: a row is one document.
         computed: if rows share states (:func:`shared_prefixes`), ``(tokens of whole,)`` the token
             that computes each token of ``whole``.
@@ -118,7 +118,7 @@ class DocumentLayout(PlanPart):
     longest: int
     longest_sentence: int
     most_sentences: int
-    instances: Tensor | None = None
+    chunks: Tensor | None = None
     computed: Tensor | None = None
     whole: DocumentLayout | None = None
 
@@ -194,17 +194,17 @@ class DocumentLayout(PlanPart):
         parts.update(on_host(tensors))
         return DocumentLayout(**parts)
 
-    def divided(self, instances: Tensor | None) -> DocumentLayout:
-        """The same batch, on the host, in which every instance of a row is a document of its own.
+    def divided(self, chunks: Tensor | None) -> DocumentLayout:
+        """The same batch, on the host, in which every chunk of a row is a document of its own.
 
-        Attention and positions then belong to instances, wherever they speak of documents.
+        Attention and positions then belong to chunks, wherever they speak of documents.
 
         Args:
-            instances: see :attr:`instances`; None: rows stay as they are.
+            chunks: see :attr:`chunks`; None: rows stay as they are.
         """
-        if instances is None:
+        if chunks is None:
             return self
-        counts = instances[instances > 0].numpy()
+        counts = chunks[chunks > 0].numpy()
         sizes = self.sentence_lengths.numpy()
         first = counts.cumsum() - counts
         lengths = np.add.reduceat(sizes, first)
@@ -220,7 +220,7 @@ class DocumentLayout(PlanPart):
             sentence_counts=torch.from_numpy(counts),
             longest=_most(lengths),
             most_sentences=_most(counts),
-            instances=instances,
+            chunks=chunks,
         )
 
     @property
@@ -277,9 +277,9 @@ class DocumentLayout(PlanPart):
 
     def align(self, packed: Tensor) -> Tensor:
         """``(tokens, ..) -> (documents, longest, ..)``, all padding on the right and zeros."""
-        if self.is_dense and self.instances is None:
+        if self.is_dense and self.chunks is None:
             return self.pad(packed)
-        width = self.shape[1] if self.instances is None else self.longest
+        width = self.shape[1] if self.chunks is None else self.longest
         padded = packed.new_zeros(self.documents, width, *packed.shape[1:])
         padded[self.row, self.position] = packed
         return padded

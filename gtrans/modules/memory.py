@@ -4,7 +4,7 @@ Feng, Li, Song, Zheng and Koehn, "Learn To Remember: Transformer with Recurrent 
 Document-Level Machine Translation", 2022. A layer with a memory holds a matrix M of
 ``size`` vectors for every document. Before step t its M is updated from the states h of
 step t - 1 in the same layer, and the states of step t read M. A step is a sentence in the paper;
-here it may also be an instance: several sentences that attend to each other.
+here it may also be a chunk: several sentences that attend to each other.
 
 ====  =====================================================================================
 Eq 1  h is the output of the layer's self-attention
@@ -198,7 +198,7 @@ def memory_plan(
     """Which tokens of a batch update which memory when, on the host, for all layers of a side.
 
     Args:
-        layout: sentences and instances of every row; a row is (a part of) one document.
+        layout: sentences and chunks of every row; a row is (a part of) one document.
         size: memory vectors of a document.
         written: ``(steps,)`` how many tokens of each step, from its first, update
             the memory (None: all of them).
@@ -208,8 +208,8 @@ def memory_plan(
     parts, counts = Segments.of(layout.sentence_lengths), layout.sentence_counts.numpy()
     if steps == "instances":
         parts, counts = Segments.of(layout.document_lengths), np.ones_like(counts)
-        if layout.instances is not None:
-            counts = layout.instances.gt(0).sum(1).numpy()
+        if layout.chunks is not None:
+            counts = layout.chunks.gt(0).sum(1).numpy()
     order = np.argsort(-counts, kind="stable")
     first = (counts.cumsum() - counts)[order]
     lengths = parts.lengths if written is None else written.numpy()

@@ -153,7 +153,7 @@ class DocumentGenerator:
         Args:
             source: ``net_input`` of
                 :meth:`gtrans.data.examples.ExampleBuilder.collate`.
-            finished: keeps the parts of documents that are translated instance by instance;
+            finished: keeps the parts of documents that are translated chunk by chunk;
                 those that it has are not translated again.
 
         Raises:

@@ -151,7 +151,7 @@ class DecodingOptions(_Options):
             a batch of its own. Short rows are fewer, as
             :func:`gtrans.search.generator.rows_at_once` says.
         max_doc_tokens: most tokens of a document unit; None: the checkpoint's.
-        overlap: sentences of the instance before that an instance of a document begins with.
+        overlap: sentences of the chunk before that a chunk of a document begins with.
         context: options instead of the checkpoint's: ``context_kind``, ``context_sentence``,
             and the ones in ``--model-overrides``.
         cpu: use the CPU even if there is a CUDA device.

@@ -1,6 +1,6 @@
 """Beam search over documents whose parts are translated one after the other.
 
-Parts are instances, or the sentences of a stream or of windows with a history.
+Parts are chunks, or the sentences of a stream or of windows with a history.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class _Part:
 class PartSearch(DocumentSearch):
     """Beam search over documents, part by part.
 
-    A part knows two things of those before it. If instances overlap, it begins with the last
+    A part knows two things of those before it. If chunks overlap, it begins with the last
     sentences of the one before, their source and their finished translations, which the model
     reads in one pass as a given beginning. If the model was trained on streams, or reads its
     earlier translations, it has a memory of the document. The memory is updated once for each
@@ -137,7 +137,7 @@ class PartSearch(DocumentSearch):
         one, so that the rest of the search has the same batches, and the same memories, as an
         undisturbed one.
         """
-        # In training on single documents every instance begins with the initial memory.
+        # In training on single documents every chunk begins with the initial memory.
         carries = self.unit.sentence_by_sentence or self.unit.trained_in_runs
         documents: list[_Document] = []
         for row, lengths in zip(source["src_tokens"], source_lengths, strict=True):

@@ -24,7 +24,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from gtrans.data.examples import Example, ExampleBuilder, source_of
-from gtrans.data.units import InstanceStreamUnit, UnitSpan
+from gtrans.data.units import ChunkStreamUnit, UnitSpan
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import Item
 from gtrans.modules.chunked_loss import DecoderStates, rows_of
@@ -148,7 +148,7 @@ class RowPool:
     def __init__(self, task: Any, whole: bool) -> None:
         examples: ExampleBuilder = task.examples
         unit = examples.unit
-        if isinstance(unit, InstanceStreamUnit) and unit.overlap:
+        if isinstance(unit, ChunkStreamUnit) and unit.overlap:
             raise GtransError(
                 f"`--overlap {unit.overlap}`: with a memory between chunks, given translations are "
                 "scored without it; leave it out (translations may have both)."
@@ -217,11 +217,11 @@ class RowPool:
                 list(map(encode, texts))
                 for encode, texts in zip(self._encode, (sources, targets), strict=True)
             )
-            instances = None
-            if isinstance(unit, InstanceStreamUnit):  # as in translation, by the source alone
-                instances = unit.steps([ids.numel() - 1 for ids in source_ids])
+            chunks = None
+            if isinstance(unit, ChunkStreamUnit):  # as in translation, by the source alone
+                chunks = unit.steps([ids.numel() - 1 for ids in source_ids])
             pieces = [self._word_pieces(sentence) for sentence in plain_sources]
-            example = self.examples.example(span, source_ids, target_ids, pieces, instances)
+            example = self.examples.example(span, source_ids, target_ids, pieces, chunks)
             row = self._rows[key] = ScoredRow(source_key, example, begin, [])
         row.first = min(row.first, begin)
         return row, span, range(begin, end)
@@ -616,7 +616,7 @@ def score_items(
 def with_places(
     task: Any, encoder: TextPipeline, items: Sequence[Item], plain: Sequence[Item], whole: bool
 ) -> list[Item]:
-    """Items grouped by the place of their cue, where documents are cut into instances.
+    """Items grouped by the place of their cue, where documents are cut into chunks.
 
     Args:
         task, whole: as in :func:`score_items`.
@@ -625,12 +625,12 @@ def with_places(
         plain: the same in plain text.
 
     Returns:
-        the items. Those whose cue has a known distance have the group ``cue``: in the instance
-        of the last sentence, in what this instance reads besides, or before it; and the same
+        the items. Those whose cue has a known distance have the group ``cue``: in the chunk
+        of the last sentence, in what this chunk reads besides, or before it; and the same
         with the distance as ``cue at distance``.
     """
     unit = task.examples.unit
-    if unit.name not in ("document", "stream") or not (unit.has_instances or not whole):
+    if unit.name not in ("document", "stream") or not (unit.has_chunks or not whole):
         return list(items)
     encode = cache(encoder.encode)
     grouped = []

@@ -151,15 +151,15 @@ def _task_of(state: Mapping[str, Any], stored: ModelIdentity, overrides: Mapping
     return TASK_REGISTRY[TASK].of_checkpoint(cfg, stored)
 
 
-def set_instances(task: Any, max_doc_tokens: int | None, overlap: int) -> None:
+def set_chunks(task: Any, max_doc_tokens: int | None, overlap: int) -> None:
     """Let a task that is loaded with a checkpoint cut documents otherwise than in training.
 
     Of a model that cuts none, a line says so.
 
     Args:
         task: a document translation task.
-        max_doc_tokens: most tokens of an instance; None: as in training.
-        overlap: sentences of the instance before that an instance begins with.
+        max_doc_tokens: most tokens of a chunk; None: as in training.
+        overlap: sentences of the chunk before that a chunk begins with.
     """
     with open_dict(task.cfg):
         task.cfg.overlap = overlap

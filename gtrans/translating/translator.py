@@ -37,7 +37,7 @@ from gtrans.text.pipeline import PLACEHOLDER, input_warnings
 from gtrans.text.plausibility import TextSample, implausible
 from gtrans.text.prepared_folder import read_state
 from gtrans.text.reader import is_boundary
-from gtrans.translating.loading import check_overrides, load_models, set_instances
+from gtrans.translating.loading import check_overrides, load_models, set_chunks
 from gtrans.translating.translation import (
     Alternative,
     EncodedSentence,
@@ -133,7 +133,7 @@ class Translator:
             _longest_seen(path, model, unit)
             for path, model in zip(options.paths, models, strict=True)
         )
-        set_instances(task, options.max_doc_tokens, options.overlap)
+        set_chunks(task, options.max_doc_tokens, options.overlap)
         if [digest(Path(path)) for path in options.paths] != digests:
             raise GtransError(
                 f"{' or '.join(options.paths)}: it was replaced while it was read, perhaps by a "

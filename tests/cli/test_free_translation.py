@@ -33,7 +33,7 @@ def argv(tiny: TinyWorld, model: Path, tmp_path: Path) -> Callable[..., list[str
 
     def make(*options: str, path: Path = model) -> list[str]:
         files = ["--path", path, "--data", tiny.data, "--input", tiny.text / "test.en"]
-        # Small instances: the longest document has several.
+        # Small chunks: the longest document has several.
         size = ["--max-tokens", "100", "--max-doc-tokens", "60"]
         output = ["--output", tmp_path / "out.de"]
         return ["translate", *map(str, files + output), *FAST, *size, *options]

@@ -56,7 +56,7 @@ def test_an_interrupted_document_goes_on(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ):
-    """Instances that all documents have finished are not translated again."""
+    """Chunks that all documents have finished are not translated again."""
     options = ("--input", tiny.text / "test.en", *FAST, *SHORT, "--overlap", "1")
     whole, output = tmp_path / "whole", tmp_path / "out"
     total = translated_parts(command(tiny, *options, "--output", whole), monkeypatch)
@@ -73,7 +73,7 @@ def test_an_interrupted_document_goes_on(
     assert output.read_bytes() == whole.read_bytes()
 
 
-def test_items_are_read_in_instances(
+def test_items_are_read_in_chunks(
     tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     """The scores of an item without its cue, and with the cue in what is only read."""

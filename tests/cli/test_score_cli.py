@@ -34,7 +34,7 @@ def test_json_of_one_system(hyp: str, ref: str, capsys: Capture) -> None:
     for key in METRICS:
         assert list(entry[key]) == ["score", "higher_is_better", "signature", "confidence"]
         assert entry[key]["higher_is_better"] == (key != "ter")
-        assert entry[key]["score"] == expected["d_bleu" if key == "d_bleu_instance" else key]
+        assert entry[key]["score"] == expected["d_bleu" if key == "d_bleu_chunk" else key]
         low, high = entry[key]["confidence"].pop("interval")
         assert low <= high
         assert set(entry[key]["confidence"]) == {
@@ -42,7 +42,7 @@ def test_json_of_one_system(hyp: str, ref: str, capsys: Capture) -> None:
         }  # fmt: skip
         assert entry[key]["confidence"]["resampled"] == "document"
         assert entry[key]["confidence"]["units"] == 2
-    assert entry["d_bleu_instance"]["signature"].endswith("|unit:instance(512,words)")
+    assert entry["d_bleu_chunk"]["signature"].endswith("|unit:chunk(512,words)")
     assert (report["sentences"], report["documents"], report["chunks"]) == (5, 2, 2)
     assert [bucket["sentences"] for bucket in report["by_position"]] == [5]
     assert [bucket["sentences"] for bucket in report["by_sentence_length"]] == [5, 0, 0, 0]
@@ -81,9 +81,9 @@ def test_text_report(hyp: str, ref: str, capsys: Capture) -> None:
     assert header.split() == ["score", "95%", "interval"]
     expected = scores()
     for key, row in zip(METRICS, rows, strict=True):
-        value = expected["d_bleu" if key == "d_bleu_instance" else key]
+        value = expected["d_bleu" if key == "d_bleu_chunk" else key]
         assert re.match(rf"{re.escape(METRICS[key].label)} +{value:.2f} ", row)
-    assert any(line.endswith("|unit:instance(512,words)|lengths:ref") for line in lines)
+    assert any(line.endswith("|unit:chunk(512,words)|lengths:ref") for line in lines)
     assert "5 sentences, 2 documents, 2 chunks" in lines
 
 
@@ -180,7 +180,7 @@ def test_bpe_lengths_of_a_prepared_folder(
     report = score(capsys, *arguments, "--max-doc-tokens", "40")
     assert sorted(asked) == [(str(data), "de"), (str(data), "en")]
     entry = report["of_one"]
-    assert entry["d_bleu_instance"]["signature"].endswith("|unit:instance(40,bpe)")
+    assert entry["d_bleu_chunk"]["signature"].endswith("|unit:chunk(40,bpe)")
     assert "stem[snowball-german]" in entry["meteor"]["signature"]  # the folder's language
     # In characters and marks: 25 + 15, 34; 34, 36.
     assert report["chunks"] == 4
@@ -257,7 +257,7 @@ def test_the_way_lines_end_makes_no_difference(
     assert found == expected
 
 
-def test_the_longer_side_decides_about_instances(
+def test_the_longer_side_decides_about_chunks(
     tmp_path: Path, hyp: str, ref: str, capsys: Capture
 ) -> None:
     long_source = [[f"{sentence} {'word ' * 20}" for sentence in doc] for doc in REFERENCES]
@@ -267,4 +267,4 @@ def test_the_longer_side_decides_about_instances(
     report = score(capsys, *arguments, "--src", src)
     assert report["chunks"] == 5
     entry = report["of_one"]
-    assert entry["d_bleu_instance"]["score"] == entry["s_bleu"]["score"]
+    assert entry["d_bleu_chunk"]["score"] == entry["s_bleu"]["score"]

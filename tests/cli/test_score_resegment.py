@@ -46,7 +46,7 @@ def test_any_layout_has_the_scores_of_aligned_sentences(
     any_layout = write(tmp_path / "any", LAYOUTS[layout])
     aligned = run(capsys, "--hyp", hyp, "--ref", ref)
     found = run(capsys, "--hyp", any_layout, "--ref", ref, "--resegment")
-    for key in ("s_bleu", "d_bleu", "d_bleu_instance", "chrf", "ter", "meteor"):
+    for key in ("s_bleu", "d_bleu", "d_bleu_chunk", "chrf", "ter", "meteor"):
         assert found[key]["score"] == aligned[key]["score"]
         signature = aligned[key]["signature"] + "|resegmented:edit-distance.6"
         assert found[key]["signature"] == signature

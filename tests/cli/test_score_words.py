@@ -64,17 +64,17 @@ def test_spaces_do_not_change_scores_of_chinese_documents(tmp_path: Path, capsys
     assert found[0]["d_bleu"]["score"] < 100
 
 
-def test_instances_of_chinese_are_measured_in_characters(tmp_path: Path, capsys: Capture) -> None:
+def test_chunks_of_chinese_are_measured_in_characters(tmp_path: Path, capsys: Capture) -> None:
     ref = write(tmp_path / "ref", "我今天在家里看书。\n" * 4)
-    files = ["--hyp", ref, "--ref", ref, "--target-lang", "zh", "--metrics", "d_bleu_instance"]
+    files = ["--hyp", ref, "--ref", ref, "--target-lang", "zh", "--metrics", "d_bleu_chunk"]
     # Nine characters and two marks each.
     report = score(capsys, *files, "--max-doc-tokens", "22")
     assert report["chunks"] == 2
-    signature = report["of_one"]["d_bleu_instance"]["signature"]
-    assert signature.endswith("|unit:instance(22,characters)|lengths:ref")
+    signature = report["of_one"]["d_bleu_chunk"]["signature"]
+    assert signature.endswith("|unit:chunk(22,characters)|lengths:ref")
     src = write(tmp_path / "src", "I am reading.\n" * 4)
-    signature = score(capsys, *files, "--src", src)["of_one"]["d_bleu_instance"]["signature"]
-    assert signature.endswith("|unit:instance(512,words+characters)")
+    signature = score(capsys, *files, "--src", src)["of_one"]["d_bleu_chunk"]["signature"]
+    assert signature.endswith("|unit:chunk(512,words+characters)")
 
 
 def test_tokens_of_moses(tmp_path: Path, capsys: Capture) -> None:

@@ -89,7 +89,7 @@ def test_a_translation_never_reads_as_a_boundary():
     "model", others_long(["document", "sentence", "document:other"], {"document"})
 )
 def test_text_and_generate_agree(tiny: TinyWorld, tmp_path: Path, model: str):
-    # Each instance alone: sums over other batches differ in their last bits.
+    # Each chunk alone: sums over other batches differ in their last bits.
     alone = (*FAST, "--max-tokens", "1")
     source, output = ("--input", tiny.text / "test.en"), tmp_path / "out"
     assert main(command(tiny, *source, "--output", output, *alone, model=model)) == 0
@@ -169,9 +169,7 @@ def test_int8(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str
     st.integers(1, 2000),
     st.none() | st.integers(1, 30),
 )
-def test_batches_hold_every_instance_once(
-    lengths: list[int], max_tokens: int, max_rows: int | None
-):
+def test_batches_hold_every_chunk_once(lengths: list[int], max_tokens: int, max_rows: int | None):
     batches = make_batches(lengths, max_tokens, max_rows)
     assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
     for batch in batches:

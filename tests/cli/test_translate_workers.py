@@ -95,7 +95,7 @@ def test_a_text_is_the_same_and_goes_on(
     options: Sequence[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Also documents whose instances are kept one by one."""
+    """Also documents whose chunks are kept one by one."""
     one, two = tmp_path / "one", tmp_path / "two"
     assert main(command(tiny, *small, *options, "--output", one)) == 0
     argv = command(tiny, *small, *options, "--output", two, *TWO)

@@ -95,7 +95,7 @@ def test_all_commands_give_the_same_translation(
     assert [by_line[number] for number in numbers] == [printed[n] for n in range(len(numbers))]
 
 
-def test_a_limit_of_instances_is_said_to_have_no_effect_on_windows(
+def test_a_limit_of_chunks_is_said_to_have_no_effect_on_windows(
     tiny: TinyWorld, trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = {}

@@ -141,10 +141,10 @@ def test_search_step_by_step_is_one_pass(case, prepared_with_bert, special_token
 
 @pytest.mark.parametrize("case", cases(), ids=str, indirect=True)
 @pytest.mark.parametrize("special_tokens", others_long(["both", "end"], ["both"]))
-def test_search_in_instances_that_overlap_is_one_pass(case, prepared_with_bert, special_tokens):
-    """Of every instance the scores of its own words, behind what it only reads."""
+def test_search_in_chunks_that_overlap_is_one_pass(case, prepared_with_bert, special_tokens):
+    """Of every chunk the scores of its own words, behind what it only reads."""
     if case.unit != "document":
-        pytest.skip("only documents have instances")
+        pytest.skip("only documents have chunks")
     built = build(
         case, prepared_with_bert, sentence_marks=special_tokens, overlap=1, max_doc_tokens=10
     )
@@ -153,8 +153,8 @@ def test_search_in_instances_that_overlap_is_one_pass(case, prepared_with_bert, 
 
 @pytest.mark.parametrize("overlap", [0, 1])
 @pytest.mark.parametrize("output", ["residual", "printed"])
-def test_search_with_a_memory_between_instances_is_one_pass(prepared_with_bert, output, overlap):
-    """Of every instance the scores of its own words, after the instances before it."""
+def test_search_with_a_memory_between_chunks_is_one_pass(prepared_with_bert, output, overlap):
+    """Of every chunk the scores of its own words, after the chunks before it."""
     case = Case("gtransformer_memory_tiny", "stream")
     options = {"max_doc_tokens": 10, "memory_output": output, "memory_layers": "all"}
     built = build(case, prepared_with_bert, overlap=overlap, **options)

@@ -176,7 +176,7 @@ def test_every_unit_is_in_one_batch_however_long(
 
 
 def test_a_sentence_that_is_too_long_for_a_model_is_found_before_the_search() -> None:
-    """Documents that are translated in instances count what is read at once."""
+    """Documents that are translated in chunks count what is read at once."""
     unit = DocumentUnit(12, overlap=1)
     lines = sizes([5, 5, 30, 5])
     units = document_units(lines, None, unit, "x")
@@ -214,14 +214,14 @@ def test_documents_of_a_least_length():
 
 
 def test_a_smaller_sample_is_part_of_a_larger_one():
-    drawn = [starts(Selection(instances=number)) for number in range(1, 6)]
+    drawn = [starts(Selection(units=number)) for number in range(1, 6)]
     assert [len(one) for one in drawn] == [1, 2, 3, 4, 5]
     assert all(set(small) < set(large) for small, large in pairwise(drawn))
     assert all(one == sorted(one) for one in drawn) and drawn[-1] == FIRST_LINES
 
 
 def test_units_are_drawn_from_the_documents_that_are_left():
-    assert starts(Selection(min_tokens=10, instances=4), SentenceUnit()) == [0, 1, 3, 10]
+    assert starts(Selection(min_tokens=10, units=4), SentenceUnit()) == [0, 1, 3, 10]
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_units_are_drawn_from_the_documents_that_are_left():
     [
         ({"min_tokens": 31}, "`--min-doc-tokens` 31: no document of x is so long, the longest has"
                              " 30 tokens"),
-        ({"instances": 6}, "`--sample-instances` 6: x has only 5 units;"),
+        ({"units": 6}, "`--sample-instances` 6: x has only 5 units;"),
     ],
 )  # fmt: skip
 def test_what_there_is_not_is_refused(wrong, message):

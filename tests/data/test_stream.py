@@ -161,11 +161,11 @@ def test_a_window_read_in_parts_has_the_gradient_of_the_window(memory_size):
             torch.testing.assert_close(gradient, whole[name], rtol=1e-4, atol=1e-5)
 
 
-# ---- instances -----------------------------------------------------------------------------------
+# ---- chunks -----------------------------------------------------------------------------------
 
 
-def test_runs_of_instances_are_those_of_the_document_unit():
-    """Every instance is a part of one row, in order."""
+def test_runs_of_chunks_are_those_of_the_document_unit():
+    """Every chunk is a part of one row, in order."""
     dataset = dataset_of(steps="instances")
     task = stream_task("instances")
     task.cfg.unit = "document"
@@ -176,8 +176,8 @@ def test_runs_of_instances_are_those_of_the_document_unit():
         found: list[range] = []
         for indices in dataset.batch_by_size(np.arange(len(COUNTS)), max_sentences=3):
             batch = dataset.collater([dataset[index] for index in indices])
-            instances = batch["net_input"]["instances"].tolist()
-            for index, (_, _, count), sizes in zip(indices, batch["runs"], instances, strict=True):
+            chunks = batch["net_input"]["chunks"].tolist()
+            for index, (_, _, count), sizes in zip(indices, batch["runs"], chunks, strict=True):
                 line = int(dataset.units.lines[index, 0, 0])
                 assert [size > 0 for size in sizes] == [n < count for n in range(len(sizes))]
                 for size in sizes[:count]:

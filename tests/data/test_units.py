@@ -17,8 +17,8 @@ from gtrans.data.examples import Example, ExampleBuilder
 from gtrans.data.frame import Frame
 from gtrans.data.units import (
     UNITS,
+    ChunkStreamUnit,
     DocumentUnit,
-    InstanceStreamUnit,
     SentenceUnit,
     StreamUnit,
     Unit,
@@ -78,7 +78,7 @@ def settings(**options: Any) -> SimpleNamespace:
 ANY_UNIT = st.one_of(
     st.just(SentenceUnit()),
     st.just(StreamUnit()),
-    st.builds(InstanceStreamUnit, st.integers(8, 60)),
+    st.builds(ChunkStreamUnit, st.integers(8, 60)),
     st.builds(DocumentUnit, st.integers(8, 60)),
     st.builds(
         WindowUnit,
@@ -130,8 +130,8 @@ def test_units_by_name_and_options() -> None:
     assert unit_of("window", given) == WindowUnit(0, 2, "none", "both")
     assert unit_of("sentence", settings(context_before=3)) == SentenceUnit()
     assert unit_of("stream", settings()) == StreamUnit()
-    instances = settings(stream_of="instances", max_doc_tokens=99)
-    assert unit_of("stream", instances) == InstanceStreamUnit(99)
+    chunks = settings(stream_of="instances", max_doc_tokens=99)
+    assert unit_of("stream", chunks) == ChunkStreamUnit(99)
 
 
 def test_limits_concern_documents_only() -> None:

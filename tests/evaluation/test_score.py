@@ -11,28 +11,28 @@ import pytest
 import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.score_corpus import HYPOTHESES, INSTANCES, REFERENCES, scores, text, write
+from support.score_corpus import CHUNKS, HYPOTHESES, REFERENCES, scores, text, write
 
-from gtrans.data.units import split_instances
+from gtrans.data.units import split_chunks
 from gtrans.errors import GtransError
 from gtrans.evaluation.metrics import METRICS, Corpus, Documents, Options, measure
 from gtrans.evaluation.texts import read_texts
 
-# --- instances ---------------------------------------------------------------------------
+# --- chunks ---------------------------------------------------------------------------
 
 lengths = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=40)
 
 
-def test_instances_by_hand() -> None:
+def test_chunks_by_hand() -> None:
     # costs: 5, 5, 12 (longer than the limit: alone), 3, 7 (exactly ten with the 3)
-    assert split_instances([3, 1, 10, 1, 5], [2, 3, 4, 0, 5], 10) == [
+    assert split_chunks([3, 1, 10, 1, 5], [2, 3, 4, 0, 5], 10) == [
         range(2),
         range(2, 3),
         range(3, 5),
     ]
-    assert split_instances([], [], 10) == []
+    assert split_chunks([], [], 10) == []
     with pytest.raises(ValueError):
-        split_instances([1, 2], [1], 10)
+        split_chunks([1, 2], [1], 10)
 
 
 # --- scores ------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ def test_bleu_by_hand() -> None:
     d_bleu = 100 * (7 / 8 * 6 / 7 * 5 / 6 * 4 / 5) ** 0.25
     assert found["s_bleu"].score("x") == pytest.approx(s_bleu)
     assert found["d_bleu"].score("x") == pytest.approx(d_bleu)
-    assert found["d_bleu_instance"].score("x") == pytest.approx(d_bleu)
+    assert found["d_bleu_chunk"].score("x") == pytest.approx(d_bleu)
 
 
 def test_perfect_match_and_nothing_translated() -> None:
@@ -70,7 +70,7 @@ def test_case_is_ignored_only_on_request() -> None:
 
 def test_signatures_name_case_tokeniser_and_unit() -> None:
     def signatures(options: Options) -> dict[str, str]:
-        corpus = Corpus(REFERENCES, INSTANCES, "instance(9,bpe)")
+        corpus = Corpus(REFERENCES, CHUNKS, "chunk(9,bpe)")
         found = measure(corpus, {"x": HYPOTHESES}, list(METRICS), options)
         return {key: measurement.signature for key, measurement in found.items()}
 
@@ -80,7 +80,7 @@ def test_signatures_name_case_tokeniser_and_unit() -> None:
     assert signatures(Options()) == {
         "s_bleu": bleu + "sentence",
         "d_bleu": bleu + "document",
-        "d_bleu_instance": bleu + "instance(9,bpe)",
+        "d_bleu_chunk": bleu + "chunk(9,bpe)",
         "chrf": chrf.format(0) + "sentence",
         "chrf_pp": chrf.format(2) + "sentence",
         "ter": f"nrefs:1|case:lc|tok:tercom|norm:no|punct:yes|asian:no|{version}sentence",
@@ -178,16 +178,16 @@ def test_empty_translations_stay_in_their_place(empty: list[list[bool]]) -> None
 
 
 @given(lengths, st.integers(1, 100))
-def test_instances_partition_the_document_greedily_within_the_limit(
+def test_chunks_partition_the_document_greedily_within_the_limit(
     pairs: list[tuple[int, int]], limit: int
 ) -> None:
     source, target = [a for a, _ in pairs], [b for _, b in pairs]
     cost = [max(pair) + 2 for pair in pairs]
-    instances = split_instances(source, target, limit)
+    chunks = split_chunks(source, target, limit)
 
-    assert [index for span in instances for index in span] == list(range(len(pairs)))
-    assert all(len(span) > 0 for span in instances)
-    for span in instances:
+    assert [index for span in chunks for index in span] == list(range(len(pairs)))
+    assert all(len(span) > 0 for span in chunks)
+    for span in chunks:
         assert sum(cost[i] for i in span) <= limit or len(span) == 1
-    for span, following in pairwise(instances):
+    for span, following in pairwise(chunks):
         assert sum(cost[i] for i in span) + cost[following.start] > limit

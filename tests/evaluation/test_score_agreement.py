@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.significance import PairedTest
-from support.score_corpus import HYPOTHESES, INSTANCES, REFERENCES, text, write
+from support.score_corpus import CHUNKS, HYPOTHESES, REFERENCES, text, write
 from support.suites import one_in
 
 from gtrans.cli import main
@@ -55,7 +55,7 @@ def systems(references: list[list[str]]) -> dict[str, list[list[str]]]:
 
 
 def halves(documents: Documents) -> list[list[range]]:
-    """Instances: a document in two."""
+    """Chunks: a document in two."""
     cut = [len(document) // 2 for document in documents]
     return [
         [span for span in (range(at), range(at, len(document))) if span]
@@ -78,7 +78,7 @@ def segments(documents: Documents, unit: str) -> list[str]:
 DIRECT = {
     "s_bleu": BLEU,
     "d_bleu": BLEU,
-    "d_bleu_instance": BLEU,
+    "d_bleu_chunk": BLEU,
     "chrf": CHRF,
     "chrf_pp": lambda **options: CHRF(word_order=2, **options),
     "ter": lambda **options: TER(),
@@ -110,7 +110,7 @@ def test_scores_and_signatures_are_sacrebleus(
         of_references = [segments(one, unit) for one in (references, *others)]
         direct = metric.corpus_score(segments(documents, unit), of_references)
         assert found.score(name) == direct.score and f"nrefs:{count}|" in found.signature
-        name_of_unit = "half" if unit == "instance" else unit
+        name_of_unit = "half" if unit == "chunk" else unit
         assert found.signature == f"{metric.get_signature()}|unit:{name_of_unit}"
 
 
@@ -184,7 +184,7 @@ OTHERS = [
 
 def test_meteor_takes_the_best_reference_of_each_sentence() -> None:
     def of(*references: Documents) -> list[float]:
-        corpus = Corpus(references[0], INSTANCES, others=references[1:])
+        corpus = Corpus(references[0], CHUNKS, others=references[1:])
         found = measure(corpus, {"x": HYPOTHESES}, ["meteor"])["meteor"]
         return [float(row[0]) for row in found.statistics["x"]]
 

@@ -35,16 +35,16 @@ def call(capsys: pytest.CaptureFixture[str]) -> Call:
     return run
 
 
-def instance(source: str, right: int, *targets: str, distance: int = 1) -> dict[str, Any]:
+def entry_of(source: str, right: int, *targets: str, distance: int = 1) -> dict[str, Any]:
     return {"src": source, "dst": list(targets), "true_ind": right, "ctx_dist": distance}
 
 
-INSTANCES = [
-    instance("The lamp . _eos It fell .", 1, "Die Lampe . _eos Er fiel .",
+ENTRIES = [
+    entry_of("The lamp . _eos It fell .", 1, "Die Lampe . _eos Er fiel .",
              "Die Lampe . _eos Sie fiel .", "Die Lampe . _eos Es fiel ."),
-    instance("The table . _eos It fell .", 2, "Der Tisch . _eos Sie fiel .",
+    entry_of("The table . _eos It fell .", 2, "Der Tisch . _eos Sie fiel .",
              "Der Tisch . _eos Es fiel .", "Der Tisch . _eos Er fiel ."),
-    instance("The book . _eos It fell .", 0, "Das Buch . _eos Es fiel .",
+    entry_of("The book . _eos It fell .", 0, "Das Buch . _eos Es fiel .",
              "Das Buch . _eos Sie fiel .", distance=2),
 ]  # fmt: skip
 # In the order of the file, so the right ones are the second, the sixth and the seventh.
@@ -53,9 +53,9 @@ FIRST_WRONG = [-1, -2, -3, -9, -8, -1, -0.5, -4]
 
 
 @pytest.fixture
-def instances(tmp_path: Path) -> Path:
+def entries(tmp_path: Path) -> Path:
     path = tmp_path / "deixis_test.json"
-    path.write_text(json.dumps(INSTANCES), encoding="utf-8")
+    path.write_text(json.dumps(ENTRIES), encoding="utf-8")
     return path
 
 
@@ -69,10 +69,10 @@ def written(folder: Path, name: str, values: list[Any]) -> Path:
 
 
 def test_scores_in_the_order_of_the_published_file(
-    call: Call, instances: Path, tmp_path: Path
+    call: Call, entries: Path, tmp_path: Path
 ) -> None:
     files = [written(tmp_path, "a", ALL_RIGHT), written(tmp_path, "b", FIRST_WRONG)]
-    sets = ("--set", instances, "--format", "consistency", "--json")
+    sets = ("--set", entries, "--format", "consistency", "--json")
     status, out, _ = call(*sets, "--scores", f"good={files[0]}", files[1])
     assert status == 0
     found = json.loads(out)
@@ -101,8 +101,8 @@ def test_the_output_of_the_first_system(call: Call, tmp_path: Path) -> None:
     """What it chose among different candidates; the right one may be listed twice."""
     path = tmp_path / "ellipsis_infl.json"
     right = "Die Lampe . _eos Sie fiel ."
-    twice = instance("The lamp . _eos It fell .", 1, "Die Lampe . _eos Er fiel .", right, right)
-    path.write_text(json.dumps([twice, INSTANCES[2]]), encoding="utf-8")
+    twice = entry_of("The lamp . _eos It fell .", 1, "Die Lampe . _eos Er fiel .", right, right)
+    path.write_text(json.dumps([twice, ENTRIES[2]]), encoding="utf-8")
     scores, output = written(tmp_path, "scores", [-3, -1, -1, -2, -2]), tmp_path / "out.jsonl"
     others = ("--scores", scores, written(tmp_path, "other", [-1] * 5))
     status, *_ = call("--set", path, "--format", "consistency", *others, "--output", output)
@@ -121,8 +121,8 @@ def test_the_output_of_the_first_system(call: Call, tmp_path: Path) -> None:
     assert call(*arguments, "--force")[0] == 0
 
 
-def test_losses_are_turned_round(call: Call, instances: Path, tmp_path: Path) -> None:
-    sets = ("--set", instances, "--format", "consistency", "--json")
+def test_losses_are_turned_round(call: Call, entries: Path, tmp_path: Path) -> None:
+    sets = ("--set", entries, "--format", "consistency", "--json")
     losses = written(tmp_path, "losses", [-score for score in ALL_RIGHT])
     status, out, _ = call(*sets, "--scores", losses, "--lower-is-better")
     assert (status, json.loads(out)["all"]["accuracy"]) == (0, 1.0)
@@ -172,10 +172,10 @@ def test_losses_are_turned_round(call: Call, instances: Path, tmp_path: Path) ->
     ],
 )
 def test_a_file_that_does_not_fit_is_one_line(
-    values: list[Any], message: str, call: Call, instances: Path, tmp_path: Path
+    values: list[Any], message: str, call: Call, entries: Path, tmp_path: Path
 ) -> None:
     path = written(tmp_path, "scores", values)
-    status, out, err = call("--set", instances, "--format", "consistency", "--scores", path)
+    status, out, err = call("--set", entries, "--format", "consistency", "--scores", path)
     assert (status, out) == (1, "")
     assert err.startswith("gtrans: error: ") and err.count("\n") == 1
     assert str(path) in err and message in err
@@ -195,9 +195,9 @@ def test_a_file_that_does_not_fit_is_one_line(
     ],
 )
 def test_options_that_contradict_each_other(
-    more: tuple[str, ...], message: str, call: Call, instances: Path
+    more: tuple[str, ...], message: str, call: Call, entries: Path
 ) -> None:
-    status, out, err = call("--set", instances, "--format", "consistency", *more)
+    status, out, err = call("--set", entries, "--format", "consistency", *more)
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert message in err
 
@@ -206,16 +206,16 @@ def test_options_that_contradict_each_other(
 
 
 def test_the_output_is_read_again(
-    call: Call, instances: Path, tiny: TinyWorld, tmp_path: Path
+    call: Call, entries: Path, tiny: TinyWorld, tmp_path: Path
 ) -> None:
     output = tmp_path / "scores.jsonl"
-    sets = ("--set", instances, "--format", "consistency", "--json", "--cpu")
+    sets = ("--set", entries, "--format", "consistency", "--json", "--cpu")
     model = ("--path", tiny.checkpoints["document"], "--data", tiny.data)
     status, out, _ = call(*sets, *model, "--output", output)
     assert status == 0
     lines = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
     assert [line["id"] for line in lines] == ["deixis_test-1", "deixis_test-2", "deixis_test-3"]
-    for line, entry in zip(lines, INSTANCES, strict=True):
+    for line, entry in zip(lines, ENTRIES, strict=True):
         assert (line["right"], len(line["scores"])) == (entry["true_ind"], len(entry["dst"]))
         assert line["correct"] == (line["scores"].index(max(line["scores"])) == line["right"])
     again = json.loads(call(*sets[:-1], "--scores", output)[1])
@@ -224,8 +224,8 @@ def test_the_output_is_read_again(
     both = json.loads(call(*sets, *model, "--scores", plain)[1])
     assert both["others"]["plain"]["mcnemar"]["deixis_test"]["p"] == 1.0
     assert both["others"]["plain"]["contrastive"] == both["contrastive"]
-    status, _, err = call(*sets, *model, "--output", instances)
-    assert status == 1 and "`--output`" in err and json.loads(instances.read_text()) == INSTANCES
+    status, _, err = call(*sets, *model, "--output", entries)
+    assert status == 1 and "`--output`" in err and json.loads(entries.read_text()) == ENTRIES
 
 
 # --- McNemar ------------------------------------------------------------------------------------
@@ -319,11 +319,11 @@ def test_the_interval_of_a_difference_is_that_of_its_test(films: int, first: int
 
 
 def test_several_systems_are_corrected_for_their_number(
-    call: Call, instances: Path, tmp_path: Path
+    call: Call, entries: Path, tmp_path: Path
 ) -> None:
     files = [written(tmp_path, name, ALL_RIGHT) for name in "abc"]
     written(tmp_path, "a", FIRST_WRONG)
-    sets = ("--set", instances, "--format", "consistency", "--scores", *files)
+    sets = ("--set", entries, "--format", "consistency", "--scores", *files)
     others = json.loads(call(*sets, "--json")[1])["others"]
     for other in others.values():
         test = other["mcnemar"]["deixis_test"]

@@ -1,6 +1,6 @@
 """The memory of a layer against the equations, and that of a model against step by step.
 
-A step is a sentence in the memory Transformer, and an instance of sentences in a G-Transformer.
+A step is a sentence in the memory Transformer, and a chunk of sentences in a G-Transformer.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def of_sentences(**options: Any) -> MemoryTransformer:
     return model
 
 
-def of_instances(**options: Any) -> GTransformerMemory:
+def of_chunks(**options: Any) -> GTransformerMemory:
     given = {"memory_size": 2, "memory_output": "residual", "memory_layers": "all", **LAYERS}
     return g_transformer(GTransformerMemory, **{**given, **options})
 
@@ -122,12 +122,12 @@ def padded(rows: list[list[int]], value: int = PAD) -> Tensor:
     return nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=value)
 
 
-def inputs(documents: list[Document], of_instances: bool = False) -> dict[str, Tensor]:
+def inputs(documents: list[Document], of_chunks: bool = False) -> dict[str, Tensor]:
     """Both sides the same text; the decoder does not read the last end token of a row."""
     rows = [[t for step in doc for words in step for t in (BOS, *words, EOS)] for doc in documents]
     found = {"src_tokens": padded(rows), "prev_output_tokens": padded([row[:-1] for row in rows])}
-    if of_instances:
-        found["instances"] = padded([[len(step) for step in doc] for doc in documents], 0)
+    if of_chunks:
+        found["chunks"] = padded([[len(step) for step in doc] for doc in documents], 0)
     return found
 
 
@@ -143,17 +143,14 @@ def step(seed: int, *sentences: int) -> Step:
 
 
 SENTENCES = [[step(1, 3), step(2, 5), step(3, 2)], [step(4, 4)], [step(5, 2), step(6, 6)]]
-INSTANCES = [
+CHUNKS = [
     [step(1, 3, 2), step(2, 4), step(3, 1, 2, 2)],
     [step(4, 2, 5, 1)],
     [step(5, 6), step(6, 2, 2)],
 ]
 MODELS = [
     *((of_sentences, SENTENCES, {"memory_layers": layers}) for layers in ("top", "all")),
-    *(
-        (of_instances, INSTANCES, {"memory_output": out})
-        for out in ("residual", "printed", "added")
-    ),
+    *((of_chunks, CHUNKS, {"memory_output": out}) for out in ("residual", "printed", "added")),
 ]
 
 
@@ -192,17 +189,17 @@ def test_without_memory_it_is_the_plain_transformer_to_the_last_bit():
 
 @torch.no_grad()
 def test_a_g_transformer_begins_as_without_memory_to_the_last_bit():
-    """With the defaults, and with no memory at all; in windows of instances, too."""
+    """With the defaults, and with no memory at all; in windows of chunks, too."""
     plain = g_transformer(**LAYERS)
-    single = [[instance] for doc in INSTANCES for instance in doc]
+    single = [[chunk] for doc in CHUNKS for chunk in doc]
     wanted = logits_of(plain, single)
     for options in ({"memory_output": "added"}, {"memory_size": 0}):
-        model = of_instances(**options)
+        model = of_chunks(**options)
         missing, unexpected = nn.Module.load_state_dict(model, plain.state_dict(), strict=False)
         assert not unexpected and all(".memory." in name for name in missing)
         assert bool(missing) == model.has_memory
         assert torch.equal(logits_of(model, single), wanted)
-        whole = logits_of(model, INSTANCES)
+        whole = logits_of(model, CHUNKS)
         for row, number in enumerate([0, 3, 4]):
             size = len(inputs([single[number]])["prev_output_tokens"][0])
             torch.testing.assert_close(whole[row, :size], wanted[number, :size])
@@ -243,10 +240,10 @@ def test_the_gradient_reaches_as_far_as_asked(side, layers):
     assert reach(of_sentences(**options, memory_bptt=-1)) == list(range(14))
 
 
-def test_a_gradient_reaches_as_many_instances_back_as_it_may():
-    """Each memory is written by embeddings of the instance before, and by those before that."""
+def test_a_gradient_reaches_as_many_chunks_back_as_it_may():
+    """Each memory is written by embeddings of the chunk before, and by those before that."""
     for bptt, reached in ((1, [False, True]), (-1, [True, True])):
-        model = of_instances(memory_bptt=bptt, memory_side="encoder")
+        model = of_chunks(memory_bptt=bptt, memory_side="encoder")
         logits = logits_of(model, [[[[4, 4]], [[5, 5]], [[6, 6]]]])
         logits[0, -2:].sum().backward()
         gradient = model.encoder.embed_tokens.weight.grad

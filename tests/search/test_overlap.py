@@ -1,4 +1,4 @@
-"""Instances that overlap: the cut, a given beginning in the search, and whole documents."""
+"""Chunks that overlap: the cut, a given beginning in the search, and whole documents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gtrans.data.frame import SPECIAL_TOKENS, Frame
 from gtrans.data.units import (
     SPECIAL_TOKENS_PER_SENTENCE,
     DocumentUnit,
-    split_instances,
+    split_chunks,
     split_overlapping,
 )
 from gtrans.errors import GtransError
@@ -33,7 +33,7 @@ def test_the_cut(lengths: list[int], most: int, overlap: int) -> None:
     found = split_overlapping(lengths, lengths, most, overlap)
     assert [n for _, own in found for n in own] == list(range(len(lengths)))
     if overlap == 0:
-        assert [own for _, own in found] == split_instances(lengths, lengths, most)
+        assert [own for _, own in found] == split_chunks(lengths, lengths, most)
     costs = [length + SPECIAL_TOKENS_PER_SENTENCE for length in lengths]
     for first, own in found:
         assert own.start - overlap <= first <= own.start
@@ -91,7 +91,7 @@ def test_k_sentences_stay_k(
         assert all(sentence.tokens[-1] == EOS for sentence in hypotheses[0].sentences)
 
 
-def test_instances_of_documents_begin_with_the_initial_memory() -> None:
+def test_chunks_of_documents_begin_with_the_initial_memory() -> None:
     """As in training on documents: a search adds up what a pass over each row alone gives."""
     task = task_for("document")
     task.cfg.overlap, task.cfg.max_doc_tokens = 1, 16
@@ -116,7 +116,7 @@ def test_instances_of_documents_begin_with_the_initial_memory() -> None:
 
 
 def parts_in(known: dict[tuple[int, ...], Any]) -> Parts:
-    """Finished instances in memory."""
+    """Finished chunks in memory."""
 
     def add(document: int, part: int, found: Any) -> None:
         known[document, part] = found
@@ -164,8 +164,8 @@ def test_what_is_read_before_a_sentence(special_tokens: str) -> None:
         assert len(read) < len(whole)
 
 
-def test_a_document_of_one_instance_is_translated_as_without() -> None:
-    """Nothing changes for documents that fit into an instance."""
+def test_a_document_of_one_chunk_is_translated_as_without() -> None:
+    """Nothing changes for documents that fit into a chunk."""
     documents = [[3, 2, 4], [1], [5, 5, 2, 2]]
     with_overlap = translated(*generator_of(2, 100, nbest=2), documents)
     without = translated(*generator_of(0, 100), documents)
@@ -188,7 +188,7 @@ def test_a_beginning_that_leaves_no_room_is_shortened() -> None:
 
 
 def test_refused() -> None:
-    """Units without instances, a free search, a negative number."""
+    """Units without chunks, a free search, a negative number."""
     task = task_for("sentence")
     task.cfg.overlap = 1
     with pytest.raises(GtransError, match="`--overlap 1` is for models that see documents"):

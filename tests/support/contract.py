@@ -23,7 +23,7 @@ from torch import Tensor
 
 from gtrans.data.examples import ExampleBuilder
 from gtrans.data.unit_options import UNIT_FIELDS
-from gtrans.data.units import CONTEXT_SIDES, UNITS, InstanceStreamUnit, Unit, UnitSpan
+from gtrans.data.units import CONTEXT_SIDES, UNITS, ChunkStreamUnit, Unit, UnitSpan
 from gtrans.errors import GtransError
 from gtrans.models.base.model import BERT_FEATURES, BERT_PIECES, DocumentModel
 from gtrans.models.base.presets import resolve_sizes
@@ -178,7 +178,7 @@ class Document:
 
     def row(
         self, builder: Any, span: UnitSpan, target: Sequence[Tensor] | None = None, first: int = 0,
-        instances: list[int] | None = None,
+        chunks: list[int] | None = None,
     ) -> Any:  # fmt: skip
         """An example; ``target``: translations from sentence ``first`` on, None: there is none."""
         pieces = self.word_pieces
@@ -187,7 +187,7 @@ class Document:
             [self.source[n] for n in span.source],
             None if target is None else [target[n - first] for n in span.target],
             None if pieces is None else [pieces[n] for n in span.source],
-            instances,
+            chunks,
         )
 
 
@@ -249,15 +249,15 @@ def lengths(sentences: Sequence[Tensor]) -> list[int]:
     return [len(sentence) - 1 for sentence in sentences]
 
 
-def instances_of(unit: Unit, source: Sequence[Tensor]) -> list[int] | None:
+def chunks_of(unit: Unit, source: Sequence[Tensor]) -> list[int] | None:
     """How a search cuts a document, which knows no translation."""
-    return unit.steps(lengths(source)) if isinstance(unit, InstanceStreamUnit) else None
+    return unit.steps(lengths(source)) if isinstance(unit, ChunkStreamUnit) else None
 
 
 def read_in_turn(
     builder: ExampleBuilder, model: Any, source: Sequence[Tensor], target: Sequence[Tensor]
 ) -> list[tuple[range, float]]:
-    """Of every instance its own sentences, and their score where it alone is read.
+    """Of every chunk its own sentences, and their score where it alone is read.
 
     The memory is carried from one to the next.
     """
@@ -265,7 +265,7 @@ def read_in_turn(
     for span in builder.unit.parts(lengths(source)):
         sides = ([side[n] for n in span.source] for side in (source, target))
         row = builder.example(
-            span._replace(written=span.current), *sides, instances=[len(span.source)]
+            span._replace(written=span.current), *sides, chunks=[len(span.source)]
         )
         batch = builder.collate([row])
         logits = model(**batch["net_input"], memory=memory)[0].float()
@@ -333,7 +333,7 @@ def searched_and_read(built: Built) -> Iterator[tuple[float, float]]:
         scores = [sum(sentence.scores) for sentence in hypothesis.sentences]
         own = [span]
         in_parts = unit.sentence_by_sentence or unit.tokens_at_once is not None
-        if isinstance(unit, InstanceStreamUnit) and unit.overlap:
+        if isinstance(unit, ChunkStreamUnit) and unit.overlap:
             for part, score in read_in_turn(builder, model, document.source, translation):
                 yield sum(scores[n] for n in part), score
             continue
@@ -341,8 +341,8 @@ def searched_and_read(built: Built) -> Iterator[tuple[float, float]]:
             own = unit.cut(lengths(document.source))
         for row in own:
             first = 0 if in_parts else row.target.start
-            instances = instances_of(unit, [document.source[n] for n in row.source])
-            read.append(document.row(builder, row, translation, first, instances))
+            chunks = chunks_of(unit, [document.source[n] for n in row.source])
+            read.append(document.row(builder, row, translation, first, chunks))
             written.append(sum(scores[n - first] for n in row.written))
     if not read:
         return

@@ -14,7 +14,7 @@ HYPOTHESES = [
     ["The cat sat on a mat.", "He was black.", "Then it ran into the garden."],
     ["One dog saw the cat in the garden.", "It barked at a cat the whole day long."],
 ]
-INSTANCES = [[range(2), range(2, 3)], [range(2)]]
+CHUNKS = [[range(2), range(2, 3)], [range(2)]]
 # Documents, each of whose sentences is translated in other words; a sentence that is in none.
 NEWS = [
     ["Parliament votes on new law", "The vote was held on Tuesday evening in the capital.",
@@ -36,7 +36,7 @@ ADDED = "Subscribe to our newsletter for more stories from around the world!"
 def scores(
     hypotheses: list[list[str]] = HYPOTHESES, options: Options | None = None
 ) -> dict[str, float]:
-    found = measure(Corpus(REFERENCES, INSTANCES), {"system": hypotheses}, list(METRICS), options)
+    found = measure(Corpus(REFERENCES, CHUNKS), {"system": hypotheses}, list(METRICS), options)
     return {key: measurement.score("system") for key, measurement in found.items()}
 
 

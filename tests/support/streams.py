@@ -29,7 +29,7 @@ class Lines(list[Tensor]):
 
 
 def stream_task(steps: str) -> Any:
-    """A task for streams of these steps; instances have one to three sentences."""
+    """A task for streams of these steps; chunks have one to three sentences."""
     task = task_for("stream")
     task.cfg.stream_of, task.cfg.max_doc_tokens = steps, 10
     return task

@@ -59,7 +59,7 @@ def accuracy_after_training(
 ) -> float:
     """Share of unseen documents whose last sentence is predicted right.
 
-    The instance begins with the sentence ``first``; those before it are its context.
+    The chunk begins with the sentence ``first``; those before it are its context.
     """
 
     def read(count: int, seed: int) -> tuple[Tensor, Tensor]:

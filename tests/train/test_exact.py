@@ -11,7 +11,7 @@ from support.runs import GROUPS, differing, log_of, outcome, train
 from support.tiny_models import StockCommands, TinyWorld
 
 STREAM = "--arch memory_transformer_tiny --max-tokens 200 --min-window 1 --max-window 2"
-INSTANCES = "--arch gtransformer_memory_tiny --max-doc-tokens 20 --max-tokens 300"
+CHUNKS = "--arch gtransformer_memory_tiny --max-doc-tokens 20 --max-tokens 300"
 FUSION = "--arch gtrans_fusion_tiny --encoder-group-size 1 --decoder-group-size 1"
 OFTEN = "--validate-interval-updates 2 --save-interval-updates 2 --keep-interval-updates 1"
 FEATURES = "--arch bert_context_transformer_tiny --bert-cache {run}/features"
@@ -34,7 +34,7 @@ CASES: dict[str, tuple[str, tuple[int, ...], int]] = {
     "schedule": ("--lr-scheduler inverse_sqrt --warmup-updates 4 --curriculum 1", (3,), 6),
     "order by epoch": ("--update-ordered-indices-seed --max-tokens 2000", (3,), 6),
     "streams": (f"{STREAM} --update-freq 2", (3, 5), 7),
-    "streams of instances": (f"{INSTANCES} --update-freq 2 --memory-output residual", (3,), 5),
+    "streams of instances": (f"{CHUNKS} --update-freq 2 --memory-output residual", (3,), 5),
     "random neighbours": (
         "--arch flat_transformer_tiny --context-kind random --num-workers 2", (2,), 4
     ),

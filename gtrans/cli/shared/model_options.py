@@ -54,7 +54,7 @@ def add_device(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--fp16", action="store_true", help="compute in half precision (GPU only)")
 
 
-def add_instances(group: argparse._ArgumentGroup, default: str) -> None:
+def add_chunks(group: argparse._ArgumentGroup, default: str) -> None:
     """``--max-doc-tokens``, by default ``default``, and ``--overlap``."""
     group.add_argument(
         "--max-doc-tokens",
@@ -75,7 +75,7 @@ def add_instances(group: argparse._ArgumentGroup, default: str) -> None:
     )
 
 
-def check_instances(args: argparse.Namespace) -> None:
+def check_chunks(args: argparse.Namespace) -> None:
     """Raises GtransError for values of these options that are out of range."""
     for flag, least in (("max_doc_tokens", MIN_DOC_TOKENS), ("overlap", 0)):
         value = getattr(args, flag)

@@ -281,8 +281,8 @@ class DocumentModel(FairseqEncoderDecoderModel):
             plan: what :attr:`planner` makes of the batch; None: it is made now, for which
                 the host waits once.
             source: the rest of ``net_input``: in windows ``current (batch,)``, the number of
-                the current sentence in its row; in streams of instances ``instances (batch,
-                most)``, the sentences of every instance of a row, then zeros; BERT's output for
+                the current sentence in its row; in streams of chunks ``chunks (batch,
+                most)``, the sentences of every chunk of a row, then zeros; BERT's output for
                 the source.
 
         Returns:
@@ -417,7 +417,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         """``(hypotheses, vocabulary)`` log-probabilities that a search adds up, from logits."""
         return self.decoder.search_scores(logits)
 
-    # ---- documents that are read step by step: by sentences or instances -----------------------
+    # ---- documents that are read step by step: by sentences or chunks -----------------------
 
     @property
     def has_memory(self) -> bool:

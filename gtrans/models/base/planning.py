@@ -41,7 +41,7 @@ PLANNED = (
     "current",
     "context_lengths",
     "source_of_row",
-    "instances",
+    "chunks",
 )
 """The arguments of ``forward`` on which a plan depends."""
 
@@ -117,7 +117,7 @@ def plan_batch(spec: PlanSpec, net_input: Mapping[str, Any]) -> Plan:
 def plan_source(spec: PlanSpec, net_input: Mapping[str, Any]) -> Plan:
     """The encoder's part of a plan."""
     layout = spec.source_layout(net_input["src_tokens"])
-    return plan_rows(spec, layout.divided(net_input.get("instances")))
+    return plan_rows(spec, layout.divided(net_input.get("chunks")))
 
 
 def plan_rows(spec: PlanSpec, layout: DocumentLayout, context: Tensor | None = None) -> Plan:
@@ -142,10 +142,10 @@ def plan_target(
         context: ``(sources,)`` tokens of the context of each source, or None.
         rows: ``(rows,)`` the source of each row; None: the same number.
     """
-    instances = source.instances
-    if instances is not None and rows is not None:
-        instances = instances[rows]
-    layout = spec.target_layout(tokens).divided(instances)
+    chunks = source.chunks
+    if chunks is not None and rows is not None:
+        chunks = chunks[rows]
+    layout = spec.target_layout(tokens).divided(chunks)
     lengths = layout.sentence_lengths if spec.steps == STEPS[0] else layout.document_lengths
     written = lengths_without_end(layout, tokens, spec.eos, lengths)
     memory = spec.memory("decoder", layout, written)
@@ -293,9 +293,9 @@ def source_documents(source: DocumentLayout, rows: Tensor | None) -> Ints | None
     """
     if rows is None:
         return None
-    if source.instances is None:
+    if source.chunks is None:
         return rows.numpy()
-    counts = source.instances.gt(0).sum(1).numpy()
+    counts = source.chunks.gt(0).sum(1).numpy()
     first = counts.cumsum() - counts
     documents: Ints = np.concatenate([first[row] + np.arange(counts[row]) for row in rows.tolist()])
     return documents

@@ -1,4 +1,4 @@
-"""G-Transformer with a memory between instances, by the commands that a user types."""
+"""G-Transformer with a memory between chunks, by the commands that a user types."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def test_translate_and_generate_agree_whatever_the_batch(trained, tiny, tmp_path
 def test_an_interrupted_translation_is_that_of_an_undisturbed_command(
     trained, tiny, tmp_path, monkeypatch, capsys
 ):
-    """The memory is that of the instances before the stop; without it the words would differ.
+    """The memory is that of the chunks before the stop; without it the words would differ.
 
-    Scores and alternatives are those of all instances, too.
+    Scores and alternatives are those of all chunks, too.
     """
     options = ("--input", tiny.text / "test.en", "--json", "--nbest", "2", "--beam", "2")
     whole, output = tmp_path / "whole", tmp_path / "out"

@@ -1,6 +1,6 @@
-"""What an instance knows of those before it: nothing, an overlap, a memory.
+"""What a chunk knows of those before it: nothing, an overlap, a memory.
 
-On the embedded corpus, by the commands that `docs/combining.md` shows. Instances are short; items
+On the embedded corpus, by the commands that `docs/combining.md` shows. Chunks are short; items
 are counted by the place of their cue.
 """
 
@@ -32,7 +32,7 @@ Cells = dict[str, dict[str, Any]]
 
 
 @pytest.mark.long
-def test_what_stands_before_an_instance(
+def test_what_stands_before_an_chunk(
     stock: StockCommands, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world = LearningWorld(tmp_path, stock)
