@@ -44,7 +44,7 @@ prepare_languages() {
         pieces+=("$split.$pair.$lang")
         [[ $split != train ]] || train+=("$t/tok.train.$pair.$lang")
         if [[ -n $model ]]; then
-          RUN=text step prepare "$t/$split.$pair.$lang" "$text.$lang" -- "$python" -m gtrans.text.lines pieces \
+          RUN=text step prepare "$t/$split.$pair.$lang" "$text.$lang" -- "$python" -m gtrans.text.lines subwords \
             --model "$model/sentencepiece.bpe.model" --input "$text.$lang"
         else # shellcheck disable=SC2016 # the words of that shell
           RUN=text step prepare "$t/tok.$split.$pair.$lang" "$text.$lang" -- \
@@ -56,7 +56,7 @@ prepare_languages() {
     done
   done
   if [[ -n $model ]]; then
-    RUN=text step prepare "$t/dict.txt" "$model/sentencepiece.bpe.model" -- "$python" -m gtrans.text.lines pieces \
+    RUN=text step prepare "$t/dict.txt" "$model/sentencepiece.bpe.model" -- "$python" -m gtrans.text.lines subwords \
       --model "$model/sentencepiece.bpe.model"
   else
     RUN=text step prepare "$t/tok.train" "${train[@]}" -- cat "${train[@]}"

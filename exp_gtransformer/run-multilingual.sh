@@ -13,11 +13,11 @@ OPTION[system]=gtrans OPTION[average]=5 OPTION[directions]="" OPTION[references]
 source "$HERE/prepare-multilingual.sh"
 
 defaults() {
-  config=gtrans_fusion_iwslt17_multi pieces=(--remove-bpe) lengths=()
+  config=gtrans_fusion_iwslt17_multi subwords=(--remove-bpe) lengths=()
   case ${OPTION[corpus]} in
     iwslt17-multi) [[ -n ${OPTION[prepared]}${OPTION[langs]} ]] || OPTION[langs]=en,de,it,nl,ro ;;
     opus100)
-      config=gtrans_fusion_opus100 pieces=(--remove-bpe sentencepiece)
+      config=gtrans_fusion_opus100 subwords=(--remove-bpe sentencepiece)
       lengths=(--max-source-positions 256 --truncate-source --skip-invalid-size-inputs-valid-test)
       [[ -n ${OPTION[xlmr]}${OPTION[prepared]} ]] || die "\`--xlmr\` is missing: the folder of XLM-R base."
       ;;
@@ -52,10 +52,10 @@ for direction in "${directions[@]}"; do
   reference=${OPTION[references]:-$DATA/references}/test.$direction.$target
   [[ -f $reference ]] || reference=${reference%/*}/test.$target-$source.$target
   RUN=text step translate "$stem.log" "$checkpoint" -- "$gtrans" generate "$DATA" --task "$task" "${languages[@]}" \
-    --encoder-langtok tgt --source-lang "$source" --target-lang "$target" --path "$checkpoint" "${pieces[@]}" \
+    --encoder-langtok tgt --source-lang "$source" --target-lang "$target" --path "$checkpoint" "${subwords[@]}" \
     --required-batch-size-multiple 1 "${lengths[@]}" "${DEVICE[@]}" "${FOR_TRANSLATE[@]}"
   detokenise=("$(program sacremoses)" -l "$target" -q detokenize)
-  [[ ${#pieces[@]} == 1 ]] || detokenise=(cat)
+  [[ ${#subwords[@]} == 1 ]] || detokenise=(cat)
   # In the lines of the reference; a sentence that is too long for the model has no translation. An unknown
   # subword is no markup.
   # shellcheck disable=SC2016 # the words of that shell

@@ -306,5 +306,5 @@ def _beside(path: Path, *languages: str | None) -> Tokens | None:
     contents = "\n".join(["#version: 0.2", *merges, ""]).encode()
     source, target = map(read_subwords, names)
     steps = MosesSteps(normalise=False, truecase=False, plain=True).record()
-    state = {"pieces": None, "steps": steps, "bpe": {"merges": len(merges)}}
+    state = {"subwords": None, "steps": steps, "bpe": {"merges": len(merges)}}
     return Tokens((source, target), state, {_CODES[0]: contents})

@@ -47,7 +47,7 @@ from gtrans.text.subwords import (
     SentencePiecePipeline,
     check_whole_sentencepiece,
     load_sentencepiece,
-    model_pieces,
+    model_subwords,
 )
 
 _KINDS = ("mbart", "marian", "m2m_100")
@@ -264,7 +264,7 @@ def _with_sentencepiece(
         GtransError: a file is missing, or vocabulary and tables do not fit together.
     """
     path = _file(folder, _MODEL)
-    subwords = model_pieces(load_sentencepiece(path))
+    subwords = model_subwords(load_sentencepiece(path))
     numbers: dict[str, int] = _entries(folder, _VOCABULARY)
     _check_rows(numbers)
     if not numbers:
@@ -323,7 +323,7 @@ def _check_subwords(paths: Sequence[Path], sides: Sequence[_Side]) -> None:
     """
     models: list[set[str]] = []
     for path, side in zip(paths, sides, strict=True):
-        subwords = set(model_pieces(load_sentencepiece(path)))
+        subwords = set(model_subwords(load_sentencepiece(path)))
         check_whole_sentencepiece(path)
         if len(subwords & side.words.keys()) < _LEAST_SHARE * len(subwords):
             raise GtransError(
@@ -354,7 +354,7 @@ def _check_exchanged(paths: Sequence[Path], source: str | None, target: str | No
     words = function_words(source), function_words(target)
     for side, path in enumerate(paths):
         own, other = words[side] - words[1 - side], words[1 - side] - words[side]
-        subwords = model_pieces(load_sentencepiece(path))
+        subwords = model_subwords(load_sentencepiece(path))
         whole = [word.removeprefix(SPACE) for word in subwords if word.startswith(SPACE)]
         frequent = {word.lower() for word in whole[:_FREQUENT]}
         found = len(frequent & other)
@@ -384,7 +384,7 @@ def _carry(
     contents = [*(path.read_bytes() for path in paths), *lines]
     files = dict(zip(pipeline.files, contents, strict=True))
     words = sides[0].subwords, sides[1].subwords
-    model.tokens = Tokens(words, {"pieces": pipeline.name}, files)
+    model.tokens = Tokens(words, {"subwords": pipeline.name}, files)
 
 
 def _arrange(model: ForeignCheckpoint, sides: Sequence[_Side]) -> None:

@@ -121,7 +121,7 @@ def _preparation_facts(preparation: Preparation | None) -> Facts | None:
     state = preparation.state
     return {
         "steps": [name for name, done in state["steps"].items() if done],
-        "subwords": state.get("pieces") or "BPE",
+        "subwords": state.get("subwords") or "BPE",
         "BPE": _bpe_facts(preparation),
         "BERT": (state.get("bert") or {}).get("name"),
         "fingerprint": preparation.digest,

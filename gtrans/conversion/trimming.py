@@ -80,7 +80,7 @@ def trim(
     state = read_state(data)
     languages = str(state["source_lang"]), str(state["target_lang"])
     names = [CHECKPOINT_FILE]
-    if state.get("pieces") == SentencePiecePipeline.name:
+    if state.get("subwords") == SentencePiecePipeline.name:
         names += [DICTIONARY_FILE, SENTENCEPIECE_FILE, *(f"dict.{lang}.txt" for lang in languages)]
     for name in names:
         check_replaceable("--out", out / name, is_trimmed, force)
@@ -117,7 +117,7 @@ def trim(
     if card:
         loaded.state["task_state"][PUBLISHED] = card
     loaded.write(out / CHECKPOINT_FILE)
-    if state.get("pieces") == SentencePiecePipeline.name:
+    if state.get("subwords") == SentencePiecePipeline.name:
         subwords = list(sides[0].words[dictionaries[0].nspecial :])
         for name in (DICTIONARY_FILE, *(f"dict.{lang}.txt" for lang in languages)):
             write_subwords(subwords, out / name)
@@ -193,9 +193,9 @@ def _prepared(prepared: Preparation | None, sides: Sequence[Vocabulary]) -> Prep
         return None
     lines = ["".join(side.dictionary_lines()).encode() for side in sides]
     state = dict(prepared.state)
-    if state.get("pieces") == SentencePiecePipeline.name:
+    if state.get("subwords") == SentencePiecePipeline.name:
         names = SentencePiecePipeline.files[1:] * 2  # one dictionary of both sides
-    elif state.get("pieces") == MarianPipeline.name:
+    elif state.get("subwords") == MarianPipeline.name:
         names = MarianPipeline.files[2:]
     else:
         names = tuple(

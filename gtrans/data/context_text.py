@@ -2,7 +2,7 @@
 
 The thesis (Guo Zhiyu 2021, §5.2.2) follows Li et al. (2020): one fixed sentence, or words that are
 drawn from the source vocabulary. These are whole words of the training text, each drawn as often
-as any other, and as many as the replaced sentence has; a model reads their pieces.
+as any other, and as many as the replaced sentence has; a model reads their subwords.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from torch import Tensor
 
 Ints = NDArray[np.int64]
 
-# How pieces show where a word is: BPE marks those that go on, the others that begin (SentencePiece,
-# GPT-2) or that do not (BERT).
+# How subwords show where a word is: BPE marks all but the last of a word, SentencePiece and
+# GPT-2 the first, BERT all but the first.
 _GOES_ON, _BEGINS, _CONTINUES = "@@", ("\u2581", "\u0120"), "##"
 
 
 @dataclass(frozen=True)
 class Boundaries:
-    """Where words are in a sequence of pieces.
+    """Where words are in a sequence of subwords.
 
     Attributes:
-        marked: ``(symbols,)`` whether a piece is the last of its word, or the first.
+        marked: ``(symbols,)`` whether a subword is the last of its word, or the first.
         at_end: it is the last.
     """
 
@@ -47,26 +47,26 @@ class Boundaries:
             return cls(~continues if continues.any() else begins, False)
         return cls(np.ones(len(symbols), np.bool_), True)
 
-    def begins(self, pieces: Ints, opens: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """``(n,)`` whether a word begins at a piece; ``opens (n,)``: a sentence does."""
-        marked = self.marked[pieces]
+    def begins(self, subwords: Ints, opens: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """``(n,)`` whether a word begins at a subword; ``opens (n,)``: a sentence does."""
+        marked = self.marked[subwords]
         if self.at_end:
-            marked = np.concatenate([[True], marked[:-1]])[: len(pieces)]
+            marked = np.concatenate([[True], marked[:-1]])[: len(subwords)]
         begun: NDArray[np.bool_] = opens | marked
         return begun
 
 
 @dataclass(frozen=True)
 class Words:
-    """The words of a text, as pieces.
+    """The words of a text, as subwords.
 
     Attributes:
-        pieces: the pieces of all words, one word after the other.
-        first: ``(words + 1,)`` where each word begins in ``pieces``.
+        subwords: the subwords of all words, one word after the other.
+        first: ``(words + 1,)`` where each word begins in ``subwords``.
         boundaries: where words are in a sentence.
     """
 
-    pieces: Ints
+    subwords: Ints
     first: Ints
     boundaries: Boundaries
 
@@ -82,12 +82,14 @@ class Words:
         """
         inner = ids != end
         opens = np.concatenate([[True], ~inner[:-1]])[inner]
-        pieces = ids[inner]
-        first = np.flatnonzero(boundaries.begins(pieces, opens))
-        lengths = np.diff(np.append(first, len(pieces)))
+        subwords = ids[inner]
+        first = np.flatnonzero(boundaries.begins(subwords, opens))
+        lengths = np.diff(np.append(first, len(subwords)))
         blocks: list[Ints] = []
         for length in np.unique(lengths).tolist():
-            rows = np.unique(pieces[first[lengths == length][:, None] + np.arange(length)], axis=0)
+            rows = np.unique(
+                subwords[first[lengths == length][:, None] + np.arange(length)], axis=0
+            )
             blocks.append(rows[~np.isin(rows, sorted(left_out)).any(1)])
         sizes = np.repeat([rows.shape[1] for rows in blocks], [len(rows) for rows in blocks])
         joined = np.concatenate([rows.ravel() for rows in blocks] or [ids[:0]])
@@ -96,16 +98,16 @@ class Words:
     def __len__(self) -> int:
         return len(self.first) - 1
 
-    def count(self, pieces: Ints) -> int:
+    def count(self, subwords: Ints) -> int:
         """How many words a sentence ``(n,)`` has."""
-        opens = np.arange(len(pieces)) == 0
-        return int(self.boundaries.begins(pieces, opens).sum())
+        opens = np.arange(len(subwords)) == 0
+        return int(self.boundaries.begins(subwords, opens).sum())
 
     def draw(self, count: int, generator: np.random.Generator) -> Ints:
-        """The pieces of ``count`` random words."""
+        """The subwords of ``count`` random words."""
         chosen = generator.integers(0, len(self), size=count).tolist()
-        parts = [self.pieces[self.first[word] : self.first[word + 1]] for word in chosen]
-        return np.concatenate(parts or [self.pieces[:0]])
+        parts = [self.subwords[self.first[word] : self.first[word + 1]] for word in chosen]
+        return np.concatenate(parts or [self.subwords[:0]])
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class DocumentDataset(FairseqDataset):
         units: Units,
         examples: ExampleBuilder,
         shuffle: bool = True,
-        word_pieces: Any | None = None,
+        bert_subwords: Any | None = None,
         units_in_epoch: Callable[[int], Units] | None = None,
     ) -> None:
         """A dataset of ``units``.
@@ -47,13 +47,13 @@ class DocumentDataset(FairseqDataset):
             units: the lines of each unit.
             examples: builds examples and batches.
             shuffle: units of equal length come in random order.
-            word_pieces: indexed dataset of the source lines in word pieces, if examples have
+            bert_subwords: indexed dataset of the source lines in BERT's subwords, if examples have
                 them.
             units_in_epoch: the units of an epoch, if every epoch has its own.
         """
         self.source = source
         self.target = target
-        self.word_pieces = word_pieces
+        self.bert_subwords = bert_subwords
         self.examples = examples
         self.shuffle = shuffle
         self._units_in_epoch = units_in_epoch
@@ -147,12 +147,12 @@ class DocumentDataset(FairseqDataset):
     def example(self, span: UnitSpan, chunks: Sequence[int] | None = None) -> Example:
         """The example of a span of lines; ``chunks``: sentences of each, if they are known."""
         source = [self.source[line].long() for line in span.source]
-        target = word_pieces = None
+        target = bert_subwords = None
         if self.target is not None:
             target = [self.target[line].long() for line in span.target]
-        if self.word_pieces is not None:
-            word_pieces = [self.word_pieces[line].long() for line in span.source]
-        return self.examples.example(span, source, target, word_pieces, chunks)
+        if self.bert_subwords is not None:
+            bert_subwords = [self.bert_subwords[line].long() for line in span.source]
+        return self.examples.example(span, source, target, bert_subwords, chunks)
 
     def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
         """Merge examples into a batch; an empty list gives an empty dictionary."""

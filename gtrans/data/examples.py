@@ -22,12 +22,12 @@ Example = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class WordPieceExamples:
-    """Rows of BERT's word pieces, ``[CLS] context [SEP] sentence [SEP]``.
+class BertExamples:
+    """Rows of BERT's subwords, ``[CLS] context [SEP] sentence [SEP]``.
 
     Attributes:
-        longest: most word pieces of a row.
-        context: as in :class:`ExampleBuilder`, in word pieces.
+        longest: most subwords of a row.
+        context: as in :class:`ExampleBuilder`, in BERT's subwords.
     """
 
     longest: int
@@ -42,20 +42,20 @@ class ExampleBuilder:
         frame: how sentences are marked.
         unit: how documents are cut.
         context: needed for ``context_kind`` ``fixed`` and ``random``.
-        word_pieces: how rows of word pieces are made, if a model reads them besides the source.
+        bert_subwords: how rows of BERT's subwords are made, if a model needs them.
     """
 
     frame: Frame
     unit: Unit
     context: ContextText | None = None
-    word_pieces: WordPieceExamples | None = None
+    bert_subwords: BertExamples | None = None
 
     def example(
         self,
         span: UnitSpan,
         source: Sequence[Tensor],
         target: Sequence[Tensor] | None = None,
-        word_pieces: Sequence[Tensor] | None = None,
+        bert_subwords: Sequence[Tensor] | None = None,
         chunks: Sequence[int] | None = None,
     ) -> Example:
         """One row, not yet padded.
@@ -64,7 +64,7 @@ class ExampleBuilder:
             span: the sentences of the row.
             source: the sentences ``span.source``, each ``(words + 1,)`` with its end symbol.
             target: the sentences ``span.target``; None: there is no target.
-            word_pieces: the sentences ``span.source`` in BERT's word pieces, each with
+            bert_subwords: the sentences ``span.source`` in BERT's subwords, each with
                 ``[SEP]``; needed if the builder makes rows of them.
             chunks: in a stream of chunks the sentences of each chunk; None: the row
                 is a whole document.
@@ -72,8 +72,8 @@ class ExampleBuilder:
         Returns:
             ``source (length,)``; ``current``, the number of the first current sentence in the
             row; ``written``, how many sentences the model writes; with a target
-            ``prev_output_tokens (length,)`` and ``target (length,)``; with word pieces
-            ``word_pieces (pieces,)``; in a stream of chunks ``chunks (chunks,)``.
+            ``prev_output_tokens (length,)`` and ``target (length,)``; with BERT's subwords
+            ``bert_subwords (subwords,)``; in a stream of chunks ``chunks (chunks,)``.
         """
         current = span.current.start - span.source.start
         example: Example = {
@@ -92,12 +92,12 @@ class ExampleBuilder:
                 words, other = ([len(sentence) - 1 for sentence in side] for side in sides)
                 chunks = self.unit.steps(words, other)
             example["chunks"] = torch.tensor(chunks)
-        if self.word_pieces is not None:
-            if word_pieces is None:
+        if self.bert_subwords is not None:
+            if bert_subwords is None:
                 raise ValueError("this row needs the subwords of its sentences")
-            texts = self._replaced(word_pieces, current, self.word_pieces.context)
+            texts = self._replaced(bert_subwords, current, self.bert_subwords.context)
             sentence = texts.pop(current)
-            example["word_pieces"] = context_row(texts, sentence, self.word_pieces.longest)
+            example["bert_subwords"] = context_row(texts, sentence, self.bert_subwords.longest)
         return example
 
     def lengths(self, examples: Sequence[Example]) -> list[int]:
@@ -131,9 +131,8 @@ class ExampleBuilder:
         ``net_input`` holds the arguments of the model's ``forward``: ``src_tokens (batch,
         source length)``, ``src_lengths (batch,)``, with context ``current (batch,)``, in streams
         of chunks ``chunks (batch, most)`` with zeros behind, and with a
-        target ``prev_output_tokens (batch, target length)``, all padded on the right. Word
-        pieces are in ``word_pieces (batch, pieces)``, which the task replaces by BERT's output
-        before a model sees the batch.
+        target ``prev_output_tokens (batch, target length)``, all padded on the right. The
+        task replaces ``bert_subwords (batch, subwords)`` by BERT's output before a model sees it.
         """
         frame = self.frame
         source = frame.pad_rows([example["source"] for example in examples])
@@ -145,9 +144,9 @@ class ExampleBuilder:
             net_input["chunks"] = torch.nn.utils.rnn.pad_sequence(
                 [example["chunks"] for example in examples], batch_first=True
             )
-        if self.word_pieces is not None:
-            net_input["word_pieces"] = frame.pad_rows(
-                [example["word_pieces"] for example in examples]
+        if self.bert_subwords is not None:
+            net_input["bert_subwords"] = frame.pad_rows(
+                [example["bert_subwords"] for example in examples]
             )
         target = None
         if "target" in examples[0]:

@@ -36,7 +36,7 @@ EXAMPLE = "gtrans corpus-report corpus/iwslt17 --source-lang en --target-lang de
 NEEDS = ()
 _TEXT = re.compile(r"(.+)\.([A-Za-z_-]+)")
 _SPLIT = re.compile(r"(train|dev|valid|test)\d*")
-_PIECES = re.compile(r"(train|valid|test\d*)\.bpe\.\w+")
+_SUBWORDS = re.compile(r"(train|valid|test\d*)\.bpe\.\w+")
 OVERLAP_WORDS = 5
 """Shorter sources are not looked for in the training text: "Thank you." is in every talk."""
 _SPLITS = ("train", "dev", "valid", "test")
@@ -114,7 +114,7 @@ def report(path: Path, languages: Sequence[str], max_doc_tokens: int) -> dict[st
                 f"{path}: it was prepared from {pair[0]} to {pair[1]}; leave `--source-lang` and "
                 "`--target-lang` out"
             )
-        matches = (_PIECES.fullmatch(file.name) for file in path.glob("text/*"))
+        matches = (_SUBWORDS.fullmatch(file.name) for file in path.glob("text/*"))
         names = {match[1] for match in matches if match is not None}
         files = {name: [path / "text" / f"{name}.bpe.{lang}" for lang in pair] for name in names}
     else:

@@ -245,7 +245,7 @@ def _words(text: ScoredCorpus, full: Scores, bare: Scores) -> Iterator[DecidingW
         for sentence, words in enumerate(sentences):
             values = [scores[document][sentence][:, 0] for scores in (full, bare)]
             last = len(values[0]) - 1
-            texts, places = [*words.texts, END], [*words.pieces, range(last, last + 1)]
+            texts, places = [*words.texts, END], [*words.subwords, range(last, last + 1)]
             for number, (written, at) in enumerate(zip(texts, places, strict=True), start=1):
                 whole, alone = (float(value[at.start : at.stop].sum()) for value in values)
                 yield DecidingWord(
@@ -259,7 +259,7 @@ class Asked:
 
     Attributes:
         document, sentence: numbers from 0.
-        pieces: numbers of its subwords in the sentence.
+        subwords: numbers of its subwords in the sentence.
         decisive: number of the token of the sentence that gained most.
         rival: id of the token that is most probable there without context, besides its own.
         value: its log-probability with its context.
@@ -268,7 +268,7 @@ class Asked:
 
     document: int
     sentence: int
-    pieces: range
+    subwords: range
     decisive: int
     rival: int
     value: float
@@ -278,13 +278,13 @@ class Asked:
 def _asked(word: DecidingWord, text: ScoredCorpus, full: Scores, bare: Scores) -> Asked:
     """The data for the search for the deciders of a word."""
     document, sentence = word.document - 1, word.sentence - 1
-    pieces = words_of_side(text.target)[document][sentence].pieces[word.word - 1]
+    subwords = words_of_side(text.target)[document][sentence].subwords[word.word - 1]
     scores, without = full[document][sentence], bare[document][sentence]
     gained = scores[:, 0] - without[:, 0]
-    decisive = max(pieces, key=lambda piece: float(gained[piece]))
+    decisive = max(subwords, key=lambda subword: float(gained[subword]))
     own, best, _ = scores[decisive].tolist()
     rival = int(without[decisive, 2])
-    return Asked(document, sentence, pieces, decisive, rival, word.with_context, own >= best)
+    return Asked(document, sentence, subwords, decisive, rival, word.with_context, own >= best)
 
 
 class _Deciders:
@@ -364,7 +364,7 @@ class _Deciders:
         for (n, change), (scores, *_) in zip(tries, scored, strict=True):
             word = asked[n]
             own, best, _ = scores[word.decisive].tolist()
-            value = float(scores[word.pieces.start : word.pieces.stop, 0].sum())
+            value = float(scores[word.subwords.start : word.subwords.stop, 0].sum())
             decisions.append(Decision(change, word.value - value, word.is_best and best > own))
         return decisions
 
@@ -398,7 +398,7 @@ class _Deciders:
         """The first subwords of the word that the model would write without context."""
         subwords = self._text.target.encoded[asked.document][asked.sentence].split()
         rival = self._task.target_dictionary[asked.rival]
-        return " ".join([*subwords[asked.pieces.start : asked.decisive], rival])
+        return " ".join([*subwords[asked.subwords.start : asked.decisive], rival])
 
     def _bounds(self, asked: Asked) -> dict[tuple[str, int, int], float] | None:
         """Bounds on the influence of each word of the row, by side, sentence and word.
@@ -431,7 +431,7 @@ class _Deciders:
             real = target.ne(examples.frame.pad)
             sentences = layouts[1].choose(layouts[1].sentence, real)
             at = sentences.eq(asked.sentence - reading.begin - span.target.start).nonzero()[:, 0]
-            inside = at[asked.pieces.start : asked.pieces.stop]
+            inside = at[asked.subwords.start : asked.subwords.stop]
             scores, own = scores[real], target[real]
             value = scores[inside, own[inside]].sum() - scores[at[asked.decisive], asked.rival]
             states = [part[0] for part in leaves]
@@ -445,8 +445,8 @@ class _Deciders:
                 for sentence in (span.source, span.target)[n]:
                     number = sentence + reading.begin
                     words = words_of_side(self._text.sides[side])[asked.document][number]
-                    for word, pieces in enumerate(words.pieces):
-                        begin, end = offset + pieces.start, offset + pieces.stop
+                    for word, places in enumerate(words.subwords):
+                        begin, end = offset + places.start, offset + places.stop
                         norm = gradient[begin:end].sum(0).norm() * state[begin:end].mean(0).norm()
                         bounds[side, number, word] += float(norm)
                     offset += len(self._text.sides[side].encoded[asked.document][number].split())
@@ -471,12 +471,12 @@ class Substitutes:
             for words, line in zip(document, encoded, strict=True):
                 subwords, texts = line.split(), words.texts
                 framed = ["", *texts, ""]
-                for number, (word, pieces) in enumerate(zip(texts, words.pieces, strict=True)):
+                for number, (word, span) in enumerate(zip(texts, words.subwords, strict=True)):
                     if not _is_word(word):
                         continue
                     counts[word].update([(False, framed[number]), (True, framed[number + 2])])
-                    for end in range(pieces.start, pieces.stop):
-                        self._beginning[" ".join(subwords[pieces.start : end + 1])][word] += 1
+                    for end in range(span.start, span.stop):
+                        self._beginning[" ".join(subwords[span.start : end + 1])][word] += 1
         totals = Counter[tuple[bool, str]]()
         for neighbours in counts.values():
             totals.update(neighbours.keys())

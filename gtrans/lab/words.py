@@ -34,12 +34,12 @@ class SegmentedSentence:
     Attributes:
         sentence: its text.
         spans: begin and end of each word in it.
-        pieces: for each word the numbers of its subwords; every subword belongs to one word.
+        subwords: for each word the numbers of its subwords; every subword belongs to one word.
     """
 
     sentence: str
     spans: tuple[tuple[int, int], ...]
-    pieces: tuple[range, ...]
+    subwords: tuple[range, ...]
 
     @property
     def texts(self) -> list[str]:
@@ -81,15 +81,15 @@ def words_of(pipeline: TextPipeline, sentence: str, encoded: str) -> SegmentedSe
         sentence: plain text.
         encoded: its subwords, separated by spaces.
     """
-    pieces = encoded.split()
-    starts = _starts(sentence, [pipeline.unsegment(piece) for piece in pieces])
+    subwords = encoded.split()
+    starts = _starts(sentence, [pipeline.unsegment(subword) for subword in subwords])
     begins = _begins(sentence, starts)
     # The first subword of each word that has one, by the begin of the word.
-    first_pieces: dict[int, int] = {}
+    first_subwords: dict[int, int] = {}
     for number, start in enumerate(starts):
         word = bisect_right(begins, start) - 1
-        first_pieces.setdefault(begins[max(word, 0)], number)
-    words = sorted(first_pieces)
+        first_subwords.setdefault(begins[max(word, 0)], number)
+    words = sorted(first_subwords)
     ends = [*words[1:], len(sentence)]
     spans = []
     ranges = []
@@ -97,8 +97,8 @@ def words_of(pipeline: TextPipeline, sentence: str, encoded: str) -> SegmentedSe
         text = sentence[begin:end].rstrip()
         spans.append((begin, begin + len(text)))
         last = number + 1 == len(words)
-        behind = len(pieces) if last else first_pieces[end]
-        ranges.append(range(0 if number == 0 else first_pieces[begin], behind))
+        behind = len(subwords) if last else first_subwords[end]
+        ranges.append(range(0 if number == 0 else first_subwords[begin], behind))
     return SegmentedSentence(sentence, tuple(spans), tuple(ranges))
 
 

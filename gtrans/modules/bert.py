@@ -1,10 +1,10 @@
-"""BERT from the ``transformers`` library: its word pieces, and its output as frozen features.
+"""BERT from the ``transformers`` library: its subwords, and its output as frozen features.
 
-A BERT is given as a local folder in the library's format or as a name on the hub. Word pieces
+A BERT is given as a local folder in the library's format or as a name on the hub. Subwords
 are numbered so that they fit fairseq's dictionaries: first ``[CLS]``, ``[PAD]``, ``[SEP]`` and
 ``[UNK]`` with the numbers of ``<s>``, ``<pad>``, ``</s>`` and ``<unk>``; then other symbols
-that are not text (``[MASK]``, ``[unused1]``, ..); then the pieces of words.
-:attr:`WordPieces.order` maps them to BERT's own ids.
+that are not text (``[MASK]``, ``[unused1]``, ..); then the subwords of words.
+:attr:`BertSubwords.order` maps them to BERT's own ids.
 """
 
 from __future__ import annotations
@@ -77,17 +77,17 @@ def load_bert(name: str) -> Any:
     return model
 
 
-class WordPieces:
+class BertSubwords:
     """The tokenizer of a BERT.
 
     Attributes:
         name: the BERT's folder or name.
-        longest: most pieces that the BERT can read at once, ``[CLS]`` and ``[SEP]`` included.
+        longest: most subwords that the BERT can read at once, ``[CLS]`` and ``[SEP]`` included.
         norm_eps: epsilon of its LayerNorm.
-        mask: the symbol of a masked piece.
-        symbols: the pieces; their indices are the ids used everywhere outside of BERT.
-        order: ``(pieces,)`` BERT's own id of each piece.
-        first_word: the first id of a piece of a word; all later ones are such pieces, too.
+        mask: the symbol of a masked subword.
+        symbols: the subwords; their indices are the ids used everywhere outside of BERT.
+        order: ``(subwords,)`` BERT's own id of each subword.
+        first_word: the first id of a subword of a word; all later ones are such subwords, too.
     """
 
     def __init__(self, name: str) -> None:
@@ -122,7 +122,7 @@ class WordPieces:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of the vocabulary and of how text becomes pieces."""
+        """A digest of the vocabulary and of how text becomes subwords."""
         tokenizer = json.loads(self._tokenizer.backend_tokenizer.to_str())
         parts = {key: tokenizer.get(key) for key in ("normalizer", "pre_tokenizer")}
         text = json.dumps([parts, self.symbols, self.order.tolist()], sort_keys=True)
@@ -136,7 +136,7 @@ class WordPieces:
             return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
 
     def encode(self, sentences: Sequence[str]) -> list[Tensor]:
-        """``(pieces + 1,)`` ids of each sentence: at least one piece, then ``[SEP]``."""
+        """``(subwords + 1,)`` ids of each sentence: at least one subword, then ``[SEP]``."""
         encoded = self._tokenizer(
             list(sentences),
             add_special_tokens=False,
@@ -146,8 +146,8 @@ class WordPieces:
         )
         unknown = int(self.order[UNK])
         rows = []
-        for pieces in encoded["input_ids"]:
-            ids = [self._ids[piece] for piece in pieces or [unknown]]
+        for subwords in encoded["input_ids"]:
+            ids = [self._ids[subword] for subword in subwords or [unknown]]
             rows.append(torch.tensor([*ids, SEP]))
         return rows
 
@@ -156,9 +156,9 @@ def context_row(context: Sequence[Tensor], sentence: Tensor, longest: int) -> Te
     """``[CLS] context [SEP] sentence [SEP]``; without context ``[CLS] sentence [SEP]``.
 
     Args:
-        context: sentences as :meth:`WordPieces.encode` returns them, the oldest first.
+        context: sentences as :meth:`BertSubwords.encode` returns them, the oldest first.
         sentence: the current sentence.
-        longest: most pieces of the row. The oldest pieces of the context are left out to fit,
+        longest: most subwords of the row. The oldest subwords of the context are left out to fit,
             but none of the sentence, even if it is longer than that.
     """
     cls = sentence.new_tensor([CLS])
@@ -186,15 +186,15 @@ class FrozenBert:
         dim: width of its features.
     """
 
-    def __init__(self, pieces: WordPieces) -> None:
+    def __init__(self, subwords: BertSubwords) -> None:
         """Raises GtransError as :func:`load_bert`."""
-        self._pieces = pieces
-        self._model = load_bert(pieces.name).eval().requires_grad_(False)
+        self._pieces = subwords
+        self._model = load_bert(subwords.name).eval().requires_grad_(False)
         self.dim = int(self._model.config.hidden_size)
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of weights, configuration and word pieces."""
+        """A digest of weights, configuration and subwords."""
         digest = hashlib.sha256(self._pieces.fingerprint.encode())
         config = self._model.config.to_dict()
         for key in ("num_attention_heads", "hidden_act", "layer_norm_eps"):
@@ -208,7 +208,7 @@ class FrozenBert:
     def __call__(self, rows: Sequence[Tensor], device: torch.device) -> list[Tensor]:
         """Features of rows ``[CLS] .. [SEP]``, each ``(length,)`` ids.
 
-        A row with more pieces than BERT can read is read in parts.
+        A row with more subwords than BERT can read is read in parts.
 
         Returns:
             for each row ``(length, dim)`` in half precision on the CPU, as they are cached.
@@ -357,14 +357,14 @@ class BertWeights:
         name: folder or name of the BERT.
         dim, layers, heads, ffn_dim: its sizes.
         parameters: under the names of the encoder, without the word embeddings.
-        words: ``(pieces, dim)`` word embeddings in the order of :class:`WordPieces`.
+        words: ``(subwords, dim)`` word embeddings in the order of :class:`BertSubwords`.
         mask: ``(dim,)`` the embedding of ``[MASK]``, or None.
     """
 
-    def __init__(self, pieces: WordPieces) -> None:
+    def __init__(self, subwords: BertSubwords) -> None:
         """Raises GtransError as :func:`load_bert`, and if the activation is not GELU."""
-        self.name = pieces.name
-        model = load_bert(pieces.name)
+        self.name = subwords.name
+        model = load_bert(subwords.name)
         config = model.config
         if config.hidden_act != "gelu":
             raise GtransError(
@@ -376,8 +376,8 @@ class BertWeights:
         self.parameters: dict[str, Tensor] = {}
         for name, tensor in model.named_parameters():
             if name == _WORDS:
-                self.words: Tensor = tensor.detach()[pieces.order]
+                self.words: Tensor = tensor.detach()[subwords.order]
                 continue
             self.parameters[name_in_encoder(name)] = tensor.detach()
-        mask = pieces.symbols.index(pieces.mask) if pieces.mask in pieces.symbols else None
+        mask = subwords.symbols.index(subwords.mask) if subwords.mask in subwords.symbols else None
         self.mask: Tensor | None = None if mask is None else self.words[mask]

@@ -127,7 +127,7 @@ def chunked_loss(
     return Losses(total, smoothed, plain, predicted[0] if predict else None)
 
 
-def _in_pieces(
+def _in_chunks(
     features: Tensor,
     projection: Tensor,
     bias: Tensor | None,
@@ -212,7 +212,7 @@ class _ChunkedLoss(torch.autograd.Function):
         lowered = None if bias is None else bias.to(dtype)
         inputs = features.to(dtype), projection.to(dtype), lowered
         with without_autocast(features.device):
-            (smoothed, plain, *predicted), ctx.gradients = _in_pieces(
+            (smoothed, plain, *predicted), ctx.gradients = _in_chunks(
                 *inputs, weights, target, smoothing, rows, dtypes, now, predict
             )
         ctx.save_for_backward(weights, smoothed, *((*inputs, target) if ctx.later else ()))
@@ -232,7 +232,7 @@ class _ChunkedLoss(torch.autograd.Function):
             smoothing, rows, dtypes = ctx.settings
             scaled, wanted = weights * grad, ctx.needs_input_grad[:3]
             with without_autocast(grad.device):
-                gradients = _in_pieces(
+                gradients = _in_chunks(
                     features, projection, bias, scaled, target, smoothing, rows, dtypes, wanted
                 )[1]
         else:

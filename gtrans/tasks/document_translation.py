@@ -33,7 +33,7 @@ from gtrans.data.stream import StreamDataset
 from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.data.vocabulary import Vocabulary, add_symbols, split_languages
 from gtrans.errors import GtransError, working_on
-from gtrans.models.base.model import BERT_FEATURES, BERT_PIECES, DocumentModel
+from gtrans.models.base.model import BERT_FEATURES, BERT_SUBWORDS, DocumentModel
 from gtrans.models.base.presets import resolve_sizes
 from gtrans.models.base.warm_start import dictionaries_of, warm_start
 from gtrans.search.generator import DocumentGenerator, refuse_unsupported
@@ -219,13 +219,13 @@ class DocumentTranslationTask(FairseqTask):
     def examples(self) -> ExampleBuilder:
         """The builder of examples and batches from this task's units."""
         unit = task_unit(self.cfg)  # rejects options before a text is read
-        word_pieces = None
+        bert_subwords = None
         if self.bert is not None and self.bert.use == BERT_FEATURES:
-            word_pieces = self.bert.examples
+            bert_subwords = self.bert.examples
         replaced = None
         if str(self.cfg.context_kind) in ("fixed", "random"):
             replaced = self._contexts.text(self.bert)
-        return ExampleBuilder(self.frame, unit, replaced, word_pieces)
+        return ExampleBuilder(self.frame, unit, replaced, bert_subwords)
 
     def _declare_symbols(self) -> None:
         for dictionary, words in zip((self._source, self._target), self._words, strict=True):
@@ -244,8 +244,8 @@ class DocumentTranslationTask(FairseqTask):
         if known is not None:
             return known
         preparation = self.preparation
-        if preparation is not None and self.bert is not None and self.bert.use == BERT_PIECES:
-            preparation = replace(preparation, tokenizer=self.bert.pieces.files())
+        if preparation is not None and self.bert is not None and self.bert.use == BERT_SUBWORDS:
+            preparation = replace(preparation, tokenizer=self.bert.subwords.files())
         source, target = map(Vocabulary.of, (self._source, self._target), self._words)
         languages = str(self.cfg.source_lang), str(self.cfg.target_lang)
         return ModelIdentity(languages, source, target, preparation, _units_of(self.cfg))
@@ -411,7 +411,7 @@ class DocumentTranslationTask(FairseqTask):
         else:
             with open_dict(cfg):
                 cfg.update(self.bert.traits)
-        if use == BERT_PIECES:
+        if use == BERT_SUBWORDS:
             self.bert.become_source(self._source)
             self._words = len(self._source), self._words[1]
             self._declare_symbols()
@@ -544,23 +544,23 @@ class DocumentTranslationTask(FairseqTask):
     # ---------------------------------------------------- input and decoding
 
     def complete_input(self, net_input: Mapping[str, Any]) -> dict[str, Any]:
-        """``net_input`` as models take it, with BERT's output instead of word pieces."""
+        """``net_input`` as models take it, with BERT's output instead of its subwords."""
         return dict(net_input) if self.bert is None else self.bert.complete(net_input)
 
     def source_encoder(self) -> Any:
         """An object whose ``encode`` turns a plain sentence into tokens of the source."""
-        if self.bert is not None and self.bert.use == BERT_PIECES:
+        if self.bert is not None and self.bert.use == BERT_SUBWORDS:
             return self.bert
         return self.pipeline(str(self.cfg.source_lang))
 
-    def word_pieces(self, sentences: Sequence[str]) -> list[Tensor] | None:
-        """Plain sentences in BERT's word pieces, ``(pieces + 1,)`` each with ``[SEP]``.
+    def bert_subwords(self, sentences: Sequence[str]) -> list[Tensor] | None:
+        """Plain sentences in BERT's subwords, ``(subwords + 1,)`` each with ``[SEP]``.
 
         None if the model does not read them besides the source.
         """
-        if self.bert is None or self.bert.use == BERT_PIECES:
+        if self.bert is None or self.bert.use == BERT_SUBWORDS:
             return None
-        return self.bert.pieces.encode(sentences)
+        return self.bert.subwords.encode(sentences)
 
     def get_interactive_tokens_and_lengths(
         self, lines: list[str], encode_fn: Any
@@ -570,7 +570,7 @@ class DocumentTranslationTask(FairseqTask):
         A document ends with an empty line or with the end of the input.
 
         Raises:
-            GtransError: the model reads BERT's word pieces, which need plain text.
+            GtransError: the model reads BERT's subwords, which need plain text.
         """
         if self.bert is not None:
             raise GtransError(

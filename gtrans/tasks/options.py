@@ -274,10 +274,10 @@ def training_words(
 
     Args:
         cfg: options of the task.
-        symbols: how its pieces are written.
+        symbols: how its subwords are written.
         end: id of the end of a sentence.
         left_out: ids of symbols that are not text.
-        kind: ``.bert`` for the word pieces of a BERT, empty for the corpus's own pieces.
+        kind: ``.bert`` for the subwords of a BERT, empty for the corpus's own subwords.
 
     Raises:
         GtransError: the data folder has no training text, or it is damaged.

@@ -23,7 +23,7 @@ from gtrans.data.examples import ExampleBuilder
 from gtrans.data.stream import StreamDataset
 from gtrans.data.units import WHOLE, Selection, Unit, Units, document_units
 from gtrans.errors import GtransError
-from gtrans.models.base.model import BERT_PIECES
+from gtrans.models.base.model import BERT_SUBWORDS
 from gtrans.tasks.options import (
     data_folders,
     has_side,
@@ -50,8 +50,8 @@ def training_files(cfg: Any, bert: Optional[BertPart]) -> list[Path]:
         GtransError: there is no such split.
     """
     source, target = str(cfg.source_lang), str(cfg.target_lang)
-    sides = [target, source if bert is None or bert.use != BERT_PIECES else f"{source}.bert"]
-    if bert is not None and bert.use != BERT_PIECES:
+    sides = [target, source if bert is None or bert.use != BERT_SUBWORDS else f"{source}.bert"]
+    if bert is not None and bert.use != BERT_SUBWORDS:
         sides.append(f"{source}.bert")
     files: list[Path] = []
     for folder in data_folders(cfg):
@@ -71,7 +71,7 @@ class Part:
 
     Attributes:
         name: of it in messages.
-        source, target, word_pieces: indexed datasets of its lines; the last two may be missing.
+        source, target, bert_subwords: indexed datasets of its lines; the last two may be missing.
         unit: how documents are cut.
         selection: which of them are read.
     """
@@ -79,7 +79,7 @@ class Part:
     name: str
     source: Any
     target: Any | None
-    word_pieces: Any | None
+    bert_subwords: Any | None
     unit: Unit
     selection: Selection
 
@@ -177,7 +177,7 @@ class SplitReader:
         parts = [self._read(folder, split, unit, training) for folder in folders]
         source = _joined([part.source for part in parts])
         target = _joined([part.target for part in parts])
-        word_pieces = _joined([part.word_pieces for part in parts])
+        bert_subwords = _joined([part.bert_subwords for part in parts])
         dataset: DocumentDataset
         if training and unit.trained_in_runs:
             options = stream_options(cfg)
@@ -188,7 +188,7 @@ class SplitReader:
                 in_epoch = partial(mixed, parts, weights, int(cfg.seed))
                 units = in_epoch(1)
             dataset = DocumentDataset(
-                source, target, units, examples, training, word_pieces, in_epoch
+                source, target, units, examples, training, bert_subwords, in_epoch
             )
         dataset.check_lengths(longest, " and ".join(part.name for part in parts))
         return dataset
@@ -200,12 +200,12 @@ class SplitReader:
         name = str(Path(folder) / f"{split}.{pair}")
         source_dictionary, target_dictionary = self.dictionaries
         source: Any = None
-        target = word_pieces = None
+        target = bert_subwords = None
         if bert is not None:
-            symbols = source_dictionary[0], len(bert.pieces.symbols)
-            word_pieces = self._lines(f"{name}.{cfg.source_lang}.bert", symbols)
-        if bert is not None and bert.use == BERT_PIECES:
-            source, word_pieces = word_pieces, None
+            symbols = source_dictionary[0], len(bert.subwords.symbols)
+            bert_subwords = self._lines(f"{name}.{cfg.source_lang}.bert", symbols)
+        if bert is not None and bert.use == BERT_SUBWORDS:
+            source, bert_subwords = bert_subwords, None
         else:
             source = self._lines(f"{name}.{cfg.source_lang}", source_dictionary)
         if training or has_side(folder, split, pair, cfg.target_lang):
@@ -213,9 +213,11 @@ class SplitReader:
         selection = WHOLE
         if training:
             selection = Selection(cfg.min_doc_tokens, cfg.sample_instances)
-        part = Part(name, source, target, word_pieces, unit, selection)
-        if word_pieces is not None:
-            check_sides(source.sizes == 1, word_pieces.sizes == 1, f"{name}.{cfg.source_lang}.bert")
+        part = Part(name, source, target, bert_subwords, unit, selection)
+        if bert_subwords is not None:
+            check_sides(
+                source.sizes == 1, bert_subwords.sizes == 1, f"{name}.{cfg.source_lang}.bert"
+            )
         logger.info("%s %s: %d units, %d sentences", split, pair, len(part.units), part.sentences)
         if selection != WHOLE:
             read = int(np.diff(part.units.lines[:, 3]).sum())
@@ -268,8 +270,8 @@ class SourceContexts:
             return ContextText(self._fixed())
         if kind != "random":
             return None
-        pieces = bert is not None and bert.use == BERT_PIECES
-        words = bert.words if bert is not None and pieces else self._words
+        subwords = bert is not None and bert.use == BERT_SUBWORDS
+        words = bert.words if bert is not None and subwords else self._words
         return ContextText(words=words, seed=int(self.cfg.seed))
 
     def _fixed(self) -> Tensor:

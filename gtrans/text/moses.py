@@ -74,7 +74,7 @@ _DETOKENISER_LANGUAGES = frozenset({"en", "fr", "it", "ga", "fi", "ko"})
 _OPENING = frozenset(
     {"(", "[", '"', "'", "&apos;", "&quot;", "&#91;", "&#93;"} | set(_ESCAPED_GAPS)
 )
-# Words whose pieces are remembered; enough for nearly all words of a text.
+# Words whose subwords are remembered; enough for nearly all words of a text.
 _REMEMBERED_WORDS = 100_000
 
 _CHINESE = "zh"
@@ -181,10 +181,10 @@ class MosesPipeline(TextPipeline):
             raise ValueError("this pipeline has no BPE merges")
         words = tokens.split(" ")
         lower = self._truecase(words)
-        pieces = self._bpe.segment_tokens([word for word in words if word])
+        subwords = self._bpe.segment_tokens([word for word in words if word])
         if len(self._bpe.cache) > _REMEMBERED_WORDS:
             self._bpe.cache.clear()
-        return " ".join([LOWER_TOKEN, *pieces] if lower else pieces)
+        return " ".join([LOWER_TOKEN, *subwords] if lower else subwords)
 
     def count_words(self, lines: Sequence[str]) -> Counter[str]:
         """Counts of the truecased words, from which the merges are learnt."""
@@ -197,10 +197,10 @@ class MosesPipeline(TextPipeline):
 
     def unsegment(self, tokens: str) -> str:
         """Tokenised text of BPE tokens; the first word is capitalised unless it is marked."""
-        pieces = tokens.split()
-        lower = self.steps.truecase and LOWER_TOKEN in pieces[:1]
+        subwords = tokens.split()
+        lower = self.steps.truecase and LOWER_TOKEN in subwords[:1]
         # A model may stop in the middle of a word.
-        words = _BPE_JOINT.sub("", " ".join(pieces[1:] if lower else pieces)).split()
+        words = _BPE_JOINT.sub("", " ".join(subwords[1:] if lower else subwords)).split()
         if self.steps.truecase and not lower:
             first = _first_word(words)
             if first is not None:

@@ -95,11 +95,11 @@ class TextPipeline(ABC):
 
     @abstractmethod
     def segment(self, tokens: str) -> str:
-        """Subword pieces of what ``tokenise`` returned, separated by one space."""
+        """subwords of what ``tokenise`` returned, separated by one space."""
 
     @abstractmethod
     def unsegment(self, tokens: str) -> str:
-        """What ``tokenise`` returned, from the subword pieces of ``segment`` or a model's."""
+        """What ``tokenise`` returned, from the subwords of ``segment`` or a model's."""
 
 
 def clean(sentence: str) -> str:

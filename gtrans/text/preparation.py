@@ -9,7 +9,7 @@ The steps, in order, and the files that each writes to the data folder:
                     the files of ``--sentencepiece``
 ``encode SPLIT``    ``text/SPLIT.bpe.LANG``: truecased, in subwords. Not of the training text:
                     ``text/SPLIT.plain.TGT``, with which validation by translations scores
-``bert SPLIT``      ``SPLIT.SRC-TGT.SRC.bert.{bin,idx}``, with ``--bert``: word pieces of the
+``bert SPLIT``      ``SPLIT.SRC-TGT.SRC.bert.{bin,idx}``, with ``--bert``: BERT's subwords of the
                     plain source, one line for each line of the binarised source
 ``binarise``        ``SPLIT.SRC-TGT.LANG.{bin,idx}``, ``dict.LANG.txt``, as ``fairseq-preprocess``
                     writes them
@@ -62,7 +62,7 @@ from gtrans.text.prepared_folder import (
     pipeline_files,
     plain_text,
     read_state,
-    recorded_word_pieces,
+    recorded_bert_subwords,
 )
 from gtrans.text.reader import Sides, open_text
 from gtrans.text.subwords import (
@@ -76,7 +76,7 @@ from gtrans.text.workers import all_cores, map_chunks
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from gtrans.modules.bert import WordPieces
+    from gtrans.modules.bert import BertSubwords
 
 
 # ---- the record of finished steps ----------------------------------------------------------------
@@ -244,11 +244,11 @@ class _PreparationRun:
             self.bpe = {"merges": count_merges(options.bpe_codes)}
         elif options.bpe_symbols is not None:
             self.bpe = {"merges": None, "symbols": options.bpe_symbols}
-        self.word_pieces: WordPieces | None = None
+        self.bert_subwords: BertSubwords | None = None
         if options.bert is not None:
-            from gtrans.modules.bert import WordPieces
+            from gtrans.modules.bert import BertSubwords
 
-            self.word_pieces = WordPieces(options.bert)
+            self.bert_subwords = BertSubwords(options.bert)
         if options.reuse is not None:
             self._reuse(options.reuse)
         learnt = options.bpe_codes is None or self.steps.truecase
@@ -265,9 +265,9 @@ class _PreparationRun:
             load_dictionary(reuse / f"dict.{lang}.txt")
         self.steps = MosesSteps(**state["steps"])
         self.bpe = state["bpe"]
-        self.model = SUBWORD_MODELS[state["pieces"]] if state.get("pieces") else None
+        self.model = SUBWORD_MODELS[state["subwords"]] if state.get("subwords") else None
         if self.options.bert is None and state.get("bert") is not None:
-            self.word_pieces = recorded_word_pieces(reuse)
+            self.bert_subwords = recorded_bert_subwords(reuse)
 
     def run(self) -> list[SideCounts]:
         """Run the steps that are not finished; returns the counts of the splits."""
@@ -283,8 +283,8 @@ class _PreparationRun:
         encoded = []
         for split in self.inputs:
             encoded.append(self._encode_step(record, split, digests[split], models))
-            if self.word_pieces is not None:
-                self._word_piece_step(record, split, digests[split], self.word_pieces)
+            if self.bert_subwords is not None:
+                self._bert_step(record, split, digests[split], self.bert_subwords)
         record.forget_others()
         dictionaries = [digest(path) for path in self._dictionaries()]
         outputs = self.options.files(self.inputs)
@@ -307,14 +307,14 @@ class _PreparationRun:
         depends_on = languages, self.steps.record(), text, models
         return record.step(f"encode {split}", depends_on, outputs, partial(self._encode, split))
 
-    def _word_piece_step(
-        self, record: StepRecord, split: str, text: Any, word_pieces: WordPieces
+    def _bert_step(
+        self, record: StepRecord, split: str, text: Any, bert_subwords: BertSubwords
     ) -> None:
-        """Write the word pieces of a split for BERT, if it is not done."""
+        """Write BERT's subwords of a split, if it is not done."""
         name = f"{split}.{self.options.pair}.{self.options.source_lang}.bert"
         outputs = [f"{name}.bin", f"{name}.idx"]
-        work = partial(self._write_word_pieces, word_pieces, split)
-        record.step(f"bert {split}", (text, word_pieces.fingerprint), outputs, work)
+        work = partial(self._write_bert_subwords, bert_subwords, split)
+        record.step(f"bert {split}", (text, bert_subwords.fingerprint), outputs, work)
 
     def _open(self) -> StepRecord:
         """Create the data folder, or continue the preparation in it."""
@@ -325,15 +325,15 @@ class _PreparationRun:
             "target_lang": self.options.target_lang,
             "steps": self.steps.record(),
             "bpe": self.bpe,
-            "pieces": self.model and self.model.name,
+            "subwords": self.model and self.model.name,
             "bert": None,
             "texts": [str(path.resolve()) for path in self.texts],
         }
-        if self.word_pieces is not None:
-            name = self.word_pieces.name
+        if self.bert_subwords is not None:
+            name = self.bert_subwords.name
             if os.path.isdir(name):
                 name = os.path.abspath(name)
-            header["bert"] = {"name": name, "tokenizer": self.word_pieces.fingerprint}
+            header["bert"] = {"name": name, "tokenizer": self.bert_subwords.fingerprint}
         finished = dict(state.get("finished", {}))
         record = StepRecord(self.out, header, finished)
         if self.options.force:
@@ -475,10 +475,12 @@ class _PreparationRun:
                 for file, line in zip(files, row, strict=True):
                     file.write(f"{line}\n")
 
-    def _write_word_pieces(self, pieces: WordPieces, split: str, outputs: Sequence[str]) -> None:
+    def _write_bert_subwords(
+        self, subwords: BertSubwords, split: str, outputs: Sequence[str]
+    ) -> None:
         lines = tqdm((left for left, _ in self._pairs(split)), f"{split}.bert", disable=None)
-        encoded = map_chunks(partial(_word_pieces, pieces), lines, workers=1)
-        _write_ids(self.out / outputs[0], len(pieces.symbols), chain.from_iterable(encoded))
+        encoded = map_chunks(partial(_bert_subwords, subwords), lines, workers=1)
+        _write_ids(self.out / outputs[0], len(subwords.symbols), chain.from_iterable(encoded))
 
     def _dictionaries(self) -> list[Path]:
         """The joint dictionary, or one for each language; none if the training text makes it."""
@@ -544,13 +546,13 @@ def _ids(indices: dict[str, int], unknown: int, end: int, lines: list[str]) -> l
     return arrays
 
 
-def _word_pieces(pieces: WordPieces, lines: list[str]) -> list[Tensor]:
-    """``(word pieces + 1,)`` ids of BERT for each line."""
+def _bert_subwords(subwords: BertSubwords, lines: list[str]) -> list[Tensor]:
+    """``(subwords + 1,)`` ids of BERT for each line."""
     import torch
 
     from gtrans.modules.bert import SEP
 
-    encoded = iter(pieces.encode([line for line in lines if line]))
+    encoded = iter(subwords.encode([line for line in lines if line]))
     return [next(encoded) if line else torch.tensor([SEP]) for line in lines]
 
 

@@ -31,7 +31,7 @@ from gtrans.text.pipeline import TextPipeline
 from gtrans.text.subwords import SUBWORD_MODELS, bpe_of, subwords_in
 
 if TYPE_CHECKING:
-    from gtrans.modules.bert import WordPieces
+    from gtrans.modules.bert import BertSubwords
 
 STATE_FILE = "prepare.json"
 STATE_FORMAT = 1
@@ -47,7 +47,7 @@ _PREPARE = (
 )
 _TOKENIZER_FOLDER = "bert"
 # What prepare.json says of the pipeline; the other entries are about the corpus.
-_ENTRIES = ("source_lang", "target_lang", "steps", "bpe", "pieces", "bert")
+_ENTRIES = ("source_lang", "target_lang", "steps", "bpe", "subwords", "bert")
 
 
 def check_data_folder(folder: Path) -> None:
@@ -110,8 +110,8 @@ def check_state(state: Any) -> None:
 
 def pipeline_files(state: Mapping[str, Any]) -> list[str]:
     """Names of the files in a data folder that its text pipelines are made of."""
-    if state.get("pieces"):
-        return list(SUBWORD_MODELS[state["pieces"]].files)
+    if state.get("subwords"):
+        return list(SUBWORD_MODELS[state["subwords"]].files)
     languages = (state["source_lang"], state["target_lang"])
     files = [CODES_FILE]
     if MosesSteps(**state["steps"]).truecase:
@@ -214,21 +214,21 @@ def load_pipeline(data_dir: str | Path, lang: str) -> TextPipeline:
     return Preparation.of_state(read_state(folder), folder).pipeline(lang)
 
 
-def recorded_word_pieces(data_dir: str | Path) -> WordPieces:
-    """The word pieces that a data folder was prepared with.
+def recorded_bert_subwords(data_dir: str | Path) -> BertSubwords:
+    """The BERT tokenizer that a data folder was prepared with.
 
     Raises:
         GtransError: it was prepared without BERT, or the BERT has changed since.
     """
-    from gtrans.modules.bert import WordPieces
+    from gtrans.modules.bert import BertSubwords
 
     folder = Path(data_dir)
     state = read_state(folder).get("bert") or {}
-    pieces = WordPieces(state["name"]) if state else None
-    if pieces is None or pieces.fingerprint != state["tokenizer"]:
-        wrong = "holds no subwords of" if pieces is None else "has other subwords than"
+    subwords = BertSubwords(state["name"]) if state else None
+    if subwords is None or subwords.fingerprint != state["tokenizer"]:
+        wrong = "holds no subwords of" if subwords is None else "has other subwords than"
         raise GtransError(f"'{folder}' {wrong} a BERT; run its 'gtrans prepare' again with --bert.")
-    return pieces
+    return subwords
 
 
 @dataclass(frozen=True)
@@ -237,9 +237,9 @@ class Preparation:
 
     Attributes:
         state: the entries of ``prepare.json`` that describe the pipeline, and ``bert``, the name
-            and the fingerprint of the BERT whose word pieces a folder has.
+            and the fingerprint of the BERT whose subwords a folder has.
         files: contents of the pipeline's files, by their names.
-        tokenizer: contents of the files of BERT's tokenizer, if the model reads word pieces.
+        tokenizer: contents of the files of BERT's tokenizer, if the model reads BERT's subwords.
         folder: the data folder, or the checkpoint that stores them, for messages.
     """
 
@@ -309,8 +309,8 @@ class Preparation:
                 f"'{self.folder}' was prepared for {languages[0]} and {languages[1]}, not for "
                 f"'{lang}'"
             )
-        if self.state.get("pieces"):
-            kind = SUBWORD_MODELS[self.state["pieces"]]
+        if self.state.get("subwords"):
+            kind = SUBWORD_MODELS[self.state["subwords"]]
             return kind(lang, self.files, languages.index(lang), self.folder)
         steps = MosesSteps(**self.state["steps"])
         best_case = None
@@ -330,7 +330,7 @@ class Preparation:
     def parts(self) -> dict[str, str]:
         """Digests of everything that turns text into tokens, by name."""
         languages = f"{self.state['source_lang']}-{self.state['target_lang']}"
-        steps = [self.state.get(name) for name in ("steps", "pieces")]
+        steps = [self.state.get(name) for name in ("steps", "subwords")]
         digests = {name: digest_of_bytes(contents) for name, contents in self.files.items()}
         return {"languages": languages, "text steps": fingerprint(steps, None), **digests}
 

@@ -28,8 +28,8 @@ from gtrans.messages import print_message
 from gtrans.text.pipeline import PLACEHOLDER, TextPipeline, clean, escape, unescape
 
 BPE_SEPARATOR = "@@"
-SPACE = "\u2581"  # stands for a space in the pieces of SentencePiece
-# Lower than the score of any piece, which is a log-probability or the number of a merge.
+SPACE = "\u2581"  # stands for a space in the subwords of SentencePiece
+# Lower than the score of any subword, which is a log-probability or the number of a merge.
 _UNKNOWN_SCORE = -1e7
 _WHERE = "docs/pretrained.md says where it is"
 
@@ -114,10 +114,10 @@ _WORD_END = re.compile(f"(?<=[{_LATIN}])[\u200b\u200c\ufeff](?=[{_LATIN}])")
 
 
 class SentencePiecePipeline(TextPipeline):
-    """Plain text in the pieces of SentencePiece, as mBART uses it.
+    """Plain text in the subwords of SentencePiece, as mBART uses it.
 
-    It replaces the Moses steps and our own BPE. A piece that is not in the dictionary (see
-    :mod:`gtrans.conversion.trimming`) is split into pieces that are; characters without a piece
+    It replaces the Moses steps and our own BPE. A subword that is not in the dictionary (see
+    :mod:`gtrans.conversion.trimming`) is split into subwords that are; characters without a subword
     become the unknown word.
 
     Args:
@@ -131,8 +131,7 @@ class SentencePiecePipeline(TextPipeline):
 
     Attributes:
         name: of this kind in ``prepare.json``.
-        files: its files in a data folder; the last one is the dictionary of the pieces that are in
-            the vocabulary of the network.
+        files: its files in a data folder; the last one lists the subwords that the network knows.
     """
 
     name: ClassVar[str] = "sentencepiece"
@@ -143,23 +142,23 @@ class SentencePiecePipeline(TextPipeline):
     ) -> None:
         super().__init__(lang)
         # Of OPUS-MT, each language has its own.
-        model, pieces = self.files if len(self.files) == 2 else self.files[side::2]
+        model, subwords = self.files if len(self.files) == 2 else self.files[side::2]
         self._processor = sentencepiece_of(contents[model], folder / model)
-        text = decoded(contents[pieces], folder / pieces)
-        self._vocabulary = frozenset(subwords_in(text, folder / pieces))
+        text = decoded(contents[subwords], folder / subwords)
+        self._vocabulary = frozenset(subwords_in(text, folder / subwords))
         self._split: dict[str, list[str]] = {}
 
     @classmethod
     def copy(cls, model: Path, dictionary: Path | None, folder: Path) -> None:
-        """Copy a model and its dictionary (None: all pieces) into a data folder, as ``files``.
+        """Copy a model and its dictionary (None: all subwords) into a data folder, as ``files``.
 
         Raises:
             GtransError: one of them cannot be read.
         """
-        pieces = model_pieces(load_sentencepiece(model))
-        pieces = pieces if dictionary is None else read_subwords(dictionary)
+        subwords = model_subwords(load_sentencepiece(model))
+        subwords = subwords if dictionary is None else read_subwords(dictionary)
         copy_file(model, folder / cls.files[0])
-        write_subwords(pieces, folder / cls.files[1])
+        write_subwords(subwords, folder / cls.files[1])
 
     def tokenise(self, sentence: str) -> str:
         """The words as they are: the model knows no escapes, and U+2581 is a space to it."""
@@ -170,9 +169,9 @@ class SentencePiecePipeline(TextPipeline):
         return " ".join(tokens.split())
 
     def segment(self, tokens: str) -> str:
-        """Pieces of what ``tokenise`` returned, separated by one space; at least one.
+        """Subwords of what ``tokenise`` returned, separated by one space; at least one.
 
-        Characters without a piece stay as they are, but never become a reserved symbol.
+        Characters without a subword stay as they are, but never become a reserved symbol.
         """
         subwords: list[str] = []
         for subword in self._processor.encode(tokens, out_type=str):
@@ -278,8 +277,8 @@ def _varint(content: bytes, place: int) -> tuple[int, int]:
     return value, place
 
 
-def model_pieces(processor: Any) -> list[str]:
-    """All pieces except special symbols, in the order of the model and of mBART's embeddings."""
+def model_subwords(processor: Any) -> list[str]:
+    """All subwords except special symbols, in the order of the model and of mBART's embeddings."""
     return [
         str(processor.id_to_piece(number))
         for number in range(processor.get_piece_size())

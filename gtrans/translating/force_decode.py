@@ -159,7 +159,7 @@ class RowPool:
             cache(partial(self._ids, dictionary))
             for dictionary in (task.source_dictionary, task.target_dictionary)
         ]
-        self._word_pieces = cache(lambda sentence: task.word_pieces([sentence])[0])
+        self._bert_subwords = cache(lambda sentence: task.bert_subwords([sentence])[0])
         self.complete_input = task.complete_input
         self._rows: dict[Any, ScoredRow] = {}
 
@@ -205,7 +205,7 @@ class RowPool:
         sources = tuple(source[number] for number in span.source)
         targets = tuple(target[number] for number in span.target)
         plain_sources: tuple[str, ...] = ()
-        if self.examples.word_pieces is not None and plain is not None:
+        if self.examples.bert_subwords is not None and plain is not None:
             plain_sources = tuple(plain[number] for number in span.source)
         begin, end = first - span.written.start, span.current.stop - span.written.start
         source_key = (sources, plain_sources, span.current.start - span.source.start)
@@ -220,8 +220,8 @@ class RowPool:
             chunks = None
             if isinstance(unit, ChunkStreamUnit):  # as in translation, by the source alone
                 chunks = unit.steps([ids.numel() - 1 for ids in source_ids])
-            pieces = [self._word_pieces(sentence) for sentence in plain_sources]
-            example = self.examples.example(span, source_ids, target_ids, pieces, chunks)
+            subwords = [self._bert_subwords(sentence) for sentence in plain_sources]
+            example = self.examples.example(span, source_ids, target_ids, subwords, chunks)
             row = self._rows[key] = ScoredRow(source_key, example, begin, [])
         row.first = min(row.first, begin)
         return row, span, range(begin, end)
@@ -409,7 +409,7 @@ class CorpusSide:
 
     @cached_property
     def encoded(self) -> list[list[str]]:
-        """Its sentences as pieces separated by spaces."""
+        """Its sentences as subwords separated by spaces."""
         return [[self.pipeline.encode(line) for line in document] for document in self.documents]
 
 
@@ -467,7 +467,7 @@ class ScoredCorpus:
         return self.context is None
 
     def encoded(self, reading: ScoredSpan) -> EncodedDocument:
-        """The pieces of a reading."""
+        """The subwords of a reading."""
         document, sentences = reading.document, slice(reading.begin, reading.end)
         return self.source.encoded[document][sentences], self.target.encoded[document][sentences]
 

@@ -69,10 +69,10 @@ _NOT_RECORDED = {"paths", "data", "cpu", "workers", "force", "choice"}
 
 
 class EncodedSentence(NamedTuple):
-    """The ids of a sentence with its end symbol, and its word pieces if a BERT reads them."""
+    """The ids of a sentence with its end symbol, and its BERT subwords if a BERT reads them."""
 
     ids: Tensor
-    word_pieces: Tensor | None
+    bert_subwords: Tensor | None
 
 
 class Alternative(NamedTuple):

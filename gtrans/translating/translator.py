@@ -59,7 +59,7 @@ class Translator:
 
     Attributes:
         task: the task of the models.
-        text_of_pieces: turns the pieces of a sentence into text.
+        text_of_subwords: turns the subwords of a sentence into text.
         preparation: digest of the preparation of the task's data folder, if it has one.
         device: the models'.
         generator: the search.
@@ -78,13 +78,13 @@ class Translator:
         self,
         models: list[Any],
         task: Any,
-        text_of_pieces: Callable[[str], str],
+        text_of_subwords: Callable[[str], str],
         search: SearchOptions,
         max_tokens: int = MAX_TOKENS,
         nbest: int = 1,
     ) -> None:
         self.task = task
-        self.text_of_pieces = text_of_pieces
+        self.text_of_subwords = text_of_subwords
         prepared = task.preparation
         self.preparation = None if prepared is None else prepared.digest
         self.device = next(models[0].parameters()).device
@@ -192,8 +192,8 @@ class Translator:
     def _encoded(self, sentence: str) -> EncodedSentence:
         tokens = self.task.source_encoder().encode(sentence)
         ids = self.task.source_dictionary.encode_line(tokens, add_if_not_exist=False)
-        pieces = self.task.word_pieces([sentence])
-        return EncodedSentence(ids.long(), None if pieces is None else pieces[0])
+        subwords = self.task.bert_subwords([sentence])
+        return EncodedSentence(ids.long(), None if subwords is None else subwords[0])
 
     def warn_of(
         self,
@@ -274,8 +274,8 @@ class Translator:
             for span in unit.cut_to_translate([len(sentence.ids) - 1 for sentence in document]):
                 sentences = [document[number] for number in span.source]
                 ids = [sentence.ids for sentence in sentences]
-                word_pieces = [pieces for _, pieces in sentences if pieces is not None]
-                rows.append(self.examples.example(span, ids, word_pieces=word_pieces))
+                bert_subwords = [subwords for _, subwords in sentences if subwords is not None]
+                rows.append(self.examples.example(span, ids, bert_subwords=bert_subwords))
         return examples
 
     def batches(self, examples: Sequence[Example]) -> list[list[int]]:
@@ -327,11 +327,11 @@ class Translator:
         ]
 
     def _text(self, tokens: list[int]) -> str:
-        pieces: str = self.task.target_dictionary.string(
+        subwords: str = self.task.target_dictionary.string(
             torch.tensor(tokens),
             extra_symbols_to_ignore=self.generator.symbols_to_strip_from_output,
         )
-        text = self.text_of_pieces(pieces).strip()
+        text = self.text_of_subwords(subwords).strip()
         return PLACEHOLDER if is_boundary(text) else text
 
 

@@ -18,7 +18,7 @@ from support.tiny_bert import another_bert, write_bert
 from support.tiny_models import Finished, TinyWorld
 
 from gtrans.cli import main
-from gtrans.modules.bert import SEP, WordPieces
+from gtrans.modules.bert import SEP, BertSubwords
 
 TRAINING = (
     *(*PLUGIN, "--optimizer", "adam", "--lr", "0.003", "--max-tokens", "1024", "--cpu"),
@@ -29,7 +29,7 @@ TRAINING = (
 
 @dataclass(frozen=True)
 class BertWorld:
-    """A data folder with word pieces, the BERT they are from, and models after some updates."""
+    """A data folder with the subwords of a BERT, this BERT, and models after some updates."""
 
     tiny: TinyWorld
     bert: Path
@@ -84,16 +84,16 @@ def context(world: BertWorld) -> Path:
 
 
 def test_the_stream_is_aligned_line_by_line(world: BertWorld) -> None:
-    pieces = WordPieces(str(world.bert))
+    subwords = BertSubwords(str(world.bert))
     plain = (world.tiny.text / "test.en").read_text(encoding="utf-8").rstrip("\n").split("\n")
     lines = data_utils.load_indexed_dataset(str(world.data / "test.en-de.en.bert"), None, "mmap")
     source = data_utils.load_indexed_dataset(str(world.data / "test.en-de.en"), None, "mmap")
     assert len(lines) == len(source) == len(plain)
     for number, sentence in enumerate(plain):
-        wanted = pieces.encode([sentence])[0] if sentence else torch.tensor([SEP])
+        wanted = subwords.encode([sentence])[0] if sentence else torch.tensor([SEP])
         assert torch.equal(lines[number].long(), wanted)
     state = json.loads((world.data / "prepare.json").read_text())
-    assert state["bert"] == {"name": str(world.bert), "tokenizer": pieces.fingerprint}
+    assert state["bert"] == {"name": str(world.bert), "tokenizer": subwords.fingerprint}
 
 
 @pytest.mark.long
@@ -117,7 +117,9 @@ def test_prepared_again_nothing_is_made_and_another_bert_only_its_stream(
 
 
 @pytest.mark.long
-def test_a_test_set_prepared_by_reuse_has_the_same_pieces(world: BertWorld, tmp_path: Path) -> None:
+def test_a_test_set_prepared_by_reuse_has_the_same_subwords(
+    world: BertWorld, tmp_path: Path
+) -> None:
     reused = ("--reuse", world.data)
     assert prepare(world.tiny.text, tmp_path / "d", *reused, splits=["test"]) == 0
     name = "test.en-de.en.bert.bin"
@@ -181,7 +183,7 @@ def test_interactive_is_refused_and_says_what_to_do(world: BertWorld, context: P
     assert "use `gtrans translate --input -`" in done.stderr.splitlines()[-1]
 
 
-def test_a_data_folder_without_pieces_or_with_another_bert(
+def test_a_data_folder_without_subwords_or_with_another_bert(
     world: BertWorld, context: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert world.translate(context, tmp_path / "out", world.tiny.data) != 0

@@ -91,7 +91,7 @@ def test_a_file_and_its_options_on_the_command_line_give_the_same_model(
         path = tmp_path / "file" / "checkpoint_last.pt"
         done = tiny.run.succeed("generate", tiny.data, *PLUGIN, *search, path)
         numbers = sorted(number for number, _ in done.lines("H"))
-        assert numbers == list(range(len(tiny.pieces("en"))))
+        assert numbers == list(range(len(tiny.subwords("en"))))
 
 
 @pytest.mark.parametrize(

@@ -54,10 +54,10 @@ def once_each(done: Finished, kind: str, count: int) -> list[str]:
     ],
 )
 def test_one_set_of_lines_per_sentence(tiny: TinyWorld, model: str, options: tuple[str, ...]):
-    source, target = tiny.pieces("en"), tiny.pieces("de")
+    source, target = tiny.subwords("en"), tiny.subwords("de")
     done = generate(tiny, *options, model=model)
     assert once_each(done, "S", len(source)) == source
-    # Training may not know a piece of the test set.
+    # Training may not know a subword of the test set.
     for found, expected in zip(once_each(done, "T", len(target)), target, strict=True):
         assert len(found.split()) == len(expected.split())
     translations = once_each(done, "H", len(source))
@@ -71,7 +71,7 @@ def test_one_set_of_lines_per_sentence(tiny: TinyWorld, model: str, options: tup
 
 
 def test_the_unit_comes_from_the_checkpoint(tiny: TinyWorld):
-    documents, sentences = len(tiny.source()), len(tiny.pieces("en"))
+    documents, sentences = len(tiny.source()), len(tiny.subwords("en"))
     for model, units in (("document", documents), ("sentence", sentences)):
         # The flag of the command line does not count.
         done = generate(tiny, *SHORT, "--unit", "sentence", model=model)
@@ -79,7 +79,7 @@ def test_the_unit_comes_from_the_checkpoint(tiny: TinyWorld):
 
 
 def test_n_best(tiny: TinyWorld):
-    count = len(tiny.pieces("en"))
+    count = len(tiny.subwords("en"))
     done = generate(tiny, "--beam", "3", "--nbest", "2", "--max-len-b", "6")
     once_each(done, "S", count)
     for kind in "HDP":
@@ -97,8 +97,8 @@ def test_without_target(tiny: TinyWorld, tmp_path: Path):
     )  # fmt: skip
     shutil.copy(tiny.data / "dict.de.txt", data)
     done = generate(tiny, *SHORT, "--source-lang", "en", "--target-lang", "de", data=data)
-    assert once_each(done, "S", len(tiny.pieces("en"))) == tiny.pieces("en")
-    once_each(done, "D", len(tiny.pieces("en")))
+    assert once_each(done, "S", len(tiny.subwords("en"))) == tiny.subwords("en")
+    once_each(done, "D", len(tiny.subwords("en")))
     assert done.lines("T") == []
 
 
@@ -142,7 +142,7 @@ def test_interactive(tiny: TinyWorld, model: str):
 
 def test_interactive_gives_what_generate_gives(tiny: TinyWorld):
     bpe = (tiny.data / "text" / "test.bpe.en").read_text(encoding="utf-8")
-    count = len(tiny.pieces("en"))
+    count = len(tiny.subwords("en"))
     # One document at a time in both: sums of other batches differ in their last bits.
     expected = once_each(generate(tiny, *SHORT, "--batch-size", "1"), "H", count)
     done = interactive(tiny, bpe)

@@ -57,13 +57,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     )  # fmt: skip
     world = World(text, published, data)
     model = published / "sentence.bpe.model"
-    # Pieces that the corpus does not use, as most of mBART's.
-    pieces = [*(f"\u2581unused{number}" for number in range(50))]
+    # Subwords that the corpus does not use, as most of mBART's.
+    subwords = [*(f"\u2581unused{number}" for number in range(50))]
     assert prepare(text, folder / "first", "--sentencepiece", model) == 0
     known = read_subwords(folder / "first" / "dict.en.txt")
     assert len(known) == 297  # without <unk>, <s> and </s>
-    full = [*known[:100], *pieces, *known[100:]]
-    (published / "dict.txt").write_text("".join(f"{piece} 1\n" for piece in full))
+    full = [*known[:100], *subwords, *known[100:]]
+    (published / "dict.txt").write_text("".join(f"{subword} 1\n" for subword in full))
     named = ("--sentencepiece", model, "--dictionary", published / "dict.txt")
     assert prepare(text, data, *named) == 0
     fairseq_model(published, data, positions=600)
@@ -85,9 +85,9 @@ def test_text_is_segmented_and_joined(world: World, tmp_path: Path) -> None:
     assert isinstance(pipeline, SentencePiecePipeline)
     lines = (world.text / "test.de").read_text().splitlines()
     for line in filter(None, lines):
-        pieces = pipeline.encode(line)
-        assert " " not in pipeline.segment(line).replace(" ", "") and "\u2581" in pieces
-        assert pipeline.decode(pieces) == line
+        subwords = pipeline.encode(line)
+        assert " " not in pipeline.segment(line).replace(" ", "") and "\u2581" in subwords
+        assert pipeline.decode(subwords) == line
     encoded = (world.data / "text" / "test.bpe.de").read_text().splitlines()
     assert encoded == [pipeline.encode(line) if line else "" for line in lines]
     # No reserved symbol, no empty line.
@@ -142,12 +142,12 @@ def test_trimmed_vocabulary(
     kept = read_subwords(small / "dict.txt")
     before = read_subwords(world.published / "dict.txt")
     assert f"{len(kept) + 4:,} of {len(before) + 4:,} subwords kept" in printed
-    assert not any(piece.startswith("\u2581unused") for piece in kept)
-    assert kept == [piece for piece in before if piece in set(kept)]
+    assert not any(subword.startswith("\u2581unused") for subword in kept)
+    assert kept == [subword for subword in before if subword in set(kept)]
     used = set((world.data / "text" / "train.bpe.de").read_text().split())
     assert used & set(before) <= set(kept)
 
-    # The corpus in the new vocabulary: the same pieces, as none that it uses is gone.
+    # The corpus in the new vocabulary: the same subwords, as none that it uses is gone.
     named = ("--sentencepiece", small / "sentence.bpe.model", "--dictionary", small / "dict.txt")
     assert prepare(world.text, data, *named) == 0
     for name in ("train", "valid"):
@@ -155,7 +155,7 @@ def test_trimmed_vocabulary(
                     (world.data, data))  # fmt: skip
         assert old == new
 
-    # The same logits on kept pieces, by this project's model.
+    # The same logits on kept subwords, by this project's model.
     converted = {}
     for name, checkpoint, folder in (("full", source, world.data),
                                      ("small", small / "model.pt", data)):  # fmt: skip
@@ -164,7 +164,9 @@ def test_trimmed_vocabulary(
                      "--target-lang", "de", str(checkpoint), str(out)]) == 0  # fmt: skip
         (model,), _ = load_models([str(out)], str(folder), cpu=True)
         symbols = vocabulary(folder, LANGS["mbart"])
-        words = [[symbols.index(piece) for piece in kept[first : first + 6]] for first in (5, 40)]
+        words = [
+            [symbols.index(subword) for subword in kept[first : first + 6]] for first in (5, 40)
+        ]
         framed, previous = (torch.tensor([part]) for part in frame_of("mbart", folder, words))
         with torch.no_grad():
             logits = model(framed, None, previous)[0][0]
@@ -172,8 +174,8 @@ def test_trimmed_vocabulary(
                                      (*kept, "</s>", "[de_DE]", "<mask>")]]  # fmt: skip
     torch.testing.assert_close(converted["small"], converted["full"], atol=1e-5, rtol=1e-5)
 
-    # The trimmed model knows its pieces: as many others are refused, and so is a second trimming
-    # with a corpus in other pieces.
+    # The trimmed model knows its subwords: as many others are refused, and so is a second trimming
+    # with a corpus in other subwords.
     other = shutil.copytree(data, tmp_path / "other")
     for lang in ("en", "de"):
         path = other / f"dict.{lang}.txt"
@@ -231,11 +233,11 @@ def test_it_learns(world: World, stock: StockCommands, tmp_path: Path) -> None:
     assert losses["250"] < 0.6 * losses["1"], losses
 
 
-def test_words_of_pieces_that_are_gone_are_segmented_anew(world: World, tmp_path: Path) -> None:
-    pieces = read_subwords(world.published / "dict.txt")
-    long = max((piece for piece in pieces if "unused" not in piece), key=len)
+def test_words_of_subwords_that_are_gone_are_segmented_anew(world: World, tmp_path: Path) -> None:
+    subwords = read_subwords(world.published / "dict.txt")
+    long = max((subword for subword in subwords if "unused" not in subword), key=len)
     fewer = tmp_path / "dict.txt"
-    fewer.write_text("".join(f"{piece} 1\n" for piece in pieces if piece != long))
+    fewer.write_text("".join(f"{subword} 1\n" for subword in subwords if subword != long))
     model, pipelines = world.published / "sentence.bpe.model", []
     for name, dictionary in (("all", None), ("fewer", fewer)):
         (tmp_path / name).mkdir()
@@ -245,5 +247,5 @@ def test_words_of_pieces_that_are_gone_are_segmented_anew(world: World, tmp_path
     word = long.replace("\u2581", "")
     whole, split = (pipeline.encode(word).split() for pipeline in pipelines)
     assert long in whole and long not in split
-    assert set(split) <= set(pieces)
+    assert set(split) <= set(subwords)
     assert pipelines[1].decode(" ".join(split)) == word

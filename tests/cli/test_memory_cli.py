@@ -42,7 +42,7 @@ def trained(tiny: TinyWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_sentence_is_translated_once(trained, tiny, tmp_path):
-    path, count = trained, len(tiny.pieces("en"))
+    path, count = trained, len(tiny.subwords("en"))
     done = tiny.run.succeed(
         "generate", tiny.data, *PLUGIN, "--path", path, "--beam", "2", "--nbest", "2",
         "--max-len-b", "6", "--cpu",

@@ -175,7 +175,7 @@ def test_bpe_lengths_of_a_prepared_folder(
     state: dict[str, object] = {"format": STATE_FORMAT}
     write(data / STATE_FILE, json.dumps(state))
     assert "source_lang" in refusal(capsys, *arguments)
-    state |= {"source_lang": "en", "target_lang": "de", "pieces": "sentencepiece"}
+    state |= {"source_lang": "en", "target_lang": "de", "subwords": "sentencepiece"}
     write(data / STATE_FILE, json.dumps(state))
     report = score(capsys, *arguments, "--max-doc-tokens", "40")
     assert sorted(asked) == [(str(data), "de"), (str(data), "en")]

@@ -78,7 +78,7 @@ def test_a_translation_never_reads_as_a_boundary():
         bare = object.__new__(translator.Translator)
         bare.task = SimpleNamespace(target_dictionary=dictionary)
         bare.generator = SimpleNamespace(symbols_to_strip_from_output={dictionary.eos()})
-        bare.text_of_pieces = lambda words: {"@lower@": "", "&lt;d&gt;": "<d>"}.get(words, words)
+        bare.text_of_subwords = lambda words: {"@lower@": "", "&lt;d&gt;": "<d>"}.get(words, words)
         assert bare._text([ids[word], dictionary.eos()]) == expected
 
 

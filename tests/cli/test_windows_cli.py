@@ -84,11 +84,11 @@ def test_all_commands_give_the_same_translation(
     assert [line == "" for line in lines] == [line == "" for line in source]
     printed = dict(generated(tiny, path).lines("H"))
     assert sorted(printed) == list(range(sum(map(len, tiny.source()))))
-    documents = iter([*tiny.pieces("en"), ""])
-    pieces = [next(documents) if line else "" for line in source]
+    documents = iter([*tiny.subwords("en"), ""])
+    subwords = [next(documents) if line else "" for line in source]
     interactive = tiny.run.succeed(
         "interactive", tiny.data, *PLUGIN, "--path", path, *SEARCH,
-        stdin="\n".join(pieces) + "\n\n",
+        stdin="\n".join(subwords) + "\n\n",
     )  # fmt: skip
     by_line = dict(interactive.lines("H"))
     numbers = [number for number, line in enumerate(source) if line]

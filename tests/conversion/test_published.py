@@ -83,9 +83,9 @@ def test_logits_and_translations(
     ours = Translator.load(target, cpu=True, search=SEARCH)
     source = load_pipeline(ours.task.data_folder, "en")
     looks_like_symbols = "the [en] and <s> again"
-    pieces = source.encode(looks_like_symbols)
-    assert pieces.replace(" ", "").replace("\u2581", " ").strip() == looks_like_symbols
-    assert source.decode(pieces) == looks_like_symbols
+    subwords = source.encode(looks_like_symbols)
+    assert subwords.replace(" ", "").replace("\u2581", " ").strip() == looks_like_symbols
+    assert source.decode(subwords) == looks_like_symbols
     known = theirs.target_rows
     for sentence in sentences[:3]:
         symbols, expected = theirs.logits(sentence, "Die alte Königin lachte.")
@@ -160,7 +160,7 @@ def fewer_words(folder: Path) -> None:
     (folder / "vocab.json").write_text(json.dumps({**words, "new": max(words.values()) + 400}))
 
 
-def others_pieces(name: str) -> Any:
+def others_subwords(name: str) -> Any:
     """A model of subwords of two characters."""
 
     def change(folder: Path) -> None:
@@ -291,8 +291,12 @@ def test_licences_as_cards_name_them(tmp_path: Path) -> None:
         ("opus", with_config(decoder_start_token_id=None), "its tokenizer or config.json is dam"),
         ("m2m100", without("sentencepiece.bpe.model"), "model: there is no such file; download"),
         ("nllb", without("config.json"), "config.json: there is no such file; give the folder of"),
-        ("opus", others_pieces("source.spm"), "its subwords are not those of the model; take all"),
-        ("nllb", others_pieces("sentencepiece.bpe.model"), "are not those in tokenizer.json"),
+        (
+            "opus",
+            others_subwords("source.spm"),
+            "its subwords are not those of the model; take all",
+        ),
+        ("nllb", others_subwords("sentencepiece.bpe.model"), "are not those in tokenizer.json"),
         ("opus", exchanged, "source.spm has words of 'de' and target.spm of 'en', the other way"),
         ("opus", cut("source.spm", 0.5), "source.spm: the end of the SentencePiece model is missi"),
         ("opus", cut("target.spm", 1.0), "target.spm: the end of the SentencePiece model is missi"),
@@ -383,7 +387,7 @@ def test_trimmed(kind: str, corpus: Path, models: Any, tmp_path: Path, capsys: A
         before, after = here.encode(line), there.encode(line)
         split += before != after
         unknown = {*after.split()} - known
-        assert all(len(piece.removesuffix("@@")) == 1 for piece in unknown)
+        assert all(len(subword.removesuffix("@@")) == 1 for subword in unknown)
         assert there.decode(after) == here.decode(before)
     assert split > 20
     assert len(translators[1].translate([["Hello, gentleman!"]])[0]) == 1

@@ -49,7 +49,7 @@ def losses_of(
 
 
 @given(rows=st.integers(1, 30), smoothing=st.sampled_from([0.0, 0.1]), seed=st.integers(0, 9999))
-def test_pieces_make_no_difference(rows: int, smoothing: float, seed: int) -> None:
+def test_chunks_make_no_difference(rows: int, smoothing: float, seed: int) -> None:
     """Losses and gradients in double precision, against the softmax written out."""
     torch.manual_seed(seed)
     features = torch.randn(11, 4, dtype=torch.float64, requires_grad=True)

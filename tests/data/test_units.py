@@ -52,7 +52,7 @@ def examples_of(
     ]
 
 
-# Ten words of a single piece, 50 .. 59, and one of the pieces 60, 61.
+# Ten words of a single subword, 50 .. 59, and one of the subwords 60, 61.
 SYMBOLS = [f"x{number}" if number != 60 else "x@@" for number in range(100)]
 WORDS = Words.of(
     np.array([*range(50, 60), EOS, 60, 61, 50, EOS, 3, EOS]), EOS, Boundaries.of(SYMBOLS), [3]
@@ -230,13 +230,13 @@ def test_random_context_depends_on_text_and_seed_alone() -> None:
     ],
 )
 def test_random_words_are_whole_words_of_the_text(text, words) -> None:
-    symbols = ["<unk>", *sorted({piece for line in text for piece in line.split()} - {"<unk>"})]
+    symbols = ["<unk>", *sorted({subword for line in text for subword in line.split()} - {"<unk>"})]
     end = len(symbols)
-    lines = [[symbols.index(piece) for piece in line.split()] for line in text]
+    lines = [[symbols.index(subword) for subword in line.split()] for line in text]
     ids = np.array([number for line in lines for number in (*line, end)])
     found = Words.of(ids, end, Boundaries.of(symbols), [0])
-    parts = np.split(found.pieces, found.first[1:-1])
-    assert {" ".join(symbols[piece] for piece in part) for part in parts} == words
+    parts = np.split(found.subwords, found.first[1:-1])
+    assert {" ".join(symbols[subword] for subword in part) for part in parts} == words
     assert len(found) == len(words)
     assert {len(found.draw(n, np.random.default_rng(1))) >= n for n in (0, 1, 50)} == {True}
 

@@ -28,7 +28,7 @@ def device() -> str:
 
 @pytest.fixture(scope="session")
 def corpus(device: str, repo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder with the word pieces of a tiny BERT."""
+    """A data folder with the subwords of a tiny BERT."""
     folder = tmp_path_factory.mktemp("gpu")
     write_corpus(folder / "text")
     bert = write_bert(repo, folder / "bert")

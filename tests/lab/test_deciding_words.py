@@ -53,13 +53,13 @@ def test_every_model_and_unit(case: Case, prepared_with_bert: Path, tiny: TinyWo
         if change.side == "source":
             plain[change.sentence - 1] = changed
         again = score_tokens(models, task, [(source, target)], plain=[plain], whole=False)
-        at = words_of_side(text.target)[number][sentence - 1].pieces[gain.word - 1]
+        at = words_of_side(text.target)[number][sentence - 1].subwords[gain.word - 1]
         value = float(again[0][sentence - 1][at.start : at.stop, 0].sum())
         assert decision.loss == pytest.approx(gain.with_context - value, abs=1e-4)
 
 
 def substitutes(*lines: str) -> Substitutes:
-    """Of a side whose pieces are words."""
+    """Of a side whose subwords are words."""
     pipeline: Any = SimpleNamespace(encode=str, unsegment=str)
     return Substitutes(CorpusSide(pipeline, [list(lines)]))
 
@@ -84,7 +84,7 @@ def test_words_are_those_of_the_user(sentence: str, expected: list[str], tiny: T
     encoded = pipeline.encode(sentence)
     words = words_of(pipeline, sentence, encoded)
     assert words.texts == expected
-    assert [piece for pieces in words.pieces for piece in pieces] == list(
+    assert [subword for subwords in words.subwords for subword in subwords] == list(
         range(len(encoded.split()))
     )
     assert words.with_other(0, "X").strip()[0] == "X"

@@ -41,7 +41,7 @@ def test_losses_and_translations(
 ) -> None:
     data = tmp_path / "data-bin"
     if system == "bert-context":
-        data = prepared_with_bert  # word pieces beside the source are not fairseq-preprocess's
+        data = prepared_with_bert  # subwords of BERT beside the source are not fairseq-preprocess's
     else:
         text = tiny.data / "text"
         prefixes = [
@@ -76,4 +76,4 @@ def test_losses_and_translations(
         words = (*command, data, *PLUGIN, *LANGUAGES, *search, "--path", path)
         found.append(stock.succeed(*words).lines("H"))
     assert found[0] == found[1]
-    assert len(found[0]) == len(tiny.pieces("en"))
+    assert len(found[0]) == len(tiny.subwords("en"))

@@ -47,7 +47,7 @@ def test_presets_have_the_published_parameters(
 
 
 # What the task knows of a BERT.
-BERT = {"bert_dim": 512, "bert_positions": 32, "bert_norm_eps": 1e-12, "bert_pieces": "bert"}
+BERT = {"bert_dim": 512, "bert_positions": 32, "bert_norm_eps": 1e-12, "bert_subwords": "bert"}
 
 
 def test_building_a_model_touches_no_folder(

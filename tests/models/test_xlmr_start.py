@@ -14,9 +14,9 @@ from support.untrained import dictionary, pair, sizes
 from gtrans.errors import GtransError
 from gtrans.models.gtrans_fusion import GtransFusion, GtransFusionConfig
 
-PIECES = [f"▁p{number}" for number in range(12)]
-# The corpus has these pieces in another order, some of them not, and one of its own.
-WORDS = [PIECES[7], "own", PIECES[2], PIECES[3], PIECES[11]]
+SUBWORDS = [f"▁p{number}" for number in range(12)]
+# The corpus has these subwords in another order, some of them not, and one of its own.
+WORDS = [SUBWORDS[7], "own", SUBWORDS[2], SUBWORDS[3], SUBWORDS[11]]
 SHAPE: dict[str, Any] = {
     **sizes(2, 16, 32), "encoder_layers": 3, "max_positions": 20, "share_all_embeddings": True,
 }  # fmt: skip
@@ -25,13 +25,13 @@ TASK = pair(dictionary(WORDS))
 
 @pytest.fixture(scope="module")
 def xlmr(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a model of 3 layers and a tokenizer of 12 pieces and the special symbols."""
+    """A folder with a model of 3 layers and a tokenizer of 12 subwords and the special symbols."""
     from transformers import XLMRobertaConfig, XLMRobertaModel, XLMRobertaTokenizer
 
     folder = tmp_path_factory.mktemp("xlmr")
     torch.manual_seed(1)
     special = ["<s>", "<pad>", "</s>", "<unk>"]
-    vocabulary = [(symbol, 0.0) for symbol in special] + [(p, -1.0) for p in PIECES]
+    vocabulary = [(symbol, 0.0) for symbol in special] + [(p, -1.0) for p in SUBWORDS]
     vocabulary.append(("<mask>", 0.0))
     config = XLMRobertaConfig(
         vocab_size=len(vocabulary), hidden_size=16, num_hidden_layers=3, num_attention_heads=2,

@@ -1,4 +1,4 @@
-"""BERT's word pieces, its frozen features, and an encoder that is a BERT."""
+"""BERT's subwords, its frozen features, and an encoder that is a BERT."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from gtrans.modules.bert import (
     PAD,
     SEP,
     UNK,
+    BertSubwords,
     BertWeights,
     FrozenBert,
-    WordPieces,
     context_row,
     load_bert,
     token_types,
@@ -36,34 +36,34 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
-def pieces(bert: Path) -> WordPieces:
-    return WordPieces(str(bert))
+def subwords(bert: Path) -> BertSubwords:
+    return BertSubwords(str(bert))
 
 
-# ---- word pieces ---------------------------------------------------------------------------------
+# ---- subwords ---------------------------------------------------------------------------------
 
 
-def test_pieces_are_those_of_the_tokenizer(bert: Path, pieces: WordPieces) -> None:
+def test_subwords_are_those_of_the_tokenizer(bert: Path, subwords: BertSubwords) -> None:
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(str(bert))
     for sentence in SENTENCES:
-        (ids,) = pieces.encode([sentence])
+        (ids,) = subwords.encode([sentence])
         assert ids[-1] == SEP
         assert (
-            pieces.order[ids[:-1]].tolist()
+            subwords.order[ids[:-1]].tolist()
             == tokenizer(sentence, add_special_tokens=False)["input_ids"]
         )
     names = ["[CLS]", "[PAD]", "[SEP]", "[UNK]"]
-    assert pieces.symbols[:4] == names
-    assert pieces.order[:4].tolist() == tokenizer.convert_tokens_to_ids(names)
-    assert pieces.symbols[pieces.first_word - 1] == "[MASK]"
+    assert subwords.symbols[:4] == names
+    assert subwords.order[:4].tolist() == tokenizer.convert_tokens_to_ids(names)
+    assert subwords.symbols[subwords.first_word - 1] == "[MASK]"
 
 
 def test_special_tokens_in_the_text_are_unknown_words_and_no_line_is_empty(
-    pieces: WordPieces,
+    subwords: BertSubwords,
 ) -> None:
-    special_tokens, empty = pieces.encode(["[SEP] [CLS] [MASK] [PAD]", "\u200b"])
+    special_tokens, empty = subwords.encode(["[SEP] [CLS] [MASK] [PAD]", "\u200b"])
     assert special_tokens.tolist() == [UNK] * 4 + [SEP]
     assert empty.tolist() == [UNK, SEP]
 
@@ -139,80 +139,80 @@ def test_a_folder_that_is_not_whole_is_one_line(
     folder = shutil.copytree(bert, tmp_path / "bert")
     change(folder)
     with pytest.raises(GtransError, match=message) as error:
-        load_bert(str(folder)), WordPieces(str(folder))
+        load_bert(str(folder)), BertSubwords(str(folder))
     assert "\n" not in str(error.value) and str(folder) in str(error.value)
 
 
 def test_a_name_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(GtransError, match="no-such-bert: cannot load") as error:
-        WordPieces("no-such-bert")
+        BertSubwords("no-such-bert")
     assert "\n" not in str(error.value)
 
 
 # ---- frozen features -----------------------------------------------------------------------------
 
 
-def test_features_are_the_last_hidden_layer(bert: Path, pieces: WordPieces) -> None:
+def test_features_are_the_last_hidden_layer(bert: Path, subwords: BertSubwords) -> None:
     """Against transformers itself, rows of different lengths in one batch."""
     model = load_bert(str(bert)).eval()
-    sentences = pieces.encode(SENTENCES)
+    sentences = subwords.encode(SENTENCES)
     rows = [context_row(sentences[:1], sentences[1], 512), context_row([], sentences[3], 512)]
-    frozen = FrozenBert(pieces)
+    frozen = FrozenBert(subwords)
     for row, states, again in zip(rows, frozen(rows, CPU), frozen(rows, CPU), strict=True):
         assert torch.equal(states, again) and not states.requires_grad  # nothing is dropped
         with torch.no_grad():
             wanted = model(
-                input_ids=pieces.order[row][None], token_type_ids=token_types(row)[None]
+                input_ids=subwords.order[row][None], token_type_ids=token_types(row)[None]
             ).last_hidden_state[0]
         assert states.dtype == torch.float16
         assert torch.allclose(states.float(), wanted, atol=2e-3)
 
 
-def test_a_sentence_longer_than_bert_reads_is_read_in_parts(pieces: WordPieces) -> None:
-    sentence = pieces.encode([" ".join(SENTENCES * 20)])[0]
-    row = context_row([], sentence, pieces.longest)
-    assert len(row) > pieces.longest
-    (states,) = FrozenBert(pieces)([row], CPU)
+def test_a_sentence_longer_than_bert_reads_is_read_in_parts(subwords: BertSubwords) -> None:
+    sentence = subwords.encode([" ".join(SENTENCES * 20)])[0]
+    row = context_row([], sentence, subwords.longest)
+    assert len(row) > subwords.longest
+    (states,) = FrozenBert(subwords)([row], CPU)
     assert len(states) == len(row)
 
 
 # ---- an encoder that is a BERT -------------------------------------------------------------------
 
 
-def model_of(model: Any, unit: str, pieces: WordPieces, **options: Any) -> Any:
-    task = task_for(unit, words=(pieces.symbols[4:], ("a", "b")))
+def model_of(model: Any, unit: str, subwords: BertSubwords, **options: Any) -> Any:
+    task = task_for(unit, words=(subwords.symbols[4:], ("a", "b")))
     given = {
-        "decoder_layers": 1, "encoder_ffn_embed_dim": 64, "bert_positions": pieces.longest,
-        "bert_norm_eps": pieces.norm_eps, "unit": unit,
+        "decoder_layers": 1, "encoder_ffn_embed_dim": 64, "bert_positions": subwords.longest,
+        "bert_norm_eps": subwords.norm_eps, "unit": unit,
     }  # fmt: skip
     return untrained(task, 1, model, **{**given, **options}).eval()
 
 
-def encoder_model(pieces: WordPieces, **options: Any) -> GTransformerBert:
+def encoder_model(subwords: BertSubwords, **options: Any) -> GTransformerBert:
     given = {"max_doc_tokens": 512, **options}
-    return model_of(GTransformerBert, "document", pieces, **given)
+    return model_of(GTransformerBert, "document", subwords, **given)
 
 
-def test_the_encoder_is_transformers_own_bert(bert: Path, pieces: WordPieces) -> None:
+def test_the_encoder_is_transformers_own_bert(bert: Path, subwords: BertSubwords) -> None:
     """Hidden states to 1e-4, a batch with padding."""
-    model = encoder_model(pieces, doc_mode="full")
-    model.encoder.start_from(BertWeights(pieces))
-    sentences = pieces.encode(SENTENCES[:3])
+    model = encoder_model(subwords, doc_mode="full")
+    model.encoder.start_from(BertWeights(subwords))
+    sentences = subwords.encode(SENTENCES[:3])
     rows = [torch.cat([torch.tensor([CLS]), sentence]) for sentence in sentences]
     padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
     with torch.no_grad():
         states = model.encoder(padded).states.split([len(row) for row in rows])
         for row, found in zip(rows, states, strict=True):
-            wanted = load_bert(str(bert)).eval()(input_ids=pieces.order[row][None])
+            wanted = load_bert(str(bert)).eval()(input_ids=subwords.order[row][None])
             assert torch.allclose(found, wanted.last_hidden_state[0], atol=1e-4)
 
 
-def test_within_groups_a_sentence_is_what_bert_knows(pieces: WordPieces) -> None:
+def test_within_groups_a_sentence_is_what_bert_knows(subwords: BertSubwords) -> None:
     """With positions by sentence, group attention reads each sentence as BERT does alone."""
-    model = encoder_model(pieces, positions="sentence", encoder_global_layers=0)
-    model.encoder.start_from(BertWeights(pieces))
-    sentences = pieces.encode(SENTENCES[:3])
+    model = encoder_model(subwords, positions="sentence", encoder_global_layers=0)
+    model.encoder.start_from(BertWeights(subwords))
+    sentences = subwords.encode(SENTENCES[:3])
     rows = [torch.cat([torch.tensor([CLS]), sentence]) for sentence in sentences]
     with torch.no_grad():
         together = model.encoder(torch.cat(rows)[None]).states
@@ -220,16 +220,16 @@ def test_within_groups_a_sentence_is_what_bert_knows(pieces: WordPieces) -> None
     assert torch.allclose(together, alone, atol=1e-5)
 
 
-def test_documents_beyond_what_bert_reads(pieces: WordPieces) -> None:
+def test_documents_beyond_what_bert_reads(subwords: BertSubwords) -> None:
     with pytest.raises(GtransError, match="`--max-doc-tokens` must be at most 512"):
-        encoder_model(pieces, max_doc_tokens=600)
+        encoder_model(subwords, max_doc_tokens=600)
 
 
-def test_the_mask_of_word_dropout_is_berts(pieces: WordPieces) -> None:
-    model = encoder_model(pieces)
-    model.encoder.start_from(BertWeights(pieces))
+def test_the_mask_of_word_dropout_is_berts(subwords: BertSubwords) -> None:
+    model = encoder_model(subwords)
+    model.encoder.start_from(BertWeights(subwords))
     words = model.encoder.embed_tokens.weight
-    assert torch.equal(words[-1], words[pieces.symbols.index("[MASK]")])
+    assert torch.equal(words[-1], words[subwords.symbols.index("[MASK]")])
 
 
 # ---- Flat-Transformer + BERT ---------------------------------------------------------------------
@@ -259,25 +259,25 @@ def test_windows_as_bert_reads_them() -> None:
     assert rows.tolist() == [[CLS, d, SEP], [CLS, a, SEP]]
 
 
-def test_flat_bert_is_bert_on_the_pair(bert: Path, pieces: WordPieces) -> None:
+def test_flat_bert_is_bert_on_the_pair(bert: Path, subwords: BertSubwords) -> None:
     """All blocks over the whole window: transformers' own BERT at the sentence's positions."""
-    model = model_of(FlatBert, "window", pieces, flat_bottom_layers=2)
-    model.encoder.start_from(BertWeights(pieces))
-    context, sentence = pieces.encode(SENTENCES[:2])
+    model = model_of(FlatBert, "window", subwords, flat_bottom_layers=2)
+    model.encoder.start_from(BertWeights(subwords))
+    context, sentence = subwords.encode(SENTENCES[:2])
     cls = torch.tensor([CLS])
     window = torch.cat([cls, context, cls, sentence])[None]
     pair = context_row([context], sentence, 512)
     with torch.no_grad():
         found = model.encode({"src_tokens": window, "current": torch.tensor([1])}).states
         wanted = load_bert(str(bert)).eval()(
-            input_ids=pieces.order[pair][None], token_type_ids=token_types(pair)[None]
+            input_ids=subwords.order[pair][None], token_type_ids=token_types(pair)[None]
         )
     assert torch.allclose(found, wanted.last_hidden_state[0, -len(sentence) :], atol=1e-4)
 
 
-def test_flat_bert_top_blocks_see_the_sentence_only(pieces: WordPieces) -> None:
-    model = model_of(FlatBert, "window", pieces, flat_bottom_layers=0)
-    context, sentence = pieces.encode(SENTENCES[:2])
+def test_flat_bert_top_blocks_see_the_sentence_only(subwords: BertSubwords) -> None:
+    model = model_of(FlatBert, "window", subwords, flat_bottom_layers=0)
+    context, sentence = subwords.encode(SENTENCES[:2])
     cls = torch.tensor([CLS])
     window = torch.cat([cls, context, cls, sentence])[None]
     other = window.clone()

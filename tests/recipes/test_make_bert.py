@@ -29,7 +29,7 @@ def test_only_masked_words_are_predicted_and_the_loss_is_that_of_the_model(repo:
 
 
 def test_the_same_text_gives_the_same_vocabulary(repo: Path, tmp_path: Path) -> None:
-    """In every process, also where many pieces are as frequent as others."""
+    """In every process, also where many subwords are as frequent as others."""
     draw = random.Random(1)
     words = ["".join(draw.choices("abcdefghijkl", k=6)) for _ in range(1000)]
     lines = [" ".join(words[at : at + 2]) for at in range(0, 1000, 2)]

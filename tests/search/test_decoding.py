@@ -218,7 +218,7 @@ def ngrams(tokens: list[int], size: int) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("size", [2, 3, 4])
-def test_one_sentence_has_the_pieces_that_fairseq_forbids(size: int) -> None:
+def test_one_sentence_has_the_subwords_that_fairseq_forbids(size: int) -> None:
     draw = torch.Generator().manual_seed(size)
     for written in range(8):
         words = torch.randint(4, 7, (6, written), generator=draw)

@@ -53,8 +53,8 @@ DOCUMENTS = [text(1, 3, 5, 2), text(2, 4), text(3, 2, 6, 1, 3)]
 
 
 @pytest.mark.parametrize("special_tokens", ["both", "end"])
-def test_no_sentence_of_a_stream_repeats_a_piece(special_tokens: str) -> None:
-    """Every sentence counts for itself: another one may have the same pieces."""
+def test_no_sentence_of_a_stream_repeats_a_subword(special_tokens: str) -> None:
+    """Every sentence counts for itself: another one may have the same subwords."""
     search = search_of(special_tokens, no_repeat_ngram_size=1)
     documents = translate(search, [model_of(special_tokens)], DOCUMENTS)
     written = [[s.tokens[:-1] for s in found[0].sentences] for found in documents]

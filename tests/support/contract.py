@@ -25,7 +25,7 @@ from gtrans.data.examples import ExampleBuilder
 from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.data.units import CONTEXT_SIDES, UNITS, ChunkStreamUnit, Unit, UnitSpan
 from gtrans.errors import GtransError
-from gtrans.models.base.model import BERT_FEATURES, BERT_PIECES, DocumentModel
+from gtrans.models.base.model import BERT_FEATURES, BERT_SUBWORDS, DocumentModel
 from gtrans.models.base.presets import resolve_sizes
 from gtrans.tasks.document_translation import DocumentTranslationTask
 from gtrans.tasks.options import DocumentTranslationConfig, read_dictionary
@@ -174,19 +174,19 @@ class Document:
 
     source: list[Tensor]
     target: list[Tensor]
-    word_pieces: list[Tensor] | None
+    bert_subwords: list[Tensor] | None
 
     def row(
         self, builder: Any, span: UnitSpan, target: Sequence[Tensor] | None = None, first: int = 0,
         chunks: list[int] | None = None,
     ) -> Any:  # fmt: skip
         """An example; ``target``: translations from sentence ``first`` on, None: there is none."""
-        pieces = self.word_pieces
+        subwords = self.bert_subwords
         return builder.example(
             span,
             [self.source[n] for n in span.source],
             None if target is None else [target[n - first] for n in span.target],
-            None if pieces is None else [pieces[n] for n in span.source],
+            None if subwords is None else [subwords[n] for n in span.source],
             chunks,
         )
 
@@ -224,8 +224,8 @@ def documents(task: Any, bert: str | None, seed: int) -> list[Document]:
     draw = random.Random(seed)
     source = task.source_dictionary
     words = range(source.nspecial, 60)
-    if bert == BERT_PIECES:
-        words = range(task.bert.pieces.first_word, task.bert.pieces.first_word + 40)
+    if bert == BERT_SUBWORDS:
+        words = range(task.bert.subwords.first_word, task.bert.subwords.first_word + 40)
     end = source.eos()
     found = []
     for count in (3, 1, 2):
@@ -236,11 +236,11 @@ def documents(task: Any, bert: str | None, seed: int) -> list[Document]:
             ]
             for vocabulary in (words, range(task.target_dictionary.nspecial, 60))
         ]
-        pieces = None
+        subwords = None
         if bert == BERT_FEATURES:
             texts = [draw.choice(["the dog", "it was sad", "a table"]) for _ in range(count)]
-            pieces = task.bert.pieces.encode(texts)
-        found.append(Document(*sides, pieces))
+            subwords = task.bert.subwords.encode(texts)
+        found.append(Document(*sides, subwords))
     return found
 
 

@@ -15,7 +15,7 @@ from gtrans.checkpoints.sources import MBART25, MBART50
 from gtrans.data.vocabulary import add_symbols
 from support.runs import GROUPS
 
-PIECES = tuple(f"p{number}" for number in range(20))
+SUBWORDS = tuple(f"p{number}" for number in range(20))
 LANGS = {"mbart": MBART25.split(","), "mbart50": MBART50.split(",")}
 DIM, FFN, LAYERS, HEADS, POSITIONS = 24, 40, 2, 4, 30
 # A model of these sizes on the command line, with more positions.
@@ -27,11 +27,11 @@ FLAGS = (
 )
 
 
-def write_dictionaries(folder: Path, pieces: tuple[str, ...] = PIECES) -> Path:
+def write_dictionaries(folder: Path, subwords: tuple[str, ...] = SUBWORDS) -> Path:
     """A data folder with nothing but dictionaries."""
     folder.mkdir(parents=True, exist_ok=True)
     for lang in ("en", "de"):
-        text = "".join(f"{piece} 1\n" for piece in pieces)
+        text = "".join(f"{subword} 1\n" for subword in subwords)
         (folder / f"dict.{lang}.txt").write_text(text, encoding="utf-8")
     return folder
 

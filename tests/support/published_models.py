@@ -46,7 +46,7 @@ def corpus_of(folder: Path) -> Path:
     return folder
 
 
-def pieces_of(model: Path) -> list[str]:
+def subwords_of(model: Path) -> list[str]:
     import sentencepiece
 
     processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
@@ -149,7 +149,7 @@ def published(kind: str, corpus: Path, folder: Path) -> Published:
 def _opus(kind: str, corpus: Path, folder: Path) -> Published:
     from transformers import MarianConfig, MarianMTModel, MarianTokenizer
 
-    words = [pieces_of(corpus / f"{lang}.model") for lang in ("en", "de")]
+    words = [subwords_of(corpus / f"{lang}.model") for lang in ("en", "de")]
     tags = [f">>{lang}<<" for lang in LANGUAGES.get(kind, ())]
     separate = kind == "opus-separate"
     joint = list(dict.fromkeys([*words[0], *words[1]]))
@@ -194,8 +194,8 @@ def _multilingual(kind: str, corpus: Path, folder: Path) -> Published:
     from transformers import M2M100Config, M2M100ForConditionalGeneration
 
     (folder / "sentencepiece.bpe.model").write_bytes((corpus / "joint.model").read_bytes())
-    pieces = pieces_of(corpus / "joint.model")
-    symbols = ["<s>", "<pad>", "</s>", "<unk>", *pieces]
+    subwords = subwords_of(corpus / "joint.model")
+    symbols = ["<s>", "<pad>", "</s>", "<unk>", *subwords]
     languages = ("en", "de") if kind == "m2m100" else ("eng_Latn", "deu_Latn")
     if kind == "m2m100":
         tokenizer: Any = _m2m100_tokenizer(folder, symbols)
@@ -274,14 +274,14 @@ def fairseq_transformer(corpus: Path, folder: Path, joined: bool = True) -> tupl
     bpe = BPE(io.StringIO("\n".join(["#version: 0.2", *merges, ""])))
     dictionary = Dictionary()
     for word in words:
-        for piece in bpe.segment_tokens([word]):
-            dictionary.add_symbol(piece)
+        for subword in bpe.segment_tokens([word]):
+            dictionary.add_symbol(subword)
     dictionary.save(str(folder / "dict.en.txt"))
     target = dictionary
     if not joined:
         target = Dictionary()
-        for piece in dictionary.symbols[target.nspecial + 10 :]:
-            target.add_symbol(piece)
+        for subword in dictionary.symbols[target.nspecial + 10 :]:
+            target.add_symbol(subword)
     target.save(str(folder / "dict.de.txt"))
     args = Namespace(
         arch="transformer_wmt_en_de_big", task="translation", source_lang="en", target_lang="de",

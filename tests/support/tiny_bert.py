@@ -39,7 +39,7 @@ def write_bert(repo: Path, folder: Path, **sizes: int) -> Path:
 
 
 def another_bert(bert: Path, folder: Path, **changes: int) -> Path:
-    """The same word pieces with other weights; ``changes`` are options of BertConfig."""
+    """The same subwords with other weights; ``changes`` are options of BertConfig."""
     import torch
     from transformers import BertConfig, BertModel
 
@@ -54,7 +54,7 @@ def another_bert(bert: Path, folder: Path, **changes: int) -> Path:
 def prepared_with_bert(
     tiny: TinyWorld, bert: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """The data folder of the tiny corpus, with the word pieces of the tiny BERT."""
+    """The data folder of the tiny corpus, with the subwords of the tiny BERT."""
     folder = tmp_path_factory.mktemp("with-bert") / "data"
     assert prepare(tiny.text, folder, "--bpe-merges", "300", "--bert", bert) == 0
     return folder

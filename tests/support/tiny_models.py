@@ -134,8 +134,8 @@ class TinyWorld:
         whole = (self.text / "test.en").read_text(encoding="utf-8")
         return [document.split("\n") for document in whole.strip().split("\n\n")]
 
-    def pieces(self, lang: str) -> list[str]:
-        """The BPE pieces of all sentences of the test set."""
+    def subwords(self, lang: str) -> list[str]:
+        """The BPE subwords of all sentences of the test set."""
         whole = (self.data / "text" / f"test.bpe.{lang}").read_text(encoding="utf-8")
         return [line for line in whole.split("\n") if line]
 

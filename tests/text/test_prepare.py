@@ -293,8 +293,8 @@ def test_bpe_symbols_are_merges_and_characters_together(tmp_path, capsys):
     assert "there are as many characters as `--bpe-symbols`" in capsys.readouterr().err
     assert main([*train, "--bpe-symbols", "16"]) == 0
     assert len((out / "codes.bpe").read_text(encoding="utf-8").splitlines()) == 1 + 6
-    pieces = re.findall(r"^(\S+) \d+$", (out / "dict.en.txt").read_text(encoding="utf-8"), re.M)
-    assert len({piece for piece in pieces if not piece.startswith("madeupword")}) <= 16
+    subwords = re.findall(r"^(\S+) \d+$", (out / "dict.en.txt").read_text(encoding="utf-8"), re.M)
+    assert len({subword for subword in subwords if not subword.startswith("madeupword")}) <= 16
     again = tmp_path / "again"
     reused = ["--reuse", str(out), "--test", str(tmp_path / "train"), "--out", str(again)]
     assert main([*BASE, *reused]) == 0

@@ -186,12 +186,12 @@ def _rows(translator: Translator, tokens: int, chunk: int) -> list[Example]:
         for size in sizes
     ]
     words = [" ".join(dictionary[token] for token in ids.tolist()) for ids in chunks]
-    pieces = task.word_pieces(words) or []
+    subwords = task.bert_subwords(words) or []
     return [
         translator.examples.example(
             span,
             [torch.cat([chunks[number], end]) for number in span.source],
-            word_pieces=[pieces[number] for number in span.source] if pieces else [],
+            bert_subwords=[subwords[number] for number in span.source] if subwords else [],
         )
         for span in unit.cut_to_translate(sizes)
     ]

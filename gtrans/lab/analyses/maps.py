@@ -175,7 +175,7 @@ class UnitText:
         read: the input of the decoder.
         written: the words that the decoder predicts.
         current: the part of ``source`` that is translated, in a window; otherwise all of it.
-        context: the word pieces of a frozen BERT, or the words of a context encoder.
+        context: the subwords of a frozen BERT, or the words of a context encoder.
     """
 
     source: Axis
@@ -191,7 +191,7 @@ def unit_text(model: Any, task: Any, net_input: dict[str, Tensor], target: Tenso
     Args:
         model: the model that reads it.
         task: the task of the model.
-        net_input: the input of the batch, with the word pieces of a BERT.
+        net_input: the input of the batch, with the subwords of a BERT.
         target: the target ids, ``(1, length)``.
     """
     layouts = model.layouts(net_input["src_tokens"], net_input["prev_output_tokens"])
@@ -212,9 +212,11 @@ def unit_text(model: Any, task: Any, net_input: dict[str, Tensor], target: Tenso
         inside = (layouts[0].sentence == int(net_input["current"])).tolist()
         current = source.chosen([n for n, here in enumerate(inside) if here])
         context = source.chosen([n for n, here in enumerate(inside) if not here])
-    if "word_pieces" in net_input:
-        symbols = task.bert.pieces.symbols
-        context = Axis(tuple(symbols[piece] for piece in net_input["word_pieces"][0].tolist()))
+    if "bert_subwords" in net_input:
+        symbols = task.bert.subwords.symbols
+        context = Axis(
+            tuple(symbols[subword] for subword in net_input["bert_subwords"][0].tolist())
+        )
     return UnitText(source, read, written, current, context)
 
 

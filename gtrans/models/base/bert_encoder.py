@@ -1,6 +1,6 @@
 """An encoder that is a BERT: its vocabulary, embeddings and layers, fine-tuned with the model.
 
-The source consists of BERT's word pieces (:mod:`gtrans.tasks.parts.bert`); ``<s>`` and ``</s>``
+The source consists of BERT's subwords (:mod:`gtrans.tasks.parts.bert`); ``<s>`` and ``</s>``
 are ``[CLS]`` and ``[SEP]``. The layers are every encoder's here, with BERT's GELU and LayerNorm
 epsilon. The embeddings are BERT's: not scaled, with learned positions, token
 types and a LayerNorm.
@@ -18,7 +18,7 @@ from gtrans.data.unit_options import option
 from gtrans.data.vocabulary import MASK
 from gtrans.errors import GtransError
 from gtrans.models.base.encoder import Encoder, StackDesign
-from gtrans.models.base.model import BERT_PIECES, DocumentModel
+from gtrans.models.base.model import BERT_SUBWORDS, DocumentModel
 from gtrans.models.base.options import UnitTransformerConfig
 from gtrans.modules.bert import BertWeights
 from gtrans.modules.embedding import LearnedPositions
@@ -30,7 +30,7 @@ from gtrans.modules.transformer import LayerSpec
 class BertSourceConfig(UnitTransformerConfig):
     """The BERT of the encoder."""
 
-    bert_pieces: Optional[str] = option(None, "set by the task")
+    bert_subwords: Optional[str] = option(None, "set by the task")
     bert_positions: Optional[int] = option(None, "set by the task")
     bert_norm_eps: Optional[float] = option(None, "set by the task")
 
@@ -101,8 +101,8 @@ class BertSourceTransformer(DocumentModel):
 
     @classmethod
     def bert_use(cls, cfg: Any) -> str | None:
-        """The source in BERT's word pieces."""
-        return BERT_PIECES
+        """The source in BERT's subwords."""
+        return BERT_SUBWORDS
 
     @classmethod
     def layer_spec(cls, cfg: Any, side: str) -> LayerSpec:

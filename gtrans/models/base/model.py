@@ -37,7 +37,7 @@ from gtrans.modules.transformer import LayerSpec, MultiheadAttention, Transforme
 Model = TypeVar("Model", bound="DocumentModel")
 
 # What a model can read from a BERT (:meth:`DocumentModel.bert_use`).
-BERT_FEATURES, BERT_PIECES = "features", "pieces"
+BERT_FEATURES, BERT_SUBWORDS = "features", "subwords"
 # Options of fairseq's commands for decoding that its layers follow, and their purpose.
 _OF_STOCK_LAYERS = {
     "retain_dropout": "dropout",
@@ -108,7 +108,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         Returns:
             :data:`BERT_FEATURES`: with every batch the output of the frozen BERT
             (``context_states (context tokens, width)`` and ``context_lengths (batch,)``);
-            :data:`BERT_PIECES`: the source in word pieces, because the encoder is a BERT;
+            :data:`BERT_SUBWORDS`: the source in BERT's subwords, because the encoder is a BERT;
             None: nothing.
         """
         return None

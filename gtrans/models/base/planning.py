@@ -103,8 +103,8 @@ def plan_entries(spec: PlanSpec, net_input: Mapping[str, Any]) -> dict[str, Any]
 
 def plan_batch(spec: PlanSpec, net_input: Mapping[str, Any]) -> Plan:
     """The plan of a batch on the host; without decoder input only the source's."""
-    if "word_pieces" in net_input:
-        lengths = net_input["word_pieces"].ne(spec.pad).sum(1)
+    if "bert_subwords" in net_input:
+        lengths = net_input["bert_subwords"].ne(spec.pad).sum(1)
         net_input = {**net_input, "context_lengths": lengths}
     plan = spec.source(spec, net_input)
     target = net_input.get("prev_output_tokens")

@@ -1,10 +1,10 @@
-"""What a task does for models that read BERT's word pieces.
+"""What a task does for models that read BERT's subwords.
 
 :meth:`~gtrans.models.base.model.DocumentModel.bert_use` says what a model needs:
 
 * features: with every batch the output of the frozen BERT on each row's context and sentence.
   The task owns that BERT, and keeps its output on disk.
-* pieces: the source in word pieces instead of the corpus's tokens, because the model's encoder
+* subwords: the source in BERT's subwords instead of the corpus's tokens, because the encoder
   is a BERT.
 """
 
@@ -24,15 +24,15 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from gtrans.data.context_text import ContextText, Words
-from gtrans.data.examples import WordPieceExamples
+from gtrans.data.examples import BertExamples
 from gtrans.data.feature_cache import FeatureCache
 from gtrans.errors import GtransError
-from gtrans.models.base.model import BERT_FEATURES, BERT_PIECES, DocumentModel
+from gtrans.models.base.model import BERT_FEATURES, BERT_SUBWORDS, DocumentModel
 from gtrans.modules.bert import PAD, SEP, BertWeights, FrozenBert
 from gtrans.optim.two_rate_adam import mark_pretrained
 from gtrans.tasks.options import training_words
 from gtrans.tasks.parts import Batch, TaskPart
-from gtrans.text.prepared_folder import load_pipeline, recorded_word_pieces
+from gtrans.text.prepared_folder import load_pipeline, recorded_bert_subwords
 
 logger = logging.getLogger(__name__)
 
@@ -45,8 +45,8 @@ class BertPart(TaskPart):
     """The BERT that a data folder was prepared with, as a task uses it.
 
     Attributes:
-        use: :data:`~gtrans.models.base.model.BERT_FEATURES` or ``BERT_PIECES``.
-        pieces: the BERT's tokenizer.
+        use: :data:`~gtrans.models.base.model.BERT_FEATURES` or ``BERT_SUBWORDS``.
+        subwords: the BERT's tokenizer.
     """
 
     def __init__(self, use: str, data: str, cfg: Any) -> None:
@@ -57,13 +57,13 @@ class BertPart(TaskPart):
         """
         self.use = use
         self.data = data
-        self.pieces = recorded_word_pieces(data)
+        self.subwords = recorded_bert_subwords(data)
         self._cfg = cfg
 
     @cached_property
     def frozen(self) -> FrozenBert:
         """The BERT whose output is read."""
-        return FrozenBert(self.pieces)
+        return FrozenBert(self.subwords)
 
     @cached_property
     def _cache(self) -> FeatureCache:
@@ -78,9 +78,9 @@ class BertPart(TaskPart):
         if self.use == BERT_FEATURES:
             return {"bert_dim": self.frozen.dim, "bert_fingerprint": self.frozen.fingerprint}
         return {
-            "bert_pieces": self.pieces.fingerprint,
-            "bert_positions": self.pieces.longest,
-            "bert_norm_eps": self.pieces.norm_eps,
+            "bert_subwords": self.subwords.fingerprint,
+            "bert_positions": self.subwords.longest,
+            "bert_norm_eps": self.subwords.norm_eps,
         }
 
     def check(self, cfg: Any) -> None:
@@ -93,14 +93,14 @@ class BertPart(TaskPart):
     def _another(self, difference: str = "") -> GtransError:
         return GtransError(
             f"the checkpoint was trained with a BERT that is not the one of '{self.data}' "
-            f"({self.pieces.name}){difference}; give the folder it was trained with."
+            f"({self.subwords.name}){difference}; give the folder it was trained with."
         )
 
-    # ----------------------------------------------------------------- pieces
+    # ----------------------------------------------------------------- subwords
 
     def become_source(self, dictionary: Dictionary) -> None:
-        """Replace the symbols of ``dictionary`` by the word pieces, in place."""
-        symbols = self.pieces.symbols
+        """Replace the symbols of ``dictionary`` by BERT's subwords, in place."""
+        symbols = self.subwords.symbols
         dictionary.symbols[:] = symbols
         dictionary.count[:] = [1] * len(symbols)
         dictionary.indices.clear()
@@ -108,54 +108,54 @@ class BertPart(TaskPart):
 
     def start(self, model: DocumentModel) -> None:
         """Initialise an encoder that is the BERT; a resumed checkpoint replaces it later."""
-        if self.use != BERT_PIECES:
+        if self.use != BERT_SUBWORDS:
             return
-        weights = BertWeights(self.pieces)
+        weights = BertWeights(self.subwords)
         loaded = model.start_from_bert(weights)
         # For the optimizer two_rate_adam.
         mark_pretrained(model, dict.fromkeys(loaded))
         logger.info("the encoder is initialised with the BERT %s", weights.name)
 
     def encode(self, sentence: str) -> str:
-        """Word pieces of a plain sentence, separated by spaces."""
-        (ids,) = self.pieces.encode([sentence])
-        return " ".join(self.pieces.symbols[number] for number in ids[:-1].tolist())
+        """BERT's subwords of a plain sentence, separated by spaces."""
+        (ids,) = self.subwords.encode([sentence])
+        return " ".join(self.subwords.symbols[number] for number in ids[:-1].tolist())
 
-    def unsegment(self, pieces: str) -> str:
-        """The text of word pieces separated by spaces."""
-        return pieces.replace(" ##", "").removeprefix("##")
+    def unsegment(self, subwords: str) -> str:
+        """The text of BERT's subwords, separated by spaces."""
+        return subwords.replace(" ##", "").removeprefix("##")
 
     # --------------------------------------------------------------- features
 
     @cached_property
-    def examples(self) -> WordPieceExamples:
+    def examples(self) -> BertExamples:
         """How rows ``[CLS] context [SEP] sentence [SEP]`` are made."""
-        pieces, cfg = self.pieces, self._cfg
+        subwords, cfg = self.subwords, self._cfg
         context = None
         if cfg.context_kind == "fixed":
             pipeline = load_pipeline(self.data, str(cfg.source_lang))
-            (fixed,) = pieces.encode([pipeline.decode(str(cfg.context_sentence))])
+            (fixed,) = subwords.encode([pipeline.decode(str(cfg.context_sentence))])
             context = ContextText(fixed)
         elif cfg.context_kind == "random":
             context = ContextText(words=self.words, seed=int(cfg.seed))
-        return WordPieceExamples(pieces.longest, context)
+        return BertExamples(subwords.longest, context)
 
     @cached_property
     def words(self) -> Words:
-        """The words of the training text, in word pieces."""
-        no_text = range(self.pieces.first_word)
-        return training_words(self._cfg, self.pieces.symbols, SEP, no_text, ".bert")
+        """The words of the training text, in BERT's subwords."""
+        no_text = range(self.subwords.first_word)
+        return training_words(self._cfg, self.subwords.symbols, SEP, no_text, ".bert")
 
     def complete(self, net_input: Mapping[str, Any]) -> dict[str, Any]:
         """``net_input`` as models take it.
 
-        ``word_pieces (batch, pieces)``, if it has them, are replaced by BERT's output:
+        ``bert_subwords (batch, subwords)``, if it has them, are replaced by BERT's output:
         ``context_states (context tokens, width)`` and ``context_lengths (batch,)``.
         """
         completed = dict(net_input)
-        if "word_pieces" not in completed:
+        if "bert_subwords" not in completed:
             return completed
-        padded: Tensor = completed.pop("word_pieces")
+        padded: Tensor = completed.pop("bert_subwords")
         device = padded.device
         rows = [row[row.ne(PAD)] for row in padded.cpu()]
         cache = self._cache
@@ -205,8 +205,8 @@ class BertPart(TaskPart):
             units = chosen[begin : begin + _MEASURED_AT_ONCE].tolist()
             # The data set's own batches have plans, too.
             batch = dataset.examples.collate([dataset[unit] for unit in units])
-            pieces = batch["net_input"]["word_pieces"].to(device)
-            yield self.complete({"word_pieces": pieces})["context_states"]
+            subwords = batch["net_input"]["bert_subwords"].to(device)
+            yield self.complete({"bert_subwords": subwords})["context_states"]
 
     def begin_validation(self) -> None:
         """Write features to disk."""
@@ -218,7 +218,7 @@ class BertPart(TaskPart):
         return {}
 
     def before_batch(self, batch: Batch) -> Batch:
-        """The batch with BERT's output instead of word pieces."""
+        """The batch with BERT's output instead of its subwords."""
         completed = self.complete(batch.sample["net_input"])
         return replace(batch, sample={**batch.sample, "net_input": completed})
 

@@ -100,7 +100,7 @@ class EvalBleu(TaskPart):
         """``task``: that this is a part of; ``model``: that is trained.
 
         Raises:
-            GtransError: the data folder does not say how pieces become text.
+            GtransError: the data folder does not say how subwords become text.
         """
         self._task, self._model = task, model
         self._pipeline = task.pipeline(str(task.cfg.target_lang))
@@ -218,12 +218,12 @@ def _documents(dataset: Any) -> list[list[EncodedSentence]]:
 
     Two boundaries next to each other make an empty document.
     """
-    source, pieces = dataset.source, dataset.word_pieces
+    source, subwords = dataset.source, dataset.bert_subwords
     documents: list[list[EncodedSentence]] = [[]]
     for number in range(len(source)):
         ids = source[number].long()
         if ids.numel() > 1:
-            own = None if pieces is None else pieces[number].long()
+            own = None if subwords is None else subwords[number].long()
             documents[-1].append(EncodedSentence(ids, own))
         else:
             documents.append([])
