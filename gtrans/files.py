@@ -46,7 +46,7 @@ _OF_STREAMS = (BrokenPipeError, ConnectionError, ChildProcessError, TimeoutError
 # ---- digests -------------------------------------------------------------------------------------
 
 
-def fingerprint(*parts: object) -> str:
+def digest_of_values(*parts: object) -> str:
     """SHA-256 of values that JSON can represent."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 

@@ -44,7 +44,7 @@ AIMED = 0.4  # share of the kills that wait for a file that is being written
 GRACE = 10.0  # seconds within which the children of a killed process end
 # Values about time and place of a run, not about its results.
 LEFT_OUT = re.compile(
-    r"(extra_state\.(metrics|previous_training_time)|run|made_from\.checkpoints\.\d+"
+    r"(extra_state\.(metrics|previous_training_time)|provenance_digest|provenance\.checkpoints\.\d+"
     r"|task_state\.run\.start\.[^.]+\.(path|digest))(\..*)?"
 )
 # Options that change numbers; others, such as ports, belong to the machine.

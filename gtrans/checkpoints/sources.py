@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gtrans.checkpoints.identity import ModelIdentity
+from gtrans.checkpoints.fingerprint import ModelFingerprint
 from gtrans.checkpoints.reading import options_of, read_checkpoint
 from gtrans.data.frame import pretrained_special_tokens
 from gtrans.data.vocabulary import split_languages
@@ -109,7 +109,7 @@ class ForeignCheckpoint:
         special_tokens: those around sentences, see :class:`gtrans.data.frame.Frame`.
         unit: the unit of its training.
         doc_mode: ``partial`` if the names of its tensors point to group attention, else ``full``.
-        identity: its vocabularies and preparation, which a model of fairseq has after
+        fingerprint: its vocabularies and preparation, which a model of fairseq has after
             ``gtrans trim-vocab``.
         without_mask: its embeddings may lack the mask.
         tokens: how it reads text, if the files for it lie beside it.
@@ -127,7 +127,7 @@ class ForeignCheckpoint:
     special_tokens: str = "both"
     unit: str = "sentence"
     doc_mode: str = "full"
-    identity: ModelIdentity | None = None
+    fingerprint: ModelFingerprint | None = None
     without_mask: bool = False
     tokens: Tokens | None = None
     card: dict[str, str] = field(default_factory=dict)
@@ -274,7 +274,7 @@ def read_fairseq(path: Path) -> ForeignCheckpoint:
         source_lang=source,
         target_lang=target,
         special_tokens=special_tokens,
-        identity=ModelIdentity.of_checkpoint(checkpoint, path),
+        fingerprint=ModelFingerprint.of_checkpoint(checkpoint, path),
         without_mask=is_stock,
         tokens=_beside(path, source, target) if is_stock else None,
     )

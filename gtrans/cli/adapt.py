@@ -353,11 +353,11 @@ def _options_of(path: Path, languages: tuple[str, str]) -> list[str]:
             f"{path}: it is '{name}' of the unit {unit}; give a sentence model (--arch "
             "gtransformer* --unit sentence), or what `gtrans convert` has made of one."
         )
-    identity = checkpoint.identity
-    if identity is None or identity.preparation is None:
+    fingerprint = checkpoint.fingerprint
+    if fingerprint is None or fingerprint.preparation is None:
         raise GtransError(f"{path}: it does not store its subwords; prepare and train it here.")
-    if all(identity.languages) and identity.languages != languages:
-        source, target = identity.languages
+    if all(fingerprint.languages) and fingerprint.languages != languages:
+        source, target = fingerprint.languages
         raise GtransError(
             f"{path}: it translates from {source} to {target}; give `--source-lang {source} "
             f"--target-lang {target}`."

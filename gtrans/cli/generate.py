@@ -30,7 +30,7 @@ def hand_over(argv: Sequence[str]) -> None:
     from fairseq_cli.generate import main  # isort: skip
     from fairseq import options
 
-    from gtrans.checkpoints.identity import ModelIdentity
+    from gtrans.checkpoints.fingerprint import ModelFingerprint
     from gtrans.checkpoints.reading import read_checkpoint
     from gtrans.cli.shared.fairseq_commands import parse
     from gtrans.search.options import split_paths
@@ -41,5 +41,5 @@ def hand_over(argv: Sequence[str]) -> None:
     for path in split_paths(args.path):
         # Both raise GtransError that names the file, which fairseq's loader does not.
         state = read_checkpoint(path)
-        ModelIdentity.of_state(state.get("task_state"), path)
+        ModelFingerprint.of_state(state.get("task_state"), path)
     main(args)

@@ -56,10 +56,10 @@ def run(args: argparse.Namespace) -> None:
     if args.reuse is not None and args.reuse.is_file():
         # Imported on demand: torch and fairseq need seconds, which --help should not.
         from gtrans.checkpoints.reading import read_checkpoint
-        from gtrans.translating.loading import stored_identity
+        from gtrans.translating.loading import stored_fingerprint
 
         state = read_checkpoint(args.reuse, in_memory=False)
-        folder = stored_identity(state, str(args.reuse)).data_folder()
+        folder = stored_fingerprint(state, str(args.reuse)).data_folder()
         atexit.register(folder.cleanup)
         options["reuse"] = Path(folder.name)
     counts = prepare(PreparationOptions(**options))

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gtrans.checkpoints.identity import ModelIdentity, same_identity, say_unknown
+from gtrans.checkpoints.fingerprint import ModelFingerprint, check_same_fingerprint, say_unknown
 from gtrans.checkpoints.reading import options_of, read_checkpoint, write_checkpoint
 from gtrans.errors import GtransError
 from gtrans.files import check_output, check_replaceable, digest
@@ -63,13 +63,13 @@ class Checkpoint:
         return sum(sizes.values())
 
     @cached_property
-    def identity(self) -> ModelIdentity | None:
+    def fingerprint(self) -> ModelFingerprint | None:
         """Its vocabularies, preparation and unit; None if it does not store them.
 
         Raises:
             GtransError: they are damaged, or do not fit the embeddings.
         """
-        return ModelIdentity.of_checkpoint(self.state, self.path)
+        return ModelFingerprint.of_checkpoint(self.state, self.path)
 
     @cached_property
     def sha256(self) -> str:
@@ -209,7 +209,7 @@ def average_checkpoints(paths: Sequence[Path], target: Path, force: bool = False
         )
     check_replaceable("--output", target, is_average, force)
     sums: dict[str, Tensor] = {}
-    identities: list[ModelIdentity | None] = []
+    fingerprints: list[ModelFingerprint | None] = []
     digests: dict[str, Path] = {}
     for path in paths:
         last = Checkpoint.read(path)
@@ -218,8 +218,8 @@ def average_checkpoints(paths: Sequence[Path], target: Path, force: bool = False
                 f"{path} and {digests[last.sha256]} are the same checkpoint; name it once."
             )
         digests[last.sha256] = path
-        identities.append(last.identity)
-        same_identity(paths[: len(identities)], identities)
+        fingerprints.append(last.fingerprint)
+        check_same_fingerprint(paths[: len(fingerprints)], fingerprints)
         if not sums:
             sums = {name: _wide(tensor) for name, tensor in last.tensors.items()}
             first = Checkpoint(path, {**last.state, "model": {}, "last_optimizer_state": None})
@@ -247,8 +247,8 @@ def average_checkpoints(paths: Sequence[Path], target: Path, force: bool = False
     del last.state["last_optimizer_state"]
     last.state |= {"model": sums, AVERAGE_OF: [path.name for path in paths]}
     last.write(target)
-    for path, identity in zip(paths, identities, strict=True):
-        if identity is None:
+    for path, fingerprint in zip(paths, fingerprints, strict=True):
+        if fingerprint is None:
             say_unknown(path)
     return len(sums)
 

@@ -25,7 +25,7 @@ from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from gtrans.checkpoints.identity import ModelIdentity
+from gtrans.checkpoints.fingerprint import ModelFingerprint
 from gtrans.checkpoints.sources import (
     BIAS,
     DECODER_TABLE,
@@ -209,7 +209,7 @@ def _own_data(
     sides = [Vocabulary((*special, *words)) for words in tokens.words]
     state = {"source_lang": source, "target_lang": target, **_PLAIN_TEXT, **tokens.state}
     preparation = Preparation(state, tokens.files)
-    return ModelIdentity((source, target), sides[0], sides[1], preparation, {}).data_folder()
+    return ModelFingerprint((source, target), sides[0], sides[1], preparation, {}).data_folder()
 
 
 def _described(model: GTransformerConfig, source: int, target: int) -> list[str]:
@@ -251,7 +251,9 @@ def _check_vocabulary(foreign: ForeignCheckpoint, task: DocumentTranslationTask)
                 f"{added} has {len(dictionary)}; `--data` must hold the dictionaries that the "
                 "model was trained with."
             )
-    differences = [] if foreign.identity is None else foreign.identity.differences(task.identity)
+    differences: list[str] = []
+    if foreign.fingerprint is not None:
+        differences = foreign.fingerprint.differences(task.fingerprint)
     if differences:
         raise GtransError(
             f"{path}: it was not made with '{task.cfg.data}', it has other "

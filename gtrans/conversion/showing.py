@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from gtrans.checkpoints.identity import PUBLISHED, ModelIdentity, published
+from gtrans.checkpoints.fingerprint import PUBLISHED, ModelFingerprint, published
 from gtrans.conversion.checkpoint import AVERAGE_OF, Checkpoint
 from gtrans.errors import GtransError
 from gtrans.modules.file_values import check_values
@@ -77,40 +77,40 @@ def checkpoint_facts(path: Path) -> Facts:
     import_plugin()
     check_described(state, path)
     checkpoint.check_fit()
-    model, identity = checkpoint.options("model"), checkpoint.identity
+    model, fingerprint = checkpoint.options("model"), checkpoint.fingerprint
     facts: Facts = {
         "path": str(path),
         "architecture": model.get("arch") or model.get("_name"),
         PUBLISHED: published(state),
         "parameters": checkpoint.parameters,
-        **_identity_facts(identity, checkpoint.options("task")),
+        **_fingerprint_facts(fingerprint, checkpoint.options("task")),
         "average of": state.get(AVERAGE_OF),
         "training": _training(checkpoint),
         "provenance": _provenance(checkpoint),
         "sha256": checkpoint.sha256,
-        "note": "it does not say which data it comes from" if identity is None else None,
+        "note": "it does not say which data it comes from" if fingerprint is None else None,
     }
     return _known(facts)
 
 
-def _identity_facts(identity: ModelIdentity | None, task: Mapping[str, Any]) -> Facts:
+def _fingerprint_facts(fingerprint: ModelFingerprint | None, task: Mapping[str, Any]) -> Facts:
     """Languages, vocabulary, preparation and unit; ``task``: the options of its task."""
-    if identity is None:
+    if fingerprint is None:
         pair = [task.get("source_lang"), task.get("target_lang")]
         return {"languages": "-".join(map(str, pair)) if all(pair) else None}
-    sizes = [len(identity.source.symbols), len(identity.target.symbols)]
+    sizes = [len(fingerprint.source.symbols), len(fingerprint.target.symbols)]
     options = {}
-    for name, value in identity.unit.items():
+    for name, value in fingerprint.unit.items():
         if value and name != "unit":
             options[name.replace("_", " ")] = value
     return {
-        "languages": "-".join(identity.languages),
-        "vocabulary": sizes[0] if identity.source == identity.target else sizes,
-        "preparation": _preparation_facts(identity.preparation),
-        "unit": identity.unit.get("unit"),
+        "languages": "-".join(fingerprint.languages),
+        "vocabulary": sizes[0] if fingerprint.source == fingerprint.target else sizes,
+        "preparation": _preparation_facts(fingerprint.preparation),
+        "unit": fingerprint.unit.get("unit"),
         "unit options": options,
-        "written by": f"gtrans {identity.version}",
-        "fingerprint": identity.digest,
+        "written by": f"gtrans {fingerprint.version}",
+        "fingerprint": fingerprint.digest,
     }
 
 
@@ -124,7 +124,7 @@ def _preparation_facts(preparation: Preparation | None) -> Facts | None:
         "subwords": state.get("subwords") or "BPE",
         "BPE": _bpe_facts(preparation),
         "BERT": (state.get("bert") or {}).get("name"),
-        "fingerprint": preparation.digest,
+        "digest": preparation.digest,
     }
 
 
@@ -165,6 +165,6 @@ def _provenance(checkpoint: Checkpoint) -> Facts | None:
     starts = run.get("start") or {}
     return {
         "training data": checkpoint.options("task").get("data"),
-        "fingerprint of the data": run.get("data"),
+        "digest of the data": run.get("data"),
         **{flag: f"{start['path']} ({start['digest']})" for flag, start in starts.items()},
     }

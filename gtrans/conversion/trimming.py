@@ -24,7 +24,13 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from gtrans.checkpoints.identity import PUBLISHED, STATE, ModelIdentity, published, say_unknown
+from gtrans.checkpoints.fingerprint import (
+    PUBLISHED,
+    STATE,
+    ModelFingerprint,
+    published,
+    say_unknown,
+)
 from gtrans.checkpoints.sources import BIAS, ENCODER_TABLE, TABLES
 from gtrans.conversion.checkpoint import Checkpoint
 from gtrans.data.binarised import count_symbols, load_lines
@@ -87,7 +93,7 @@ def trim(
     dictionaries = [read_dictionary(str(data), lang) for lang in languages]
     loaded = Checkpoint.read(checkpoint)
     loaded.check_fit()
-    identity = _identity(loaded, data, languages, dictionaries)
+    fingerprint = _fingerprint(loaded, data, languages, dictionaries)
     langs = split_languages(loaded.options("task").get("langs"))
     used = []
     for lang, dictionary in zip(languages, dictionaries, strict=True):
@@ -104,10 +110,10 @@ def trim(
         words = tuple(dictionary.symbols[number] for number in numbers)
         sides.append(Vocabulary(words, added))
     trimmed = replace(
-        identity,
+        fingerprint,
         source=sides[0],
         target=sides[1],
-        preparation=_prepared(identity.preparation, sides),
+        preparation=_prepared(fingerprint.preparation, sides),
     )
     out.mkdir(parents=True, exist_ok=True)
     loaded.forget_training()
@@ -122,7 +128,7 @@ def trim(
         for name in (DICTIONARY_FILE, *(f"dict.{lang}.txt" for lang in languages)):
             write_subwords(subwords, out / name)
         copy_file(data / SentencePiecePipeline.files[0], out / SENTENCEPIECE_FILE)
-    if loaded.identity is None:
+    if loaded.fingerprint is None:
         say_unknown(checkpoint)
     return Trimmed((len(dictionaries[1]), len(kept[1])), (before, loaded.parameters))
 
@@ -162,9 +168,9 @@ def _trim_tables(
         loaded.tensors[name] = trimmed[place]
 
 
-def _identity(
+def _fingerprint(
     loaded: Checkpoint, data: Path, languages: tuple[str, str], dictionaries: Sequence[Dictionary]
-) -> ModelIdentity:
+) -> ModelFingerprint:
     """The fingerprint of a checkpoint, after a comparison with the data folder.
 
     fairseq's own mBART has none; then it is the fingerprint of the folder.
@@ -173,8 +179,8 @@ def _identity(
         GtransError: the checkpoint was made with another vocabulary or preparation.
     """
     source, target = (Vocabulary.of(dictionary, len(dictionary)) for dictionary in dictionaries)
-    expected = ModelIdentity(languages, source, target, Preparation.read(data), {})
-    recorded = loaded.identity
+    expected = ModelFingerprint(languages, source, target, Preparation.read(data), {})
+    recorded = loaded.fingerprint
     if recorded is None:
         return expected
     bare = [Vocabulary(side.words) for side in (recorded.source, recorded.target)]

@@ -9,7 +9,7 @@ from fairseq.data import Dictionary
 
 from gtrans.data.dictionary_file import dictionary_lines
 from gtrans.errors import GtransError
-from gtrans.files import fingerprint
+from gtrans.files import digest_of_values
 from gtrans.languages import language_code
 
 MASK = "<mask>"
@@ -40,8 +40,8 @@ class Vocabulary:
 
     @property
     def digest(self) -> str:
-        """The identity of the vocabulary."""
-        return fingerprint(self.words, self.added)
+        """A digest of all entries."""
+        return digest_of_values(self.words, self.added)
 
     def dictionary(self, added: bool = True) -> Dictionary:
         """A dictionary of all symbols, or without those that the task has added."""

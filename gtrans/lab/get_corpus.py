@@ -26,7 +26,7 @@ from gtrans.files import (
     check_replaceable,
     copy_file,
     digest,
-    fingerprint,
+    digest_of_values,
     locked,
     read_object,
     replacing,
@@ -455,7 +455,7 @@ def _digest(path: Path) -> str:
     """The digest of a file, or of all files of a folder."""
     if path.is_file():
         return digest(path)
-    return fingerprint({file.name: digest(file) for file in sorted(path.iterdir())})
+    return digest_of_values({file.name: digest(file) for file in sorted(path.iterdir())})
 
 
 # ---- printing ------------------------------------------------------------------------------------

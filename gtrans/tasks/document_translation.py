@@ -16,10 +16,10 @@ from fairseq.tasks import FairseqTask, register_task
 from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
-from gtrans.checkpoints.identity import (
+from gtrans.checkpoints.fingerprint import (
     PUBLISHED,
     STATE,
-    ModelIdentity,
+    ModelFingerprint,
     published,
     same_data,
     say_unknown,
@@ -86,7 +86,7 @@ class DocumentTranslationTask(FairseqTask):
         bert: the part that reads a BERT; None if the model reads none.
         plans_runs: whether the task decides what a training does in its folder, as under
             fairseq's own command; ``gtrans train`` decides it itself.
-        published: see :func:`gtrans.checkpoints.identity.published`.
+        published: see :func:`gtrans.checkpoints.fingerprint.published`.
         reported: splits of which the user has been told that units exceed ``--max-tokens``.
     """
 
@@ -100,12 +100,12 @@ class DocumentTranslationTask(FairseqTask):
         # How many symbols of each are the dictionary's own.
         self._words = len(source), len(target)
         self._contexts = SourceContexts(cfg, source)
-        self._identity: Optional[ModelIdentity] = None
-        self._stored: Optional[ModelIdentity] = None  # of the checkpoint that replaces the data
+        self._fingerprint: Optional[ModelFingerprint] = None
+        self._stored: Optional[ModelFingerprint] = None  # of the checkpoint that replaces the data
         self._pipelines: dict[str, TextPipeline] = {}
         self._recorded: Optional[dict[str, Any]] = None  # of the checkpoint whose model is next
         self._units: Optional[dict[str, Any]] = None  # of the models that were built
-        self._first: Optional[ModelIdentity] = None  # of the first of these
+        self._first: Optional[ModelFingerprint] = None  # of the first of these
         self._model: Any = None
         self._lines: Optional[LineBuffer] = None  # of fairseq-interactive
         self._longest = (sys.maxsize, sys.maxsize)
@@ -140,23 +140,23 @@ class DocumentTranslationTask(FairseqTask):
         return task
 
     @classmethod
-    def of_checkpoint(cls, cfg: Any, identity: ModelIdentity) -> "DocumentTranslationTask":
+    def of_checkpoint(cls, cfg: Any, fingerprint: ModelFingerprint) -> "DocumentTranslationTask":
         """A task without data folder, with vocabularies and preparation from a checkpoint.
 
         Args:
             cfg: options of the task, which get the languages of the checkpoint.
-            identity: what the checkpoint stores.
+            fingerprint: what the checkpoint stores.
 
         Raises:
             GtransError: options out of range or not supported.
         """
         with open_dict(cfg):
             cfg.data = None
-            cfg.source_lang, cfg.target_lang = identity.languages
+            cfg.source_lang, cfg.target_lang = fingerprint.languages
         check_options(cfg)
-        sides = identity.source, identity.target
+        sides = fingerprint.source, fingerprint.target
         task = cls(cfg, *(vocabulary.dictionary(added=False) for vocabulary in sides))
-        task._stored = identity
+        task._stored = fingerprint
         return task
 
     @property
@@ -231,16 +231,16 @@ class DocumentTranslationTask(FairseqTask):
         for dictionary, words in zip((self._source, self._target), self._words, strict=True):
             add_symbols(dictionary, words, split_languages(self.cfg.langs))
 
-    # -------------------------------------------------------------- identity
+    # -------------------------------------------------------------- fingerprint
 
     @property
-    def identity(self) -> ModelIdentity:
+    def fingerprint(self) -> ModelFingerprint:
         """The fingerprint of the model; a data folder may change while a model is trained.
 
         Raises:
             GtransError: a file of the data folder is missing or damaged.
         """
-        known = self._identity or self._stored
+        known = self._fingerprint or self._stored
         if known is not None:
             return known
         preparation = self.preparation
@@ -248,12 +248,12 @@ class DocumentTranslationTask(FairseqTask):
             preparation = replace(preparation, tokenizer=self.bert.subwords.files())
         source, target = map(Vocabulary.of, (self._source, self._target), self._words)
         languages = str(self.cfg.source_lang), str(self.cfg.target_lang)
-        return ModelIdentity(languages, source, target, preparation, _units_of(self.cfg))
+        return ModelFingerprint(languages, source, target, preparation, _units_of(self.cfg))
 
     def state_dict(self) -> dict[str, Any]:
         """What checkpoints store of the task: the fingerprint of the model and of its run."""
         card = {PUBLISHED: self.published} if self.published else {}
-        return {**super().state_dict(), STATE: self.identity.state(), **card}
+        return {**super().state_dict(), STATE: self.fingerprint.state(), **card}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Remember what a checkpoint carries, until its model is built."""
@@ -269,12 +269,12 @@ class DocumentTranslationTask(FairseqTask):
         state, self._recorded = self._recorded, None
         if state is None:
             return
-        recorded = ModelIdentity.of_state(state, "the checkpoint")
+        recorded = ModelFingerprint.of_state(state, "the checkpoint")
         if recorded is None:
             say_unknown("the checkpoint")
             return
         self._first = self._first or recorded
-        differences = recorded.differences(self.identity)
+        differences = recorded.differences(self.fingerprint)
         if differences and self._stored is None:
             raise GtransError(
                 f"the checkpoint was not made with '{self.data_folder}', it has other "
@@ -367,8 +367,8 @@ class DocumentTranslationTask(FairseqTask):
         self._longest = model.max_positions()
         self._model = None if from_checkpoint else model
         if not from_checkpoint:
-            self._identity = None
-            self._identity = self.identity
+            self._fingerprint = None
+            self._fingerprint = self.fingerprint
             if self.bert is not None:
                 self.bert.start(model)
         if self.cfg.init_from and not from_checkpoint:

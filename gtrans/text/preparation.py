@@ -15,8 +15,8 @@ The steps, in order, and the files that each writes to the data folder:
                     writes them
 ==================  =====================================================
 
-A finished step is recorded in ``prepare.json`` with a fingerprint of everything that it depends
-on. A step is skipped if its files exist and its fingerprint is the same. Every file is written
+A finished step is recorded in ``prepare.json`` with a digest of everything that it depends
+on. A step is skipped if its files exist and this digest is the same. Every file is written
 under a temporary name and renamed when complete, so an interruption leaves no half-written file.
 
 Document boundaries are empty lines in all files. Binarised, each is a single end-of-sentence
@@ -41,7 +41,7 @@ from tqdm import tqdm
 
 from gtrans.data.documents import check_sides, resolve
 from gtrans.errors import GtransError
-from gtrans.files import atomic_writer, copy_file, digest, fingerprint, locked, replacing
+from gtrans.files import atomic_writer, copy_file, digest, digest_of_values, locked, replacing
 from gtrans.messages import print_message
 from gtrans.text.moses import MosesPipeline, MosesSteps, load_best_case, train_best_case
 from gtrans.text.pipeline import input_warnings
@@ -88,7 +88,7 @@ class StepRecord:
     Args:
         folder: the folder to which the steps write.
         header: the other entries of ``prepare.json``.
-        finished: by step, its ``fingerprint``, and its ``outputs`` (sizes in bytes) and
+        finished: by step, the digest ``depends_on``, and its ``outputs`` (sizes in bytes) and
             ``digests`` by file name.
     """
 
@@ -129,13 +129,13 @@ class StepRecord:
             work: runs the step, given ``outputs``.
 
         Returns:
-            the fingerprint of what the step depends on.
+            the digest of what the step depends on.
         """
         self._taken.add(name)
-        current = fingerprint(depends_on)
+        current = digest_of_values(depends_on)
         entry = self._finished.get(name)
         reason = "started"
-        if entry is not None and entry["fingerprint"] != current:
+        if entry is not None and entry.get("depends_on") != current:
             reason = "input or option changed, repeated"
         elif entry is not None and self._is_unchanged(entry):
             print_message(f"{name}: finished earlier, skipped")
@@ -146,7 +146,7 @@ class StepRecord:
         self.forget(LAST_STEP, name)
         work(outputs)
         self._finished[name] = {
-            "fingerprint": current,
+            "depends_on": current,
             "outputs": self._sizes(outputs),
             "digests": {output: digest(self._folder / output) for output in outputs},
         }
@@ -299,7 +299,7 @@ class _PreparationRun:
         return counts
 
     def _encode_step(self, record: StepRecord, split: str, text: Any, models: str) -> str:
-        """Encode a split, if it is not done; returns the fingerprint of the step."""
+        """Encode a split, if it is not done; returns the digest of what it depends on."""
         languages = self.options.languages
         outputs = [f"text/{split}.bpe.{lang}" for lang in languages]
         if split != "train":
@@ -380,7 +380,7 @@ class _PreparationRun:
         return state
 
     def _models(self, record: StepRecord, tokenised: str | None) -> str:
-        """Learn or copy the models that segment the text; returns their fingerprint."""
+        """Learn or copy the models that segment the text; returns their digest."""
         options = self.options
         names = pipeline_files(record.header)
         files = [options.bpe_codes]

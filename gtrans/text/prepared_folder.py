@@ -22,7 +22,7 @@ from gtrans.files import (
     binary_writer,
     digest,
     digest_of_bytes,
-    fingerprint,
+    digest_of_values,
     parse_json,
     read_object,
 )
@@ -332,12 +332,12 @@ class Preparation:
         languages = f"{self.state['source_lang']}-{self.state['target_lang']}"
         steps = [self.state.get(name) for name in ("steps", "subwords")]
         digests = {name: digest_of_bytes(contents) for name, contents in self.files.items()}
-        return {"languages": languages, "text steps": fingerprint(steps, None), **digests}
+        return {"languages": languages, "text steps": digest_of_values(steps, None), **digests}
 
     @property
     def digest(self) -> str:
-        """The fingerprint of the preparation."""
-        return fingerprint(self.parts)
+        """A digest of all parts."""
+        return digest_of_values(self.parts)
 
     def differences(self, other: Preparation) -> list[str]:
         """What differs: names of files, ``languages``, ``text steps``."""

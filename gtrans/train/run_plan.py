@@ -16,7 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from fairseq.distributed import utils as distributed_utils
 
-from gtrans.checkpoints.identity import STATE, ModelIdentity, say_unknown
+from gtrans.checkpoints.fingerprint import STATE, ModelFingerprint, say_unknown
 from gtrans.checkpoints.reading import read_checkpoint
 from gtrans.data.vocabulary import Vocabulary
 from gtrans.errors import GtransError
@@ -61,7 +61,7 @@ class DescribesTraining(Protocol):
     """A task that knows which files it trains on, and describes the model that it trains."""
 
     @property
-    def identity(self) -> ModelIdentity:
+    def fingerprint(self) -> ModelFingerprint:
         """The fingerprint of the model."""
         ...
 
@@ -97,7 +97,7 @@ def plan_run(root: Any, task: Any, model: Any) -> RunPlan:
         # A mistake has ended the first process, and with it the others, which wait here.
         group = distributed_utils.get_data_parallel_group()
         plan = RunPlan(**distributed_utils.broadcast_object(asdict(plan), src_rank=0, group=group))
-    task.state.merge_state_dict({STATE: _identity(root, task).state(), RUN: plan.provenance})
+    task.state.merge_state_dict({STATE: _fingerprint(root, task).state(), RUN: plan.provenance})
     if plan.finished is not None:
         logger.info(
             f"{root.checkpoint.save_dir}: the run is finished ({plan.finished}); nothing is left "
@@ -209,7 +209,7 @@ def _check_start(root: Any, task: Any, folder: RunFolder, now: Provenance, resta
                 "--save-dir."
             )
     for flag, path in whole_models.items():
-        _check_same_model(_identity(root, task), flag, path)
+        _check_same_model(_fingerprint(root, task), flag, path)
 
 
 def _plan_to_go_on(
@@ -284,10 +284,10 @@ def _folders(root: Any) -> list[str]:
     return [folder for folder in data.split(os.pathsep) if folder]
 
 
-def _identity(root: Any, task: Any) -> ModelIdentity:
+def _fingerprint(root: Any, task: Any) -> ModelFingerprint:
     """The fingerprint of the model that is trained."""
     if isinstance(task, DescribesTraining):
-        return task.identity
+        return task.fingerprint
     dictionaries = task.source_dictionary, task.target_dictionary
     source, target = (Vocabulary.of(dictionary, len(dictionary)) for dictionary in dictionaries)
     # The task knows languages that were found in the data folder; a multilingual one has many.
@@ -295,10 +295,10 @@ def _identity(root: Any, task: Any) -> ModelIdentity:
     languages = str(options.source_lang or ""), str(options.target_lang or "")
     folders = _folders(root)
     prepared = Preparation.read(Path(folders[0])) if folders else None
-    return ModelIdentity(languages, source, target, prepared, {})
+    return ModelFingerprint(languages, source, target, prepared, {})
 
 
-def _check_same_model(identity: ModelIdentity, flag: str, path: str) -> None:
+def _check_same_model(fingerprint: ModelFingerprint, flag: str, path: str) -> None:
     """Check a checkpoint whose parameters are taken as they are, row by row.
 
     Raises:
@@ -306,11 +306,11 @@ def _check_same_model(identity: ModelIdentity, flag: str, path: str) -> None:
     """
     state = read_checkpoint(path, in_memory=False)
     check_values(state["model"], f"{flag} {path}")
-    recorded = ModelIdentity.of_checkpoint(state, path)
+    recorded = ModelFingerprint.of_checkpoint(state, path)
     if recorded is None:
         say_unknown(f"{flag} {path}")
         return
-    differences = recorded.differences(identity)
+    differences = recorded.differences(fingerprint)
     if differences:
         raise GtransError(
             f"{flag} {path}: it was not made with the data folder of this run, it has other "

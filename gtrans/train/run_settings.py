@@ -12,7 +12,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from gtrans.data.unit_options import UNIT_FIELDS
-from gtrans.files import digest, fingerprint
+from gtrans.files import digest, digest_of_values
 from gtrans.modules.file_values import reading
 from gtrans.option_types import group_of
 from gtrans.text.prepared_folder import check_recorded
@@ -220,7 +220,7 @@ def provenance_of(
     return {
         "settings": settings_of(options, presets),
         "folders": str(group_of(root, "task").get("data")),
-        "data": fingerprint(list(symbols), files),
+        "data": digest_of_values(list(symbols), files),
         "start": starts,
     }
 
@@ -253,5 +253,5 @@ def _digest_of(path: Path) -> str | None:
     """The digest of a file, or of the files in a folder; None if there is neither."""
     if path.is_dir():
         files = {part for pattern in _MODEL_FILES for part in path.glob(pattern)}
-        return fingerprint([[part.name, digest(part)] for part in sorted(files)])
+        return digest_of_values([[part.name, digest(part)] for part in sorted(files)])
     return digest(path) if path.is_file() else None

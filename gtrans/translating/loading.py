@@ -24,7 +24,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY, import_tasks
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from gtrans.checkpoints.identity import ModelIdentity
+from gtrans.checkpoints.fingerprint import ModelFingerprint
 from gtrans.checkpoints.reading import options_of, read_checkpoint
 from gtrans.errors import GtransError
 from gtrans.messages import print_message
@@ -94,14 +94,14 @@ def load_models(
     if data is not None:
         check_data_folder(Path(data))
     states = {path: read_checkpoint(path, in_memory=False) for path in paths}
-    stored = stored_identity(states[paths[0]], paths[0]) if data is None else None
+    stored = stored_fingerprint(states[paths[0]], paths[0]) if data is None else None
     options = dict(overrides or {})
     if data is not None:
         options["data"] = data
     task: Any = None
     models: list[Any] = []
     for path in paths:
-        ModelIdentity.of_state(states[path].get("task_state"), path)  # raises if it is damaged
+        ModelFingerprint.of_state(states[path].get("task_state"), path)  # raises if it is damaged
         _check(states[path], path, data)
         with _misfits(path, overrides):
             if stored is not None and task is None:
@@ -142,7 +142,9 @@ def _misfits(path: str, overrides: Mapping[str, Any] | None) -> Iterator[None]:
         raise
 
 
-def _task_of(state: Mapping[str, Any], stored: ModelIdentity, overrides: Mapping[str, Any]) -> Any:
+def _task_of(
+    state: Mapping[str, Any], stored: ModelFingerprint, overrides: Mapping[str, Any]
+) -> Any:
     """The task that a checkpoint describes, with its vocabularies and preparation."""
     options = options_of(state, "task")
     options.update({name: value for name, value in overrides.items() if name in options})
@@ -190,24 +192,24 @@ def refuse_folders(paths: Iterable[str]) -> None:
             raise GtransError(f"`--path` '{path}' is a folder, not a checkpoint; {way_out}.")
 
 
-def stored_identity(state: Mapping[str, Any], path: str) -> ModelIdentity:
+def stored_fingerprint(state: Mapping[str, Any], path: str) -> ModelFingerprint:
     """The vocabularies and the preparation that a checkpoint stores.
 
     Raises:
         GtransError: it stores none.
     """
-    identity = ModelIdentity.of_checkpoint(state, path)
-    if identity is None:
+    fingerprint = ModelFingerprint.of_checkpoint(state, path)
+    if fingerprint is None:
         raise GtransError(
             f"{path}: no fingerprint: it does not store its vocabulary and preparation; give the "
             "folder it was trained with (`--data`)."
         )
-    if identity.preparation is None:
+    if fingerprint.preparation is None:
         raise GtransError(
             f"{path}: it stores no preparation, because `gtrans prepare` did not make its data "
             "folder; make one with its `--bpe-codes` and `--dictionary`, and give it (`--data`)."
         )
-    return identity
+    return fingerprint
 
 
 def check_described(state: Mapping[str, Any], path: str | Path) -> None:

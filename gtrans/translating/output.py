@@ -27,7 +27,7 @@ from gtrans.files import (
     binary_writer,
     digest,
     digest_of_bytes,
-    fingerprint,
+    digest_of_values,
     is_file,
     locked,
     read_object,
@@ -36,7 +36,7 @@ from gtrans.files import (
 from gtrans.messages import print_message
 
 RECORD_SUFFIX = ".made.json"
-_RECORD_FORMAT = "translation 1"
+_RECORD_FORMAT = "translation 2"
 _GZIP_SUFFIX = ".gz"
 
 
@@ -45,24 +45,25 @@ _GZIP_SUFFIX = ".gz"
 
 @dataclass(frozen=True)
 class TranslationRecord:
-    """What a translation was made from.
+    """The provenance of a translation, and its digest.
 
     Attributes:
-        run: fingerprint of ``made_from``; the same command on the same files has the same.
-        made_from: digests of ``checkpoints``, ``input`` (what was read of it) and ``preparation``
-            (empty if there is none), all options that matter, and the version.
+        provenance_digest: the same command on the same files has the same.
+        provenance: digests of ``checkpoints``, ``input`` and ``preparation`` (empty if there is
+            none), all options that matter, and the version.
         names: the paths of these files, as they were given.
         sentences: number of translated sentences.
-        output: digest of the translation as it was written.
-        before: digest of the file that it has replaced; it is there if the writing was interrupted.
+        output_digest: digest of the translation as it was written.
+        replaced_digest: digest of the file that it replaced; that file is still there if the
+            writing was interrupted.
     """
 
-    run: str
-    made_from: Mapping[str, Any]
+    provenance_digest: str
+    provenance: Mapping[str, Any]
     names: Mapping[str, Any]
     sentences: int
-    output: str
-    before: str = ""
+    output_digest: str
+    replaced_digest: str = ""
 
 
 def beside(output: StrPath, suffix: str) -> Path:
@@ -83,7 +84,7 @@ def read_record(output: StrPath) -> TranslationRecord | None:
         if fields.pop("format") != _RECORD_FORMAT:
             raise ValueError
         record = TranslationRecord(**fields)
-        dict(record.made_from), dict(record.names), int(record.sentences)
+        dict(record.provenance), dict(record.names), int(record.sentences)
         return record
     except FileNotFoundError:
         return None
@@ -117,7 +118,7 @@ def refuse_foreign(output: StrPath, force: bool) -> None:
     record = read_record(path)
     if force or not path.is_file() or not path.stat().st_size:
         return
-    if record is None or digest(path) not in (record.output, record.before):
+    if record is None or digest(path) not in (record.output_digest, record.replaced_digest):
         changed = "was changed since it was written" if record else "was not written by gtrans"
         raise GtransError(
             f"'{path}' {changed} and is kept; name another output, or replace it with `--force`."
@@ -140,8 +141,8 @@ class Output:
 
     Attributes:
         path: the file, or ``-``.
-        made_from: everything that the translation depends on.
-        run: fingerprint of ``made_from``.
+        provenance: everything that the translation depends on.
+        provenance_digest: its digest.
         has_file: whether it is a file, beside which others can stand.
         batches: the translations of finished batches, by their numbers.
         parts: the hypotheses of finished parts of documents, of batches that are not finished.
@@ -150,13 +151,13 @@ class Output:
     def __init__(
         self,
         path: str = STANDARD_STREAM,
-        made_from: Mapping[str, Any] | None = None,
+        provenance: Mapping[str, Any] | None = None,
         force: bool = False,
     ) -> None:
         """``force``: forget what earlier runs have finished."""
         self.path = path
-        self.made_from = dict(made_from or {})
-        self.run = fingerprint(self.made_from)
+        self.provenance = dict(provenance or {})
+        self.provenance_digest = digest_of_values(self.provenance)
         self.has_file = path != STANDARD_STREAM and is_file(path)
         self.batches: dict[int, Any] = {}
         self.parts: dict[PartKey, Any] = {}
@@ -166,7 +167,7 @@ class Output:
     @property
     def partial(self) -> Path:
         """The file of finished batches; other options have another one."""
-        return beside(self.path, f".{self.run[:12]}.partial")
+        return beside(self.path, f".{self.provenance_digest[:12]}.partial")
 
     def is_finished(self) -> bool:
         """Whether the file is this translation already, and is not to be made anew.
@@ -178,10 +179,10 @@ class Output:
             return False
         with locked(self.path):
             record = read_record(self.path)
-            if self._force or record is None or record.run != self.run:
+            if self._force or record is None or record.provenance_digest != self.provenance_digest:
                 return False
             path = Path(self.path)
-            if not path.is_file() or digest(path) != record.output:
+            if not path.is_file() or digest(path) != record.output_digest:
                 return False
             self.partial.unlink(missing_ok=True)  # killed at its very end
             return True
@@ -273,9 +274,13 @@ class Output:
             write_out(contents)
             return
         if self.has_file:
-            before = digest(path) if path.is_file() else ""
             record = TranslationRecord(
-                self.run, self.made_from, names, sentences, digest_of_bytes(contents), before
+                provenance_digest=self.provenance_digest,
+                provenance=self.provenance,
+                names=names,
+                sentences=sentences,
+                output_digest=digest_of_bytes(contents),
+                replaced_digest=digest(path) if path.is_file() else "",
             )
             write_record(path, record)
         with binary_writer(path) as file:

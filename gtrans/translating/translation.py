@@ -27,7 +27,7 @@ from gtrans.files import (
     check_output,
     check_output_folder,
     digest,
-    fingerprint,
+    digest_of_values,
     is_file,
 )
 from gtrans.languages import WITHOUT_SPACES, language_code
@@ -243,7 +243,7 @@ class Translation:
         translator.warn_of(source.path, source.sentences, self.documents, source.where())
         self.output = Output()
         if options is not None:
-            self.output = Output(output, self._made_from(options, read), options.force)
+            self.output = Output(output, self._provenance(options, read), options.force)
         self._progress: Any = None
         self._rows_of_documents: list[list[Example]] = []
         self._rows: list[Example] = []
@@ -252,7 +252,7 @@ class Translation:
         # How many sentences of each batch that is not translated progress has counted.
         self._counted: dict[int, int] = {}
 
-    def _made_from(self, options: DecodingOptions, read: Sequence[object]) -> dict[str, Any]:
+    def _provenance(self, options: DecodingOptions, read: Sequence[object]) -> dict[str, Any]:
         """Everything that the translation depends on."""
         translator = self.translator
         chosen = {key: value for key, value in asdict(options).items() if key not in _NOT_RECORDED}
@@ -265,9 +265,9 @@ class Translation:
                 tokens.update(b"\n" if ids is None else ids.numpy().tobytes())
         return {
             "gtrans": __version__,
-            "input": fingerprint(list(read)),
+            "input": digest_of_values(list(read)),
             "tokens": tokens.hexdigest(),
-            "vocabulary": fingerprint(translator.task.target_dictionary.symbols),
+            "vocabulary": digest_of_values(translator.task.target_dictionary.symbols),
             "checkpoints": list(translator.checkpoints),
             "preparation": translator.preparation or "",
             "unit": translator.examples.unit.as_dict(),

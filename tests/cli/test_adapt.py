@@ -172,7 +172,7 @@ def test_mistakes_are_one_line(
     tiny: TinyWorld, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     state = torch.load(tiny.checkpoints["sentence"], weights_only=True)
-    del state["task_state"]["identity"]
+    del state["task_state"]["fingerprint"]
     torch.save(state, tmp_path / "bare.pt")
     for path, further, message in (
         (tiny.checkpoints["document"], (), "of the unit document; give a sentence model"),

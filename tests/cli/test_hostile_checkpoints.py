@@ -58,15 +58,15 @@ DAMAGES: dict[str, tuple[Damage, str, tuple[str, ...]]] = {
     "not a number": (parameter(without_number), f"{TABLE} holds NaN", tuple(COMMANDS)),
     "no model": (entry("model", [1, 2]), "holds no model", ("translate", "trim-vocab")),
     "cfg a list": (entry("cfg", ["model"]), "its contents are damaged", tuple(COMMANDS)),
-    "identity a list": (
-        entry("task_state.identity", [1]), "its fingerprint is damaged", ("translate", "average")
+    "fingerprint a list": (
+        entry("task_state.fingerprint", [1]), "its fingerprint is damaged", ("translate", "average")
     ),
     "languages that leave a folder": (
-        entry("task_state.identity.languages", ["../../x", "de"]), "its fingerprint is damaged",
+        entry("task_state.fingerprint.languages", ["../../x", "de"]), "its fingerprint is damaged",
         ("translate", "show"),
     ),
     "files that leave a folder": (
-        entry("task_state.identity.preparation.files", {"../x": torch.zeros(1)}),
+        entry("task_state.fingerprint.preparation.files", {"../x": torch.zeros(1)}),
         "its fingerprint is damaged", ("translate",),
     ),
     "an unknown model": (entry("cfg.model._name", "mars"), "knows no model", BUILD_A_MODEL),
@@ -162,7 +162,7 @@ def test_finite_parameters_with_scores_that_are_not(
 @pytest.mark.parametrize(
     ("flag", "names"),
     [
-        ("--init-from", ("not a number", "identity a list", "another shape")),
+        ("--init-from", ("not a number", "fingerprint a list", "another shape")),
         ("--restore-file", ("not a number", "another shape")),
         ("--finetune-from-model", ("not a number", "a parameter too few")),
     ],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gtrans.checkpoints.identity import STATE
+from gtrans.checkpoints.fingerprint import STATE
 from gtrans.checkpoints.reading import read_checkpoint, write_checkpoint
 from gtrans.cli import main
 
@@ -96,9 +96,9 @@ def test_fingerprints_say_what_belongs_together(
     tiny: TinyWorld, capsys: pytest.CaptureFixture[str]
 ) -> None:
     models = [shown(tiny.checkpoints[name], capsys) for name in ("document", "other", "sentence")]
-    assert len({found["preparation"]["fingerprint"] for found in models}) == 1
+    assert len({found["preparation"]["digest"] for found in models}) == 1
     assert models[0]["fingerprint"] == models[1]["fingerprint"] != models[2]["fingerprint"]
-    assert len({found["provenance"]["fingerprint of the data"] for found in models}) == 1
+    assert len({found["provenance"]["digest of the data"] for found in models}) == 1
     # A run folder is shown by its last checkpoint.
     assert shown(tiny.checkpoints["document"].parent, capsys) == models[0]
 

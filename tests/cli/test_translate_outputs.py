@@ -150,18 +150,18 @@ def test_a_second_process_is_refused(
 # ---- the record ----------------------------------------------------------------------------------
 
 
-def test_the_record_says_what_the_translation_was_made_from(
+def test_the_record_has_the_provenance_of_the_translation(
     tiny: TinyWorld, argv: list[str], tmp_path: Path
 ):
     assert main(argv) == 0
     record = read_record(tmp_path / "out")
     assert record is not None
-    assert record.output == digest(tmp_path / "out")
-    made_from = record.made_from
-    assert made_from["checkpoints"] == [digest(tiny.checkpoints["document"])]
-    assert len(made_from["preparation"]) == 64
-    assert made_from["search"]["beam"] == 2
-    assert made_from["gtrans"] == __version__
+    assert record.output_digest == digest(tmp_path / "out")
+    provenance = record.provenance
+    assert provenance["checkpoints"] == [digest(tiny.checkpoints["document"])]
+    assert len(provenance["preparation"]) == 64
+    assert provenance["search"]["beam"] == 2
+    assert provenance["gtrans"] == __version__
     assert record.names["input"] == str(tiny.text / "test.en")
     assert record.sentences == sum(map(len, tiny.source()))
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from gtrans.data.documents import iterate_raw_lines
 from gtrans.errors import GtransError
-from gtrans.files import fingerprint, parse_json
+from gtrans.files import digest_of_values, parse_json
 
 _Value = TypeVar("_Value")
 Sentences = tuple[str, ...]
@@ -69,7 +69,8 @@ class Item:
     @cached_property
     def texts_digest(self) -> str:
         """Of the last sentences; those before them may be more or fewer, as by ``--context``."""
-        return fingerprint(self.source[-1], *(candidate[-1] for candidate in self.candidates))[:16]
+        candidates = [candidate[-1] for candidate in self.candidates]
+        return digest_of_values(self.source[-1], *candidates)[:16]
 
     @property
     def rivals(self) -> list[int]:

@@ -15,7 +15,7 @@ from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import FairseqTask
 from torch import Tensor
 
-from gtrans.checkpoints.identity import ModelIdentity
+from gtrans.checkpoints.fingerprint import ModelFingerprint
 from gtrans.checkpoints.reading import check_shapes
 from gtrans.data.vocabulary import Vocabulary
 from gtrans.environment import check_environment
@@ -516,7 +516,7 @@ class SentenceTransformer(DocumentModel):
 
 def _check_stock_vocabulary(task: Any) -> None:
     """Raises GtransError if a checkpoint, whose state fairseq's task has, has other symbols."""
-    recorded = ModelIdentity.of_state(task.state_dict(), "the checkpoint")
+    recorded = ModelFingerprint.of_state(task.state_dict(), "the checkpoint")
     if recorded is None:
         return
     for side in ("source", "target"):

@@ -13,7 +13,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
-from gtrans.checkpoints.identity import ModelIdentity, published, say_unknown
+from gtrans.checkpoints.fingerprint import ModelFingerprint, published, say_unknown
 from gtrans.checkpoints.reading import options_of, read_checkpoint
 from gtrans.checkpoints.sources import RENAMES, flat_options, renamed
 from gtrans.data.binarised import load_dictionary
@@ -58,7 +58,7 @@ class WarmStartReport:
         new: initialised as in a new model.
         ignored: tensors of the checkpoint that the model does not have.
         symbols: of each side how many symbols were found, of how many.
-        published: see :func:`gtrans.checkpoints.identity.published`.
+        published: see :func:`gtrans.checkpoints.fingerprint.published`.
     """
 
     loaded: list[str] = field(default_factory=list)
@@ -155,11 +155,11 @@ def warm_start(
             f"--init-from {path}: none of its {len(original)} tensors fits this model; "
             "it must be a Transformer's or G-Transformer's checkpoint."
         )
-    identity = ModelIdentity.of_checkpoint(checkpoint, path)
+    fingerprint = ModelFingerprint.of_checkpoint(checkpoint, path)
     task = options_of(checkpoint, "task")
-    vocabularies = _vocabularies(identity, task, init_dict, path)
+    vocabularies = _vocabularies(fingerprint, task, init_dict, path)
     if languages is not None and not other_vocabulary:
-        _check_languages(identity, task, languages, path)
+        _check_languages(fingerprint, task, languages, path)
     if options is not None:
         _check_options(checkpoint, path, type(model), options)
     result: dict[str, Tensor] = {}
@@ -197,7 +197,7 @@ def warm_start(
     _check_tied(own, result, path)
     model.load_state_dict({**own, **result})
     report.mark(model)
-    if identity is None:
+    if fingerprint is None:
         say_unknown(f"--init-from {path}")
     for line in report.lines(path):
         logger.info(line)
@@ -322,14 +322,17 @@ Vocabularies = dict[str, tuple[list[str], int]]
 
 
 def _vocabularies(
-    identity: ModelIdentity | None, options: Mapping[str, Any], init_dict: str | None, path: str
+    fingerprint: ModelFingerprint | None,
+    options: Mapping[str, Any],
+    init_dict: str | None,
+    path: str,
 ) -> Vocabularies:
     """The symbols of a checkpoint's embeddings, in order; empty if they are not known.
 
     A checkpoint of this project carries them; for one that does not, its dictionary is named.
 
     Args:
-        identity: what the checkpoint carries, or None.
+        fingerprint: what the checkpoint carries, or None.
         options: of its task.
         init_dict: ``--init-dict``: dictionaries of source and target, joined by ``:``, or one for
             both.
@@ -339,10 +342,10 @@ def _vocabularies(
         GtransError: a dictionary is missing, or its checkpoint carries another vocabulary.
     """
     vocabularies: Vocabularies = {}
-    if identity is not None:
+    if fingerprint is not None:
         if init_dict:
             raise GtransError(f"`--init-dict`: {path} stores its vocabulary; leave the option out.")
-        for side, vocabulary in (("encoder", identity.source), ("decoder", identity.target)):
+        for side, vocabulary in (("encoder", fingerprint.source), ("decoder", fingerprint.target)):
             vocabularies[side] = vocabulary.symbols, len(vocabulary.symbols)
     elif init_dict:
         source, _, target = init_dict.partition(os.pathsep)
@@ -376,7 +379,7 @@ def _symbols_of(vocabularies: Vocabularies, side: str, rows: int, path: str) -> 
 
 
 def _check_languages(
-    identity: ModelIdentity | None,
+    fingerprint: ModelFingerprint | None,
     options: Mapping[str, Any],
     languages: tuple[str, str],
     path: str,
@@ -386,7 +389,7 @@ def _check_languages(
     One that has symbols of languages has learned several, and is not compared.
     """
     named = (str(options.get("source_lang") or ""), str(options.get("target_lang") or ""))
-    there = named if identity is None else identity.languages
+    there = named if fingerprint is None else fingerprint.languages
     known = all(name not in ("", "None") for name in (*there, *languages))
     if known and not options.get("langs") and there != languages:
         raise GtransError(

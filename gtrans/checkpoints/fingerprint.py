@@ -22,19 +22,19 @@ from torch import Tensor
 
 from gtrans.data.vocabulary import Vocabulary
 from gtrans.errors import GtransError
-from gtrans.files import atomic_writer, fingerprint
+from gtrans.files import atomic_writer, digest_of_values
 from gtrans.messages import print_message
 from gtrans.text.prepared_folder import Preparation, plain_name
 from gtrans.version import __version__
 
-STATE = "identity"
+STATE = "fingerprint"
 PUBLISHED = "published"
 """The entry beside :data:`STATE` with ``name`` and ``licence`` of a published model."""
 _FORMAT = 1
 
 
 @dataclass(frozen=True)
-class ModelIdentity:
+class ModelFingerprint:
     """Vocabularies, preparation and unit of a model.
 
     Attributes:
@@ -73,25 +73,28 @@ class ModelIdentity:
         }
 
     @classmethod
-    def of_checkpoint(cls, checkpoint: Mapping[str, Any], path: str | Path) -> ModelIdentity | None:
+    def of_checkpoint(
+        cls, checkpoint: Mapping[str, Any], path: str | Path
+    ) -> ModelFingerprint | None:
         """The fingerprint that a checkpoint stores; None if it stores none.
 
         Raises:
             GtransError: it is damaged, or its vocabularies do not fit the embeddings.
         """
-        identity = cls.of_state(checkpoint.get("task_state"), path)
-        if identity is not None:
-            for side, vocabulary in (("encoder", identity.source), ("decoder", identity.target)):
-                table = checkpoint["model"].get(f"{side}.embed_tokens.weight")
-                if table is not None and table.size(0) != len(vocabulary.symbols):
-                    raise GtransError(
-                        f"{path}: its fingerprint is damaged ({len(vocabulary.symbols)} entries "
-                        f"for {table.size(0)} embeddings of the {side})."
-                    )
-        return identity
+        fingerprint = cls.of_state(checkpoint.get("task_state"), path)
+        if fingerprint is None:
+            return None
+        for side, vocabulary in (("encoder", fingerprint.source), ("decoder", fingerprint.target)):
+            table = checkpoint["model"].get(f"{side}.embed_tokens.weight")
+            if table is not None and table.size(0) != len(vocabulary.symbols):
+                raise GtransError(
+                    f"{path}: its fingerprint is damaged ({len(vocabulary.symbols)} entries "
+                    f"for {table.size(0)} embeddings of the {side})."
+                )
+        return fingerprint
 
     @classmethod
-    def of_state(cls, task_state: object, path: str | Path) -> ModelIdentity | None:
+    def of_state(cls, task_state: object, path: str | Path) -> ModelFingerprint | None:
         """The fingerprint in the state of a task; ``path`` of the checkpoint is for messages.
 
         Raises:
@@ -126,9 +129,9 @@ class ModelIdentity:
         """A digest of everything in it but the version."""
         prepared = None if self.preparation is None else self.preparation.digest
         vocabularies = self.source.digest, self.target.digest
-        return fingerprint(self.languages, vocabularies, prepared, dict(self.unit))
+        return digest_of_values(self.languages, vocabularies, prepared, dict(self.unit))
 
-    def differences(self, other: ModelIdentity) -> list[str]:
+    def differences(self, other: ModelFingerprint) -> list[str]:
         """Describe the differences in languages, vocabularies and preparation.
 
         A preparation that one of them does not know is not compared.
@@ -168,17 +171,24 @@ def say_unknown(checkpoint: str | Path) -> None:
     print_message(f"{checkpoint}: no fingerprint: it does not say what it was made from")
 
 
-def same_identity(paths: Sequence[str | Path], identities: Sequence[ModelIdentity | None]) -> None:
+def check_same_fingerprint(
+    paths: Sequence[str | Path], fingerprints: Sequence[ModelFingerprint | None]
+) -> None:
     """Compare checkpoints that are used together; those without a fingerprint are left out.
 
     Raises:
         GtransError: two differ in vocabulary, preparation, unit or special tokens.
     """
-    pairs = zip(paths, identities, strict=True)
-    known = [(path, identity) for path, identity in pairs if identity is not None]
-    for path, identity in known[1:]:
-        first_path, first = known[0]
-        differences = identity.differences(first) + unit_differences(identity.unit, first.unit)
+    first_path: str | Path = ""
+    first: ModelFingerprint | None = None
+    for path, fingerprint in zip(paths, fingerprints, strict=True):
+        if fingerprint is None:
+            continue
+        if first is None:
+            first_path, first = path, fingerprint
+            continue
+        differences = fingerprint.differences(first)
+        differences += unit_differences(fingerprint.unit, first.unit)
         if differences:
             raise GtransError(
                 f"{path} and {first_path} do not belong together: {'; '.join(differences)}; take "

@@ -15,7 +15,7 @@ from support.folders import binarised_again
 from support.suites import one_in
 from support.tiny_models import TINY
 
-from gtrans.checkpoints.identity import STATE, ModelIdentity
+from gtrans.checkpoints.fingerprint import STATE, ModelFingerprint
 from gtrans.checkpoints.reading import read_checkpoint, write_checkpoint
 from gtrans.cli import main
 
@@ -126,7 +126,7 @@ def test_models_of_different_units_do_not_decode_together(
     assert f"first of `--path`: --unit {order[1]}, not {order[0]}" in line
 
 
-def without_identity(path: Path, target: Path) -> Path:
+def without_fingerprint(path: Path, target: Path) -> Path:
     """The checkpoint as early versions wrote it."""
     state = read_checkpoint(path)
     del state["task_state"][STATE]
@@ -134,10 +134,10 @@ def without_identity(path: Path, target: Path) -> Path:
     return target
 
 
-def test_an_early_checkpoint_says_that_its_identity_is_unknown(
+def test_an_early_checkpoint_says_that_its_fingerprint_is_unknown(
     tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    old = without_identity(tiny.checkpoints["document"], tmp_path / "old.pt")
+    old = without_fingerprint(tiny.checkpoints["document"], tmp_path / "old.pt")
     command = ["translate", "--path", old, "--input", tiny.text / "test.en", *FAST, "--output"]
     line = refusal([*command, tmp_path / "none"], capsys)
     assert f"{old}: no fingerprint" in line and "(`--data`)" in line
@@ -206,9 +206,9 @@ def test_rows_follow_their_symbols(tiny: TinyWorld, tmp_path: Path) -> None:
     assert done.status == 0, done.stderr
     name = "encoder.embed_tokens.weight"
     started = read_checkpoint(tmp_path / "saved" / "checkpoint_last.pt")
-    identities = [ModelIdentity.of_checkpoint(found, "x.pt") for found in (state, started)]
+    fingerprints = [ModelFingerprint.of_checkpoint(found, "x.pt") for found in (state, started)]
     tables = [found["model"][name] for found in (state, started)]
-    old, new = (one.source.symbols for one in identities if one is not None)
+    old, new = (one.source.symbols for one in fingerprints if one is not None)
     assert sorted(old) == sorted(new) and old != new
     for row, symbol in enumerate(new):
         assert torch.equal(tables[1][row], tables[0][old.index(symbol)]), symbol
@@ -242,7 +242,7 @@ def test_an_average_is_of_one_model_and_stays_one(
     assert "no fingerprint" not in capsys.readouterr().err
     translated(tiny, target, tmp_path / "mean.de")
     state = read_checkpoint(document)
-    words = ModelIdentity.of_checkpoint(state, document)
+    words = ModelFingerprint.of_checkpoint(state, document)
     assert words is not None
     state["task_state"][STATE]["target"] = state["task_state"][STATE]["source"]
     state["task_state"][STATE]["source"] = {
@@ -259,8 +259,8 @@ def test_what_a_model_is_made_from_is_what_was_there_when_it_was_made(
     """A data folder that is prepared anew, or removed, does not concern a training in progress."""
     folder = shutil.copytree(tiny.data, tmp_path / "data")
     built = build(Case("gtransformer_tiny", "document"), folder)
-    before = ModelIdentity.of_state(built.task.state_dict(), "x.pt")
+    before = ModelFingerprint.of_state(built.task.state_dict(), "x.pt")
     other_merges(folder)
-    assert ModelIdentity.of_state(built.task.state_dict(), "x.pt") == before
+    assert ModelFingerprint.of_state(built.task.state_dict(), "x.pt") == before
     shutil.rmtree(folder)
-    assert ModelIdentity.of_state(built.task.state_dict(), "x.pt") == before
+    assert ModelFingerprint.of_state(built.task.state_dict(), "x.pt") == before
