@@ -86,9 +86,9 @@ class ModelFingerprint:
             return None
         for side, vocabulary in (("encoder", fingerprint.source), ("decoder", fingerprint.target)):
             table = checkpoint["model"].get(f"{side}.embed_tokens.weight")
-            if table is not None and table.size(0) != len(vocabulary.symbols):
+            if table is not None and table.size(0) != len(vocabulary.entries):
                 raise GtransError(
-                    f"{path}: its fingerprint is damaged ({len(vocabulary.symbols)} entries "
+                    f"{path}: its fingerprint is damaged ({len(vocabulary.entries)} entries "
                     f"for {table.size(0)} embeddings of the {side})."
                 )
         return fingerprint

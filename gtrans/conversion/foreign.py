@@ -38,7 +38,7 @@ from gtrans.checkpoints.sources import (
 from gtrans.conversion.checkpoint import Checkpoint
 from gtrans.conversion.hugging_face import read_hugging_face
 from gtrans.data.unit_options import UNIT_FIELDS
-from gtrans.data.vocabulary import MASK, Vocabulary, language_symbol
+from gtrans.data.vocabulary import MASK, Vocabulary, language_token
 from gtrans.errors import GtransError
 from gtrans.files import check_output, check_replaceable
 from gtrans.languages import language_code
@@ -245,7 +245,7 @@ def _check_vocabulary(foreign: ForeignCheckpoint, task: DocumentTranslationTask)
     for name, dictionary, lang in sides:
         rows = state[name].size(0)
         if rows != len(dictionary):
-            added = ", ".join([*map(language_symbol, foreign.langs), MASK])
+            added = ", ".join([*map(language_token, foreign.langs), MASK])
             raise GtransError(
                 f"{path}: {name} has {rows} rows, but {task.cfg.data}/dict.{lang}.txt with "
                 f"{added} has {len(dictionary)}; `--data` must hold the dictionaries that the "

@@ -237,7 +237,7 @@ def _as_marian(model: ForeignCheckpoint, folder: Path, config: Mapping[str, Any]
 def _marian_side(vocabulary: Mapping[str, Any], rows: int, start: int) -> _Side:
     """The vocabulary in ``vocab.json``; ``start``: the row of the first decoder input."""
     items = sorted(vocabulary.items(), key=lambda item: item[1])
-    numbers = {symbol: int(row) for symbol, row in items}
+    numbers = {entry: int(row) for entry, row in items}
     _check_rows(numbers)
     languages = {name: n for name, n in numbers.items() if re.fullmatch(">>.*<<", name)}
     words: dict[str, int | None] = {"<s>": start, **{word: numbers[word] for word in _SPECIAL[1:]}}
@@ -250,7 +250,7 @@ def _marian_side(vocabulary: Mapping[str, Any], rows: int, start: int) -> _Side:
         )
     taken = set(numbers.values())
     words |= {f"{_NO_WORD}{row}": row for row in range(rows) if row not in taken}
-    return _Side(words, {symbol[2:-2]: number for symbol, number in languages.items()})
+    return _Side(words, {entry[2:-2]: number for entry, number in languages.items()})
 
 
 def _with_sentencepiece(
@@ -268,12 +268,12 @@ def _with_sentencepiece(
     numbers: dict[str, int] = _entries(folder, _VOCABULARY)
     _check_rows(numbers)
     if not numbers:
-        numbers = {symbol: number for number, symbol in enumerate((*_SPECIAL, *subwords))}
+        numbers = {entry: number for number, entry in enumerate((*_SPECIAL, *subwords))}
         _check_tokenizer(folder, path, numbers)
     language_rows = {name: len(numbers) + n for n, name in enumerate(languages)}
     language_rows = language_rows or _languages(folder, len(numbers))
-    words: dict[str, int | None] = {symbol: numbers[symbol] for symbol in _SPECIAL}
-    words |= {symbol: numbers[symbol] for symbol in sorted(numbers, key=numbers.__getitem__)}
+    words: dict[str, int | None] = {entry: numbers[entry] for entry in _SPECIAL}
+    words |= {entry: numbers[entry] for entry in sorted(numbers, key=numbers.__getitem__)}
     # The first row without an entry is the mask of NLLB and mBART, and serves M2M100.
     taken = {*numbers.values(), *language_rows.values()}
     free = [row for row in range(model.state[ENCODER_TABLE].size(0)) if row not in taken]

@@ -98,7 +98,7 @@ def _fingerprint_facts(fingerprint: ModelFingerprint | None, task: Mapping[str, 
     if fingerprint is None:
         pair = [task.get("source_lang"), task.get("target_lang")]
         return {"languages": "-".join(map(str, pair)) if all(pair) else None}
-    sizes = [len(fingerprint.source.symbols), len(fingerprint.target.symbols)]
+    sizes = [len(fingerprint.source.entries), len(fingerprint.target.entries)]
     options = {}
     for name, value in fingerprint.unit.items():
         if value and name != "unit":

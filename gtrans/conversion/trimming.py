@@ -33,8 +33,8 @@ from gtrans.checkpoints.fingerprint import (
 )
 from gtrans.checkpoints.sources import BIAS, ENCODER_TABLE, TABLES
 from gtrans.conversion.checkpoint import Checkpoint
-from gtrans.data.binarised import count_symbols, load_lines
-from gtrans.data.vocabulary import MASK, Vocabulary, language_symbol, split_languages
+from gtrans.data.binarised import count_entries, load_lines
+from gtrans.data.vocabulary import MASK, Vocabulary, language_token, split_languages
 from gtrans.errors import GtransError
 from gtrans.files import check_output_folder, check_replaceable, copy_file
 from gtrans.tasks.options import read_dictionary
@@ -104,7 +104,7 @@ def trim(
     before = loaded.parameters
     sizes = [len(dictionary) for dictionary in dictionaries]
     _trim_tables(loaded, data, sizes, kept, len(langs))
-    added = (*map(language_symbol, langs), MASK)
+    added = (*map(language_token, langs), MASK)
     sides = []
     for dictionary, numbers in zip(dictionaries, kept, strict=True):
         words = tuple(dictionary.symbols[number] for number in numbers)
@@ -226,7 +226,7 @@ def _used(
         if not Path(f"{path}.idx").is_file():
             raise GtransError(f"{path}.idx: there is no such binarised file (`--splits`).")
         lines = load_lines(str(path), dictionary, len(dictionary))
-        counts += count_symbols(lines, len(dictionary))
+        counts += count_entries(lines, len(dictionary))
     return set(np.flatnonzero(counts).tolist())
 
 

@@ -2,7 +2,7 @@
 
 fairseq believes what an index says: with an index of other data it reads other sentences than there
 are, and an id that no dictionary has ends the program in the middle of a training. So every id is
-looked at once: each line must end with the end symbol and have none inside.
+looked at once: each line must end with ``</s>`` and have none inside.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def load_lines(path: str, dictionary: Dictionary, size: int) -> Any:
 
     Args:
         path: without suffix.
-        dictionary: has the symbols of the ids.
-        size: how many symbols of the dictionary the corpus may have.
+        dictionary: has the entries of the ids.
+        size: how many entries of the dictionary the corpus may have.
 
     Raises:
         GtransError: a file is missing or damaged, the two do not belong together, an id is not
@@ -73,8 +73,8 @@ def write_dictionary(dictionary: Dictionary, path: Path) -> None:
         file.writelines(dictionary_lines(islice(entries, dictionary.nspecial, None)))
 
 
-def count_symbols(lines: Any, size: int) -> Any:
-    """``(size,)``: how often each symbol occurs in an indexed dataset."""
+def count_entries(lines: Any, size: int) -> Any:
+    """``(size,)``: how often each entry occurs in an indexed dataset."""
     ids, counts = ids_of(lines), np.zeros(size, np.int64)
     for begin in range(0, len(ids), _IDS_AT_ONCE):
         counts += np.bincount(ids[begin : begin + _IDS_AT_ONCE], minlength=size)
@@ -96,7 +96,7 @@ def _check(path: str, lines: Any, dictionary: Dictionary, size: int) -> None:
         is_last = np.zeros(len(some), np.bool_)
         is_last[ends[(ends > begin) & (ends <= begin + len(some))] - 1 - begin] = True
         for wrong, says in (
-            ((some < 0) | (some >= size), f"has the symbol {{}}, but the dictionary has {size}"),
+            ((some < 0) | (some >= size), f"has the id {{}}, but the dictionary has {size}"),
             (is_last & (some != eos), "does not end where the index says"),
             (~is_last & (some == eos), f"holds a literal {dictionary.eos_word}"),
             (some == bos, f"holds a literal {dictionary.bos_word}"),

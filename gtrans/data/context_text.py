@@ -28,7 +28,7 @@ class Boundaries:
     """Where words are in a sequence of subwords.
 
     Attributes:
-        marked: ``(symbols,)`` whether a subword is the last of its word, or the first.
+        marked: ``(entries,)`` whether a subword is the last of its word, or the first.
         at_end: it is the last.
     """
 
@@ -36,16 +36,16 @@ class Boundaries:
     at_end: bool
 
     @classmethod
-    def of(cls, symbols: Sequence[str]) -> Boundaries:
-        """As the symbols of a dictionary are written; if they show nothing, each is a word."""
-        goes_on = np.array([symbol.endswith(_GOES_ON) for symbol in symbols])
+    def of(cls, entries: Sequence[str]) -> Boundaries:
+        """As the entries of a dictionary are written; if they show nothing, each is a word."""
+        goes_on = np.array([entry.endswith(_GOES_ON) for entry in entries])
         if goes_on.any():
             return cls(~goes_on, True)
-        continues = np.array([symbol.startswith(_CONTINUES) for symbol in symbols])
-        begins = np.array([symbol.startswith(_BEGINS) for symbol in symbols])
+        continues = np.array([entry.startswith(_CONTINUES) for entry in entries])
+        begins = np.array([entry.startswith(_BEGINS) for entry in entries])
         if continues.any() or begins.any():
             return cls(~continues if continues.any() else begins, False)
-        return cls(np.ones(len(symbols), np.bool_), True)
+        return cls(np.ones(len(entries), np.bool_), True)
 
     def begins(self, subwords: Ints, opens: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """``(n,)`` whether a word begins at a subword; ``opens (n,)``: a sentence does."""
@@ -78,7 +78,7 @@ class Words:
             ids: ``(n,)`` its sentences, each followed by ``end``.
             end: id of the end of a sentence.
             boundaries: where words are.
-            left_out: ids of symbols that are not text; words with them are left out.
+            left_out: ids of entries that are not text; words with them are left out.
         """
         inner = ids != end
         opens = np.concatenate([[True], ~inner[:-1]])[inner]
@@ -115,7 +115,7 @@ class ContextText:
     """What a neighbour is replaced by if the context is not the true one.
 
     Attributes:
-        fixed: ``(words + 1,)`` ids of the fixed sentence, end symbol included; None: neighbours
+        fixed: ``(words + 1,)`` ids of the fixed sentence, ``</s>`` included; None: neighbours
             become random words.
         words: what random words are drawn from.
         seed: random words depend on the seed and on the text, never on the batch, the command,

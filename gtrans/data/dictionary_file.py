@@ -48,7 +48,7 @@ def parse_dictionary(contents: str, path: Path) -> list[DictionaryEntry]:
         overwrites = content.endswith(_OVERWRITE)
         text, _, count = content.removesuffix(_OVERWRITE).rpartition(" ")
         if not text or not count.isdecimal():
-            raise GtransError(f"{path}:{number}: not a line 'SYMBOL COUNT' of a dictionary.")
+            raise GtransError(f"{path}:{number}: not a line 'ENTRY COUNT' of a dictionary.")
         if text in lines and not overwrites:
             first = f"in line {lines[text]}" if lines[text] else "in every dictionary"
             raise GtransError(

@@ -59,7 +59,7 @@ class DocumentDataset(FairseqDataset):
         self._units_in_epoch = units_in_epoch
         self._limits = (sys.maxsize, sys.maxsize), ""
         self.plan_batch: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None
-        # For both sides (lines,): tokens of a line with end symbol.
+        # For both sides (lines,): tokens of a line with ``</s>``.
         other = source if target is None else target
         self.line_sizes = np.asarray(source.sizes), np.asarray(other.sizes)
         # For both sides (lines + 1,): tokens of all lines before a line.

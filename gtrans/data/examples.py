@@ -62,7 +62,7 @@ class ExampleBuilder:
 
         Args:
             span: the sentences of the row.
-            source: the sentences ``span.source``, each ``(words + 1,)`` with its end symbol.
+            source: the sentences ``span.source``, each ``(words + 1,)`` with its ``</s>``.
             target: the sentences ``span.target``; None: there is no target.
             bert_subwords: the sentences ``span.source`` in BERT's subwords, each with
                 ``[SEP]``; needed if the builder makes rows of them.
@@ -162,7 +162,7 @@ class ExampleBuilder:
         }
 
     def sources_to_translate(self, source: Mapping[str, Tensor]) -> list[list[Tensor]]:
-        """For each row the source sentences, with end symbols, whose translations it writes.
+        """For each row the source sentences, with ``</s>``, whose translations it writes.
 
         Args:
             source: the ``net_input`` of :meth:`collate`.

@@ -10,7 +10,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from gtrans.data.vocabulary import split_languages, symbol_of
+from gtrans.data.vocabulary import find_language_token, split_languages
 
 # Their one special token opens the decoder's input once a unit, and ends the document.
 ONCE_A_UNIT = ("document", "mbart-document")
@@ -91,9 +91,9 @@ class Frame:
         special_tokens = str(cfg.sentence_marks or "both")
         languages: list[int | None] = [None, None]
         if special_tokens.startswith("mbart"):
-            languages[0] = source.index(symbol_of(cfg.source_lang, cfg.langs))
+            languages[0] = source.index(find_language_token(cfg.source_lang, cfg.langs))
         if special_tokens.startswith(("mbart", "marian")):
-            languages[1] = target.index(symbol_of(cfg.target_lang, cfg.langs))
+            languages[1] = target.index(find_language_token(cfg.target_lang, cfg.langs))
         return cls(target.bos(), target.eos(), target.pad(), special_tokens, *languages)
 
     @property

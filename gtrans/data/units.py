@@ -524,7 +524,7 @@ def document_units(
     name: str,
     selection: Selection = WHOLE,
 ) -> Units:
-    """Form units from the tokens of all lines (with end symbol, so an empty line has 1).
+    """Form units from the tokens of all lines (with ``</s>``, so an empty line has 1).
 
     Args:
         source_sizes: ``(lines,)``.
@@ -604,7 +604,7 @@ class StreamSteps:
 
         Args:
             documents: ``(documents, 2)`` their lines.
-            sizes: ``(lines,)`` tokens of all lines on both sides, with end symbol.
+            sizes: ``(lines,)`` tokens of all lines on both sides, with ``</s>``.
             unit: a stream.
         """
         assert isinstance(unit, StreamUnit)

@@ -1,4 +1,4 @@
-"""The vocabulary of a model: the symbols of its embeddings, and those that are no words."""
+"""The vocabulary of a model: the entries of its embeddings, and those that are no words."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ MASK = "<mask>"
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The symbols of one side of a model; their positions are the rows of its embeddings.
+    """The entries of one side of a model; their positions are the rows of its embeddings.
 
     Attributes:
-        words: the symbols of the dictionary, with ``<s>``, ``<pad>``, ``</s>`` and ``<unk>``.
-        added: the symbols that the task has added after them: ``[lang]`` and the mask.
+        words: the entries of the dictionary, with ``<s>``, ``<pad>``, ``</s>`` and ``<unk>``.
+        added: the entries that the task has added after them: ``[lang]`` and the mask.
     """
 
     words: tuple[str, ...]
@@ -29,13 +29,13 @@ class Vocabulary:
 
     @classmethod
     def of(cls, dictionary: Dictionary, words: int) -> Vocabulary:
-        """From a dictionary whose first ``words`` symbols are its own."""
-        symbols = list(dictionary.symbols)
-        return cls(tuple(symbols[:words]), tuple(symbols[words:]))
+        """From a dictionary whose first ``words`` entries are its own."""
+        entries = list(dictionary.symbols)
+        return cls(tuple(entries[:words]), tuple(entries[words:]))
 
     @property
-    def symbols(self) -> list[str]:
-        """All symbols."""
+    def entries(self) -> list[str]:
+        """All entries."""
         return [*self.words, *self.added]
 
     @property
@@ -44,20 +44,20 @@ class Vocabulary:
         return digest_of_values(self.words, self.added)
 
     def dictionary(self, added: bool = True) -> Dictionary:
-        """A dictionary of all symbols, or without those that the task has added."""
+        """A dictionary of all entries, or without those that the task has added."""
         dictionary = Dictionary()
-        symbols = self.symbols if added else self.words
-        for symbol in symbols[dictionary.nspecial :]:
-            dictionary.add_symbol(symbol, overwrite=True)
+        entries = self.entries if added else self.words
+        for entry in entries[dictionary.nspecial :]:
+            dictionary.add_symbol(entry, overwrite=True)
         return dictionary
 
     def dictionary_lines(self) -> Iterable[str]:
         """The lines of the dictionary's file."""
-        return dictionary_lines((symbol, 1) for symbol in self.words[Dictionary().nspecial :])
+        return dictionary_lines((entry, 1) for entry in self.words[Dictionary().nspecial :])
 
     def difference(self, other: Vocabulary) -> str:
         """How two vocabularies differ, in a few words."""
-        here, there = self.symbols, other.symbols
+        here, there = self.entries, other.entries
         if len(here) != len(there):
             return f"{len(here)} entries, not {len(there)}"
         places = (place for place in range(len(here)) if here[place] != there[place])
@@ -65,7 +65,7 @@ class Vocabulary:
         return f"entry {first} is '{here[first]}', not '{there[first]}'"
 
 
-def language_symbol(lang: str) -> str:
+def language_token(lang: str) -> str:
     """``en -> [en]``."""
     return f"[{lang}]"
 
@@ -77,8 +77,8 @@ def split_languages(langs: object) -> list[str]:
     return [lang for lang in str(langs or "").split(",") if lang]
 
 
-def symbol_of(lang: object, langs: object) -> str:
-    """The symbol of ``lang`` among the languages ``langs``.
+def find_language_token(lang: object, langs: object) -> str:
+    """The token of ``lang`` among the languages ``langs``.
 
     For ``de`` it may also be ``[de_DE]``, ``[deu]`` or ``[deu_Latn]``.
 
@@ -91,7 +91,7 @@ def symbol_of(lang: object, langs: object) -> str:
         code = language_code(str(lang))
         matches = [name for name in known if code is not None and language_code(name) == code]
     if len(matches) == 1:
-        return language_symbol(matches[0])
+        return language_token(matches[0])
     if matches:
         raise GtransError(
             f"the model has several tokens for the language '{lang}': name one of "
@@ -103,15 +103,15 @@ def symbol_of(lang: object, langs: object) -> str:
     )
 
 
-def add_symbols(dictionary: Dictionary, words: int, langs: Sequence[str]) -> None:
-    """Add ``[lang]`` of each language and ``<mask>`` after the first ``words`` symbols.
+def add_language_tokens(dictionary: Dictionary, words: int, langs: Sequence[str]) -> None:
+    """Add ``[lang]`` of each language and ``<mask>`` after the first ``words`` entries.
 
-    The dictionary is changed in place, and symbols that an earlier call has added are removed:
+    The dictionary is changed in place, and entries that an earlier call has added are removed:
     fairseq's commands get the dictionaries before they read from the checkpoint which languages
     the model knows.
     """
-    for symbol in dictionary.symbols[words:]:
-        del dictionary.indices[symbol]
+    for entry in dictionary.symbols[words:]:
+        del dictionary.indices[entry]
     del dictionary.symbols[words:], dictionary.count[words:]
-    for symbol in (*map(language_symbol, langs), MASK):
-        dictionary.add_symbol(symbol)
+    for entry in (*map(language_token, langs), MASK):
+        dictionary.add_symbol(entry)

@@ -2,7 +2,7 @@
 
 A BERT is given as a local folder in the library's format or as a name on the hub. Subwords
 are numbered so that they fit fairseq's dictionaries: first ``[CLS]``, ``[PAD]``, ``[SEP]`` and
-``[UNK]`` with the numbers of ``<s>``, ``<pad>``, ``</s>`` and ``<unk>``; then other symbols
+``[UNK]`` with the numbers of ``<s>``, ``<pad>``, ``</s>`` and ``<unk>``; then other entries
 that are not text (``[MASK]``, ``[unused1]``, ..); then the subwords of words.
 :attr:`BertSubwords.order` maps them to BERT's own ids.
 """
@@ -84,8 +84,8 @@ class BertSubwords:
         name: the BERT's folder or name.
         longest: most subwords that the BERT can read at once, ``[CLS]`` and ``[SEP]`` included.
         norm_eps: epsilon of its LayerNorm.
-        mask: the symbol of a masked subword.
-        symbols: the subwords; their indices are the ids used everywhere outside of BERT.
+        mask: the entry of a masked subword.
+        entries: the subwords; their indices are the ids used everywhere outside of BERT.
         order: ``(subwords,)`` BERT's own id of each subword.
         first_word: the first id of a subword of a word; all later ones are such subwords, too.
     """
@@ -106,26 +106,26 @@ class BertSubwords:
         special = [getattr(self._tokenizer, f"{role}_token") for role in roles]
         self.mask = str(self._tokenizer.mask_token)
         added = set(self._tokenizer.all_special_tokens)
-        rest = sorted(own.keys() - set(special), key=lambda symbol: own[symbol])
+        rest = sorted(own.keys() - set(special), key=lambda entry: own[entry])
         no_text: list[str] = []
         words: list[str] = []
-        for symbol in rest:
-            is_word = symbol not in added and not _UNUSED.fullmatch(symbol)
-            (words if is_word else no_text).append(symbol)
-        self.symbols: list[str] = [*special, *no_text, *words]
+        for entry in rest:
+            is_word = entry not in added and not _UNUSED.fullmatch(entry)
+            (words if is_word else no_text).append(entry)
+        self.entries: list[str] = [*special, *no_text, *words]
         self.first_word = len(special) + len(no_text)
-        self.order = torch.tensor([own[symbol] for symbol in self.symbols])
-        # A symbol like [SEP] or [MASK] that is written in the text is an unknown word.
-        self._ids = {own[symbol]: id_ for id_, symbol in enumerate(self.symbols)}
-        for symbol in (*special, *no_text):
-            self._ids[own[symbol]] = UNK
+        self.order = torch.tensor([own[entry] for entry in self.entries])
+        # An entry like [SEP] or [MASK] that is written in the text is an unknown word.
+        self._ids = {own[entry]: id_ for id_, entry in enumerate(self.entries)}
+        for entry in (*special, *no_text):
+            self._ids[own[entry]] = UNK
 
     @cached_property
     def fingerprint(self) -> str:
         """A digest of the vocabulary and of how text becomes subwords."""
         tokenizer = json.loads(self._tokenizer.backend_tokenizer.to_str())
         parts = {key: tokenizer.get(key) for key in ("normalizer", "pre_tokenizer")}
-        text = json.dumps([parts, self.symbols, self.order.tolist()], sort_keys=True)
+        text = json.dumps([parts, self.entries, self.order.tolist()], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def files(self) -> dict[str, bytes]:
@@ -379,5 +379,5 @@ class BertWeights:
                 self.words: Tensor = tensor.detach()[subwords.order]
                 continue
             self.parameters[name_in_encoder(name)] = tensor.detach()
-        mask = subwords.symbols.index(subwords.mask) if subwords.mask in subwords.symbols else None
+        mask = subwords.entries.index(subwords.mask) if subwords.mask in subwords.entries else None
         self.mask: Tensor | None = None if mask is None else self.words[mask]

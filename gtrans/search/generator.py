@@ -12,7 +12,7 @@ from fairseq.dataclass.configs import GenerationConfig
 from torch import Tensor
 
 from gtrans.data.examples import source_of
-from gtrans.data.vocabulary import MASK, language_symbol, split_languages
+from gtrans.data.vocabulary import MASK, language_token, split_languages
 from gtrans.errors import GtransError
 from gtrans.search.document_search import (
     DocumentHypothesis,
@@ -115,7 +115,7 @@ class DocumentGenerator:
         # Not words.
         forbidden = {frame.pad, frame.bos, dictionary.index(MASK)}
         for language in split_languages(task.cfg.langs):
-            forbidden.add(dictionary.index(language_symbol(language)))
+            forbidden.add(dictionary.index(language_token(language)))
         vocabulary = SearchVocabulary(
             frame.opening,
             frame.eos,

@@ -31,7 +31,7 @@ from gtrans.data.examples import ExampleBuilder
 from gtrans.data.frame import Frame
 from gtrans.data.stream import StreamDataset
 from gtrans.data.unit_options import UNIT_FIELDS
-from gtrans.data.vocabulary import Vocabulary, add_symbols, split_languages
+from gtrans.data.vocabulary import Vocabulary, add_language_tokens, split_languages
 from gtrans.errors import GtransError, working_on
 from gtrans.models.base.model import BERT_FEATURES, BERT_SUBWORDS, DocumentModel
 from gtrans.models.base.presets import resolve_sizes
@@ -97,7 +97,7 @@ class DocumentTranslationTask(FairseqTask):
     ) -> None:
         super().__init__(cfg)
         self._source, self._target = source, target
-        # How many symbols of each are the dictionary's own.
+        # How many entries of each are the dictionary's own.
         self._words = len(source), len(target)
         self._contexts = SourceContexts(cfg, source)
         self._fingerprint: Optional[ModelFingerprint] = None
@@ -114,7 +114,7 @@ class DocumentTranslationTask(FairseqTask):
         self.plans_runs = True
         self.published: dict[str, str] = {}
         self.reported: set[str] = set()
-        self._declare_symbols()
+        self._add_language_tokens()
 
     @classmethod
     def setup_task(cls, cfg: Any, **kwargs: Any) -> "DocumentTranslationTask":
@@ -227,9 +227,9 @@ class DocumentTranslationTask(FairseqTask):
             replaced = self._contexts.text(self.bert)
         return ExampleBuilder(self.frame, unit, replaced, bert_subwords)
 
-    def _declare_symbols(self) -> None:
+    def _add_language_tokens(self) -> None:
         for dictionary, words in zip((self._source, self._target), self._words, strict=True):
-            add_symbols(dictionary, words, split_languages(self.cfg.langs))
+            add_language_tokens(dictionary, words, split_languages(self.cfg.langs))
 
     # -------------------------------------------------------------- fingerprint
 
@@ -310,7 +310,7 @@ class DocumentTranslationTask(FairseqTask):
             for name in UNIT_FIELDS:
                 if cfg.get(name) is not None:
                     setattr(self.cfg, name, cfg[name])
-        self._declare_symbols()
+        self._add_language_tokens()
 
     # ------------------------------------------------------------------ data
 
@@ -414,7 +414,7 @@ class DocumentTranslationTask(FairseqTask):
         if use == BERT_SUBWORDS:
             self.bert.become_source(self._source)
             self._words = len(self._source), self._words[1]
-            self._declare_symbols()
+            self._add_language_tokens()
 
     def _start_from(self, model: Any, path: str, cfg: Any) -> None:
         # A resumed run does not need the file; a new one is refused when it begins.

@@ -268,15 +268,15 @@ def split_pair(folder: str, split: str, source_lang: str | None, target_lang: st
 
 
 def training_words(
-    cfg: Any, symbols: Sequence[str], end: int, left_out: Collection[int], kind: str = ""
+    cfg: Any, entries: Sequence[str], end: int, left_out: Collection[int], kind: str = ""
 ) -> Words:
     """The words of the source side of the training text, for ``--context-kind random``.
 
     Args:
         cfg: options of the task.
-        symbols: how its subwords are written.
+        entries: how its subwords are written.
         end: id of the end of a sentence.
-        left_out: ids of symbols that are not text.
+        left_out: ids of entries that are not text.
         kind: ``.bert`` for the subwords of a BERT, empty for the corpus's own subwords.
 
     Raises:
@@ -294,8 +294,8 @@ def training_words(
         ) from None
     path = str(Path(folder) / f"{cfg.train_subset}.{pair}.{source}{kind}")
     # Special tokens have the same ids in every dictionary.
-    lines = load_lines(path, Dictionary(), len(symbols))
-    return Words.of(ids_of(lines).astype(np.int64), end, Boundaries.of(symbols), left_out)
+    lines = load_lines(path, Dictionary(), len(entries))
+    return Words.of(ids_of(lines).astype(np.int64), end, Boundaries.of(entries), left_out)
 
 
 def read_everything(cfg: Any) -> None:

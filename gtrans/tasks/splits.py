@@ -139,7 +139,7 @@ class SplitReader:
 
     Attributes:
         cfg: options of the task.
-        dictionaries: of source and target, each with how many of its symbols the corpus may have.
+        dictionaries: of source and target, each with how many of its entries the corpus may have.
         bert: the part of the task that reads a BERT, or None.
     """
 
@@ -202,8 +202,8 @@ class SplitReader:
         source: Any = None
         target = bert_subwords = None
         if bert is not None:
-            symbols = source_dictionary[0], len(bert.subwords.symbols)
-            bert_subwords = self._lines(f"{name}.{cfg.source_lang}.bert", symbols)
+            entries = source_dictionary[0], len(bert.subwords.entries)
+            bert_subwords = self._lines(f"{name}.{cfg.source_lang}.bert", entries)
         if bert is not None and bert.use == BERT_SUBWORDS:
             source, bert_subwords = bert_subwords, None
         else:
@@ -224,10 +224,10 @@ class SplitReader:
             logger.info(f"{name}: {read} of {part.sentences} sentences are read in training")
         return part
 
-    def _lines(self, path: str, symbols: tuple[Dictionary, int]) -> Any:
+    def _lines(self, path: str, entries: tuple[Dictionary, int]) -> Any:
         folder, name = os.path.split(path)
         check_recorded(Path(folder), [f"{name}.bin", f"{name}.idx"], whole=False)
-        return load_lines(path, *symbols)
+        return load_lines(path, *entries)
 
 
 def _check_named_once(folders: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ things differ from the Moses scripts, so that ``decode`` can give back the text:
   space (``100 € &#32; für``, which Moses would write ``100 €für``), ``&#8288;`` for none.
 * **First word.** Truecasing changes only the first word of a sentence, and only if ``decode`` can
   undo it. ``@lower@`` in front of a sentence means that ``decode`` must not capitalise it.
-* **Reserved symbols.** ``<s>``, ``[en]`` and the like in the text never become symbols of
+* **Reserved tokens.** ``<s>``, ``[en]`` and the like in the text never become tokens of
   the vocabulary. Moses escapes ``& | < > ' " [ ]``; without tokenisation,
   :mod:`gtrans.text.pipeline` escapes them.
 

@@ -3,8 +3,8 @@
 Characters that only say how text is shown (soft hyphens, zero-width spaces, marks of direction,
 byte order marks) are dropped, because they would split words. White space and control characters
 of every kind become one space. ``<s>``, ``[en]`` and the like in the text must never become
-symbols of the vocabulary, so they are escaped by a backslash (``<\\s>``). Text that looks like an
-escaped symbol gets one more backslash. This module imports neither torch nor fairseq.
+special tokens, so they are escaped by a backslash (``<\\s>``). Text that looks like an
+escaped token gets one more backslash. This module imports neither torch nor fairseq.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def clean(sentence: str) -> str:
 
 
 def escape(text: str) -> str:
-    """The words of ``text``, separated by one space, reserved symbols escaped; never empty."""
+    """The words of ``text``, separated by one space, reserved tokens escaped; never empty."""
     return " ".join(_replace(_ESCAPE, word) for word in text.split()) or PLACEHOLDER
 
 

@@ -19,8 +19,8 @@ A finished step is recorded in ``prepare.json`` with a digest of everything that
 on. A step is skipped if its files exist and this digest is the same. Every file is written
 under a temporary name and renamed when complete, so an interruption leaves no half-written file.
 
-Document boundaries are empty lines in all files. Binarised, each is a single end-of-sentence
-symbol, which separates the documents when the corpus is loaded.
+Document boundaries are empty lines in all files. Binarised, each is a single ``</s>``,
+which separates the documents when the corpus is loaded.
 """
 
 from __future__ import annotations
@@ -480,7 +480,7 @@ class _PreparationRun:
     ) -> None:
         lines = tqdm((left for left, _ in self._pairs(split)), f"{split}.bert", disable=None)
         encoded = map_chunks(partial(_bert_subwords, subwords), lines, workers=1)
-        _write_ids(self.out / outputs[0], len(subwords.symbols), chain.from_iterable(encoded))
+        _write_ids(self.out / outputs[0], len(subwords.entries), chain.from_iterable(encoded))
 
     def _dictionaries(self) -> list[Path]:
         """The joint dictionary, or one for each language; none if the training text makes it."""
@@ -556,12 +556,12 @@ def _bert_subwords(subwords: BertSubwords, lines: list[str]) -> list[Tensor]:
     return [next(encoded) if line else torch.tensor([SEP]) for line in lines]
 
 
-def _write_ids(data: Path, symbols: int, lines: Iterable[Tensor]) -> None:
+def _write_ids(data: Path, entries: int, lines: Iterable[Tensor]) -> None:
     """Write the ids of lines; the two files of fairseq appear when both are complete."""
     from fairseq.data import indexed_dataset
 
     with replacing(data, data.with_suffix(".idx")) as (temporary, index):
-        builder: Any = indexed_dataset.make_builder(str(temporary), "mmap", symbols)
+        builder: Any = indexed_dataset.make_builder(str(temporary), "mmap", entries)
         for ids in lines:
             builder.add_item(ids)
         builder.finalize(str(index))
@@ -603,7 +603,7 @@ def count_split(folder: Path, split: str, languages: tuple[str, str]) -> list[Si
     Raises:
         GtransError: a file is missing or damaged, or the sides have other boundaries.
     """
-    from gtrans.data.binarised import count_symbols, load_dictionary, load_lines
+    from gtrans.data.binarised import count_entries, load_dictionary, load_lines
 
     sides, boundaries = [], []
     for lang in languages:
@@ -612,7 +612,7 @@ def count_split(folder: Path, split: str, languages: tuple[str, str]) -> list[Si
         lines = load_lines(path, dictionary, len(dictionary))
         is_sentence = lines.sizes > 1
         begins_document = is_sentence & np.append(True, ~is_sentence[:-1])
-        counts = count_symbols(lines, len(dictionary))
+        counts = count_entries(lines, len(dictionary))
         counts[dictionary.eos()] = 0
         unknown = int(counts[dictionary.unk()])
         side = SideCounts(

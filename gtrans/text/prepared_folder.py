@@ -39,7 +39,7 @@ LAST_STEP = "binarise"
 CODES_FILE, TRUECASE_FILE = "codes.bpe", "truecase.{}"
 """Names of the joint codes of BPE, and of the truecaser of a language."""
 VOCABULARY_FILE = "vocabulary.{}"
-"""Name of the dictionary of a language whose BPE symbols were trimmed."""
+"""Name of the dictionary of a language that was trimmed."""
 
 _PREPARE = (
     "prepare it first: gtrans prepare --source-lang en --target-lang de --train corpus/train "

@@ -37,18 +37,18 @@ _WHERE = "docs/pretrained.md says where it is"
 # ---- our own BPE ---------------------------------------------------------------------------------
 
 
-def learn_codes(words: Counter[str], merges: int | None, symbols: int | None, path: Path) -> None:
+def learn_codes(words: Counter[str], merges: int | None, entries: int | None, path: Path) -> None:
     """Learn BPE from word counts and write a file of codes.
 
     Args:
         words: how often each word occurs.
-        merges: how many merges to learn; None: until there are ``symbols`` vocabulary entries,
+        merges: how many merges to learn; None: until there are ``entries`` vocabulary entries,
             merges and characters. A character at the end of a word is an entry of its own.
-        symbols: see ``merges``.
+        entries: see ``merges``.
         path: the file to write.
 
     Raises:
-        GtransError: there is nothing to merge, or there are as many characters as ``symbols``.
+        GtransError: there is nothing to merge, or there are as many characters as ``entries``.
     """
     codes = io.StringIO()
     if any(len(word) > 1 for word in words):  # the library fails on single characters only
@@ -56,7 +56,7 @@ def learn_codes(words: Counter[str], merges: int | None, symbols: int | None, pa
         lines.writelines(f"{word} {count}\n" for word, count in words.items())
         lines.seek(0)
         with redirect_stderr(io.StringIO()):  # it draws a progress bar on any stream
-            learn_bpe(lines, codes, merges or symbols, is_dict=True, total_symbols=not merges)
+            learn_bpe(lines, codes, merges or entries, is_dict=True, total_symbols=not merges)
     learnt = max(0, codes.getvalue().count("\n") - 1)  # the first line is the version
     if not learnt:
         raise GtransError(
@@ -171,7 +171,7 @@ class SentencePiecePipeline(TextPipeline):
     def segment(self, tokens: str) -> str:
         """Subwords of what ``tokenise`` returned, separated by one space; at least one.
 
-        Characters without a subword stay as they are, but never become a reserved symbol.
+        Characters without a subword stay as they are, but never become a special token.
         """
         subwords: list[str] = []
         for subword in self._processor.encode(tokens, out_type=str):
@@ -278,7 +278,7 @@ def _varint(content: bytes, place: int) -> tuple[int, int]:
 
 
 def model_subwords(processor: Any) -> list[str]:
-    """All subwords except special symbols, in the order of the model and of mBART's embeddings."""
+    """All subwords except special tokens, in the order of the model and of mBART's embeddings."""
     return [
         str(processor.id_to_piece(number))
         for number in range(processor.get_piece_size())

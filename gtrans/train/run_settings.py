@@ -184,7 +184,7 @@ def start_options(root: Any) -> dict[str, str]:
 def provenance_of(
     root: Any,
     presets: Mapping[str, Any],
-    symbols: Iterable[list[str]],
+    entries: Iterable[list[str]],
     data: Iterable[Path],
     start: Mapping[str, str],
     recorded: Provenance | None,
@@ -194,7 +194,7 @@ def provenance_of(
     Args:
         root: all options of the training.
         presets: architecture -> the sizes that stand for None.
-        symbols: the entries of both dictionaries.
+        entries: the entries of both dictionaries.
         data: the files with the training data.
         start: by flag, the files and folders from which the model starts.
         recorded: the provenance of the run in the folder; a file that it began with may be gone.
@@ -220,7 +220,7 @@ def provenance_of(
     return {
         "settings": settings_of(options, presets),
         "folders": str(group_of(root, "task").get("data")),
-        "data": digest_of_values(list(symbols), files),
+        "data": digest_of_values(list(entries), files),
         "start": starts,
     }
 

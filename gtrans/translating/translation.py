@@ -69,7 +69,7 @@ _NOT_RECORDED = {"paths", "data", "cpu", "workers", "force", "choice"}
 
 
 class EncodedSentence(NamedTuple):
-    """The ids of a sentence with its end symbol, and its BERT subwords if a BERT reads them."""
+    """The ids of a sentence with its ``</s>``, and its BERT subwords if a BERT reads them."""
 
     ids: Tensor
     bert_subwords: Tensor | None
@@ -406,7 +406,7 @@ class TextToTranslate:
     All boundaries between documents (empty lines, lines ``<d>``) are kept, also consecutive,
     leading and trailing ones. A translation that would be read as a boundary is written as U+FFFD,
     so that an empty line always is a boundary. (A translation is empty if the model writes only
-    symbols that decoding to text removes.)
+    special tokens, which become no text.)
 
     Attributes:
         path: the file, or ``-``.

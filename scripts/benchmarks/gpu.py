@@ -204,7 +204,7 @@ def _written(write: Callable[[], int]) -> Row:
 
 
 def real_documents(path: Path | None, setup: Setup, most: int) -> list[list[Tensor]]:
-    """Sentences with the lengths of those of a text, with end symbols."""
+    """Sentences with the lengths of those of a text, with ``</s>``."""
     if path is None:
         return setup.sources(120, most)
     with gzip.open(path, "rt", encoding="utf-8") as file:

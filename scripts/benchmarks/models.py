@@ -27,7 +27,7 @@ from gtrans.search.generator import make_batches
 from gtrans.search.options import SearchOptions
 
 Batch = dict[str, Any]
-# A document: its sentences on both sides, each with its end symbol.
+# A document: its sentences on both sides, each with its ``</s>``.
 Document = list[tuple[Tensor, Tensor]]
 BEAM = 5
 LONGEST = 1 << 15
@@ -237,7 +237,7 @@ class Setup:
 
         Args:
             model: the model.
-            documents: their sentences, each with its end symbol.
+            documents: their sentences, each with its ``</s>``.
             tokens, most: largest number of tokens and rows of a batch.
             place: moves a batch to the device of the model.
 
@@ -299,7 +299,7 @@ class Endless:
         return getattr(self._model, name)
 
     def decode_step(self, *arguments: Any, **named: Any) -> Tensor:
-        """The model's logits with an improbable end symbol, ``(rows, entries)``."""
+        """The model's logits with an improbable ``</s>``, ``(rows, entries)``."""
         logits: Tensor = self._model.decode_step(*arguments, **named)
         logits[:, self._eos] = -1e4
         return logits

@@ -25,7 +25,7 @@ def test_every_command_refuses(tiny: TinyWorld, data: Path, tmp_path: Path) -> N
     ids = np.fromfile(data / f"{SIDE}.bin", np.uint16)
     ids[0] = 65_000
     ids.tofile(data / f"{SIDE}.bin")
-    message = f"{SIDE}: line 1 has the symbol 65000"
+    message = f"{SIDE}: line 1 has the id 65000"
     subset = ("--gen-subset", "valid", "--path", tiny.checkpoints["document"], "--cpu")
     assert message in refusal(tiny.run("generate", data, *PLUGIN, *subset))
     # This compares the digest of the file, which also tells of a word replaced by another.

@@ -194,7 +194,7 @@ def start_from(
     )  # fmt: skip
 
 
-def test_rows_follow_their_symbols(tiny: TinyWorld, tmp_path: Path) -> None:
+def test_rows_follow_their_entries(tiny: TinyWorld, tmp_path: Path) -> None:
     """The vocabulary is the checkpoint's own, wherever the folder that it names leads to now."""
     folder = shutil.copytree(tiny.data, tmp_path / "other")
     reorder(folder)
@@ -208,10 +208,10 @@ def test_rows_follow_their_symbols(tiny: TinyWorld, tmp_path: Path) -> None:
     started = read_checkpoint(tmp_path / "saved" / "checkpoint_last.pt")
     fingerprints = [ModelFingerprint.of_checkpoint(found, "x.pt") for found in (state, started)]
     tables = [found["model"][name] for found in (state, started)]
-    old, new = (one.source.symbols for one in fingerprints if one is not None)
+    old, new = (one.source.entries for one in fingerprints if one is not None)
     assert sorted(old) == sorted(new) and old != new
-    for row, symbol in enumerate(new):
-        assert torch.equal(tables[1][row], tables[0][old.index(symbol)]), symbol
+    for row, entry in enumerate(new):
+        assert torch.equal(tables[1][row], tables[0][old.index(entry)]), entry
 
 
 @pytest.mark.parametrize("flag", one_in(2, ["--restore-file", "--finetune-from-model"]))

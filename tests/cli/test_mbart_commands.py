@@ -90,7 +90,7 @@ def test_text_is_segmented_and_joined(world: World, tmp_path: Path) -> None:
         assert pipeline.decode(subwords) == line
     encoded = (world.data / "text" / "test.bpe.de").read_text().splitlines()
     assert encoded == [pipeline.encode(line) if line else "" for line in lines]
-    # No reserved symbol, no empty line.
+    # No reserved token, no empty line.
     assert "</s>" not in pipeline.encode("a </s> [de_DE] b").split()
     assert pipeline.decode(pipeline.encode("der </s> [de_DE]")) == "der </s> [de_DE]"
     assert pipeline.decode(pipeline.encode("\u2581@\\lower@")) == "@\\lower@"
@@ -163,14 +163,14 @@ def test_trimmed_vocabulary(
         assert main(["convert", "--from", "fairseq", "--data", str(folder), "--source-lang", "en",
                      "--target-lang", "de", str(checkpoint), str(out)]) == 0  # fmt: skip
         (model,), _ = load_models([str(out)], str(folder), cpu=True)
-        symbols = vocabulary(folder, LANGS["mbart"])
+        entries = vocabulary(folder, LANGS["mbart"])
         words = [
-            [symbols.index(subword) for subword in kept[first : first + 6]] for first in (5, 40)
+            [entries.index(subword) for subword in kept[first : first + 6]] for first in (5, 40)
         ]
         framed, previous = (torch.tensor([part]) for part in frame_of("mbart", folder, words))
         with torch.no_grad():
             logits = model(framed, None, previous)[0][0]
-        converted[name] = logits[:, [symbols.index(symbol) for symbol in
+        converted[name] = logits[:, [entries.index(entry) for entry in
                                      (*kept, "</s>", "[de_DE]", "<mask>")]]  # fmt: skip
     torch.testing.assert_close(converted["small"], converted["full"], atol=1e-5, rtol=1e-5)
 

@@ -200,8 +200,8 @@ def test_a_large_vocabulary_means_fewer_rows(
         interrupt_after(1, patch)
         with pytest.raises(Interrupted):
             main(command(tiny, *single, "--output", output))
-    symbols = len(Dictionary.load(str(tiny.data / "dict.de.txt")))
-    monkeypatch.setattr(generator, "MOST_LOGITS", (3 * 2 + 1) * symbols)
+    entries = len(Dictionary.load(str(tiny.data / "dict.de.txt")))
+    monkeypatch.setattr(generator, "MOST_LOGITS", (3 * 2 + 1) * entries)
     decoded = interrupt_after(-1, monkeypatch)
     assert main(command(tiny, *single, "--output", output)) == 0
     assert max(decoded) == 3

@@ -32,11 +32,11 @@ def config_of(arch: str) -> Any:
 @pytest.mark.parametrize("arch", classes())
 def test_refused_or_right(arch: str) -> None:
     model_type = classes()[arch]
-    symbols = Dictionary()
+    entries = Dictionary()
     for number in range(20):
-        symbols.add_symbol(f"w{number}")
+        entries.add_symbol(f"w{number}")
     cfg = config_of(arch)
-    task = TranslationTask(TranslationConfig(), symbols, symbols)
+    task = TranslationTask(TranslationConfig(), entries, entries)
     torch.manual_seed(1)
     if arch not in WORK:
         with pytest.raises(GtransError, match=rf"^`--arch {arch}` needs more .*--task document_"):
@@ -46,7 +46,7 @@ def test_refused_or_right(arch: str) -> None:
     source = torch.tensor([[5, 6, 7, 8, 2], [9, 10, 11, 2, 1]])
     lengths = torch.tensor([5, 4])
     options = {"beam_size": 2, "max_len_b": 5, "normalize_scores": False}
-    generator = SequenceGenerator([model], symbols, **options)
+    generator = SequenceGenerator([model], entries, **options)
     net_input = {"src_tokens": source, "src_lengths": lengths}
     found = generator.generate([model], {"net_input": net_input})
     for row, (tokens, length) in enumerate(zip(source, lengths, strict=True)):

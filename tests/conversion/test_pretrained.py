@@ -180,7 +180,7 @@ def test_a_document_model_starts_from_the_published_file(data: Path, theirs: Any
         begin += len(previous) + 1  # the end token of the sentence is read, too
 
 
-def test_rows_follow_their_symbols_in_a_smaller_vocabulary(
+def test_rows_follow_their_entries_in_a_smaller_vocabulary(
     data: Path, theirs: Any, tmp_path: Path
 ) -> None:
     """The model's own dictionary tells which row is whose."""
@@ -191,10 +191,10 @@ def test_rows_follow_their_symbols_in_a_smaller_vocabulary(
     report = started(ours, path, task)
     assert report.grown
     table, before = ours.encoder.embed_tokens.weight, model.encoder.embed_tokens.weight
-    symbols = vocabulary(data, LANGS["mbart"])
-    for symbol in ("p7", "p3", "</s>", "[de_DE]", "<mask>"):
-        found = table[task.source_dictionary.index(symbol)]
-        assert torch.equal(found, before[symbols.index(symbol)])
+    entries = vocabulary(data, LANGS["mbart"])
+    for entry in ("p7", "p3", "</s>", "[de_DE]", "<mask>"):
+        found = table[task.source_dictionary.index(entry)]
+        assert torch.equal(found, before[entries.index(entry)])
 
 
 @pytest.mark.parametrize("program", ["fairseq", "huggingface"])
@@ -237,7 +237,7 @@ def test_decoding_never_leaves_the_table(data: Path, theirs: Any) -> None:
     batch = task.examples.collate([task.examples.example(span, sentences)])
     (found,) = generator.documents(batch["net_input"])
     assert all(len(hypothesis.sentences) == 6 for hypothesis in found)
-    # The opening symbol is read, the very last one is not.
+    # The opening token is read, the very last one is not.
     assert max(len(hypothesis.tokens) for hypothesis in found) <= POSITIONS
 
 
@@ -313,7 +313,7 @@ def test_which_model_a_checkpoint_of_fairseq_is(
 def test_the_frame_of_the_other_mbart_is_refused(
     special_tokens: str, other: str, data: Path, theirs: Any
 ) -> None:
-    """Both have the symbols of languages; nothing else would tell that the frame is wrong."""
+    """Both have the language tokens; nothing else would tell that the frame is wrong."""
     _, published = theirs["fairseq", "mbart"]
     path, langs = published.with_name(f"{other}.pt"), ",".join(LANGS[other])
     state = torch.load(published, weights_only=False)

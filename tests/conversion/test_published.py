@@ -55,12 +55,12 @@ def convert(source: Path, target: Path, *options: str, program: str = "huggingfa
     return main(["convert", "--from", program, *options, str(source), str(target)])
 
 
-def logits_of(translator: Translator, sentence: str, symbols: list[str]) -> Tensor:
-    """``(length, vocabulary)`` behind each symbol of a translation."""
+def logits_of(translator: Translator, sentence: str, entries: list[str]) -> Tensor:
+    """``(length, vocabulary)`` behind each token of a translation."""
     task = translator.task
     text = load_pipeline(task.data_folder, task.cfg.source_lang).encode(sentence)
     ids = task.source_dictionary.encode_line(text, add_if_not_exist=False).long()
-    target = torch.tensor([task.target_dictionary.index(symbol) for symbol in symbols])
+    target = torch.tensor([task.target_dictionary.index(entry) for entry in entries])
     (span,) = task.examples.unit.cut([len(ids) - 1])
     batch = task.examples.collate([task.examples.example(span, [ids], [target])])
     with torch.no_grad():
@@ -82,18 +82,18 @@ def test_logits_and_translations(
     assert "licence: cc-by-4.0" in capsys.readouterr().out
     ours = Translator.load(target, cpu=True, search=SEARCH)
     source = load_pipeline(ours.task.data_folder, "en")
-    looks_like_symbols = "the [en] and <s> again"
-    subwords = source.encode(looks_like_symbols)
-    assert subwords.replace(" ", "").replace("\u2581", " ").strip() == looks_like_symbols
-    assert source.decode(subwords) == looks_like_symbols
+    looks_like_tokens = "the [en] and <s> again"
+    subwords = source.encode(looks_like_tokens)
+    assert subwords.replace(" ", "").replace("\u2581", " ").strip() == looks_like_tokens
+    assert source.decode(subwords) == looks_like_tokens
     known = theirs.target_rows
     for sentence in sentences[:3]:
-        symbols, expected = theirs.logits(sentence, "Die alte Königin lachte.")
-        found = logits_of(ours, sentence, [s for s in symbols if s != theirs.first])
+        entries, expected = theirs.logits(sentence, "Die alte Königin lachte.")
+        found = logits_of(ours, sentence, [s for s in entries if s != theirs.first])
         columns = [
-            (column, known[symbol])
-            for column, symbol in enumerate(ours.task.target_dictionary.symbols)
-            if symbol in known and symbol != "<s>"
+            (column, known[entry])
+            for column, entry in enumerate(ours.task.target_dictionary.symbols)
+            if entry in known and entry != "<s>"
         ]
         here, there = map(list, zip(*columns, strict=True))
         assert len(here) > 150
@@ -133,13 +133,13 @@ def test_a_transformer_of_fairseq(
         expected.append(written.decode(words.string(found[0][0]["tokens"])))
     texts = [text for (text,) in ours.translate([[sentence] for sentence in sentences])]
     assert texts == expected and len(set(texts)) > 5
-    symbols = ["das", "</s>"]
+    entries = ["das", "</s>"]
     previous = torch.tensor([[2, words.index("das")]])
     ids = dictionary.encode_line(source.encode(sentences[0]), add_if_not_exist=False)[None].long()
     with torch.no_grad():
         logits = model(ids, torch.tensor([ids.size(1)]), previous)[0][0]
     assert task.target_dictionary.symbols[:-1] == words.symbols
-    found_logits = logits_of(ours, sentences[0], symbols)[:, :-1]
+    found_logits = logits_of(ours, sentences[0], entries)[:, :-1]
     torch.testing.assert_close(found_logits, logits, atol=1e-4, rtol=0)
 
 
@@ -376,9 +376,9 @@ def test_trimmed(kind: str, corpus: Path, models: Any, tmp_path: Path, capsys: A
     sentence, *_ = valid.with_suffix(".en").read_text("utf-8").split("\n")
     written = (tmp_path / "data" / "text" / "valid.bpe.de").read_text().split("\n")[0].split()
     found = [logits_of(one, sentence, [*written, "</s>"]) for one in translators]
-    symbols = [one.task.target_dictionary.symbols for one in translators]
-    assert len(symbols[1]) < len(symbols[0])
-    columns = [symbols[0].index(symbol) for symbol in symbols[1]]
+    entries = [one.task.target_dictionary.symbols for one in translators]
+    assert len(entries[1]) < len(entries[0])
+    columns = [entries[0].index(entry) for entry in entries[1]]
     torch.testing.assert_close(found[1], found[0][:, columns], atol=1e-5, rtol=1e-5)
     # Words that the corpus does not have become its subwords and single characters.
     here, there = (load_pipeline(one.task.data_folder, "en") for one in translators)

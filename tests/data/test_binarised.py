@@ -49,7 +49,7 @@ def test_a_file_that_is_cut_off_is_refused(tmp_path: Path, kind: str) -> None:
     [
         ([[4, EOS], [4, BOS, EOS]], "x.en: line 2 holds a literal <s>"),
         ([[4, EOS, 4, EOS], [4, EOS]], "x.en: line 1 holds a literal </s>"),
-        ([[4, EOS], [4, 5, 8, EOS]], "x.en: line 2 has the symbol 8, but the dictionary has 8"),
+        ([[4, EOS], [4, 5, 8, EOS]], "x.en: line 2 has the id 8, but the dictionary has 8"),
         ([[4, EOS], [4, 5]], "x.en: line 2 does not end where the index says"),
     ],
 )  # fmt: skip

@@ -30,8 +30,8 @@ def test_dictionaries_are_read_as_fairseq_reads_them_and_written_back(tmp_path: 
 @pytest.mark.parametrize(
     ("contents", "message"),
     [
-        ("a 1\nb\n", ":2: not a line 'SYMBOL COUNT' of a dictionary."),
-        ("a x\n", ":1: not a line 'SYMBOL COUNT' of a dictionary."),
+        ("a 1\nb\n", ":2: not a line 'ENTRY COUNT' of a dictionary."),
+        ("a x\n", ":1: not a line 'ENTRY COUNT' of a dictionary."),
         (
             "a 1\nb 1\na 1\n",
             ":3: 'a' is in line 1 already; take this line out, or end it with ' "

@@ -32,7 +32,7 @@ BOTH, END = Frame(BOS, EOS, PAD, "both"), Frame(BOS, EOS, PAD, "end")
 
 
 def sizes(text: list[int]) -> np.ndarray[Any, Any]:
-    """Words per line (0: an empty line) -> sizes with the end symbol."""
+    """Words per line (0: an empty line) -> sizes with ``</s>``."""
     return np.array(text) + 1
 
 

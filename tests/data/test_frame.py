@@ -13,7 +13,7 @@ from support.pretrained_models import LANGS
 from support.untrained import WORDS, dictionary
 
 from gtrans.data.frame import ONCE_A_UNIT, SPECIAL_TOKENS, Frame
-from gtrans.data.vocabulary import add_symbols, symbol_of
+from gtrans.data.vocabulary import add_language_tokens, find_language_token
 from gtrans.errors import GtransError
 from gtrans.models.gtransformer import GTransformer
 from gtrans.modules.group_attention import DocumentLayout
@@ -99,20 +99,20 @@ def test_rows_give_their_sentences_back(words: list[list[int]], special_tokens: 
         assert [part.tolist() for part in one.sentences(padded)] == [s.tolist() for s in sentences]
 
 
-def test_language_symbols_are_looked_up() -> None:
-    symbols = dictionary(WORDS)
-    add_symbols(symbols, len(symbols), LANGS["mbart"])
+def test_language_tokens_are_looked_up() -> None:
+    entries = dictionary(WORDS)
+    add_language_tokens(entries, len(entries), LANGS["mbart"])
     cfg = SimpleNamespace(sentence_marks="mbart", langs=",".join(LANGS["mbart"]),
                           source_lang="en", target_lang="de_DE")  # fmt: skip
-    found = Frame.of(cfg, symbols, symbols)
-    assert symbols[found.closing] == "[en_XX]" and symbols[found.opening] == "[de_DE]"
+    found = Frame.of(cfg, entries, entries)
+    assert entries[found.closing] == "[en_XX]" and entries[found.opening] == "[de_DE]"
     cfg.source_lang = "is"
     with pytest.raises(GtransError, match="has no token for the language 'is'"):
-        Frame.of(cfg, symbols, symbols)
+        Frame.of(cfg, entries, entries)
     with pytest.raises(GtransError, match="several tokens for the language 'zh': name one of"):
-        symbol_of("zh", "zh_CN,zh_TW")
-    assert symbol_of("zh_TW", "zh_CN,zh_TW") == "[zh_TW]"
-    assert symbol_of("de", "eng_Latn,deu_Latn") == "[deu_Latn]"
+        find_language_token("zh", "zh_CN,zh_TW")
+    assert find_language_token("zh_TW", "zh_CN,zh_TW") == "[zh_TW]"
+    assert find_language_token("de", "eng_Latn,deu_Latn") == "[deu_Latn]"
 
 
 FULL = {"doc_mode": "full"}

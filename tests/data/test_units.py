@@ -230,13 +230,13 @@ def test_random_context_depends_on_text_and_seed_alone() -> None:
     ],
 )
 def test_random_words_are_whole_words_of_the_text(text, words) -> None:
-    symbols = ["<unk>", *sorted({subword for line in text for subword in line.split()} - {"<unk>"})]
-    end = len(symbols)
-    lines = [[symbols.index(subword) for subword in line.split()] for line in text]
+    entries = ["<unk>", *sorted({subword for line in text for subword in line.split()} - {"<unk>"})]
+    end = len(entries)
+    lines = [[entries.index(subword) for subword in line.split()] for line in text]
     ids = np.array([number for line in lines for number in (*line, end)])
-    found = Words.of(ids, end, Boundaries.of(symbols), [0])
+    found = Words.of(ids, end, Boundaries.of(entries), [0])
     parts = np.split(found.subwords, found.first[1:-1])
-    assert {" ".join(symbols[subword] for subword in part) for part in parts} == words
+    assert {" ".join(entries[subword] for subword in part) for part in parts} == words
     assert len(found) == len(words)
     assert {len(found.draw(n, np.random.default_rng(1))) >= n for n in (0, 1, 50)} == {True}
 

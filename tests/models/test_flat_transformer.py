@@ -60,7 +60,7 @@ def layer_by_hand(layer: Any, x: Tensor) -> Tensor:
 def position_signal(position: int) -> Tensor:
     """fairseq's sinusoid of a position from 0."""
     rates = [math.exp(-math.log(10000) * i / (DIM // 2 - 1)) for i in range(DIM // 2)]
-    # Its positions begin after the padding symbol's.
+    # Its positions begin after the padding token's.
     angles = [(position + PAD + 1) * rate for rate in rates]
     return torch.tensor([*map(math.sin, angles), *map(math.cos, angles)])
 

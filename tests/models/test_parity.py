@@ -91,8 +91,8 @@ def assert_packed(packed: Tensor, layout: DocumentLayout, name: str, real: Tenso
 def test_the_vocabulary_is_the_references() -> None:
     dictionary = reference.dictionary()
     assert len(dictionary) == int(arrays()["vocab_size"])
-    for symbol in ("[en]", "[de]", "<mask>"):
-        assert dictionary.index(symbol) == int(arrays()[f"id_of/{symbol}"])
+    for entry in ("[en]", "[de]", "<mask>"):
+        assert dictionary.index(entry) == int(arrays()[f"id_of/{entry}"])
 
 
 @torch.no_grad()
@@ -131,7 +131,7 @@ def test_decoder_states_and_logits(model: GTransformer) -> None:
 
 
 def losses(model: GTransformer) -> tuple[Tensor, Tensor]:
-    """nll and the authors' loss, whose smoothing is uniform over all symbols."""
+    """nll and the authors' loss, whose smoothing is uniform over all entries."""
     logits, _ = model(tensor("src_tokens"), tensor("src_lengths"), tensor("prev_output_tokens"))
     target = tensor("target")
     scored = target.ne(PAD)
@@ -173,8 +173,8 @@ def test_gradient_norms(model: GTransformer) -> None:
 
 
 def search(model: GTransformer, src_tokens: Tensor, beam: int) -> list[list[DocumentHypothesis]]:
-    symbols = [int(arrays()[f"id_of/{symbol}"]) for symbol in ("[en]", "[de]", "<mask>")]
-    vocabulary = SearchVocabulary(opening=0, eos=2, pad=PAD, unk=3, forbidden=(PAD, *symbols))
+    entries = [int(arrays()[f"id_of/{entry}"]) for entry in ("[en]", "[de]", "<mask>")]
+    vocabulary = SearchVocabulary(opening=0, eos=2, pad=PAD, unk=3, forbidden=(PAD, *entries))
     options = SearchOptions(beam=beam, **reference.LIMITS)
     return translate_rows(DocumentSearch(vocabulary, options), [model], src_tokens)
 

@@ -16,12 +16,12 @@ from gtrans.cli.shared.fairseq_commands import architectures
 from gtrans.translating.loading import import_plugin
 
 FULL = {"doc_mode": "full"}
-# GTRANS with XLM-R's 250,002 symbols and 95 languages; its paper counts 362 million (table V).
+# GTRANS with XLM-R's 250,002 entries and 95 languages; its paper counts 362 million (table V).
 FUSION, LANGUAGES = {"share_all_embeddings": True}, 250_002 + 95
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "symbols", "millions"),
+    ("name", "options", "entries", "millions"),
     [
         # As many as mbart-large-cc25 has.
         ("gtransformer_mbart_large", FULL, 250_027, 610.85184),
@@ -30,13 +30,13 @@ FUSION, LANGUAGES = {"share_all_embeddings": True}, 250_002 + 95
     ],
 )
 def test_presets_have_the_published_parameters(
-    name: str, options: dict[str, Any], symbols: int, millions: float
+    name: str, options: dict[str, Any], entries: int, millions: float
 ) -> None:
     import_plugin()
 
     class Vocabulary(Dictionary):
         def __len__(self) -> int:
-            return symbols
+            return entries
 
     cfg = OmegaConf.create({"_name": name, **options})
     with torch.device("meta"):
@@ -55,7 +55,7 @@ def test_building_a_model_touches_no_folder(
 ) -> None:
     """Of no architecture, also where its options are those of a training."""
     monkeypatch.chdir(tmp_path)
-    symbols = dictionary(["[de]", "[en]", *"abc"])
+    entries = dictionary(["[de]", "[en]", *"abc"])
     names = architectures()
     assert len(names) > 30
     for name, model in names.items():
@@ -69,5 +69,5 @@ def test_building_a_model_touches_no_folder(
             }
         )
         with torch.device("meta"):
-            model.build_model(root.model, pair(symbols))
+            model.build_model(root.model, pair(entries))
     assert list(tmp_path.iterdir()) == []

@@ -190,13 +190,13 @@ def test_a_window_of_one_sentence_is_the_sentence_for_its_model(
 
 def test_a_stock_transformer_starts_a_document_model(tmp_path: Path) -> None:
     """Its own frame is `end`; then nothing is lost either."""
-    symbols = dictionary(30)
-    stock = _stock(symbols)
+    entries = dictionary(30)
+    stock = _stock(entries)
     path = tmp_path / "stock.pt"
     torch.save({"model": stock.state_dict(), "cfg": {"task": {}}}, path)
     with pytest.raises(GtransError, match="no fingerprint: .* name its dictionary"):
         start(str(path), **LOSSLESS)
-    symbols.save(str(tmp_path / "dict.txt"))
+    entries.save(str(tmp_path / "dict.txt"))
     model, report = start(str(path), dictionaries=str(tmp_path / "dict.txt"), **LOSSLESS)
     assert all(".global_attn." in name or ".gate." in name for name in report.new)
     # <mask> is new to it.
@@ -207,20 +207,20 @@ def test_a_stock_transformer_starts_a_document_model(tmp_path: Path) -> None:
     for sentence in sentences:
         previous = torch.cat([torch.tensor([EOS]), sentence[:-1]])
         alone, _ = stock(sentence[None], torch.tensor([len(sentence)]), previous[None])
-        mine = logits[0, begin : begin + len(sentence), : len(symbols)]
+        mine = logits[0, begin : begin + len(sentence), : len(entries)]
         torch.testing.assert_close(mine, alone[0], atol=2e-3, rtol=2e-3)
         begin += len(sentence)
 
 
-def _stock(symbols: Dictionary) -> TransformerModel:
+def _stock(entries: Dictionary) -> TransformerModel:
     torch.manual_seed(4)
     args = Namespace(**SIZES, dropout=0.0, max_source_positions=99, max_target_positions=99)
     base_architecture(args)
-    model: TransformerModel = TransformerModel.build_model(args, pair(symbols))
+    model: TransformerModel = TransformerModel.build_model(args, pair(entries))
     return model.eval()
 
 
-def test_embedding_rows_follow_their_symbols(tmp_path: Path) -> None:
+def test_embedding_rows_follow_their_entries(tmp_path: Path) -> None:
     """Vocabularies in another order, with words missing on either side."""
     old_task = task_of([*WORDS[10:], "gone", *WORDS[:5]], unit="sentence")
     old = model_of(old_task)
@@ -299,8 +299,8 @@ def test_new_rows_of_embeddings_learn_at_the_whole_rate(scale: float, tmp_path: 
     table.grad = torch.ones_like(table)
     optimizer.step()
     steps = (before - table.detach()).abs().mean(1)
-    symbols = task_of().source_dictionary.symbols
-    expected = [0.01 if symbol in WORDS[20:] else 0.01 * scale for symbol in symbols]
+    entries = task_of().source_dictionary.symbols
+    expected = [0.01 if entry in WORDS[20:] else 0.01 * scale for entry in entries]
     torch.testing.assert_close(steps, torch.tensor(expected), atol=1e-7, rtol=1e-3)
 
 
@@ -385,11 +385,11 @@ def test_one_table_may_become_several(tmp_path: Path) -> None:
 
 
 def test_options_of_a_stock_checkpoint(tmp_path: Path) -> None:
-    symbols = dictionary(30)
-    symbols.save(str(tmp_path / "dict.txt"))
+    entries = dictionary(30)
+    entries.save(str(tmp_path / "dict.txt"))
     args = Namespace(**{**SIZES, "encoder_attention_heads": 2, "arch": "transformer"})
     path = tmp_path / "stock.pt"
-    torch.save({"model": _stock(symbols).state_dict(), "args": args}, path)
+    torch.save({"model": _stock(entries).state_dict(), "args": args}, path)
     with pytest.raises(GtransError, match="give `--encoder-attention-heads 2`"):
         start(str(path), dictionaries=str(tmp_path / "dict.txt"))
 

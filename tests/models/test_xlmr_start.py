@@ -25,13 +25,13 @@ TASK = pair(dictionary(WORDS))
 
 @pytest.fixture(scope="module")
 def xlmr(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a model of 3 layers and a tokenizer of 12 subwords and the special symbols."""
+    """A folder with a model of 3 layers and a tokenizer of 12 subwords and the special tokens."""
     from transformers import XLMRobertaConfig, XLMRobertaModel, XLMRobertaTokenizer
 
     folder = tmp_path_factory.mktemp("xlmr")
     torch.manual_seed(1)
     special = ["<s>", "<pad>", "</s>", "<unk>"]
-    vocabulary = [(symbol, 0.0) for symbol in special] + [(p, -1.0) for p in SUBWORDS]
+    vocabulary = [(entry, 0.0) for entry in special] + [(p, -1.0) for p in SUBWORDS]
     vocabulary.append(("<mask>", 0.0))
     config = XLMRobertaConfig(
         vocab_size=len(vocabulary), hidden_size=16, num_hidden_layers=3, num_attention_heads=2,
@@ -62,7 +62,7 @@ def test_the_encoder_is_xlmr(xlmr: Path) -> None:
     theirs = AutoModel.from_pretrained(xlmr).eval()
     rows = AutoTokenizer.from_pretrained(xlmr).get_vocab()
     ours = model_from(xlmr, system="ta")  # gives all layers
-    symbols = TASK.source_dictionary
+    entries = TASK.source_dictionary
     sentences = [[WORDS[0], WORDS[2], WORDS[3]], [WORDS[4]]]
     own, other = (
         torch.nn.utils.rnn.pad_sequence(
@@ -70,7 +70,7 @@ def test_the_encoder_is_xlmr(xlmr: Path) -> None:
             batch_first=True,
             padding_value=PAD,
         )
-        for index in (symbols.indices, rows)
+        for index in (entries.indices, rows)
     )
     encoded = ours.encoder(own)
     states = theirs(other, attention_mask=other.ne(PAD), output_hidden_states=True).hidden_states

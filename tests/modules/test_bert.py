@@ -55,9 +55,9 @@ def test_subwords_are_those_of_the_tokenizer(bert: Path, subwords: BertSubwords)
             == tokenizer(sentence, add_special_tokens=False)["input_ids"]
         )
     names = ["[CLS]", "[PAD]", "[SEP]", "[UNK]"]
-    assert subwords.symbols[:4] == names
+    assert subwords.entries[:4] == names
     assert subwords.order[:4].tolist() == tokenizer.convert_tokens_to_ids(names)
-    assert subwords.symbols[subwords.first_word - 1] == "[MASK]"
+    assert subwords.entries[subwords.first_word - 1] == "[MASK]"
 
 
 def test_special_tokens_in_the_text_are_unknown_words_and_no_line_is_empty(
@@ -181,7 +181,7 @@ def test_a_sentence_longer_than_bert_reads_is_read_in_parts(subwords: BertSubwor
 
 
 def model_of(model: Any, unit: str, subwords: BertSubwords, **options: Any) -> Any:
-    task = task_for(unit, words=(subwords.symbols[4:], ("a", "b")))
+    task = task_for(unit, words=(subwords.entries[4:], ("a", "b")))
     given = {
         "decoder_layers": 1, "encoder_ffn_embed_dim": 64, "bert_positions": subwords.longest,
         "bert_norm_eps": subwords.norm_eps, "unit": unit,
@@ -229,7 +229,7 @@ def test_the_mask_of_word_dropout_is_berts(subwords: BertSubwords) -> None:
     model = encoder_model(subwords)
     model.encoder.start_from(BertWeights(subwords))
     words = model.encoder.embed_tokens.weight
-    assert torch.equal(words[-1], words[subwords.symbols.index("[MASK]")])
+    assert torch.equal(words[-1], words[subwords.entries.index("[MASK]")])
 
 
 # ---- Flat-Transformer + BERT ---------------------------------------------------------------------

@@ -19,7 +19,7 @@ from gtrans.modules.group_attention import (
 )
 
 
-def test_the_symbol_that_opens_the_decoder_input_opens_every_sentence() -> None:
+def test_the_token_that_opens_the_decoder_input_opens_every_sentence() -> None:
     both = torch.tensor([[BOS, 7, EOS, BOS, 8, PAD]])
     layout = DocumentLayout.of_target(both, PAD, BOS, EOS)
     assert layout.sentence.tolist() == [0, 0, 0, 1, 1]

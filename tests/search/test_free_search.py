@@ -75,7 +75,7 @@ def test_no_ngram_of_the_document_is_repeated(model):
 
 
 class _Biased:
-    """A model that likes some symbols more, or less."""
+    """A model that likes some tokens more, or less."""
 
     def __init__(self, model: GTransformer, preferred: dict[int, float]) -> None:
         self.model, self.preferred = model, preferred
@@ -85,8 +85,8 @@ class _Biased:
 
     def decode_step(self, *arguments):
         logits = self.model.decode_step(*arguments).clone()
-        for symbol, more in self.preferred.items():
-            logits[:, symbol] += more
+        for entry, more in self.preferred.items():
+            logits[:, entry] += more
         return logits
 
     def search_scores(self, logits: torch.Tensor) -> torch.Tensor:

@@ -154,7 +154,7 @@ def test_an_interrupted_search_has_the_batches_of_an_undisturbed_one(
 
 @pytest.mark.parametrize("special_tokens", SPECIAL_TOKENS)
 def test_what_is_read_before_a_sentence(special_tokens: str) -> None:
-    """With the opening symbol of the next sentence it is the beginning of the decoder's input."""
+    """With the opening token of the next sentence it is the beginning of the decoder's input."""
     frame = Frame(BOS, EOS, PAD, special_tokens, 90, 91)
     sentences = [torch.tensor([*words, EOS]) for words in ([5, 6], [7], [8, 9, 4])]
     for count in (1, 2):

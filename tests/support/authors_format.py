@@ -13,7 +13,7 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from gtrans.cli import main
-from gtrans.data.vocabulary import add_symbols
+from gtrans.data.vocabulary import add_language_tokens
 from gtrans.models.gtransformer import GTransformer
 from support import reference
 from support.untrained import pair, untrained
@@ -86,7 +86,7 @@ def as_authors(model: GTransformer, shape: dict[str, Any], **args: Any) -> dict[
 def dictionaries(corpus: Path) -> tuple[Dictionary, Dictionary]:
     found = [Dictionary.load(str(corpus / f"dict.{lang}.txt")) for lang in reference.LANGS]
     for dictionary in found:
-        add_symbols(dictionary, len(dictionary), reference.LANGS)
+        add_language_tokens(dictionary, len(dictionary), reference.LANGS)
     return found[0], found[1]
 
 

@@ -170,7 +170,7 @@ class Built:
 
 @dataclass
 class Document:
-    """Random sentences, each with its end symbol."""
+    """Random sentences, each with its ``</s>``."""
 
     source: list[Tensor]
     target: list[Tensor]
@@ -245,7 +245,7 @@ def documents(task: Any, bert: str | None, seed: int) -> list[Document]:
 
 
 def lengths(sentences: Sequence[Tensor]) -> list[int]:
-    """Tokens of each sentence without its end symbol."""
+    """Tokens of each sentence without its ``</s>``."""
     return [len(sentence) - 1 for sentence in sentences]
 
 

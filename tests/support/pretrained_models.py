@@ -12,7 +12,7 @@ from fairseq.data import Dictionary
 from torch import nn
 
 from gtrans.checkpoints.sources import MBART25, MBART50
-from gtrans.data.vocabulary import add_symbols
+from gtrans.data.vocabulary import add_language_tokens
 from support.runs import GROUPS
 
 SUBWORDS = tuple(f"p{number}" for number in range(20))
@@ -38,7 +38,7 @@ def write_dictionaries(folder: Path, subwords: tuple[str, ...] = SUBWORDS) -> Pa
 
 def vocabulary(folder: Path, langs: list[str]) -> Dictionary:
     dictionary = Dictionary.load(str(folder / "dict.en.txt"))
-    add_symbols(dictionary, len(dictionary), langs)
+    add_language_tokens(dictionary, len(dictionary), langs)
     return dictionary
 
 
@@ -66,8 +66,8 @@ def fairseq_model(folder: Path, data: Path, positions: int = POSITIONS) -> tuple
         data="/somewhere/else", dropout=0.1, attention_dropout=0.1, pooler_dropout=0.0,
     )  # fmt: skip
     mbart_large_architecture(args)
-    symbols = vocabulary(data, LANGS["mbart"])
-    task: Any = SimpleNamespace(source_dictionary=symbols, target_dictionary=symbols)
+    entries = vocabulary(data, LANGS["mbart"])
+    task: Any = SimpleNamespace(source_dictionary=entries, target_dictionary=entries)
     model = shaken(BARTModel.build_model(args, task))
     folder.mkdir(parents=True, exist_ok=True)
     state = {
@@ -104,8 +104,8 @@ def hugging_face_model(
 
 def frame_of(kind: str, data: Path, words: list[list[int]]) -> tuple[list[int], list[int]]:
     """Source and decoder input of one sentence pair, as the model of that kind has them."""
-    symbols = vocabulary(data, LANGS[kind])
-    src, tgt = symbols.index("[en_XX]"), symbols.index("[de_DE]")
+    entries = vocabulary(data, LANGS[kind])
+    src, tgt = entries.index("[en_XX]"), entries.index("[de_DE]")
     source, target = words
     if kind == "mbart":
         return [*source, 2, src], [tgt, *target]

@@ -60,7 +60,7 @@ class Published:
     Attributes:
         languages: source and target as the model names them.
         tag: what stands before a source text.
-        first: the symbol that every translation begins with.
+        first: the token that every translation begins with.
     """
 
     model: Any
@@ -72,7 +72,7 @@ class Published:
 
     @torch.no_grad()
     def translate(self, sentences: Sequence[str]) -> list[str]:
-        """By the class's own search; neither special symbols nor languages are written."""
+        """By the class's own search; neither special tokens nor languages are written."""
         tokenizer, never = self.tokenizer, self.never
         forced = {}
         if self.first:
@@ -105,16 +105,16 @@ class Published:
 
     @property
     def never(self) -> list[int]:
-        """The rows of special symbols and of other languages, which no translation has."""
-        symbols = self.tokenizer.convert_ids_to_tokens(range(self.rows))
+        """The rows of special tokens and of other languages, which no translation has."""
+        entries = self.tokenizer.convert_ids_to_tokens(range(self.rows))
         special = ("<s>", "<pad>", "<unk>", "<mask>", *(f">>{x}<<" for x in LANGUAGES["opus-tags"]))
         known = {*special} - {self.first}
         count = len(self.tokenizer.get_vocab())
-        return [row for row, symbol in enumerate(symbols) if symbol in known and row < count]
+        return [row for row, entry in enumerate(entries) if entry in known and row < count]
 
     @property
     def target_rows(self) -> dict[str, int]:
-        """The row of each symbol of the output."""
+        """The row of each token of the output."""
         tokenizer = self.tokenizer
         separate = getattr(tokenizer, "separate_vocabs", False)
         found: dict[str, int] = tokenizer.target_encoder if separate else tokenizer.get_vocab()
@@ -122,12 +122,12 @@ class Published:
 
     @property
     def rows(self) -> int:
-        """The number of symbols of the output."""
+        """The number of entries of the output."""
         return int(self.model.get_output_embeddings().weight.size(0))
 
     @torch.no_grad()
     def logits(self, sentence: str, translation: str) -> tuple[list[str], Tensor]:
-        """The symbols of a translation and the logits of each next one, ``(length, rows)``."""
+        """The entries of a translation and the logits of each next one, ``(length, rows)``."""
         tokenizer = self.tokenizer
         source = tokenizer([f"{self.tag}{sentence}"], return_tensors="pt")
         target = tokenizer(text_target=[translation], return_tensors="pt")["input_ids"]
@@ -156,9 +156,9 @@ def _opus(kind: str, corpus: Path, folder: Path) -> Published:
     names = ["vocab.json", "target_vocab.json"] if separate else ["vocab.json"]
     sizes = []
     for name, of_side in zip(names, words if separate else [joint], strict=True):
-        symbols = ["</s>", "<unk>", *tags, *of_side, "<pad>"]
-        sizes.append(len(symbols))
-        text = json.dumps({symbol: row for row, symbol in enumerate(symbols)}, ensure_ascii=False)
+        entries = ["</s>", "<unk>", *tags, *of_side, "<pad>"]
+        sizes.append(len(entries))
+        text = json.dumps({entry: row for row, entry in enumerate(entries)}, ensure_ascii=False)
         (folder / name).write_text(text, encoding="utf-8")
     for lang, name in (("en", "source.spm"), ("de", "target.spm")):
         (folder / name).write_bytes((corpus / f"{lang}.model").read_bytes())
@@ -195,14 +195,14 @@ def _multilingual(kind: str, corpus: Path, folder: Path) -> Published:
 
     (folder / "sentencepiece.bpe.model").write_bytes((corpus / "joint.model").read_bytes())
     subwords = subwords_of(corpus / "joint.model")
-    symbols = ["<s>", "<pad>", "</s>", "<unk>", *subwords]
+    entries = ["<s>", "<pad>", "</s>", "<unk>", *subwords]
     languages = ("en", "de") if kind == "m2m100" else ("eng_Latn", "deu_Latn")
     if kind == "m2m100":
-        tokenizer: Any = _m2m100_tokenizer(folder, symbols)
-        rows = len(symbols) + 100 + 8
+        tokenizer: Any = _m2m100_tokenizer(folder, entries)
+        rows = len(entries) + 100 + 8
     else:
-        tokenizer = _nllb_tokenizer(folder, symbols)
-        rows = len(symbols) + len(LANGUAGES[kind]) + 1 + 2
+        tokenizer = _nllb_tokenizer(folder, entries)
+        rows = len(entries) + len(LANGUAGES[kind]) + 1 + 2
     config = M2M100Config(
         vocab_size=rows, d_model=DIM, encoder_layers=LAYERS, decoder_layers=LAYERS,
         encoder_ffn_dim=FFN, decoder_ffn_dim=FFN, encoder_attention_heads=HEADS,
@@ -214,19 +214,19 @@ def _multilingual(kind: str, corpus: Path, folder: Path) -> Published:
         bias = model.model.decoder.layer_norm.bias.normal_()
         table = model.get_input_embeddings().weight.mul_(2)
         table[2] += 4 * bias / bias.square().sum()
-        # Languages and rows without a symbol are not written, as in a model that was trained.
-        table[len(symbols) :] -= 20 * bias / bias.square().sum()
+        # Languages and rows without a token are not written, as in a model that was trained.
+        table[len(entries) :] -= 20 * bias / bias.square().sum()
     model.save_pretrained(folder)
     model = M2M100ForConditionalGeneration.from_pretrained(folder).eval()
     first = {"m2m100": "__de__", "nllb": "deu_Latn"}[kind]
     return Published(model, tokenizer, folder, languages, first=first)
 
 
-def _m2m100_tokenizer(folder: Path, symbols: list[str]) -> Any:
+def _m2m100_tokenizer(folder: Path, entries: list[str]) -> Any:
     from transformers import M2M100Tokenizer
 
     # Rows are in another order than SentencePiece's.
-    mixed = [*symbols[:4], *reversed(symbols[4:])]
+    mixed = [*entries[:4], *reversed(entries[4:])]
     (folder / "vocab.json").write_text(json.dumps({s: row for row, s in enumerate(mixed)}))
     return M2M100Tokenizer(
         str(folder / "vocab.json"), str(folder / "sentencepiece.bpe.model"),
@@ -234,15 +234,15 @@ def _m2m100_tokenizer(folder: Path, symbols: list[str]) -> Any:
     )  # fmt: skip
 
 
-def _nllb_tokenizer(folder: Path, symbols: list[str]) -> Any:
+def _nllb_tokenizer(folder: Path, entries: list[str]) -> Any:
     from tokenizers.models import BPE
     from transformers import NllbTokenizer
     from transformers.convert_slow_tokenizer import SentencePieceExtractor
 
     found = SentencePieceExtractor(str(folder / "sentencepiece.bpe.model")).extract(BPE)
-    known = [*symbols, *LANGUAGES["nllb"], "<mask>"]
+    known = [*entries, *LANGUAGES["nllb"], "<mask>"]
     tokenizer = NllbTokenizer(
-        {symbol: row for row, symbol in enumerate(known)}, found["merges"],
+        {entry: row for row, entry in enumerate(known)}, found["merges"],
         _spm_precompiled_charsmap=found["_spm_precompiled_charsmap"],
         additional_special_tokens=LANGUAGES["nllb"], src_lang="eng_Latn", tgt_lang="deu_Latn",
     )  # fmt: skip

@@ -44,7 +44,7 @@ def our_name(name: str) -> str:
 
 
 def words_only() -> Dictionary:
-    """The dictionary as fairseq-preprocess writes it, without the symbols after them."""
+    """The dictionary as fairseq-preprocess writes it, without the entries after them."""
     dictionary = Dictionary()
     for number in range(4, 57):
         dictionary.add_symbol(f"w{number}")
@@ -53,8 +53,8 @@ def words_only() -> Dictionary:
 
 def dictionary() -> Dictionary:
     whole = words_only()
-    for symbol in (*(f"[{lang}]" for lang in LANGS), "<mask>"):
-        whole.add_symbol(symbol)
+    for entry in (*(f"[{lang}]" for lang in LANGS), "<mask>"):
+        whole.add_symbol(entry)
     return whole
 
 

@@ -21,7 +21,7 @@ Task = Callable[[int, int], tuple[Tensor, Tensor]]
 
 def document(*words: int) -> list[int]:
     """A sentence for each word."""
-    return [symbol for word in words for symbol in (BOS, word, EOS)]
+    return [entry for word in words for entry in (BOS, word, EOS)]
 
 
 def source_cue(count: int, seed: int, reach: int = 3) -> tuple[Tensor, Tensor]:
@@ -80,5 +80,5 @@ def accuracy_after_training(
     model.eval()
     with torch.no_grad():
         logits, target = read(200, 10**6)
-    # The word of the last sentence: <s> word </s> are the last three symbols.
+    # The word of the last sentence: <s> word </s> are the last three entries.
     return float(logits[:, -2].argmax(-1).eq(target[:, -2]).float().mean())

@@ -30,10 +30,10 @@ SIDES = ("encoder", "decoder")
 
 def dictionary(words: Sequence[str] | int = 20) -> Dictionary:
     """Of these words, or of so many."""
-    symbols = Dictionary()
+    entries = Dictionary()
     for word in [f"w{number}" for number in range(words)] if isinstance(words, int) else words:
-        symbols.add_symbol(word)
-    return symbols
+        entries.add_symbol(word)
+    return entries
 
 
 def pair(source: Dictionary, target: Dictionary | None = None) -> Any:
@@ -70,19 +70,19 @@ def untrained(
 
 
 def g_transformer(system: type[Model] = GTransformer, **options: Any) -> Model:
-    """One of 3 + 3 layers, two of each with global attention, for 20 symbols."""
+    """One of 3 + 3 layers, two of each with global attention, for 20 entries."""
     tops = {f"{side}_global_layers": 2 for side in (*SIDES, "cross")}
     given = {**sizes(3, ffn=32), **tops, **options}
     return untrained(pair(dictionary(16)), 1, system, **given).eval()
 
 
 def memory_transformer(**options: Any) -> MemoryTransformer:
-    """One for 64 symbols, in training mode."""
+    """One for 64 entries, in training mode."""
     return untrained(pair(dictionary(60)), 0, MemoryTransformer, **{**sizes(ffn=32), **options})
 
 
 def fusion_model(seed: int = 1, **options: Any) -> GtransFusion:
-    """One of 5 + 5 layers for 24 symbols."""
+    """One of 5 + 5 layers for 24 entries."""
     given = {**sizes(5, ffn=32), **options}
     return untrained(pair(dictionary()), seed, GtransFusion, **given).eval()
 
@@ -101,8 +101,8 @@ def translate_rows(
     search: DocumentSearch, models: Sequence[DocumentModel], src_tokens: Tensor
 ) -> list[list[DocumentHypothesis]]:
     """Translate all sentences of ``src_tokens (documents, length)``; ``<s>`` is 0."""
-    symbols = search.vocabulary
-    frame = Frame(0, symbols.eos, symbols.pad, "end" if symbols.opening else "both")
+    entries = search.vocabulary
+    frame = Frame(0, entries.eos, entries.pad, "end" if entries.opening else "both")
     source = {"src_tokens": src_tokens}
     sentences = ExampleBuilder(frame, DocumentUnit()).sources_to_translate(source)
     words = [[sentence.numel() - 1 for sentence in row] for row in sentences]

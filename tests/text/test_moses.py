@@ -62,7 +62,7 @@ SYMBOLS = ["<s>", "</s>", "<pad>", "<unk>", "<mask>", "[en]", "[en_XX]", "@@", "
 
 @pytest.fixture(scope="module")
 def contrived(tmp_path_factory: pytest.TempPathFactory) -> dict[MosesSteps, MosesPipeline]:
-    """Pipelines whose merges would build every reserved symbol, if the text let them."""
+    """Pipelines whose merges would build every reserved token, if the text let them."""
     folder = tmp_path_factory.mktemp("contrived")
     counts = Counter(dict.fromkeys([*SYMBOLS, "the", "new"], 100))
     learn_codes(counts, 200, None, folder / "codes")

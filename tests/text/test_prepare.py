@@ -102,7 +102,7 @@ def test_data_folder(prepared):
     assert lines[:5] == lines[6:11], "a boundary stands between joined training texts"
 
 
-def test_boundaries_and_symbols_in_the_binarised_corpus(prepared):
+def test_boundaries_and_entries_in_the_binarised_corpus(prepared):
     for lang, text in TEST.items():
         dictionary = Dictionary.load(str(prepared / f"dict.{lang}.txt"))
         corpus = data_utils.load_indexed_dataset(
@@ -289,7 +289,7 @@ def test_bpe_symbols_are_merges_and_characters_together(tmp_path, capsys):
     prefix = write_corpus(tmp_path / "train", {"en": text, "de": text})
     train = [*BASE, "--train", prefix, "--out", str(out)]
     assert main([*train, "--bpe-symbols", "3"]) == 1
-    # Words hold a b c d l n, and end with a b n l, each another symbol at the end of a word.
+    # Words hold a b c d l n, and end with a b n l, each another entry at the end of a word.
     assert "there are as many characters as `--bpe-symbols`" in capsys.readouterr().err
     assert main([*train, "--bpe-symbols", "16"]) == 0
     assert len((out / "codes.bpe").read_text(encoding="utf-8").splitlines()) == 1 + 6

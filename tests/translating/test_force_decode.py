@@ -111,8 +111,8 @@ def test_only_the_sentences_asked_for_are_returned(unit: str):
 
 def test_batches_keep_to_the_limit_and_equal_units_are_scored_once():
     task = task_for("document")
-    symbols = len(task.target_dictionary)
-    model = Fixed(dict.fromkeys(range(symbols), 1 / symbols), symbols)
+    entries = len(task.target_dictionary)
+    model = Fixed(dict.fromkeys(range(entries), 1 / entries), entries)
     short, long = (["a"], ["a a"]), (["a"] * 9, ["a"] * 9)
     documents = [short, (["b"], ["a a"]), (["c"], ["a a"]), long, short]
     score_documents([model], task, documents, max_tokens=8)

@@ -213,9 +213,9 @@ def unit_text(model: Any, task: Any, net_input: dict[str, Tensor], target: Tenso
         current = source.chosen([n for n, here in enumerate(inside) if here])
         context = source.chosen([n for n, here in enumerate(inside) if not here])
     if "bert_subwords" in net_input:
-        symbols = task.bert.subwords.symbols
+        entries = task.bert.subwords.entries
         context = Axis(
-            tuple(symbols[subword] for subword in net_input["bert_subwords"][0].tolist())
+            tuple(entries[subword] for subword in net_input["bert_subwords"][0].tolist())
         )
     return UnitText(source, read, written, current, context)
 

@@ -79,12 +79,12 @@ def _task_of(tensors: Mapping[str, Tensor]) -> Any:
     """A task with dictionaries as large as the embeddings; both are one if they are equal."""
     tables = [tensors.get(f"{side}.embed_tokens.weight") for side in ("encoder", "decoder")]
     sizes = [0 if table is None else table.size(0) for table in tables]
-    source, target = (_symbols(size) for size in sizes)
+    source, target = (_dictionary_of(size) for size in sizes)
     joint = None not in tables and sizes[0] == sizes[1]
     return Namespace(source_dictionary=source, target_dictionary=source if joint else target)
 
 
-def _symbols(count: int) -> Dictionary:
+def _dictionary_of(count: int) -> Dictionary:
     dictionary = Dictionary()
     dictionary.symbols += [""] * (count - len(dictionary))
     return dictionary

@@ -91,13 +91,13 @@ class Stack(nn.Module):
 
     Attributes:
         frame: how sentences are marked.
-        opening: id of the symbol that opens every sentence of the decoder's input; in rows that
+        opening: id of the token that opens every sentence of the decoder's input; in rows that
             begin with ``</s>``, ``</s>`` opens them.
         self_kinds: kind of self-attention of every layer.
         used_layers: how many layers run, from the bottom.
         fusion: what becomes of the outputs of the layers.
         layer_norm: LayerNorm at the end, or None.
-        start: id of the symbol that is read in place of ``</s>``; None: ``</s>`` itself.
+        start: id of the token that is read in place of ``</s>``; None: ``</s>`` itself.
         planned_by: what plans of batches are made by on a CPU; set by the model.
     """
 

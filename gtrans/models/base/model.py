@@ -515,19 +515,19 @@ class SentenceTransformer(DocumentModel):
 
 
 def _check_stock_vocabulary(task: Any) -> None:
-    """Raises GtransError if a checkpoint, whose state fairseq's task has, has other symbols."""
+    """Raises GtransError if a checkpoint, whose state fairseq's task has, has other entries."""
     recorded = ModelFingerprint.of_state(task.state_dict(), "the checkpoint")
     if recorded is None:
         return
     for side in ("source", "target"):
         dictionary, old = getattr(task, f"{side}_dictionary"), getattr(recorded, side)
         here = Vocabulary.of(dictionary, len(dictionary))
-        if here.symbols != old.symbols:
+        if here.entries != old.entries:
             if recorded.unit:
                 raise GtransError(
                     "the checkpoint was trained with `--task document_translation`; give that task."
                 )
-            # fairseq numbers the symbols of languages in the order of the option.
+            # fairseq numbers the language tokens in the order of the option.
             order = ", and `--langs` in its order" if getattr(task, "langs", None) else ""
             raise GtransError(
                 f"the checkpoint was not made with these data, it has another {side} vocabulary "

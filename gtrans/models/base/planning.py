@@ -54,7 +54,7 @@ class PlanSpec:
         pad: id of padding.
         opening, eos: of decoder input, see
             :meth:`gtrans.modules.group_attention.DocumentLayout.of_target`.
-        closing: id of the last symbol of every source sentence.
+        closing: id of the last token of every source sentence.
         kinds: for ``encoder``, ``decoder`` and ``cross`` the plans that are asked for: ``group``,
             ``global``, ``context``.
         memories: vectors of a memory on the sides that have memories.

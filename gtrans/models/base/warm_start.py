@@ -18,7 +18,7 @@ from gtrans.checkpoints.reading import options_of, read_checkpoint
 from gtrans.checkpoints.sources import RENAMES, flat_options, renamed
 from gtrans.data.binarised import load_dictionary
 from gtrans.data.frame import pretrained_special_tokens
-from gtrans.data.vocabulary import MASK, language_symbol, split_languages
+from gtrans.data.vocabulary import MASK, language_token, split_languages
 from gtrans.errors import GtransError
 from gtrans.models.base.checkpoint_fit import described_model
 from gtrans.models.base.model import DocumentModel
@@ -26,9 +26,9 @@ from gtrans.optim.two_rate_adam import mark_pretrained
 
 logger = logging.getLogger(__name__)
 
-# Parameters with one row for each symbol.
-_BY_SYMBOL = re.compile(r"(embed_tokens|output_projection)\.(weight|bias)$")
-# Below this share of known symbols, embeddings would begin mostly at random.
+# Parameters with one row for each entry.
+_BY_ENTRY = re.compile(r"(embed_tokens|output_projection)\.(weight|bias)$")
+# Below this share of known entries, embeddings would begin mostly at random.
 _LEAST_SHARE = 0.5
 # Options that change what pretrained parameters compute, but not their names or shapes.
 _COMPUTED = (
@@ -53,11 +53,11 @@ class WarmStartReport:
         loaded: copied under the same name.
         renamed: copied from another name.
         copied: global attention that was started from group attention.
-        grown: embeddings whose vocabulary differs, copied symbol by symbol; of each
-            ``(symbols,)`` True on the rows that were copied.
+        grown: embeddings whose vocabulary differs, copied row by row; of each
+            ``(entries,)`` True on the rows that were copied.
         new: initialised as in a new model.
         ignored: tensors of the checkpoint that the model does not have.
-        symbols: of each side how many symbols were found, of how many.
+        entries: of each side how many entries were found, of how many.
         published: see :func:`gtrans.checkpoints.fingerprint.published`.
     """
 
@@ -67,7 +67,7 @@ class WarmStartReport:
     grown: dict[str, Tensor] = field(default_factory=dict)
     new: list[str] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
-    symbols: dict[str, tuple[int, int]] = field(default_factory=dict)
+    entries: dict[str, tuple[int, int]] = field(default_factory=dict)
     published: dict[str, str] = field(default_factory=dict)
 
     def lines(self, path: str) -> list[str]:
@@ -84,14 +84,14 @@ class WarmStartReport:
         for label, names in counts.items():
             shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
             lines.append(f"  {len(names):5d} {label}" + (f" ({shown})" if names else ""))
-        shares = [f"{side} {_share(*pair)}" for side, pair in self.symbols.items()]
+        shares = [f"{side} {_share(*pair)}" for side, pair in self.entries.items()]
         return [*lines, f"  vocabulary entries found: {', '.join(shares)}"] if shares else lines
 
     def known(self, side: str, rows: Mapping[str, int], new: Dictionary) -> Tensor:
-        """``(symbols,)`` which of the symbols of ``new`` are among ``rows``; they are counted."""
-        known = torch.tensor([symbol in rows for symbol in new.symbols])
+        """``(entries,)`` which of the entries of ``new`` are among ``rows``; they are counted."""
+        known = torch.tensor([entry in rows for entry in new.symbols])
         words = known[new.nspecial :]
-        self.symbols[side] = int(words.sum()), len(words)
+        self.entries[side] = int(words.sum()), len(words)
         return known
 
     def mark(self, model: nn.Module) -> None:
@@ -104,8 +104,8 @@ class WarmStartReport:
         mark_pretrained(model, special_tokens)
 
 
-def _share(known: int, symbols: int) -> str:
-    return f"{known} of {symbols} ({known / max(symbols, 1):.0%})"
+def _share(known: int, entries: int) -> str:
+    return f"{known} of {entries} ({known / max(entries, 1):.0%})"
 
 
 def warm_start(
@@ -121,7 +121,7 @@ def warm_start(
 ) -> WarmStartReport:
     """Load the parameters that fit from the checkpoint at ``path`` into ``model``.
 
-    Embeddings are copied symbol by symbol. Parameters that were loaded are marked for the
+    Embeddings are copied row by row. Parameters that were loaded are marked for the
     optimizer (:meth:`WarmStartReport.mark`).
 
     Args:
@@ -170,12 +170,12 @@ def warm_start(
             report.new.append(name)
             continue
         source = state[name if name in state else local]
-        if _BY_SYMBOL.search(name) and source.dim() == tensor.dim():
+        if _BY_ENTRY.search(name) and source.dim() == tensor.dim():
             side = name.split(".")[0]
-            symbols = _symbols_of(vocabularies, side, source.size(0), path)
-            rows, new = {symbol: row for row, symbol in enumerate(symbols)}, dictionaries[side]
+            entries = _entries_of(vocabularies, side, source.size(0), path)
+            rows, new = {entry: row for row, entry in enumerate(entries)}, dictionaries[side]
             known = report.known(side, rows, new)
-            if symbols != new.symbols and source.shape[1:] == tensor.shape[1:]:
+            if entries != new.symbols and source.shape[1:] == tensor.shape[1:]:
                 result[name] = grown(tensor, source, rows, new)
                 report.grown[name] = known
                 continue
@@ -209,7 +209,7 @@ def _check_special_tokens(
 ) -> None:
     """Raises GtransError if a language stands in front of sentences in one and behind in the other.
 
-    Both have the symbols of languages, so that nothing else would show the difference.
+    Both have the language tokens, so that nothing else would show the difference.
     """
     theirs = pretrained_special_tokens(
         options_of(checkpoint, "model") | options_of(checkpoint, "task")
@@ -275,10 +275,10 @@ def _traits(model: type[DocumentModel], options: Any) -> dict[str, Any]:
 
 def _check_share(report: WarmStartReport, path: str) -> None:
     """Raises GtransError if most embeddings of a side would stay random."""
-    for side, (known, symbols) in report.symbols.items():
-        if known < _LEAST_SHARE * symbols:
+    for side, (known, entries) in report.entries.items():
+        if known < _LEAST_SHARE * entries:
             raise GtransError(
-                f"--init-from {path}: its vocabulary has only {_share(known, symbols)} of the "
+                f"--init-from {path}: its vocabulary has only {_share(known, entries)} of the "
                 f"entries of the {side}'s dictionary; prepare the data with its subwords "
                 "(`gtrans prepare --reuse`), or give `--init-other-vocabulary` if this is meant."
             )
@@ -301,12 +301,12 @@ def _check_tied(own: Mapping[str, Tensor], result: Mapping[str, Tensor], path: s
 
 
 def grown(tensor: Tensor, source: Tensor, rows: Mapping[str, int], new: Dictionary) -> Tensor:
-    """The embedding ``tensor (symbols, dim)`` with the rows of ``source`` at their symbols.
+    """The embedding ``tensor (entries, dim)`` with the rows of ``source`` at their entries.
 
-    ``rows``: the row of ``source`` of each symbol; ``new``: the symbols of ``tensor``.
+    ``rows``: the row of ``source`` of each entry; ``new``: the entries of ``tensor``.
     """
     table = tensor.clone()
-    known = [(place, rows[symbol]) for place, symbol in enumerate(new.symbols) if symbol in rows]
+    known = [(place, rows[entry]) for place, entry in enumerate(new.symbols) if entry in rows]
     places, sources = [place for place, _ in known], [row for _, row in known]
     table[places] = source[sources].to(table.dtype)
     return table
@@ -318,7 +318,7 @@ def dictionaries_of(task: Any) -> dict[str, Dictionary]:
 
 
 Vocabularies = dict[str, tuple[list[str], int]]
-"""Of ``encoder`` and ``decoder`` all symbols, and how many of them have embeddings at least."""
+"""Of ``encoder`` and ``decoder`` all entries, and how many of them have embeddings at least."""
 
 
 def _vocabularies(
@@ -327,7 +327,7 @@ def _vocabularies(
     init_dict: str | None,
     path: str,
 ) -> Vocabularies:
-    """The symbols of a checkpoint's embeddings, in order; empty if they are not known.
+    """The entries of a checkpoint's embeddings, in order; empty if they are not known.
 
     A checkpoint of this project carries them; for one that does not, its dictionary is named.
 
@@ -346,19 +346,19 @@ def _vocabularies(
         if init_dict:
             raise GtransError(f"`--init-dict`: {path} stores its vocabulary; leave the option out.")
         for side, vocabulary in (("encoder", fingerprint.source), ("decoder", fingerprint.target)):
-            vocabularies[side] = vocabulary.symbols, len(vocabulary.symbols)
+            vocabularies[side] = vocabulary.entries, len(vocabulary.entries)
     elif init_dict:
         source, _, target = init_dict.partition(os.pathsep)
         # What the checkpoint's task may have added.
-        added = [*map(language_symbol, split_languages(options.get("langs"))), MASK]
+        added = [*map(language_token, split_languages(options.get("langs"))), MASK]
         for side, name in (("encoder", source), ("decoder", target or source)):
-            symbols = load_dictionary(name).symbols
-            vocabularies[side] = [*symbols, *added], len(symbols)
+            entries = load_dictionary(name).symbols
+            vocabularies[side] = [*entries, *added], len(entries)
     return vocabularies
 
 
-def _symbols_of(vocabularies: Vocabularies, side: str, rows: int, path: str) -> list[str]:
-    """The symbols of an embedding of ``rows`` rows on one side.
+def _entries_of(vocabularies: Vocabularies, side: str, rows: int, path: str) -> list[str]:
+    """The entries of an embedding of ``rows`` rows on one side.
 
     Raises:
         GtransError: they are not known, or do not fit the embedding.
@@ -369,13 +369,13 @@ def _symbols_of(vocabularies: Vocabularies, side: str, rows: int, path: str) -> 
             "embeddings belong to; name its dictionary with `--init-dict DICT` (dict.LANG.txt of "
             "the folder it was trained with, or the dict.txt of a published model)."
         )
-    symbols, least = vocabularies[side]
-    if not least <= rows <= len(symbols):
+    entries, least = vocabularies[side]
+    if not least <= rows <= len(entries):
         raise GtransError(
             f"--init-from {path}: it has {rows} embeddings, but its dictionary has {least} "
             "entries; name the dictionary it was trained with (`--init-dict`)."
         )
-    return symbols[:rows]
+    return entries[:rows]
 
 
 def _check_languages(
@@ -386,7 +386,7 @@ def _check_languages(
 ) -> None:
     """Raises GtransError if the checkpoint translates other languages.
 
-    One that has symbols of languages has learned several, and is not compared.
+    One that has language tokens has learned several, and is not compared.
     """
     named = (str(options.get("source_lang") or ""), str(options.get("target_lang") or ""))
     there = named if fingerprint is None else fingerprint.languages

@@ -37,7 +37,7 @@ _HALVES = (
 def start_from_xlmr(
     model: nn.Module, folder: str, dictionaries: dict[str, Dictionary]
 ) -> WarmStartReport:
-    """Load the XLM-R in ``folder`` into ``model``; embeddings are copied symbol by symbol.
+    """Load the XLM-R in ``folder`` into ``model``; embeddings are copied row by row.
 
     Args:
         model: with an ``encoder`` and a ``decoder`` of this project; changed in place.
@@ -52,7 +52,7 @@ def start_from_xlmr(
         GtransError: the folder holds no XLM-R, its sizes differ, or no word is in both
             vocabularies.
     """
-    config, state, symbols = _read(folder)
+    config, state, entries = _read(folder)
     _check_sizes(model, config, folder)
     own = model.state_dict()
     renamed: dict[str, Tensor] = {}
@@ -86,9 +86,9 @@ def start_from_xlmr(
         ("decoder", "decoder.output_projection"),
     ):
         new = dictionaries[side]
-        renamed[f"{name}.weight"] = grown(own[f"{name}.weight"], words, symbols, new)
-        report.grown[f"{name}.weight"] = report.known(side, symbols, new)
-    if not any(known for known, _ in report.symbols.values()):
+        renamed[f"{name}.weight"] = grown(own[f"{name}.weight"], words, entries, new)
+        report.grown[f"{name}.weight"] = report.known(side, entries, new)
+    if not any(known for known, _ in report.entries.values()):
         raise GtransError(
             f"--init-xlmr {folder}: its vocabulary has no word of this corpus; prepare the corpus "
             "with its sentencepiece model."
@@ -108,7 +108,7 @@ def start_from_xlmr(
 
 
 def _read(folder: str) -> tuple[Any, dict[str, Tensor], dict[str, int]]:
-    """Configuration, parameters, and the embedding row of each symbol."""
+    """Configuration, parameters, and the embedding row of each entry."""
     name, library = f"--init-xlmr {folder}", transformers("`--init-xlmr`")
     # None would ask the user whether to run code.
     files_only = {"local_files_only": True, "trust_remote_code": False}
@@ -119,10 +119,10 @@ def _read(folder: str) -> tuple[Any, dict[str, Tensor], dict[str, int]]:
         model = library.XLMRobertaModel.from_pretrained(
             folder, add_pooling_layer=False, dtype=torch.float32, **files_only
         )
-        symbols = library.AutoTokenizer.from_pretrained(folder, **files_only).get_vocab()
+        entries = library.AutoTokenizer.from_pretrained(folder, **files_only).get_vocab()
     state = model.state_dict()
     check_values(state, name)
-    return config, state, symbols
+    return config, state, entries
 
 
 def _check_sizes(model: nn.Module, config: Any, folder: str) -> None:

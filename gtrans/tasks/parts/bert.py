@@ -99,12 +99,12 @@ class BertPart(TaskPart):
     # ----------------------------------------------------------------- subwords
 
     def become_source(self, dictionary: Dictionary) -> None:
-        """Replace the symbols of ``dictionary`` by BERT's subwords, in place."""
-        symbols = self.subwords.symbols
-        dictionary.symbols[:] = symbols
-        dictionary.count[:] = [1] * len(symbols)
+        """Replace the entries of ``dictionary`` by BERT's subwords, in place."""
+        entries = self.subwords.entries
+        dictionary.symbols[:] = entries
+        dictionary.count[:] = [1] * len(entries)
         dictionary.indices.clear()
-        dictionary.indices.update({symbol: number for number, symbol in enumerate(symbols)})
+        dictionary.indices.update({entry: number for number, entry in enumerate(entries)})
 
     def start(self, model: DocumentModel) -> None:
         """Initialise an encoder that is the BERT; a resumed checkpoint replaces it later."""
@@ -119,7 +119,7 @@ class BertPart(TaskPart):
     def encode(self, sentence: str) -> str:
         """BERT's subwords of a plain sentence, separated by spaces."""
         (ids,) = self.subwords.encode([sentence])
-        return " ".join(self.subwords.symbols[number] for number in ids[:-1].tolist())
+        return " ".join(self.subwords.entries[number] for number in ids[:-1].tolist())
 
     def unsegment(self, subwords: str) -> str:
         """The text of BERT's subwords, separated by spaces."""
@@ -144,7 +144,7 @@ class BertPart(TaskPart):
     def words(self) -> Words:
         """The words of the training text, in BERT's subwords."""
         no_text = range(self.subwords.first_word)
-        return training_words(self._cfg, self.subwords.symbols, SEP, no_text, ".bert")
+        return training_words(self._cfg, self.subwords.entries, SEP, no_text, ".bert")
 
     def complete(self, net_input: Mapping[str, Any]) -> dict[str, Any]:
         """``net_input`` as models take it.

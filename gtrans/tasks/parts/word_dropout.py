@@ -75,6 +75,6 @@ def word_dropout(
     generator = torch.Generator()
     generator.manual_seed(zlib.crc32(repr(tuple(key)).encode()))
     drop = to_device(torch.rand(tokens.shape, generator=generator), tokens.device) < ratio
-    for symbol in keep:
-        drop &= tokens.ne(symbol)
+    for token in keep:
+        drop &= tokens.ne(token)
     return tokens.masked_fill(drop, mask)
