@@ -1,6 +1,6 @@
-"""The environment in which commands of this project run: files, libraries, warnings.
+"""The environment in which commands of this project run: files, libraries, warnings, plugin.
 
-This module imports neither torch nor fairseq. pip installs neither by itself (``setup.py`` says
+Importing it imports neither torch nor fairseq. pip installs neither by itself (``setup.py`` says
 why), and the libraries of the extras only when they are asked for.
 """
 
@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -169,3 +170,16 @@ def logging_as_it_is() -> Iterator[None]:
     finally:
         root.setLevel(level)
         root.handlers[:] = handlers
+
+
+# ---- the plugin ----------------------------------------------------------------------------------
+
+
+@cache
+def import_plugin() -> None:
+    """Register all tasks and models, as ``--user-dir`` does for fairseq's commands."""
+    from fairseq.models import import_models
+    from fairseq.tasks import import_tasks
+
+    import_tasks(str(_PACKAGE / "tasks"), "gtrans.tasks")
+    import_models(str(_PACKAGE / "models"), "gtrans.models")

@@ -42,10 +42,10 @@ from support.gtransformer_equations import causal_mask, group_mask, group_tags
 
 from gtrans.data.stream import stream_windows
 from gtrans.data.units import DocumentUnit, SentenceUnit, StreamUnit, Unit, WindowUnit
+from gtrans.environment import import_plugin
 from gtrans.tasks.document_translation import DocumentTranslationTask
 from gtrans.tasks.options import DocumentTranslationConfig
 from gtrans.translating.force_decode import score_tokens
-from gtrans.translating.loading import import_plugin
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "figures"
 BLUE, ORANGE, GREEN, PINK = "#0072b2", "#e69f00", "#009e73", "#cc79a7"

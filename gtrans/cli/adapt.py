@@ -341,7 +341,8 @@ def _options_of(path: Path, languages: tuple[str, str]) -> list[str]:
     """
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.conversion.checkpoint import Checkpoint
-    from gtrans.translating.loading import check_described, import_plugin
+    from gtrans.environment import import_plugin
+    from gtrans.translating.loading import check_described
 
     import_plugin()
     checkpoint = Checkpoint.read(path, in_memory=False)

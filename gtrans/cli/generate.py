@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from gtrans.cli.shared.early_checks import check_words
+from gtrans.cli.shared.before_torch import check_words
 from gtrans.environment import ENGINE
 from gtrans.errors import GtransError
 

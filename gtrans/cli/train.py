@@ -17,9 +17,8 @@ from functools import partial
 from typing import Any
 
 from gtrans.cli.shared import VERBOSE
+from gtrans.cli.shared.before_torch import asks_for_first_help, check_words, first_help
 from gtrans.cli.shared.config_file import take_config
-from gtrans.cli.shared.early_checks import check_words
-from gtrans.cli.shared.train_help import asks_for_first_help, first_help
 from gtrans.environment import ENGINE, hide_known_warnings
 from gtrans.errors import GtransError
 
@@ -75,9 +74,9 @@ def work(cfg: Any, verbose: bool) -> None:
     hide_known_warnings()
     from fairseq.utils import import_user_module
 
+    from gtrans.environment import import_plugin
+    from gtrans.train.folder import run_log
     from gtrans.train.main import train
-    from gtrans.train.run_log import run_log
-    from gtrans.translating.loading import import_plugin
 
     import_plugin()
     with _short_log(verbose), run_log():

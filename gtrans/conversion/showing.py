@@ -10,11 +10,12 @@ import yaml
 
 from gtrans.checkpoints.fingerprint import PUBLISHED, ModelFingerprint, published
 from gtrans.conversion.checkpoint import AVERAGE_OF, Checkpoint
+from gtrans.environment import import_plugin
 from gtrans.errors import GtransError
 from gtrans.modules.file_values import check_values
 from gtrans.text.prepared_folder import CODES_FILE, Preparation
 from gtrans.train.run_settings import recorded_provenance
-from gtrans.translating.loading import check_described, import_plugin
+from gtrans.translating.loading import check_described
 
 Facts = dict[str, Any]
 """Text, numbers, lists or further facts, by short names; None: not known."""

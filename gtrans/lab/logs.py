@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gtrans.errors import GtransError
-from gtrans.train.run_log import LOG
+from gtrans.train.folder import LOG
 
 # fairseq's line may have a time and a name before its message: with --log-file it has not.
 _INNER = re.compile(r"(?:^|\| )epoch \d+: +\d+ / \d+ (\S.*)$")

@@ -87,8 +87,3 @@ class AMPOptimizer(FairseqAMPOptimizer):
         self.fp32_optimizer.load_state_dict(inside, optimizer_overrides)
         if _SCALER in state_dict:
             self.scaler.load_state_dict(state_dict[_SCALER])
-
-
-def autocast(optimizer: Any) -> AbstractContextManager[Any]:
-    """The context of a forward pass that is trained with ``optimizer``."""
-    return optimizer.autocast() if isinstance(optimizer, AMPOptimizer) else nullcontext()

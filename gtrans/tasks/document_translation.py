@@ -38,8 +38,7 @@ from gtrans.models.base.presets import resolve_sizes
 from gtrans.models.base.warm_start import dictionaries_of, warm_start
 from gtrans.search.generator import DocumentGenerator, refuse_unsupported
 from gtrans.search.options import SearchOptions
-from gtrans.tasks.command_checks import check_command, training_of
-from gtrans.tasks.hydra_paths import resolve_paths
+from gtrans.tasks.command_options import check_command, resolve_paths, training_of, trains
 from gtrans.tasks.interactive import (
     InteractiveDocuments,
     LineBuffer,
@@ -135,7 +134,7 @@ class DocumentTranslationTask(FairseqTask):
             cfg.source_lang, cfg.target_lang = languages
         same_data(folder, others, languages)
         task = cls(cfg, *(read_dictionary(folder, lang) for lang in languages))
-        if root is not None:
+        if root is not None and not trains(root):
             task._lines = lines_of(root)
         return task
 

@@ -85,9 +85,9 @@ def lines_of(root: Any) -> LineBuffer:
     before it is translated; at a terminal, an empty line follows the last one.
 
     Args:
-        root: all options of the command; None: they are not known.
+        root: all options of the command.
     """
-    if root is None or root.get("interactive") is None or not root.common_eval.path:
+    if root.get("interactive") is None or not root.common_eval.path:
         return LineBuffer(flush=False)
     whole = root.interactive.get("input") != "-" or not sys.stdin.isatty()
     if whole:

@@ -17,7 +17,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation_multi_simple_epoch import TranslationMultiSimpleEpochTask
 
 from gtrans.errors import GtransError
-from gtrans.tasks.command_checks import training_of
+from gtrans.tasks.command_options import training_of
 from gtrans.train.run_plan import plan_under_fairseq
 
 

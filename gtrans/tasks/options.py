@@ -316,7 +316,8 @@ def check_options(cfg: Any) -> None:
     unit_of("window" if cfg.unit is None else str(cfg.unit), cfg)
     for unit in ("window", None):  # the limits of both, whatever is read
         unit_of(unit, cfg)
-    stream_options(cfg)
+    if cfg.min_window is not None or cfg.max_window is not None:
+        stream_options(cfg)
     check_ranges(cfg, DocumentTranslationConfig)
 
 

@@ -1,12 +1,15 @@
-"""A run folder (``--save-dir``): its lock and its checkpoints."""
+"""A run folder (``--save-dir``): its lock, its checkpoints and its log."""
 
 from __future__ import annotations
 
 import atexit
 import logging
+import os
 import re
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from logging.handlers import MemoryHandler
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,9 @@ from gtrans.files import check_output_folder, locked, unwritable
 logger = logging.getLogger(__name__)
 
 LAST = "checkpoint_last.pt"  # the file that fairseq goes on from, unless another is named
+LOG = "train.log"
+"""The log in a run folder."""
+_NEVER = logging.CRITICAL + 1
 _NAME = re.compile(r"checkpoint(\d+|_\d+_\d+|_best|_last|\.best_.+)\.pt")
 
 
@@ -138,3 +144,49 @@ def updates_of(state: Mapping[str, Any]) -> int:
 def validations_since_best(extra: Mapping[str, Any]) -> int:
     """How many validations there were since the best one, by a checkpoint's ``extra_state``."""
     return int(((extra.get("run_state") or {}).get("early_stop") or {}).get("num_runs", 0))
+
+
+# ---- the log -------------------------------------------------------------------------------------
+
+
+@contextmanager
+def run_log() -> Iterator[None]:
+    """Keep logged lines until :func:`open_run_log` says where it belongs; then write it there."""
+    root = logging.getLogger()
+    handler = MemoryHandler(capacity=sys.maxsize, flushLevel=_NEVER, flushOnClose=False)
+    for printed in root.handlers:
+        for chosen in printed.filters:
+            handler.addFilter(chosen)
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        if handler.target is not None:
+            handler.target.close()
+        handler.close()
+
+
+def open_run_log(folder: Path | None) -> None:
+    """Append the log of this process to ``train.log`` in the folder; None: keep no log.
+
+    Where the standard output is that file, it has all lines already.
+    """
+    root = logging.getLogger()
+    for handler in list(root.handlers):
+        if not isinstance(handler, MemoryHandler):
+            continue
+        if folder is None or _is_output(folder / LOG):
+            root.removeHandler(handler)
+            continue
+        file = logging.FileHandler(folder / LOG, encoding="utf-8")
+        file.setFormatter(root.handlers[0].formatter)
+        handler.setTarget(file)
+        handler.flush()
+        handler.capacity = 1
+
+
+def _is_output(path: Path) -> bool:
+    with suppress(OSError, ValueError):
+        return os.path.samestat(os.fstat(sys.stdout.fileno()), path.stat())
+    return False

@@ -25,8 +25,7 @@ from omegaconf import OmegaConf
 from gtrans.errors import GtransError
 from gtrans.files import copy_file
 from gtrans.option_types import group_of
-from gtrans.train.folder import LAST, RunFolder
-from gtrans.train.run_log import open_run_log
+from gtrans.train.folder import LAST, RunFolder, open_run_log
 from gtrans.train.run_plan import RESETS, end_of_run, plan_run
 from gtrans.train.signals import INTERRUPTED, OF_CTRL_C, STOPPED, Signals, tell
 from gtrans.train.trainer import RunTrainer

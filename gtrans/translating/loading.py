@@ -7,7 +7,6 @@ from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,14 @@ from fairseq.models import (
     ARCH_MODEL_REGISTRY,
     MODEL_DATACLASS_REGISTRY,
     MODEL_REGISTRY,
-    import_models,
 )
-from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY, import_tasks
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from gtrans.checkpoints.fingerprint import ModelFingerprint
 from gtrans.checkpoints.reading import options_of, read_checkpoint
+from gtrans.environment import import_plugin
 from gtrans.errors import GtransError
 from gtrans.messages import print_message
 from gtrans.modules.file_values import reading
@@ -216,7 +215,7 @@ def check_described(state: Mapping[str, Any], path: str | Path) -> None:
     """Refuse a checkpoint that does not say which model it holds, or not in a way that is known.
 
     Of a checkpoint of another task, only the first is asked. The plugin must be imported
-    (:func:`import_plugin`).
+    (:func:`gtrans.environment.import_plugin`).
 
     Args:
         state: a checkpoint that :func:`gtrans.checkpoints.reading.read_checkpoint` has let through.
@@ -235,14 +234,6 @@ def check_described(state: Mapping[str, Any], path: str | Path) -> None:
     with reading(path, "the options of its task"):
         typed = OmegaConf.structured(TASK_DATACLASS_REGISTRY[TASK])
         OmegaConf.merge(typed, {name: value for name, value in task.items() if name in typed})
-
-
-@cache
-def import_plugin() -> None:
-    """Register all tasks and models, as ``--user-dir`` does for fairseq's commands."""
-    package = Path(__file__).resolve().parent.parent
-    import_tasks(str(package / "tasks"), "gtrans.tasks")
-    import_models(str(package / "models"), "gtrans.models")
 
 
 def check_overrides(path: str, overrides: Mapping[str, Any]) -> None:

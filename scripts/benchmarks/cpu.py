@@ -38,12 +38,13 @@ from models import (
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
+from gtrans.environment import import_plugin
 from gtrans.lab.analyses.cost import peak
 from gtrans.modules.precision import to_int8
 from gtrans.search.generator import DocumentGenerator, make_batches
 from gtrans.search.options import MAX_TOKENS, DecodingOptions
 from gtrans.text.prepared_folder import read_state
-from gtrans.translating.loading import import_plugin, load_models
+from gtrans.translating.loading import load_models
 
 # Name in the tables -> options of our model; None is stock fairseq.
 Systems = dict[str, dict[str, Any] | None]

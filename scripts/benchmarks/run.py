@@ -21,9 +21,9 @@ import operations
 import torch
 from measuring import Benchmark
 
+from gtrans.environment import import_plugin
 from gtrans.files import atomic_writer
 from gtrans.lab.provenance import provenance
-from gtrans.translating.loading import import_plugin
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 BENCHMARKS: dict[str, Benchmark] = {

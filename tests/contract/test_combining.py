@@ -13,10 +13,10 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from support.contract import Built, Case, batch_of, build, classes, loss_of, searched_and_read
 from support.suites import one_in
 
+from gtrans.environment import import_plugin
 from gtrans.errors import GtransError
 from gtrans.models.base.presets import resolve_sizes
 from gtrans.tasks.options import DocumentTranslationConfig
-from gtrans.translating.loading import import_plugin
 
 PAGE = Path(__file__).parents[2] / "docs" / "combining.md"
 # So that a part is as small as the models here.

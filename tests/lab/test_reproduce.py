@@ -269,7 +269,7 @@ def test_every_training_has_options_that_gtrans_train_knows(
     import gtrans.cli.train as command
     from gtrans.cli.shared.config_file import take_config
     from gtrans.cli.shared.fairseq_commands import parse
-    from gtrans.translating.loading import import_plugin
+    from gtrans.environment import import_plugin
 
     words = ["reproduce", *PAPERS, "--scale", scale, "--seeds", "1", "--data", str(corpora)]
     corpus_in(corpora, "php-manual-ende", "en", "de")

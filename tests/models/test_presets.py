@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from support.untrained import dictionary, pair
 
 from gtrans.cli.shared.fairseq_commands import architectures
-from gtrans.translating.loading import import_plugin
+from gtrans.environment import import_plugin
 
 FULL = {"doc_mode": "full"}
 # GTRANS with XLM-R's 250,002 entries and 95 languages; its paper counts 362 million (table V).

@@ -24,12 +24,12 @@ from torch import Tensor
 from gtrans.data.examples import ExampleBuilder
 from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.data.units import CONTEXT_SIDES, UNITS, ChunkStreamUnit, Unit, UnitSpan
+from gtrans.environment import import_plugin
 from gtrans.errors import GtransError
 from gtrans.models.base.model import BERT_FEATURES, BERT_SUBWORDS, DocumentModel
 from gtrans.models.base.presets import resolve_sizes
 from gtrans.tasks.document_translation import DocumentTranslationTask
 from gtrans.tasks.options import DocumentTranslationConfig, read_dictionary
-from gtrans.translating.loading import import_plugin
 from support.suites import others_long
 
 SIZES: dict[str, int] = {

@@ -8,9 +8,9 @@ import torch
 from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
+from gtrans.environment import import_plugin
 from gtrans.train.signals import Signals
 from gtrans.train.trainer import RunTrainer
-from gtrans.translating.loading import import_plugin
 from support.runs import G_TRANSFORMER, PLUGIN, TRAINING
 
 

@@ -6,7 +6,7 @@ import argparse
 import importlib
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -57,8 +57,8 @@ def dispatch(words: Sequence[str]) -> None:
         SystemExit: with status 2, there is no such command or option; with 0, help was asked for.
         GtransError: a user's mistake.
     """
-    parser, subparsers = _parsers()
     command = next((word for word in words if not word.startswith("-")), None)
+    parser, subparsers = _parsers(COMMANDS if command in COMMANDS else all_commands())
     if command is None:
         parser.parse_args(words)
         parser.print_help(sys.stderr)
@@ -96,8 +96,10 @@ def dispatch(words: Sequence[str]) -> None:
     module.run(args)
 
 
-def _parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    """The parser of ``gtrans``, and by name its subcommands' parsers, which have no options yet."""
+def _parsers(
+    commands: Mapping[str, str],
+) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """Return the parser of ``gtrans`` and, by name, the parsers of ``commands`` without options."""
     parser = with_short_errors(
         argparse.ArgumentParser(
             prog="gtrans",
@@ -117,7 +119,7 @@ def _parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentPars
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
     parsers = {
         name: with_short_errors(subparsers.add_parser(name, help=text))
-        for name, text in all_commands().items()
+        for name, text in commands.items()
     }
     return parser, parsers
 

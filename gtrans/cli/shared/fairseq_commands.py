@@ -23,16 +23,16 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 from omegaconf import OmegaConf
 
 import gtrans
+from gtrans.cli.shared.before_torch import HELP, HELP_ALL, first_help
 from gtrans.cli.shared.config_file import FLAG, FOLDER, config_names
 from gtrans.cli.shared.dispatch import BY_ARCH, show_defaults, with_short_errors
-from gtrans.cli.shared.train_help import HELP, HELP_ALL, first_help
 from gtrans.data.unit_options import UNIT_FIELDS
-from gtrans.environment import project_file
+from gtrans.environment import import_plugin, project_file
 from gtrans.errors import GtransError
 from gtrans.models.base.model import DocumentModel
 from gtrans.option_types import LIMITS
 from gtrans.tasks.options import DocumentTranslationConfig, adopt_unit
-from gtrans.translating.loading import TASK, import_plugin
+from gtrans.translating.loading import TASK
 
 _LONGEST_NAME = 34
 _SIZES = (

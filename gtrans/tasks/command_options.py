@@ -1,13 +1,17 @@
-"""Checks of a whole command of fairseq, before a file is read or a model is built."""
+"""Options of a whole command of fairseq: checked, and with absolute paths under hydra."""
 
 from __future__ import annotations
 
 import logging
+import os
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import torch
-from omegaconf import DictConfig
+import yaml
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, open_dict
 
 from gtrans.environment import require
 from gtrans.errors import GtransError, did_you_mean
@@ -15,6 +19,7 @@ from gtrans.optim.two_rate_adam import DEFAULT_SCALE
 from gtrans.option_types import check_limits, group_of, warn_if_endless
 from gtrans.search.generator import refuse_unsupported
 from gtrans.tasks.parts.eval_bleu import SCORES
+from gtrans.train.folder import LAST
 
 logger = logging.getLogger(__name__)
 
@@ -28,14 +33,25 @@ _LOGGED_BY = (
 # Options of the task that change how a model starts, and nothing else.
 _OF_A_START = ("init_dict", "init_other_vocabulary", "copy_local_to_global")
 _TWO_RATES = "two_rate_adam"
+# Options that name a file or folder, by group; save_dir is meant to lie in hydra's folder.
+_PATHS = {
+    "task": ("data", "bert_cache", "init_from", "init_dict"),
+    "model": ("init_xlmr",),
+    "checkpoint": ("restore_file", "finetune_from_model"),
+}
+_SEVERAL = ("data", "init_dict")  # joined by ":"
+_RECORD = Path(".hydra", "hydra.yaml")
 
 
 def training_of(cfg: Any) -> Any | None:
     """All options of the training that a group of options belongs to; None: it is no training."""
     root: Any = cfg._get_parent() if isinstance(cfg, DictConfig) else None
-    if root is None or root.get("checkpoint") is None or root.common_eval.path:
-        return None
-    return root
+    return root if root is not None and trains(root) else None
+
+
+def trains(root: Any) -> bool:
+    """Whether all options of a command are those of a training."""
+    return root.get("checkpoint") is not None and not root.common_eval.path
 
 
 def check_command(root: Any) -> None:
@@ -48,9 +64,9 @@ def check_command(root: Any) -> None:
         GtransError: options of generation that document search does not support; in training,
             options that contradict each other or the machine, naming the option.
     """
-    if root.get("generation") is not None:
-        refuse_unsupported(root.generation)
-    if root.get("checkpoint") is None or root.common_eval.path:
+    if not trains(root):
+        if root.get("generation") is not None:
+            refuse_unsupported(root.generation)
         return
     check_limits(root)
     warn_if_endless(root)
@@ -131,3 +147,47 @@ def _check_validation(task: dict[str, Any], root: Any) -> None:
     if str(root.criterion.get("_name")) in _LOGGED_BY:
         hint = did_you_mean(metric, known) or f"; there are {', '.join(known)}"
         raise GtransError(f"{flag}: there is no such score{hint}")
+
+
+# ---- paths ---------------------------------------------------------------------------------------
+
+
+def started_in(root: Any) -> Path | None:
+    """The folder in which the user has started hydra; None if hydra has not.
+
+    Args:
+        root: all options of fairseq's command.
+    """
+    if HydraConfig.initialized():
+        return Path(HydraConfig.get().runtime.cwd)
+    # fairseq leaves this entry to the processes that it starts.
+    if root.get("job_logging_cfg") is None or not _RECORD.is_file():
+        return None
+    record = yaml.safe_load(_RECORD.read_text(encoding="utf-8"))
+    return Path(record["hydra"]["runtime"]["cwd"])
+
+
+def resolve_paths(task: Any, root: Any) -> None:
+    """Let relative paths begin in the folder in which the user has started hydra.
+
+    Addresses such as ``s3://..`` stay as they are.
+
+    Args:
+        task: options of the task, which fairseq has copied from those in ``root``.
+        root: all options of fairseq's command.
+    """
+    folder = started_in(root)
+    if folder is None:
+        return
+    for group, names in _PATHS.items():
+        copies: list[Any] = [root.get(group) or {}]
+        if group == "task":
+            copies.append(task)
+        for options in copies:
+            for name in names:
+                value = options.get(name)
+                if not value or value == LAST or "://" in str(value):
+                    continue
+                paths = str(value).split(os.pathsep) if name in _SEVERAL else [str(value)]
+                with open_dict(options):
+                    options[name] = os.pathsep.join(str(folder / path) for path in paths if path)

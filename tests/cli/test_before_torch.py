@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gtrans.cli.shared.early_checks import check_words
+from gtrans.cli.shared.before_torch import check_words
 from gtrans.errors import GtransError
 
 RUN = """

@@ -1,6 +1,6 @@
-"""Typing errors of ``gtrans train`` and ``gtrans generate``, told before torch is loaded.
+"""What ``gtrans train`` and ``gtrans generate`` do before torch is loaded: help, typing errors.
 
-Torch and fairseq take seconds to load. An option that there is stands in the sources that declare
+Torch and fairseq take seconds to load. An option that exists stands in the sources that declare
 options, so a word that stands nowhere there is misspelt. The parsers check everything else.
 """
 
@@ -16,10 +16,12 @@ from pathlib import Path
 
 from gtrans.cli.shared import VERBOSE
 from gtrans.cli.shared.dispatch import with_short_errors
-from gtrans.cli.shared.train_help import HELP, HELP_ALL
 from gtrans.errors import did_you_mean
 from gtrans.text.prepared_folder import check_data_folder
 
+HELP = ("-h", "--help")
+HELP_ALL = "--help-all"
+USAGE = "gtrans train DATA [OPTION ...]"
 _WORD = re.compile(r"\w[\w-]*")
 # A field of a class of options.
 _FIELD = re.compile(r"^    (\w+): .*=", re.MULTILINE)
@@ -65,3 +67,56 @@ def _sources() -> str:
     if fairseq is not None and fairseq.origin is not None:
         files += sorted(Path(fairseq.origin).parent.rglob("*.py"))
     return "\n".join(path.read_text(encoding="utf-8") for path in files)
+
+
+def first_help(description: str | None, example: str) -> str:
+    """The help of the first options of a training."""
+    parser = argparse.ArgumentParser(
+        usage=USAGE,
+        description=str(description).strip(),
+        epilog=f"example:\n  {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        add_help=False,
+    )
+    parser.add_argument("data", metavar="DATA", help="folder that `gtrans prepare` wrote")
+    group = parser.add_argument_group("options that everybody needs")
+    for flag, metavar, text in (
+        (
+            "--config",
+            "NAME|FILE",
+            "settings of a paper by name, or a file of your own; options on the command line win",
+        ),
+        (
+            "--arch",
+            "ARCH",
+            "the model and its size, such as gtransformer_base; it must be "
+            "given here or in the configuration",
+        ),
+        ("--init-from", "CKPT", "sentence model that a document model starts from"),
+        (
+            "--max-tokens",
+            "N",
+            "largest batch of a device, in tokens, given here or in the configuration",
+        ),
+        (
+            "--save-dir",
+            "DIR",
+            "folder of the run; the same command goes on there after an "
+            "interruption (default: checkpoints)",
+        ),
+    ):
+        group.add_argument(flag, metavar=metavar, help=text)
+    group.add_argument(
+        HELP_ALL,
+        action="store_true",
+        help="list the configurations, the architectures and all options; with --arch ARCH those "
+        "of an architecture with its values",
+    )
+    return parser.format_help()
+
+
+def asks_for_first_help(words: Sequence[str]) -> bool:
+    """Whether a command line wants the help above and nothing of an architecture."""
+    options = words[: words.index("--")] if "--" in words else words
+    flags = {word.partition("=")[0] for word in options}
+    return bool(flags & set(HELP)) and not flags & {"--arch", "-a", HELP_ALL}
