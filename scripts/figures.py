@@ -194,7 +194,7 @@ def units() -> Figure:
             axes,
             [
                 [
-                    1 if number in span.current else 2 if number in span.source else 0
+                    1 if number in span.kept else 2 if number in span.source else 0
                     for number in range(len(lengths))
                 ]
                 for span in unit.cut(lengths, lengths)

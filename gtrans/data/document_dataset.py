@@ -20,7 +20,7 @@ class DocumentDataset(FairseqDataset):
 
     A batch has ``id (batch,)``, the numbers of the units, and ``numbers``, the same as a list,
     which stays on the host; ``first_sentence (batch,)``, the
-    number of the first current sentence of each unit in the corpus; ``nsentences`` and
+    number of the first kept sentence of each unit in the corpus; ``nsentences`` and
     ``ntokens`` (words and end tokens of the target); ``net_input`` and ``target``, see
     :meth:`gtrans.data.examples.ExampleBuilder.collate`.
 

@@ -70,21 +70,21 @@ class ExampleBuilder:
                 is a whole document.
 
         Returns:
-            ``source (length,)``; ``current``, the number of the first current sentence in the
-            row; ``written``, how many sentences the model writes; with a target
+            ``source (length,)``; ``current_sentence``, the number of the first kept sentence in
+            the row; ``predicted_sentences``, how many the decoder predicts; with a target
             ``prev_output_tokens (length,)`` and ``target (length,)``; with BERT's subwords
             ``bert_subwords (subwords,)``; in a stream of chunks ``chunks (chunks,)``.
         """
-        current = span.current.start - span.source.start
+        current = span.kept.start - span.source.start
         example: Example = {
             "source": self.frame.source(self._replaced(source, current, self.context)),
-            "current": current,
-            "written": len(span.written),
+            "current_sentence": current,
+            "predicted_sentences": len(span.predicted),
         }
         if target is not None:
             read, predicted = self.frame.target(target)
-            if span.written != span.target:
-                predicted = self._only_written(predicted, span)
+            if span.predicted != span.target:
+                predicted = self._only_predicted(predicted, span)
             example["prev_output_tokens"], example["target"] = read, predicted
         if self.unit.has_chunks and isinstance(self.unit, StreamUnit):
             if chunks is None:
@@ -106,19 +106,19 @@ class ExampleBuilder:
         most = self.unit.tokens_at_once
         return tokens if most is None else [min(length, most) for length in tokens]
 
-    def _only_written(self, target: Tensor, span: UnitSpan) -> Tensor:
-        """``target (length,)`` with padding on the sentences that the model only reads."""
+    def _only_predicted(self, target: Tensor, span: UnitSpan) -> Tensor:
+        """``target (length,)`` with padding on the sentences that the decoder does not predict."""
         ends = target.eq(self.frame.eos).long()
         sentence = ends.cumsum(0) - ends + span.target.start
-        read = sentence.lt(span.written.start) | sentence.ge(span.written.stop)
+        read = sentence.lt(span.predicted.start) | sentence.ge(span.predicted.stop)
         return target.masked_fill(read, self.frame.pad)
 
     def _replaced(
         self, sentences: Sequence[Tensor], current: int, context: ContextText | None
     ) -> list[Tensor]:
-        """The sentences, with neighbours replaced as the unit says."""
+        """The sentences, the context replaced as the unit says."""
         replaced = list(sentences)
-        if context is None or self.unit.neighbours in ("true", "none"):
+        if context is None or self.unit.context_kind in ("true", "none"):
             return replaced
         for number, sentence in enumerate(sentences):
             if number != current:
@@ -129,8 +129,8 @@ class ExampleBuilder:
         """Examples as a batch: ``net_input``, ``target``, ``ntokens``, ``nsentences``.
 
         ``net_input`` holds the arguments of the model's ``forward``: ``src_tokens (batch,
-        source length)``, ``src_lengths (batch,)``, with context ``current (batch,)``, in streams
-        of chunks ``chunks (batch, most)`` with zeros behind, and with a
+        source length)``, ``src_lengths (batch,)``, with context ``current_sentence
+        (batch,)``, in streams of chunks ``chunks (batch, most)`` with zeros behind, and with a
         target ``prev_output_tokens (batch, target length)``, all padded on the right. The
         task replaces ``bert_subwords (batch, subwords)`` by BERT's output before a model sees it.
         """
@@ -139,7 +139,9 @@ class ExampleBuilder:
         lengths = source.ne(frame.pad).sum(1)
         net_input: dict[str, Tensor] = {"src_tokens": source, "src_lengths": lengths}
         if self.unit.has_context:
-            net_input["current"] = torch.tensor([example["current"] for example in examples])
+            net_input["current_sentence"] = torch.tensor(
+                [example["current_sentence"] for example in examples]
+            )
         if self.unit.has_chunks:
             net_input["chunks"] = torch.nn.utils.rnn.pad_sequence(
                 [example["chunks"] for example in examples], batch_first=True
@@ -155,29 +157,29 @@ class ExampleBuilder:
                 [example["prev_output_tokens"] for example in examples]
             )
         return {
-            "nsentences": sum(example["written"] for example in examples),
+            "nsentences": sum(example["predicted_sentences"] for example in examples),
             "ntokens": int((source if target is None else target).ne(frame.pad).sum()),
             "net_input": net_input,
             "target": target,
         }
 
     def sources_to_translate(self, source: Mapping[str, Tensor]) -> list[list[Tensor]]:
-        """For each row the source sentences, with ``</s>``, whose translations it writes.
+        """For each row the source sentences, with ``</s>``, whose translations it predicts.
 
         Args:
             source: the ``net_input`` of :meth:`collate`.
         """
         rows = [self.frame.sentences(row) for row in source["src_tokens"]]
         unit = self.unit
-        if not unit.has_context or unit.writes_neighbours or unit.sentence_by_sentence:
+        if not unit.has_context or unit.predicts_context or unit.sentence_by_sentence:
             return rows
-        current = source["current"].tolist()
+        current = source["current_sentence"].tolist()
         return [row[number : number + 1] for row, number in zip(rows, current, strict=True)]
 
     def wanted(self, source: Mapping[str, Tensor]) -> list[slice]:
-        """For each row which of the sentences that it writes are current."""
-        if self.unit.writes_neighbours:
-            return [slice(number, number + 1) for number in source["current"].tolist()]
+        """For each row which of its predicted sentences are kept."""
+        if self.unit.predicts_context:
+            return [slice(number, number + 1) for number in source["current_sentence"].tolist()]
         return [slice(None)] * source["src_tokens"].size(0)
 
 

@@ -43,19 +43,19 @@ class UnitSpan(NamedTuple):
     Attributes:
         source: sentences on the source side.
         target: sentences on the target side, part of ``source``.
-        written: the part of ``target`` that the model writes; it reads the other translations.
-        current: the part of ``written`` whose translations are kept. Every sentence of a
-            document is current in exactly one span, in order.
+        predicted: the part of ``target`` that the decoder predicts; the rest is given.
+        kept: the part of ``predicted`` whose translations are used. Every sentence of a document
+            is kept in exactly one span, in order.
     """
 
     source: range
     target: range
-    written: range
-    current: range
+    predicted: range
+    kept: range
 
     @classmethod
     def whole(cls, sentences: range) -> UnitSpan:
-        """A row in which all sentences are current."""
+        """A row in which all sentences are kept."""
         return cls(sentences, sentences, sentences, sentences)
 
 
@@ -68,12 +68,12 @@ class Unit(ABC):
 
     Attributes:
         name: value of ``--unit``.
-        has_context: rows have context; the model gets their first current sentence as ``current``.
+        has_context: rows have context; the model gets the number of ``current_sentence``.
         trained_in_runs: in training a model reads runs of sentences of a document, one update
             after the other.
         has_chunks: a row has several chunks, and the model must know where each begins.
-        neighbours: what neighbours are replaced by, one of :data:`CONTEXT_KINDS`.
-        writes_neighbours: the model also writes the translations of a window's other sentences.
+        context_kind: which context a model sees, one of :data:`CONTEXT_KINDS`.
+        predicts_context: the decoder also predicts the context of a window.
         sentence_by_sentence: a document is translated one sentence after the other.
         tokens_at_once: most tokens of a row that are translated at once; None: all of them. With
             a number, a row to translate is a whole document, translated part after part.
@@ -109,12 +109,12 @@ class Unit(ABC):
         return self.cut(source_lengths)
 
     @property
-    def neighbours(self) -> str:
+    def context_kind(self) -> str:
         """See the attributes."""
         return "true"
 
     @property
-    def writes_neighbours(self) -> bool:
+    def predicts_context(self) -> bool:
         """See the attributes."""
         return False
 
@@ -199,17 +199,12 @@ class WindowUnit(Unit):
             window = range(max(number - before, 0), min(number + after + 1, count))
             current = range(number, number + 1)
             target = current if self.context_sides == "source" else window
-            written = window if self.context_sides == "both" else current
-            spans.append(UnitSpan(window, target, written, current))
+            predicted = window if self.context_sides == "both" else current
+            spans.append(UnitSpan(window, target, predicted, current))
         return spans
 
     @property
-    def neighbours(self) -> str:
-        """As ``--context-kind``."""
-        return self.context_kind
-
-    @property
-    def writes_neighbours(self) -> bool:
+    def predicts_context(self) -> bool:
         """True in concatenation."""
         return self.context_sides == "both"
 
@@ -315,7 +310,7 @@ class ChunkStreamUnit(StreamUnit):
         """The sentences of each chunk, without the sentences of an overlap."""
         other = source_lengths if target_lengths is None else target_lengths
         spans = self._documents.cut(source_lengths, other)
-        return [len(span.current) for span in spans]
+        return [len(span.kept) for span in spans]
 
     @property
     def sentence_by_sentence(self) -> bool:
@@ -475,7 +470,7 @@ class Units:
     Attributes:
         lines: ``(units, 4, 2)`` the first line, and the first line behind, of the parts of each
             unit's :class:`UnitSpan`. Lines are counted from 0, with the empty ones.
-        first_sentence: ``(units,)`` number of the first current sentence among all sentences
+        first_sentence: ``(units,)`` number of the first kept sentence among all sentences
             of the corpus.
     """
 
@@ -501,7 +496,7 @@ class Units:
 
     @classmethod
     def whole(cls, lines: Ints, first_sentence: Ints) -> Units:
-        """Units in which all ``lines (units, 2)`` are current."""
+        """Units in which all ``lines (units, 2)`` are kept."""
         return cls(np.stack([lines] * 4, 1), first_sentence)
 
 

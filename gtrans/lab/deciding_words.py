@@ -305,7 +305,7 @@ class _Deciders:
             first = reading.first - reading.begin
             rows = self._rows.rows_of(*text.encoded(reading), first, text.plain(reading))
             for row, span, _ in rows:
-                for sentence in span.current:
+                for sentence in span.kept:
                     self._placed[reading.document, sentence + reading.begin] = reading, row, span
 
     def decisions(self, asked: Sequence[Asked]) -> list[Decision]:

@@ -143,8 +143,8 @@ def add_gradients(
     numbers = torch.unique(sentence).tolist()
     # In a window whose target is the current sentence alone, source sentences before the
     # current one shift its number.
-    alone = "current" in net_input and int(layouts["target"].sentence_counts) == 1
-    shift = int(net_input["current"]) if alone else 0
+    alone = "current_sentence" in net_input and int(layouts["target"].sentence_counts) == 1
+    shift = int(net_input["current_sentence"]) if alone else 0
     for number in numbers:
         gradients = torch.autograd.grad(
             losses[sentence == number].sum(), states, retain_graph=number != numbers[-1]

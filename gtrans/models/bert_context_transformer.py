@@ -150,7 +150,7 @@ class ContextEncoder(nn.Module):
 
 
 def plan_contexts(spec: PlanSpec, net_input: Mapping[str, Any]) -> Plan:
-    """The encoder's part of a plan, of windows, or of sentences if there is no ``current``.
+    """The encoder's part of a plan, of windows or (without ``current_sentence``) of sentences.
 
     The encoder reads the current sentences alone: windows have ``current (batch, length)``, their
     tokens (:func:`gtrans.models.base.planning.chosen_index`), and ``neighbours``, the others'
@@ -159,9 +159,9 @@ def plan_contexts(spec: PlanSpec, net_input: Mapping[str, Any]) -> Plan:
     """
     tokens, reads, plan = net_input["src_tokens"], spec.further["reads"], Plan()
     is_neighbour, sentences = torch.zeros_like(tokens, dtype=torch.bool), tokens
-    if "current" in net_input:
+    if "current_sentence" in net_input:
         window = spec.source_layout(tokens)
-        is_current = window.sentence.eq(net_input["current"][window.row])
+        is_current = window.sentence.eq(net_input["current_sentence"][window.row])
         in_window = window.pad(is_current.long()).bool()
         is_neighbour = tokens.ne(spec.pad) & ~in_window
         plan["current"] = chosen_index(in_window)
@@ -257,9 +257,9 @@ class BertContextTransformer(DocumentModel):
 
         Args:
             source: ``src_tokens (batch, length)`` windows or sentences, padded on the right;
-                for windows ``current (batch,)``; if a BERT is read, ``context_states (context
-                tokens, BERT's width)``, the features of all rows one after the other without
-                padding, and ``context_lengths (batch,)``, how many of them each row has.
+                for windows ``current_sentence (batch,)``; if a BERT is read, ``context_states
+                (context tokens, BERT's width)``, the features of all rows one after the other
+                without padding, and ``context_lengths (batch,)``, the number of each row.
         """
         src_tokens: Tensor = source["src_tokens"]
         plan: Plan = source.get("plan") or self.encoder.planned(source)

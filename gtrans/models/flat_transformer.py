@@ -75,16 +75,16 @@ PRESETS = {
 
 
 def plan_windows(spec: PlanSpec, net_input: Mapping[str, Any]) -> Plan:
-    """The encoder's part of a plan, of windows, or of sentences if there is no ``current``.
+    """The encoder's part of a plan, of windows or (without ``current_sentence``) of sentences.
 
     Windows have a layout ``window`` and plans ``in_window``, ``is_current (window tokens,)``, 1 for
     the tokens of the current sentences, else 0, and ``kept (sentence tokens,)``, their numbers
     among the windows' tokens. The encoder of a BERT reads no more than ``longest`` tokens of a
     row, those in ``shortened`` (:func:`gtrans.models.base.planning.chosen_index`).
     """
-    if "current" not in net_input:
+    if "current_sentence" not in net_input:
         return plan_source(spec, net_input)
-    tokens, current, plan = net_input["src_tokens"], net_input["current"], Plan()
+    tokens, current, plan = net_input["src_tokens"], net_input["current_sentence"], Plan()
     if "longest" in spec.further:
         special_tokens = CLS, spec.pad, SEP
         index, current = bert_windows(tokens, current, spec.further["longest"], special_tokens)
@@ -135,7 +135,7 @@ class FlatTransformerEncoder(Encoder):
             plan: of the windows; None: it is made now.
         """
         if plan is None:
-            plan = self.planned({"src_tokens": src_tokens, "current": current})
+            plan = self.planned({"src_tokens": src_tokens, "current_sentence": current})
         if "shortened" in plan:
             src_tokens = taken(src_tokens, plan["shortened"], self.frame.pad)
         window, segments, order = plan["window"], None, None
@@ -176,10 +176,12 @@ class FlatTransformer(DocumentModel):
             )
 
     def encode(self, source: Mapping[str, Any]) -> EncoderOutput:
-        """Encode windows, or sentences if ``source`` has no ``current``."""
-        if "current" not in source:
+        """Encode windows, or sentences if ``source`` has no ``current_sentence``."""
+        if "current_sentence" not in source:
             return super().encode(source)
-        return self.encoder.read(source["src_tokens"], source["current"], plan=source.get("plan"))
+        return self.encoder.read(
+            source["src_tokens"], source["current_sentence"], plan=source.get("plan")
+        )
 
 
 @dataclass

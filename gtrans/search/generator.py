@@ -148,7 +148,7 @@ class DocumentGenerator:
     ) -> list[list[DocumentHypothesis]]:
         """The hypotheses of every row, the best first, at least one each.
 
-        They hold only the current sentences of the row.
+        They hold only the kept sentences of the row.
 
         Args:
             source: ``net_input`` of

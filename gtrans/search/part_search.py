@@ -224,15 +224,13 @@ class PartSearch(DocumentSearch):
         """
         span = document.spans[len(document.parts)]
         limit = self.vocabulary.max_input_tokens
-        needed = sum(
-            document.lengths[number] + SPECIAL_TOKENS_PER_SENTENCE for number in span.current
-        )
-        for first in range(span.source.start, span.current.start):
-            earlier = [document.best[number] for number in range(first, span.current.start)]
+        needed = sum(document.lengths[number] + SPECIAL_TOKENS_PER_SENTENCE for number in span.kept)
+        for first in range(span.source.start, span.kept.start):
+            earlier = [document.best[number] for number in range(first, span.kept.start)]
             beginning = self.frame.read_before(earlier)
             if limit is None or len(beginning) + needed <= limit:
-                return _Part(document, range(first, span.source.stop), span.current, beginning)
-        return _Part(document, span.current, span.current, None)
+                return _Part(document, range(first, span.source.stop), span.kept, beginning)
+        return _Part(document, span.kept, span.kept, None)
 
     def _joined(self, parts: Sequence[Sequence[DocumentHypothesis]]) -> list[DocumentHypothesis]:
         """Join the hypotheses of the parts of a document."""

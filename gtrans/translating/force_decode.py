@@ -189,9 +189,9 @@ class RowPool:
             raise ValueError(f"{len(source)} source sentences, but {len(target)} target sentences")
         lengths = [self._encode[0](sentence).numel() - 1 for sentence in source]
         return [
-            self._row(span, source, target, max(span.current.start, first), plain)
+            self._row(span, source, target, max(span.kept.start, first), plain)
             for span in self.examples.unit.cut(lengths)
-            if span.current.stop > first
+            if span.kept.stop > first
         ]
 
     def _row(
@@ -207,8 +207,8 @@ class RowPool:
         plain_sources: tuple[str, ...] = ()
         if self.examples.bert_subwords is not None and plain is not None:
             plain_sources = tuple(plain[number] for number in span.source)
-        begin, end = first - span.written.start, span.current.stop - span.written.start
-        source_key = (sources, plain_sources, span.current.start - span.source.start)
+        begin, end = first - span.predicted.start, span.kept.stop - span.predicted.start
+        source_key = (sources, plain_sources, span.kept.start - span.source.start)
         key = (source_key, targets)
         row = self._rows.get(key)
         if row is None:
@@ -640,7 +640,7 @@ def with_places(
             last = unit.parts([len(encode(sentence).split()) for sentence in text.source])[-1]
             cue = len(text.source) - 1 - item.distance
             besides = "in its context" if unit.has_context else "in its overlap"
-            place = "in the chunk" if cue in last.current else besides
+            place = "in the chunk" if cue in last.kept else besides
             place = place if cue in last.source else "before the chunk"
         groups = {"cue": place, "cue at distance": f"{item.distance} {place}"} if place else {}
         grouped.append(replace(item, groups={**item.groups, **groups}))

@@ -323,7 +323,9 @@ class Translation:
         written = 0
         for index, row in zip(self._batches[number], translations, strict=True):
             self._translated[index] = row
-            written += self._rows[index]["written"] if self.translator.free else len(row)
+            written += (
+                self._rows[index]["predicted_sentences"] if self.translator.free else len(row)
+            )
         return written - self._counted.pop(number)
 
     @property

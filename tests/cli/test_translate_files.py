@@ -307,7 +307,7 @@ def test_a_linked_folder_is_said_to_be_left_out(
 
 def as_many(rows: Sequence[Any], finished: object) -> list[Any]:
     """For each sentence of each row a translation."""
-    return [[[Alternative("", 0.0)]] * row["written"] for row in rows]
+    return [[[Alternative("", 0.0)]] * row["predicted_sentences"] for row in rows]
 
 
 def sums_of_ids(translator: object, rows: Sequence[Any], finished: object) -> list[Any]:

@@ -64,7 +64,7 @@ def units_of(words: list[int], target: list[int] | None, unit: Unit) -> list[tup
     units = document_units(*sides, unit, "x")
     spans = spans_of(units)
     for span in spans:
-        assert span.target == span.written == span.current == span.source
+        assert span.target == span.predicted == span.kept == span.source
     first = units.first_sentence.tolist()
     return [
         (span.source.start, number, len(span.source))
@@ -114,7 +114,7 @@ def test_sides_that_differ_are_refused_with_the_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sides", "target", "written"),
+    ("sides", "target", "predicted"),
     [
         ("source", [(1, 2), (2, 3), (4, 5)], [(1, 2), (2, 3), (4, 5)]),
         ("both", [(1, 2), (1, 3), (4, 5)], [(1, 2), (1, 3), (4, 5)]),
@@ -122,7 +122,7 @@ def test_sides_that_differ_are_refused_with_the_line() -> None:
     ],
 )
 def test_windows_of_a_small_corpus(
-    sides: str, target: list[tuple[int, int]], written: list[tuple[int, int]]
+    sides: str, target: list[tuple[int, int]], predicted: list[tuple[int, int]]
 ) -> None:
     """One sentence before the current one, never across the empty line."""
     words = [0, 3, 4, 0, 5]
@@ -131,8 +131,8 @@ def test_windows_of_a_small_corpus(
     spans = spans_of(units)
     assert [span.source for span in spans] == [range(1, 2), range(1, 3), range(4, 5)]
     assert [span.target for span in spans] == [range(*ends) for ends in target]
-    assert [span.written for span in spans] == [range(*ends) for ends in written]
-    assert [span.current for span in spans] == [range(1, 2), range(2, 3), range(4, 5)]
+    assert [span.predicted for span in spans] == [range(*ends) for ends in predicted]
+    assert [span.kept for span in spans] == [range(1, 2), range(2, 3), range(4, 5)]
     assert units.first_sentence.tolist() == [0, 1, 2]
     # Sizes count what a row holds: words and two special tokens a sentence.
     assert data.source_sizes.tolist() == [5, 11, 7]

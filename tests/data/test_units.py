@@ -101,9 +101,9 @@ def test_every_sentence_is_current_once_and_in_order(
     lengths: list[int], unit: Unit, to_translate: bool
 ) -> None:
     spans = unit.cut_to_translate(lengths) if to_translate else unit.cut(lengths)
-    assert [k for span in spans for k in span.current] == list(range(len(lengths)))
+    assert [k for span in spans for k in span.kept] == list(range(len(lengths)))
     for span in spans:
-        assert set(span.current) <= set(span.written) <= set(span.target) <= set(span.source)
+        assert set(span.kept) <= set(span.predicted) <= set(span.target) <= set(span.source)
         assert set(span.source) <= set(range(len(lengths)))  # no neighbours beyond the ends
 
 
@@ -114,12 +114,12 @@ def test_a_history_is_read_in_training_and_made_in_decoding() -> None:
     singles = [range(number, number + 1) for number in range(4)]
     assert [span.source for span in spans] == windows
     assert [span.target for span in spans] == windows
-    assert [span.written for span in spans] == singles
-    assert [span.current for span in spans] == singles
+    assert [span.predicted for span in spans] == singles
+    assert [span.kept for span in spans] == singles
     # All sentences at once: each translation is needed for the next ones.
     assert unit.cut_to_translate([1, 1, 1, 1]) == [UnitSpan(*[range(4)] * 4)]
     assert unit.cut_to_translate([]) == []
-    assert unit.sentence_by_sentence and not unit.writes_neighbours
+    assert unit.sentence_by_sentence and not unit.predicts_context
 
 
 def test_units_by_name_and_options() -> None:
@@ -148,7 +148,7 @@ def test_rows_of_windows() -> None:
         [BOS, 10, EOS, BOS, 20, 21, EOS, PAD, PAD, PAD],
         [BOS, 10, EOS, BOS, 20, 21, EOS, BOS, 30, EOS],
     ]
-    assert batch["net_input"]["current"].tolist() == [0, 1]
+    assert batch["net_input"]["current_sentence"].tolist() == [0, 1]
     assert batch["net_input"]["prev_output_tokens"].tolist() == [[BOS, 10, PAD], [BOS, 20, 21]]
     assert batch["target"].tolist() == [[10, EOS, PAD], [20, 21, EOS]]
     assert batch["nsentences"] == 2 and batch["ntokens"] == 5
@@ -178,7 +178,7 @@ def test_rows_with_a_history(special_tokens: str) -> None:
         read, target = frame.target(window)
         assert example["source"].tolist() == frame.source(window).tolist()
         assert example["prev_output_tokens"].tolist() == read.tolist()
-        assert (example["current"], example["written"]) == (len(window) - 1, 1)
+        assert (example["current_sentence"], example["predicted_sentences"]) == (len(window) - 1, 1)
         # Words and end token of the current sentence stand where they were, all else is padding.
         (alone,) = examples_of(plain, [DOCUMENT[number]], [DOCUMENT[number]])
         predicted = alone["target"][alone["target"].ne(PAD)].tolist()
@@ -187,7 +187,7 @@ def test_rows_with_a_history(special_tokens: str) -> None:
         assert target[before:].tolist() == predicted
     batch = builder.collate(found)
     assert batch["nsentences"] == 4 and batch["ntokens"] == sum(map(len, DOCUMENT))
-    assert batch["net_input"]["current"].tolist() == [0, 1, 2, 2]
+    assert batch["net_input"]["current_sentence"].tolist() == [0, 1, 2, 2]
 
 
 def sources(builder: ExampleBuilder, document: list[Tensor]) -> list[list[list[int]]]:

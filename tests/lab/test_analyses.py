@@ -160,7 +160,7 @@ def test_gates_begin_as_far_open_as_their_bias_says(bias: float) -> None:
     with torch.no_grad():
         aware = built(BertContextTransformer, options, "window")
         with watched(aware) as seen:
-            aware(SOURCE, None, torch.tensor([[BOS, B]]), current=torch.tensor([2]))
+            aware(SOURCE, None, torch.tensor([[BOS, B]]), current_sentence=torch.tensor([2]))
     assert {(location.side, location.layer) for location in seen.gates} == {
         (side, layer) for side in ("encoder", "decoder") for layer in (1, 2)
     }
@@ -258,7 +258,7 @@ def test_windows(model: Any, options: Any) -> None:
     made = built(model, options, "window")
     for current, distances in ((2, [0, 1, 2]), (1, [-1, 0, 1])):
         reach = Reach()
-        net_input = {**WINDOW, "current": torch.tensor([current])}
+        net_input = {**WINDOW, "current_sentence": torch.tensor([current])}
         add_gradients(reach, made, net_input, torch.tensor([[B, EOS]]), Distances())
         assert [d for d in reach.distances() if reach.mean("source", d) > 0] == distances
         assert reach.words["target", 0] == 2
@@ -268,7 +268,7 @@ def test_a_context_that_is_not_embedded_with_the_sentence() -> None:
     options = BertContextConfig(context_input="words", context_layers=1, **SIZES)
     model = built(BertContextTransformer, options, "window")
     with pytest.raises(GtransError, match="BertContextTransformer encodes its context apart"):
-        reach_of(model, current=torch.tensor([2]))
+        reach_of(model, current_sentence=torch.tensor([2]))
 
 
 # ---- the command ---------------------------------------------------------------------------------

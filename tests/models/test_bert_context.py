@@ -34,7 +34,7 @@ SENTENCES = torch.tensor([[BOS, C, EOS], [BOS, B, EOS]])
 TARGET = torch.tensor([[BOS, A, A], [BOS, C, PAD]])
 FEATURES = torch.linspace(-1, 1, 7 * BERT_DIM).view(7, BERT_DIM)
 LENGTHS = torch.tensor([4, 3])
-CONTEXT = {"current": CURRENT, "context_states": FEATURES, "context_lengths": LENGTHS}
+CONTEXT = {"current_sentence": CURRENT, "context_states": FEATURES, "context_lengths": LENGTHS}
 
 
 def logits(model: BertContextTransformer, **context: Any) -> torch.Tensor:
@@ -75,7 +75,7 @@ def test_a_trained_context_encoder_reads_the_neighbours_only() -> None:
     other = WINDOWS.clone()
     other[0, 1] = C
     with torch.no_grad():
-        after = model(other, None, TARGET, current=CURRENT)[0]
+        after = model(other, None, TARGET, current_sentence=CURRENT)[0]
         alone = model(SENTENCES, None, TARGET)[0]
     assert not torch.allclose(before[0], after[0], atol=1e-4)
     assert torch.allclose(before[1], after[1], atol=1e-6)
@@ -131,7 +131,7 @@ def asked(count: int, seed: int, reads_words: bool) -> tuple[dict[str, torch.Ten
     if reads_words:
         rows = torch.tensor([[BOS, FILLER, 0, EOS, BOS, ASK, EOS]]).repeat(count, 1)
         rows[:, 2] = torch.where(cue < 2, SAY_A, SAY_B)
-        return {"src_tokens": rows, "current": torch.ones(count, dtype=torch.long)}, answer
+        return {"src_tokens": rows, "current_sentence": torch.ones(count, dtype=torch.long)}, answer
     states = 0.1 * torch.randn(count, 3, BERT_DIM, generator=generator)
     place = torch.randint(3, (count,), generator=generator)
     states[torch.arange(count), place] += CUES[cue]

@@ -92,7 +92,7 @@ def encoded_by_hand(model: FlatTransformer, row: list[int], begin: int, end: int
 def test_the_encoder_is_that_of_the_paper(left: bool, bottom: int, no_segments: bool) -> None:
     model = flat(flat_bottom_layers=bottom, no_segment_embedding=no_segments)
     with torch.no_grad():
-        found = model.encode({"src_tokens": padded(*ROWS, left=left), "current": CURRENT})
+        found = model.encode({"src_tokens": padded(*ROWS, left=left), "current_sentence": CURRENT})
     begins = (5, 0, 0)
     expected = [
         encoded_by_hand(model, row, begin, begin + len(sentence))
@@ -121,7 +121,7 @@ def test_top_layers_work_on_the_tokens_of_the_sentences_only(
         layer.self_attn.k_proj.register_forward_pre_hook(watch("keys"))
     for layer in model.decoder.layers:
         layer.encoder_attn.k_proj.register_forward_pre_hook(watch("cross"))
-    model(padded(*ROWS), None, padded([BOS, 5], [BOS], [BOS, 6, 7]), current=CURRENT)
+    model(padded(*ROWS), None, padded([BOS, 5], [BOS], [BOS, 6, 7]), current_sentence=CURRENT)
     assert seen == {"layer": tokens, "fc1": tokens, "keys": tokens, "cross": [12, 12]}
 
 
@@ -152,7 +152,7 @@ def test_without_context_it_is_the_sentence_transformer(unit: str) -> None:
     model = flat(share_all_embeddings=True, unit=unit, no_segment_embedding=True)
     model.load_state_dict(plain.state_dict())
     source, target = padded(*SENTENCES), padded([BOS, 5], [BOS], [BOS, 6, 7])
-    context = {"current": torch.zeros(3, dtype=torch.long)} if unit == "window" else {}
+    context = {"current_sentence": torch.zeros(3, dtype=torch.long)} if unit == "window" else {}
     expected, _ = plain(source, None, target)
     assert torch.equal(model(source, None, target, **context)[0], expected)
 
@@ -164,7 +164,7 @@ def test_concatenation_is_the_transformer_over_windows() -> None:
     model.load_state_dict(plain.state_dict())
     source, target = padded(*ROWS[:2]), padded([BOS, 5, EOS, BOS, 7], [BOS, 6, EOS, BOS])
     expected, _ = plain(source, None, target)
-    assert torch.equal(model(source, None, target, current=CURRENT[:2])[0], expected)
+    assert torch.equal(model(source, None, target, current_sentence=CURRENT[:2])[0], expected)
 
 
 # Words of a little language: which of two cues stands next to the sentence decides its word.
@@ -191,7 +191,7 @@ def accuracy(bottom: int, updates: int, random_context: bool = False) -> float:
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for update in range(updates):
         source, target, current = cued(32, seed=update)
-        logits, _ = model(source, None, target[:, :-1], current=current)
+        logits, _ = model(source, None, target[:, :-1], current_sentence=current)
         loss = torch.nn.functional.cross_entropy(logits[:, 0], target[:, 1])
         optimizer.zero_grad()
         loss.backward()
@@ -199,7 +199,7 @@ def accuracy(bottom: int, updates: int, random_context: bool = False) -> float:
     model.eval()
     source, target, current = cued(300, seed=10**6, random_context=random_context)
     with torch.no_grad():
-        found = model(source, None, target[:, :-1], current=current)[0][:, 0].argmax(-1)
+        found = model(source, None, target[:, :-1], current_sentence=current)[0][:, 0].argmax(-1)
     return float(found.eq(target[:, 1]).float().mean())
 
 

@@ -174,13 +174,13 @@ def test_a_window_of_one_sentence_is_the_sentence_for_its_model(
     alone, _ = sentence_model(sentence[None], None, sentence[None])
     source: dict[str, Tensor] = {"src_tokens": sentence[None]}
     if cfg["unit"] == "window":
-        source["current"] = torch.tensor([0])
+        source["current_sentence"] = torch.tensor([0])
     logits, _ = model(src_lengths=None, prev_output_tokens=sentence[None], **source)
     torch.testing.assert_close(logits, alone, atol=1e-5, rtol=1e-5)
     longer = torch.nn.utils.rnn.pad_sequence([sentence, document], True, PAD)
     both = {**source, "src_tokens": longer}
-    if "current" in source:
-        both["current"] = torch.tensor([0, 2])
+    if "current_sentence" in source:
+        both["current_sentence"] = torch.tensor([0, 2])
     steps = model.begin_decoding(both, 1)
     for place, token in enumerate(sentence.tolist()):
         tokens = torch.tensor([token, token])

@@ -268,7 +268,7 @@ def test_flat_bert_is_bert_on_the_pair(bert: Path, subwords: BertSubwords) -> No
     window = torch.cat([cls, context, cls, sentence])[None]
     pair = context_row([context], sentence, 512)
     with torch.no_grad():
-        found = model.encode({"src_tokens": window, "current": torch.tensor([1])}).states
+        found = model.encode({"src_tokens": window, "current_sentence": torch.tensor([1])}).states
         wanted = load_bert(str(bert)).eval()(
             input_ids=subwords.order[pair][None], token_type_ids=token_types(pair)[None]
         )
@@ -285,7 +285,7 @@ def test_flat_bert_top_blocks_see_the_sentence_only(subwords: BertSubwords) -> N
     with torch.no_grad():
         current = torch.tensor([1])
         states = [
-            model.encode({"src_tokens": rows, "current": current}).states
+            model.encode({"src_tokens": rows, "current_sentence": current}).states
             for rows in (window, other)
         ]
     assert torch.equal(*states)

@@ -103,7 +103,7 @@ def test_chunks_of_documents_begin_with_the_initial_memory() -> None:
     builder, source, found = task.examples, sentences_of(lengths), hypothesis.sentences
     target = [torch.tensor(sentence.tokens) for sentence in found]
     spans = builder.unit.cut(lengths)
-    assert len(spans) > 2 and any(len(span.source) > len(span.current) for span in spans)
+    assert len(spans) > 2 and any(len(span.source) > len(span.kept) for span in spans)
     for span in spans:
         sides = ([side[n] for n in span.source] for side in (source, target))
         row = builder.example(span, *sides)
@@ -111,7 +111,7 @@ def test_chunks_of_documents_begin_with_the_initial_memory() -> None:
         log_probs = model(**batch["net_input"])[0].log_softmax(-1)
         scores = log_probs.gather(2, batch["target"][:, :, None])
         written = scores[batch["target"].ne(PAD)].flatten()
-        own = torch.tensor([score for n in span.current for score in found[n].scores])
+        own = torch.tensor([score for n in span.kept for score in found[n].scores])
         torch.testing.assert_close(written[-len(own) :], own)
 
 

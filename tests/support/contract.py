@@ -264,15 +264,13 @@ def read_in_turn(
     found, memory = [], model.new_memory()
     for span in builder.unit.parts(lengths(source)):
         sides = ([side[n] for n in span.source] for side in (source, target))
-        row = builder.example(
-            span._replace(written=span.current), *sides, chunks=[len(span.source)]
-        )
+        row = builder.example(span._replace(predicted=span.kept), *sides, chunks=[len(span.source)])
         batch = builder.collate([row])
         logits = model(**batch["net_input"], memory=memory)[0].float()
         memory = memory.following(torch.tensor([0]))
         log_probs = model.search_scores(logits).gather(2, batch["target"][:, :, None])
         words = batch["target"].ne(builder.frame.pad)
-        found.append((span.current, float((log_probs.squeeze(2) * words).sum())))
+        found.append((span.kept, float((log_probs.squeeze(2) * words).sum())))
     return found
 
 
@@ -343,7 +341,7 @@ def searched_and_read(built: Built) -> Iterator[tuple[float, float]]:
             first = 0 if in_parts else row.target.start
             chunks = chunks_of(unit, [document.source[n] for n in row.source])
             read.append(document.row(builder, row, translation, first, chunks))
-            written.append(sum(scores[n - first] for n in row.written))
+            written.append(sum(scores[n - first] for n in row.predicted))
     if not read:
         return
     batch = builder.collate(read)

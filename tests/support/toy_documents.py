@@ -65,7 +65,7 @@ def accuracy_after_training(
     def read(count: int, seed: int) -> tuple[Tensor, Tensor]:
         source, whole = TASKS[task](count, seed)
         target = whole[:, 3 * first :]
-        current = {"current": torch.full((count,), first)} if first else {}
+        current = {"current_sentence": torch.full((count,), first)} if first else {}
         return model(source, None, target[:, :-1], **current)[0], target
 
     model.train()

@@ -208,8 +208,8 @@ def unit_text(model: Any, task: Any, net_input: dict[str, Tensor], target: Tenso
         )
     )
     current, context = source, Axis(())
-    if "current" in net_input:
-        inside = (layouts[0].sentence == int(net_input["current"])).tolist()
+    if "current_sentence" in net_input:
+        inside = (layouts[0].sentence == int(net_input["current_sentence"])).tolist()
         current = source.chosen([n for n, here in enumerate(inside) if here])
         context = source.chosen([n for n, here in enumerate(inside) if not here])
     if "bert_subwords" in net_input:

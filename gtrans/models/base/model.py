@@ -280,8 +280,8 @@ class DocumentModel(FairseqEncoderDecoderModel):
                 receives the memory with which they end.
             plan: what :attr:`planner` makes of the batch; None: it is made now, for which
                 the host waits once.
-            source: the rest of ``net_input``: in windows ``current (batch,)``, the number of
-                the current sentence in its row; in streams of chunks ``chunks (batch,
+            source: the rest of ``net_input``: in windows ``current_sentence (batch,)``, its number
+                in the row; in streams of chunks ``chunks (batch,
                 most)``, the sentences of every chunk of a row, then zeros; BERT's output for
                 the source.
 

@@ -38,7 +38,7 @@ from gtrans.modules.memory import memory_plan
 PLANNED = (
     "src_tokens",
     "prev_output_tokens",
-    "current",
+    "current_sentence",
     "context_lengths",
     "source_of_row",
     "chunks",
