@@ -1,7 +1,7 @@
-"""The catalogue of the papers' tables and figures, and the needs of each at a scale.
+"""The catalogue of the papers' tables and figures, and the runs and files that each needs.
 
-``exp_gtransformer/experiments`` has a file for each paper, and the models, scales and columns that
-they name. The Snakefile asks a :class:`ExperimentPlan`.
+``exp_gtransformer/experiments`` has a file for each paper, and files with the models, scales and
+columns that they name. The Snakefile asks an :class:`ExperimentPlan`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha256
-from itertools import chain, product
+from itertools import product
 from pathlib import Path
 from shlex import split
 from typing import Any
@@ -44,7 +44,7 @@ class TableRow:
         translate: flags of ``gtrans translate`` beside the model's own.
         control: the test sentences ``alone``, or ``shuffled`` over all documents.
         ensemble: labels of the rows whose models translate together.
-        against: label of the row that it is tested against.
+        against: label of its baseline.
         seeds: its seeds at a scale; else all.
         corpora: the only corpora on which it is made; empty: all.
         x: its values on the horizontal axes of a figure, by their titles.
@@ -73,16 +73,15 @@ class Table:
 
     Attributes:
         name: its name, such as ``gtransformer-T2``.
-        paper: name, title, authors, year and venue of its paper.
-        title: its contents, in a few words.
-        section: section of the paper.
+        paper: name, title, authors, year and venue.
+        title, section: from the paper.
         shows: its message.
         corpora: names of the paper's corpora.
         scales: how it is shown at each scale; an empty text: not at all.
         rows: its rows by label; none for counts of a corpus.
         columns: its columns here, by the titles of ``columns.yaml``.
         at: at a scale, other corpora than the paper's.
-        printed: what the paper prints: ``columns``, ``rows`` by label, ``quoted`` labels, ``note``.
+        printed: the paper's ``columns``, ``rows`` by label, ``quoted`` labels, and a ``note``.
         figure: the axes of a figure: ``x``, titles, and ``y``, columns.
         commands: further commands by name: ``run``, and if needed their ``rows`` and ``scales``,
             and whether for the ``first_seed`` only.
@@ -109,7 +108,7 @@ class Table:
     note: str = ""
 
     def with_rows(self, labels: Iterable[str]) -> Table:
-        """The table with these rows, their baselines and the members of ensembles."""
+        """Return the table with these rows, their baselines and the members of ensembles."""
         kept = set(labels) & self.rows.keys()
         for _ in self.rows:  # a baseline may have a baseline
             for label in list(kept):
@@ -121,43 +120,46 @@ class Table:
 
 
 @cache
-def read(name: str) -> Any:
-    """A file of the folder of experiments."""
-    return yaml.safe_load((project_file(_FOLDER) / f"{name}.yaml").read_text(encoding="utf-8"))
+def read_definitions(name: str) -> Any:
+    """Read NAME.yaml in the folder of experiments."""
+    file = project_file(_FOLDER) / f"{name}.yaml"
+    return yaml.safe_load(file.read_text(encoding="utf-8"))
 
 
 @cache
 def read_catalogue() -> Mapping[str, Table]:
-    """All tables and figures by name, in the order of the papers."""
+    """Read all tables and figures by name, in the order of the papers."""
     tables = {}
     for paper in PAPERS:
-        content = read(paper)
+        content = read_definitions(paper)
         for key, entry in content["tables"].items():
-            rows = {label: TableRow(label, **row) for label, row in entry.get("rows", {}).items()}
             name = f"{paper}-{key}"
-            tables[name] = Table(name, content["paper"], **{**entry, "rows": rows})
+            rows = {}
+            for label, row in entry.get("rows", {}).items():
+                rows[label] = TableRow(label, **row)
+            values = {**entry, "rows": rows}
+            tables[name] = Table(name, content["paper"], **values)
     return tables
 
 
-def find(names: Sequence[str]) -> dict[str, Table]:
-    """The tables with these names; a paper's name stands for all its tables.
+def find_tables(names: Sequence[str]) -> dict[str, Table]:
+    """Return the tables with these names; a paper's name stands for all its tables.
 
     Raises:
         GtransError: there is no table of a name.
     """
     tables = read_catalogue()
-    known = {name: [name] for name in tables}
+    choices = {name: [name] for name in tables}
     for paper in PAPERS:
-        known[paper] = [name for name in tables if name.startswith(f"{paper}-")]
-    for name in names:
-        if name not in known:
-            raise GtransError(
-                f"there is no table or figure '{name}'{did_you_mean(name, known)} "
-                "`gtrans reproduce --list` names all of them."
-            )
+        choices[paper] = [name for name in tables if name.startswith(f"{paper}-")]
     found = {}
     for name in names:
-        for key in known[name]:
+        if name not in choices:
+            raise GtransError(
+                f"there is no table or figure '{name}'{did_you_mean(name, choices)} "
+                "`gtrans reproduce --list` names all of them."
+            )
+        for key in choices[name]:
             found[key] = tables[key]
     return found
 
@@ -166,12 +168,16 @@ def find(names: Sequence[str]) -> dict[str, Table]:
 
 
 def read_settings(scale: str, changes: Iterable[str]) -> dict[str, str]:
-    """The settings of a scale; a change ``updates=N`` is for all whose names end in it.
+    """Return the settings of a scale with changes ``NAME=N``.
+
+    ``updates=N`` changes all settings whose names end in it.
 
     Raises:
         GtransError: there is no such setting, or its value is no whole number.
     """
-    settings = {key: str(value) for key, value in read("scales")[scale]["settings"].items()}
+    settings: dict[str, str] = {}
+    for key, value in read_definitions("scales")[scale]["settings"].items():
+        settings[key] = str(value)
     # Changes of a single setting come last, so that they override `updates=`.
     for change in sorted(changes, key=lambda change: not change.startswith("updates=")):
         key, _, value = change.partition("=")
@@ -185,13 +191,19 @@ def read_settings(scale: str, changes: Iterable[str]) -> dict[str, str]:
             )
         if not re.fullmatch("[1-9][0-9]{0,8}", value):
             raise GtransError(f"`--set {change}`: give a whole number of at least 1.")
-        settings.update(dict.fromkeys(names, value))
+        for name in names:
+            settings[name] = value
     return settings
 
 
-def words_of(flags: Any) -> list[str]:
-    """Single words of flags, which may be lists of lists."""
-    return split(flags) if isinstance(flags, str) else list(chain(*map(words_of, flags)))
+def flag_words(flags: Any) -> list[str]:
+    """Split flags, a text or lists of lists of texts, into single words."""
+    if isinstance(flags, str):
+        return split(flags)
+    words: list[str] = []
+    for part in flags:
+        words += flag_words(part)
+    return words
 
 
 # --- the needs of a table ---------------------------------------------------------------
@@ -202,10 +214,9 @@ class PlannedRun:
     """A row on a corpus with a seed; a corpus itself has the seed 0.
 
     Attributes:
-        row, corpus, seed: the row, on a corpus, with a seed.
-        model: the name of its model; of an ensemble, of the first one.
+        model: the name of its model; of an ensemble, the first one's.
         name: the name of its translation.
-        against: the run that it is tested against, with the same corpus and seed.
+        against: the run of its baseline, with the same corpus and seed.
     """
 
     row: TableRow
@@ -217,7 +228,7 @@ class PlannedRun:
 
     @property
     def folder(self) -> str:
-        """The folder of all models of the seed and their measurements."""
+        """The folder of the seed's models and measurements."""
         return f"runs/{self.corpus}/seed-{self.seed}"
 
 
@@ -245,23 +256,24 @@ class ExperimentPlan:
     def __init__(self, request: Mapping[str, Any]) -> None:
         self._request = request
         self.scale: str = request["scale"]
-        self.sizes = read("scales")[self.scale]
+        self.sizes = read_definitions("scales")[self.scale]
         self.amp: bool = request.get("amp", False)
         self.changes = sorted(request.get("set", ()))
         self.settings = read_settings(self.scale, self.changes)
         self.label = _label(self.scale, self.amp, self.changes)
         self.data = Path(request["data"]) if request.get("data") else None
-        self.named: Sequence[str] = request.get("corpora") or ()
+        self.chosen_corpora: Sequence[str] = request.get("corpora") or ()
         self.seeds: Sequence[int] = request.get("seeds") or self.sizes["seeds"]
         # The models, as `models.yaml` has them, with the flags of their rows.
         self.models: dict[str, Mapping[str, Any]] = {}
         # Models and flags of translations, by name.
         self.translations: dict[str, tuple[list[str], str]] = {}
-        tables = find(request["tables"])
-        self.tables = {name: table for name, table in tables.items() if table.scales[self.scale]}
-        self.left_out = []
-        for name, table in tables.items():
-            if name not in self.tables:
+        self.tables: dict[str, Table] = {}
+        self.left_out: list[str] = []
+        for name, table in find_tables(request["tables"]).items():
+            if table.scales[self.scale]:
+                self.tables[name] = table
+            else:
                 reason = table.note.partition(". ")[0]
                 self.left_out.append(f"{name} is not shown at scale {self.scale}: {reason}")
         if not self.tables:
@@ -269,53 +281,64 @@ class ExperimentPlan:
         labels = request.get("rows") or ()
         if labels:
             self._check_labels(labels)
-            chosen = {name: table.with_rows(labels) for name, table in self.tables.items()}
-            self.tables = {name: table for name, table in chosen.items() if table.rows}
+            self._keep_rows(labels)
         else:
             self._plan_all()
 
     def _plan_all(self) -> list[PlannedRow]:
-        """Plan the rows of all tables; their models and translations are known afterwards."""
         rows = []
         for table in self.tables.values():
             rows += self.rows(table)
         return rows
 
     def _check_labels(self, labels: Sequence[str]) -> None:
-        """Raises GtransError for the label of a row that cannot be made here."""
+        """Raise GtransError for the label of a row that cannot be made here."""
         rows = self._plan_all()
         for label in labels:
             planned = [row for row in rows if row.row.label == label]
             if any(row.runs for row in planned):
                 continue
-            names = ", ".join(dict.fromkeys(repr(row.row.label) for row in rows))
-            why = planned[0].why_not if planned else f"there is no such row, only {names}"
+            if planned:
+                why = planned[0].why_not
+            else:
+                names = dict.fromkeys(repr(row.row.label) for row in rows)
+                why = f"there is no such row, only {', '.join(names)}"
             raise GtransError(f"`--rows`: '{label}': {why}.")
 
+    def _keep_rows(self, labels: Sequence[str]) -> None:
+        tables = self.tables
+        self.tables = {}
+        for name, table in tables.items():
+            shorter = table.with_rows(labels)
+            if shorter.rows:
+                self.tables[name] = shorter
+
     def with_all_seeds(self) -> ExperimentPlan:
-        """The plan of all rows, with all seeds in the current folder."""
-        present = {int(path.name.removeprefix("seed-")) for path in Path("runs").glob("*/seed-*")}
-        return ExperimentPlan(
-            {**self._request, "rows": [], "seeds": sorted({*self.seeds, *present})}
-        )
+        """Return the plan of all rows, with all seeds in the current folder."""
+        seeds = set(self.seeds)
+        for folder in Path("runs").glob("*/seed-*"):
+            seeds.add(int(folder.name.removeprefix("seed-")))
+        return ExperimentPlan({**self._request, "rows": [], "seeds": sorted(seeds)})
 
     def corpora(self, table: Table) -> Sequence[str]:
-        """Names of the corpora of a table at this scale.
+        """Return the names of the corpora of a table at this scale.
 
         Raises:
             GtransError: the user has to name one.
         """
-        corpora = self.named or table.at.get(self.scale)
+        corpora = self.chosen_corpora or table.at.get(self.scale)
+        if corpora:
+            return corpora
         if corpora is None and self.scale == "small":
             raise GtransError(
                 "`--corpus` is missing: the name of a corpus in `--data` for scale small "
                 f"({table.name}: {table.scales['small']})."
             )
-        return corpora or (["synthetic"] if self.scale == "tiny" else table.corpora)
+        return ["synthetic"] if self.scale == "tiny" else table.corpora
 
     @cache  # noqa: B019 # a process has one plan
     def corpus(self, name: str) -> ParallelText:
-        """A corpus that is made or given.
+        """Return the text of a corpus that is made or given.
 
         Raises:
             GtransError: it is missing, or its languages are not clear.
@@ -335,79 +358,95 @@ class ExperimentPlan:
 
     # -- models
 
-    def _model(self, name: str, train: str = "") -> str:
-        """The name of a model with the flags of a row; adds it and its start to the plan."""
+    def _add_model(self, name: str, train: str = "") -> str:
+        """Add a model with the flags of a row, and the model it starts from; return its name."""
         name = self.sizes.get("models", {}).get(name, name)
-        entry = read("models")[name]
-        full = slug(name, train)
-        self.models[full] = {"kind": name, **entry, "train": [entry.get("train", ""), train]}
+        entry = read_definitions("models")[name]
+        full_name = slug(name, train)
+        flags = [entry.get("train", ""), train]
+        self.models[full_name] = {"kind": name, **entry, "train": flags}
         if "start" in entry:
-            self._model(entry["start"])
-        return full
+            self._add_model(entry["start"])
+        return full_name
 
     def finished(self, model: str, folder: str, file: str = "trained") -> str:
-        """The file that marks a finished model; ``file``: another file of its training."""
-        averaged = "average" in self.models[model] and self.scale == "paper"
-        return f"{folder}/{model}/{'average.pt' if averaged else file}"
+        """Return the file that marks a finished model, or another ``file`` of its training."""
+        if "average" in self.models[model] and self.scale == "paper":
+            file = "average.pt"
+        return f"{folder}/{model}/{file}"
 
     def checkpoint(self, model: str, folder: str) -> str:
-        """The file of a trained model."""
+        """Return the file of a trained model."""
         return self.finished(model, folder, "checkpoint_best.pt")
 
     def preparation(self, model: str) -> str:
-        """How the corpus of a model is prepared."""
+        """Return how the corpus of a model is prepared."""
         name: str = self.models[model].get("data", "plain")
         return name if name in self.sizes["prepare"] else "plain"
 
     # -- rows
 
     def rows(self, table: Table) -> list[PlannedRow]:
-        """The rows of a table on every corpus."""
+        """Return the rows of a table on every corpus."""
         corpora = self.corpora(table)
-        if table.rows:
-            return [self._row(table, *pair) for pair in product(corpora, table.rows.values())]
-        # Counts of corpora, which have the paper's labels.
-        labels = dict(zip(table.corpora, table.printed.get("rows", ()), strict=False))
-        rows = {name: TableRow(labels.get(name, name)) for name in corpora}
-        return [PlannedRow(row, name, [PlannedRun(row, name, 0)]) for name, row in rows.items()]
+        if not table.rows:
+            return _counted_corpora(table, corpora)
+        rows = []
+        for corpus in corpora:
+            for row in table.rows.values():
+                rows.append(self._plan_row(table, corpus, row))
+        return rows
 
-    def _row(self, table: Table, corpus: str, row: TableRow) -> PlannedRow:
-        note = f" ({row.note})" if row.note else ""
+    def _plan_row(self, table: Table, corpus: str, row: TableRow) -> PlannedRow:
         seeds = row.seeds.get(self.scale, self.seeds)
-        if not row.model and not row.ensemble:
-            return PlannedRow(row, corpus, [], row.note)
-        if row.at.get(self.scale, "") is None:
-            return PlannedRow(row, corpus, [], f"not at this scale{note}")
-        if row.corpora and corpus not in row.corpora:
-            return PlannedRow(row, corpus, [], f"not on {corpus}{note}")
-        if not set(self.seeds) & set(seeds):
-            return PlannedRow(row, corpus, [], f"only with the seeds {seeds} at this scale")
+        why_not = self._why_not(row, corpus, seeds)
+        if why_not is not None:
+            return PlannedRow(row, corpus, [], why_not)
         self.corpus(corpus)
         members = [table.rows[label] for label in row.ensemble] or [row]
         models = []
         for member in members:
             flags = member.at.get(self.scale, member.train) or ""
-            models.append(self._model(member.model, flags))
+            models.append(self._add_model(member.model, flags))
         name = slug("+".join(models), row.translate)
-        full = f"{name}.{row.control}" if row.control else name
-        self.translations |= dict.fromkeys((name, full), (models, row.translate))
-        baseline = self._row(table, corpus, table.rows[row.against]).runs if row.against else ()
-        others = {run.seed: run for run in baseline}
+        self.translations[name] = models, row.translate
+        if row.control:
+            name = f"{name}.{row.control}"
+            self.translations[name] = models, row.translate
+        baselines = {}
+        if row.against:
+            baseline = self._plan_row(table, corpus, table.rows[row.against])
+            baselines = {run.seed: run for run in baseline.runs}
         runs = []
         for seed in self.seeds:
             if seed in seeds:
-                runs.append(PlannedRun(row, corpus, seed, models[0], full, others.get(seed)))
+                run = PlannedRun(row, corpus, seed, models[0], name, baselines.get(seed))
+                runs.append(run)
         return PlannedRow(row, corpus, runs)
 
+    def _why_not(self, row: TableRow, corpus: str, seeds: Sequence[int]) -> str | None:
+        """Say why a row is not made on a corpus; None: it is made."""
+        note = f" ({row.note})" if row.note else ""
+        if not row.model and not row.ensemble:
+            return row.note
+        if row.at.get(self.scale, "") is None:
+            return f"not at this scale{note}"
+        if row.corpora and corpus not in row.corpora:
+            return f"not on {corpus}{note}"
+        if not set(self.seeds) & set(seeds):
+            return f"only with the seeds {seeds} at this scale"
+        return None
+
     def translation(self, run: PlannedRun) -> str:
-        """The file with the translation of the test documents."""
+        """Return the file with the translated test documents."""
         return f"{run.folder}/test.{run.name}.{self.corpus(run.corpus).target}"
 
     # -- measures
 
     def files(self, measure: str, run: PlannedRun) -> list[str]:
-        """The files of a measure of a run, and of its comparison with its baseline."""
-        if run.corpus not in read("columns")["corpora"].get(measure, [run.corpus]):
+        """Return the files of a measure of a run, and of its comparison with its baseline."""
+        measured_corpora = read_definitions("columns")["corpora"].get(measure)
+        if measured_corpora is not None and run.corpus not in measured_corpora:
             return []
         # A control concerns translations; measures of the model are in the model's own row.
         if run.row.control and measure not in OF_TRANSLATIONS:
@@ -416,28 +455,32 @@ class ExperimentPlan:
         if measure == "counts":
             return [f"data/{run.corpus}/plain.counts.json"]
         if measure in ("training", "size"):
-            return [f"{run.folder}/{model}/trained" for model in self.translations[run.name][0]]
+            models, _ = self.translations[run.name]
+            return [f"{run.folder}/{model}/trained" for model in models]
         if measure == "directions":
             files = self._directions(folder, run)
-            return files + self._directions(folder, run.against) if run.against else files
+            if run.against:
+                files += self._directions(folder, run.against)
+            return files
         if measure == "speed":
-            return [f"{folder}/{run.name}.{ending}" for ending in ("tsv", "txt")]
+            return [f"{folder}/{run.name}.tsv", f"{folder}/{run.name}.txt"]
         if measure in ("score", "parts"):
             baseline = f"~{run.against.name}" if run.against else ""
             return [f"{folder}/{run.name}{baseline}.json"]
-        both = [f"{folder}/{run.model}~{run.against.model}.json"] if run.against else []
+        alone = f"{folder}/{run.model}.json"
+        compared = [f"{folder}/{run.model}~{run.against.model}.json"] if run.against else []
         if measure == "likelihood":
-            return both
-        own = [f"{folder}/{run.model}.json"]
-        return own + both if measure in TESTED_SETS else own
+            return compared
+        if measure in TESTED_SETS:
+            return [alone, *compared]
+        return [alone]
 
     def _directions(self, folder: str, run: PlannedRun) -> list[str]:
-        """The scores of all language pairs of a run."""
         pairs = self.corpus(run.corpus).directions
         return [f"{folder}/{run.model}/{pair}.json" for pair in pairs]
 
     def analyses(self, table: Table) -> dict[str, tuple[str, list[PlannedRun]]]:
-        """The further commands of a table at this scale and the runs that they read, by name."""
+        """Return the further commands of a table at this scale and their runs, by name."""
         analyses = {}
         corpora = self.corpora(table)
         for corpus, (key, command) in product(corpora, table.commands.items()):
@@ -449,36 +492,51 @@ class ExperimentPlan:
                 if row.corpus == corpus and row.row.label in labels:
                     runs += row.runs[:1] if command.get("first_seed") else row.runs
             if runs:
-                end = f".{corpus}" if len(corpora) > 1 else ""
-                analyses[f"{table.name}.{key}{end}"] = command["run"], runs
+                ending = f".{corpus}" if len(corpora) > 1 else ""
+                analyses[f"{table.name}.{key}{ending}"] = command["run"], runs
         return analyses
 
     def inputs(self, table: Table) -> list[str]:
-        """All files from which the results of a table are written."""
+        """Return all files from which the results of a table are written."""
+        columns = read_definitions("columns")["columns"]
         measures = ["training"] if table.rows else []
-        measures += [read("columns")["columns"][title]["measure"] for title in table.columns]
+        for title in table.columns:
+            measures.append(columns[title]["measure"])
         runs: list[PlannedRun] = []
         for row in self.rows(table):
             runs += row.runs
         files: list[str] = []
-        for measure, run in product(measures, runs):
-            files += self.files(measure, run)
-        files += [f"analyses/{name}.done" for name in self.analyses(table)]
+        for measure in measures:
+            for run in runs:
+                files += self.files(measure, run)
+        for name in self.analyses(table):
+            files.append(f"analyses/{name}.done")
         return list(dict.fromkeys(files))
 
 
+def _counted_corpora(table: Table, corpora: Sequence[str]) -> list[PlannedRow]:
+    """Return the rows of a table that counts corpora, with the paper's labels."""
+    labels = dict(zip(table.corpora, table.printed.get("rows", ()), strict=False))
+    rows = []
+    for name in corpora:
+        row = TableRow(labels.get(name, name))
+        rows.append(PlannedRow(row, name, [PlannedRun(row, name, seed=0)]))
+    return rows
+
+
 def _label(scale: str, amp: bool, changes: Iterable[str]) -> str:
-    """How the plan of a scale is called: the scale and each change."""
     parts = [scale]
     if amp:
         parts.append("amp")
-    parts += [change.replace("=", "-") for change in changes]
+    for change in changes:
+        parts.append(change.replace("=", "-"))
     return ".".join(parts)
 
 
 def slug(name: str, flags: str) -> str:
-    """A name with flags; it has at most 80 characters, then a digest."""
+    """Name a model with flags, in at most 80 characters and, if cut, a digest."""
     words = " ".join([name, *split(flags)]).replace(" --", ".")
     full = re.sub(r"[^A-Za-z0-9.+_-]+", "-", words)
-    cut = full[:80] if flags else full
-    return full if cut == full else f"{cut}.{sha256(full.encode()).hexdigest()[:8]}"
+    if not flags or len(full) <= 80:
+        return full
+    return f"{full[:80]}.{sha256(full.encode()).hexdigest()[:8]}"

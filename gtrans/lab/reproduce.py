@@ -39,7 +39,14 @@ from gtrans.environment import project_file, require
 from gtrans.errors import GtransError
 from gtrans.files import atomic_writer, check_output_folder, locked
 from gtrans.lab.corpora import yaml_lines
-from gtrans.lab.experiments import PAPERS, SCALES, ExperimentPlan, Table, find, read
+from gtrans.lab.experiments import (
+    PAPERS,
+    SCALES,
+    ExperimentPlan,
+    Table,
+    find_tables,
+    read_definitions,
+)
 from gtrans.messages import print_lines
 from gtrans.option_types import whole
 
@@ -84,7 +91,7 @@ def run(args: argparse.Namespace) -> None:
         _make(args)
         return
     names = [*args.names, *args.list]
-    tables = find(names or PAPERS)
+    tables = find_tables(names or PAPERS)
     lines = [
         f"{name:<23}{table.title}{' (not free)' * bool(table.not_free)}"
         for name, table in tables.items()
@@ -98,8 +105,13 @@ def run(args: argparse.Namespace) -> None:
 def _entry(table: Table) -> dict[str, Any]:
     """The table in the catalogue, with the models of its rows."""
     paper = table.paper["name"]
-    models = {row.model: read("models")[row.model] for row in table.rows.values() if row.model}
-    return {**read(paper)["tables"][table.name.removeprefix(f"{paper}-")], "models": models}
+    models = {
+        row.model: read_definitions("models")[row.model] for row in table.rows.values() if row.model
+    }
+    return {
+        **read_definitions(paper)["tables"][table.name.removeprefix(f"{paper}-")],
+        "models": models,
+    }
 
 
 def _make(args: argparse.Namespace) -> None:

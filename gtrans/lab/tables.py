@@ -16,13 +16,20 @@ from typing import Any
 
 from gtrans.errors import GtransError
 from gtrans.files import atomic_writer, binary_writer, digest, read_object
-from gtrans.lab.experiments import TESTED_SETS, ExperimentPlan, PlannedRow, PlannedRun, Table, read
+from gtrans.lab.experiments import (
+    TESTED_SETS,
+    ExperimentPlan,
+    PlannedRow,
+    PlannedRun,
+    Table,
+    read_definitions,
+)
 from gtrans.lab.logs import logged, read_history
 from gtrans.lab.provenance import provenance
 from gtrans.messages import change_interval, in_digits, with_schema
 
 
-def write(plan: ExperimentPlan, name: str) -> None:
+def write_results(plan: ExperimentPlan, name: str) -> None:
     """Write NAME.json and .md, translations and pictures of a table, in the current folder.
 
     They have all measurements in the folder, also rows and seeds of earlier calls.
@@ -32,35 +39,42 @@ def write(plan: ExperimentPlan, name: str) -> None:
     """
     plan = plan.with_all_seeds()
     table = plan.tables[name]
-    data = table_of(plan, table)
+    data = collect_results(plan, table)
     if table.figure is not None:
         data["made"] += draw(table, data)
-    texts = texts_of(plan, data)
+    texts = translated_texts(plan, data)
     if texts:
         archive = f"{name}.translations.tar.xz"
         data["made"].append(archive)
         pack(texts, archive)
-    with atomic_writer(f"{name}.json") as written:
-        written.write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
-    with atomic_writer(f"{name}.md") as written:
-        written.write(to_markdown(data))
+    with atomic_writer(f"{name}.json") as file:
+        file.write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+    with atomic_writer(f"{name}.md") as file:
+        file.write(to_markdown(data))
 
 
-def table_of(plan: ExperimentPlan, table: Table) -> dict[str, Any]:
+def collect_results(plan: ExperimentPlan, table: Table) -> dict[str, Any]:
     """Collect the results of a table, as JSON.
 
     In a cell, ``spread`` is the standard deviation over seeds (divided by n - 1); ``difference``
     has the difference from the baseline of the same seed, and ``p`` of a paired t-test over the
     seeds; a seed's ``change`` is the 95% interval of its difference.
     """
-    columns = {title: read("columns")["columns"][title] for title in table.columns}
-    rows = [_row(plan, row, columns) for row in plan.rows(table)]
-    refuse_copies(rows)
-    _compare(rows, columns)
+    columns = {}
+    for title in table.columns:
+        columns[title] = read_definitions("columns")["columns"][title]
+    rows = [_row_results(plan, row, columns) for row in plan.rows(table)]
+    check_copies(rows)
+    _add_differences(rows, columns)
     made: list[str] = []
     for name in plan.analyses(table):
-        made += [str(path) for path in sorted(Path().glob(f"{name}*"))]
+        for path in sorted(Path().glob(f"{name}*")):
+            made.append(str(path))
     corpora = plan.corpora(table)
+    digests = {name: _digests(plan.corpus(name).files) for name in corpora}
+    digits = {title: column.get("digits", 2) for title, column in columns.items()}
+    # A mean of these says nothing, such as a mean of the p of several seeds.
+    each_seed = sorted(title for title in columns if not _is_compared(columns[title]))
     results = {
         "experiment": table.name,
         "title": table.title,
@@ -70,10 +84,9 @@ def table_of(plan: ExperimentPlan, table: Table) -> dict[str, Any]:
         "settings": plan.settings,
         "made with": provenance(),
         "corpora": list(corpora),
-        "data": {name: _digests(plan.corpus(name).files) for name in corpora},
-        "columns": {title: column.get("digits", 2) for title, column in columns.items()},
-        # A mean of these says nothing, such as a mean of the p of several seeds.
-        "each_seed": sorted(title for title in columns if not _is_compared(columns[title])),
+        "data": digests,
+        "columns": digits,
+        "each_seed": each_seed,
         "printed": {"columns": [], "rows": {}, "note": "", **table.printed},
         "rows": rows,
         "made": made,
@@ -82,65 +95,73 @@ def table_of(plan: ExperimentPlan, table: Table) -> dict[str, Any]:
 
 
 def _command(plan: ExperimentPlan, table: Table) -> list[str]:
-    """The words of the command that makes a table."""
     words = ["gtrans", "reproduce", table.name, "--scale", plan.scale]
     if plan.amp:
         words.append("--amp")
-    if plan.named:
-        words += ["--corpus", *plan.named]
+    if plan.chosen_corpora:
+        words += ["--corpus", *plan.chosen_corpora]
     for change in plan.changes:
         words += ["--set", change]
     return words
 
 
-def _digests(files: Iterable[str | Path]) -> dict[str, str]:
-    """The digests of the files that exist, by their names."""
-    paths = [Path(file) for file in files]
-    return {path.name: digest(path) for path in paths if path.is_file()}
+def _digests(files: Iterable[str]) -> dict[str, str]:
+    digests = {}
+    for file in files:
+        path = Path(file)
+        if path.is_file():
+            digests[path.name] = digest(path)
+    return digests
 
 
 def _is_compared(column: Mapping[str, Any]) -> bool:
-    """Whether the numbers of a column are compared with a baseline's."""
     return bool(column.get("compared", True))
 
 
-def _compare(rows: Sequence[dict[str, Any]], columns: Mapping[str, Any]) -> None:
+def _add_differences(rows: Sequence[dict[str, Any]], columns: Mapping[str, Any]) -> None:
     """Add to each cell its ``difference`` from the same cell of the row's baseline."""
-    by_label = {(row["label"], row["corpus"]): row["cells"] for row in rows}
+    cells_of_rows = {}
     for row in rows:
-        baseline = by_label.get((row["baseline"], row["corpus"]), {})
+        cells_of_rows[row["label"], row["corpus"]] = row["cells"]
+    for row in rows:
+        baseline = cells_of_rows.get((row["baseline"], row["corpus"]), {})
         for title, cell in row["cells"].items():
             if title in baseline and _is_compared(columns[title]):
                 cell["difference"] = _difference(cell["seeds"], baseline[title]["seeds"])
 
 
-def _row(plan: ExperimentPlan, row: PlannedRow, columns: Mapping[str, Any]) -> dict[str, Any]:
+def _row_results(
+    plan: ExperimentPlan, row: PlannedRow, columns: Mapping[str, Any]
+) -> dict[str, Any]:
     runs = [run for run in row.runs if _is_made(run)]
     cells = {}
     for title, column in columns.items():
-        seeds = _seeds(plan, runs, column)
+        seeds = _seed_numbers(plan, runs, column)
         if seeds:
-            cells[title] = {**_spread([seed["value"] for seed in seeds]), "seeds": seeds}
+            spread = _spread([seed["value"] for seed in seeds])
+            cells[title] = {**spread, "seeds": seeds}
+    why_not = row.why_not
+    if not why_not and not runs:
+        why_not = "not made"
+    has_baseline = any(run.against for run in runs)
     return {
         "label": row.row.label,
         "corpus": row.corpus,
-        "why_not": row.why_not or ("" if runs else "not made"),
+        "why_not": why_not,
         "note": row.row.note,
-        "baseline": row.row.against if any(run.against for run in runs) else "",
-        "runs": [_run(plan, run) for run in runs],
+        "baseline": row.row.against if has_baseline else "",
+        "runs": [_run_facts(plan, run) for run in runs],
         "cells": cells,
     }
 
 
 def _is_made(run: PlannedRun) -> bool:
-    """Whether the model of a run is trained; counts of a corpus need none."""
     return not run.seed or Path(run.folder, run.model, "trained").is_file()
 
 
-def _seeds(
+def _seed_numbers(
     plan: ExperimentPlan, runs: Iterable[PlannedRun], column: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """The numbers of a column, for each run whose measurements are there."""
     seeds = []
     for run in runs:
         files = [Path(file) for file in plan.files(column["measure"], run)]
@@ -153,11 +174,12 @@ def _seeds(
 
 
 def _spread(values: Sequence[float]) -> dict[str, Any]:
-    return {"mean": mean(values), "spread": stdev(values) if len(values) > 1 else None}
+    deviation = stdev(values) if len(values) > 1 else None
+    return {"mean": mean(values), "spread": deviation}
 
 
-def _run(plan: ExperimentPlan, run: PlannedRun) -> dict[str, Any]:
-    """The folder, translation, provenance and training time of a run.
+def _run_facts(plan: ExperimentPlan, run: PlannedRun) -> dict[str, Any]:
+    """Return the folder, translation, provenance and training time of a run.
 
     The time includes calls that were stopped.
     """
@@ -165,36 +187,45 @@ def _run(plan: ExperimentPlan, run: PlannedRun) -> dict[str, Any]:
         return {"seed": 0, "folder": f"data/{run.corpus}/plain", "seconds": 0}
     folder = Path(run.folder, run.model)
     history = read_history(folder)
-    walls = [record.values.get("wall", 0) for record in (*history.epochs, *history.inner)]
-    entry = {
+    times = []
+    for record in (*history.epochs, *history.inner):
+        times.append(record.values.get("wall", 0))
+    facts = {
         "seed": run.seed,
         "folder": str(folder),
-        "seconds": max(walls, default=0),
+        "seconds": max(times, default=0),
         "trained with": read_object(folder / "trained"),
     }
     translation = Path(plan.translation(run))
     if translation.is_file():
-        entry |= {"translation": str(translation), "sha256": digest(translation)}
-    return entry
+        facts["translation"] = str(translation)
+        facts["sha256"] = digest(translation)
+    return facts
 
 
 def _difference(own: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) -> dict[str, Any]:
     from scipy.stats import ttest_1samp
 
     baseline = {run["seed"]: run["value"] for run in other}
-    differences = [run["value"] - baseline[run["seed"]] for run in own if run["seed"] in baseline]
+    differences = []
+    for run in own:
+        if run["seed"] in baseline:
+            differences.append(run["value"] - baseline[run["seed"]])
     if not differences:
         return {}
     spread = _spread(differences)
+    largest = max(abs(run["value"]) for run in own)
     # Below this limit the differences differ by rounding alone.
-    differ = (spread["spread"] or 0) > 1e-9 * max(abs(run["value"]) for run in own)
-    return {**spread, "p": float(ttest_1samp(differences, 0).pvalue) if differ else None}
+    if (spread["spread"] or 0) > 1e-9 * largest:
+        p = float(ttest_1samp(differences, 0).pvalue)
+        return {**spread, "p": p}
+    return {**spread, "p": None}
 
 
 # --- translations -----------------------------------------------------------------------
 
 
-def refuse_copies(rows: Sequence[Mapping[str, Any]]) -> None:
+def check_copies(rows: Sequence[Mapping[str, Any]]) -> None:
     """Find rows whose translations are copies of another row's, because they were never run.
 
     Models that have hardly learned anything write the same few sentences; they are no copies.
@@ -218,20 +249,23 @@ def refuse_copies(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _has_learned(translation: Path) -> bool:
-    """Whether at least a tenth of the sentences of a translation differ."""
     lines = translation.read_text(encoding="utf-8").splitlines()
     return 10 * len(set(lines)) > len(lines)
 
 
-def texts_of(plan: ExperimentPlan, data: Mapping[str, Any]) -> list[Path]:
-    """The translations of a table, and the test text behind them if it was made here."""
+def translated_texts(plan: ExperimentPlan, data: Mapping[str, Any]) -> list[Path]:
+    """Return the translations of a table, and the test text behind them if it was made here."""
     texts = set()
     for row in data["rows"]:
-        texts |= {Path(run["translation"]) for run in row["runs"] if "translation" in run}
-    synthetic = plan.sizes.get("synthetic", ())
-    for name in data["corpora"] if texts else ():
-        if name in synthetic:
-            texts |= {Path(f"corpora/{name}/test.{lang}") for lang in plan.sizes["pair"]}
+        for run in row["runs"]:
+            if "translation" in run:
+                texts.add(Path(run["translation"]))
+    if not texts:
+        return []
+    for name in data["corpora"]:
+        if name in plan.sizes.get("synthetic", ()):
+            for lang in plan.sizes["pair"]:
+                texts.add(Path(f"corpora/{name}/test.{lang}"))
     return sorted(texts)
 
 
@@ -250,7 +284,7 @@ def pack(files: Iterable[Path], archive: str) -> None:
 def read_number(
     plan: ExperimentPlan, run: PlannedRun, column: Mapping[str, Any], files: Sequence[Path]
 ) -> dict[str, Any] | None:
-    """A number of a run; None if there is none, such as s-BLEU of a translation without sentences.
+    """Read a number of a run.
 
     Args:
         plan: the plan of the table.
@@ -260,29 +294,35 @@ def read_number(
 
     Returns:
         ``value`` and, where they exist, its 95% ``interval`` and ``signature``, the interval
-        ``change`` of its difference from the baseline, and the ``p`` of a ``test``.
+        ``change`` of its difference from the baseline, and the ``p`` of a ``test``. None if there
+        is no number, such as s-BLEU of a translation without sentences.
     """
-    measure, at = column["measure"], column["at"]
+    measure, keys = column["measure"], column["at"]
     if measure == "training":
-        return _of_training(files, column)
+        return _training_number(files, column)
     if measure == "size":
-        return {"value": column["times"] * sum(logged(file.parent, at[0]) for file in files)}
+        return _model_size(files, column)
     if measure == "speed":
-        _, times = files[0].read_text().splitlines()  # Snakemake's, in seconds
-        return {"value": len(files[1].read_text("utf-8").split()) / float(times.split("\t")[0])}
-    contents = list(map(read_object, files))
+        return _words_per_second(*files)
+    contents = [read_object(file) for file in files]
     if measure == "directions":
-        scores = [float(content["systems"]["row"]["s_bleu"]["score"]) for content in contents]
-        return _of_directions(plan, run, at, scores)
+        scores = []
+        for content in contents:
+            scores.append(float(content["systems"]["row"]["s_bleu"]["score"]))
+        return _directions_number(plan, run, keys, scores)
     if measure == "score":
-        return _of_score(_at(contents[0], ["systems", "row", at[0]]), at[1:])
+        entry = _value_at(contents[0], ["systems", "row", keys[0]])
+        return _score_number(entry, keys[1:])
     if measure in TESTED_SETS:
-        return _of_contrast(contents[0], contents[-1], at)
-    return _number(_at(contents[0], at), interval=_at(contents[0], column.get("interval", ["-"])))
+        return _accuracy_number(contents[0], contents[-1], keys)
+    interval = None
+    if "interval" in column:
+        interval = _value_at(contents[0], column["interval"])
+    return _number(_value_at(contents[0], keys), interval)
 
 
-def _at(content: Any, keys: Iterable[str]) -> Any:
-    """The value behind some keys in nested objects and lists; None: there is none."""
+def _value_at(content: Any, keys: Iterable[str]) -> Any:
+    """Return the value behind some keys in nested objects and lists; None: there is none."""
     for key in keys:
         if not isinstance(content, dict):
             content = {str(number): entry for number, entry in enumerate(content or ())}
@@ -299,7 +339,7 @@ def _number(
     signature: Any = None,
     times: int = 1,
 ) -> dict[str, Any] | None:
-    """A number with its details, as far as they exist; ``times`` scales it and its intervals."""
+    """Return a number with its existing details; ``times`` scales it and its intervals."""
     if value is None:
         return None
     number: dict[str, Any] = {"value": times * value}
@@ -315,45 +355,68 @@ def _number(
     return number
 
 
-def _of_score(entry: Any, rest: Sequence[str]) -> dict[str, Any] | None:
-    """A number of ``gtrans score --json``; ``rest``: ``non_inferiority`` for the p of that test."""
-    if rest:
-        return _number(_at(entry, ["comparison", *rest, "p"]))
+def _model_size(files: Sequence[Path], column: Mapping[str, Any]) -> dict[str, Any]:
+    key = column["at"][0]
+    size = 0.0
+    for file in files:
+        size += logged(file.parent, key)
+    return {"value": column["times"] * size}
+
+
+def _words_per_second(times: Path, translation: Path) -> dict[str, Any]:
+    _, line = times.read_text().splitlines()  # Snakemake's, in seconds
+    seconds = float(line.split("\t")[0])
+    words = translation.read_text("utf-8").split()
+    return {"value": len(words) / seconds}
+
+
+def _score_number(entry: Any, keys: Sequence[str]) -> dict[str, Any] | None:
+    """Read ``gtrans score --json``; ``keys``: ``non_inferiority`` for the p of that test."""
+    if keys:
+        return _number(_value_at(entry, ["comparison", *keys, "p"]))
     return _number(
-        _at(entry, ["score"]),
-        interval=_at(entry, ["confidence", "interval"]),
-        change=_at(entry, ["comparison", "interval"]),
-        p=_at(entry, ["comparison", "paired_randomisation", "p"]),
+        _value_at(entry, ["score"]),
+        interval=_value_at(entry, ["confidence", "interval"]),
+        change=_value_at(entry, ["comparison", "interval"]),
+        p=_value_at(entry, ["comparison", "paired_randomisation", "p"]),
         test="paired approximate randomisation",
-        signature=_at(entry, ["signature"]),
+        signature=_value_at(entry, ["signature"]),
     )
 
 
-def _of_contrast(alone: Any, both: Any, at: Sequence[str]) -> dict[str, Any] | None:
-    """An accuracy of ``gtrans contrast --json``; ``at``: empty, or phenomenon and distance."""
-    phenomenon = at[0] if at else ""
-    distance = at[1] if len(at) > 1 else ""
+def _accuracy_number(alone: Any, compared: Any, keys: Sequence[str]) -> dict[str, Any] | None:
+    """Read an accuracy of ``gtrans contrast --json``.
+
+    Args:
+        alone: the contents of the file of the run.
+        compared: the contents of the file of its comparison with the baseline.
+        keys: empty, or phenomenon and distance.
+    """
+    phenomenon = keys[0] if keys else ""
+    distance = keys[1] if len(keys) > 1 else ""
     if phenomenon and distance:
-        share = _at(alone, ["contrastive", *at])
-        return _number(share, _at(alone, ["intervals", *at]), times=100)
+        share = _value_at(alone, ["contrastive", *keys])
+        return _number(share, _value_at(alone, ["intervals", *keys]), times=100)
     kind = "_by_distance" if distance else ""
     key = distance or phenomenon or "all"
     if key == "all":
         place = ["all"]
+    elif distance:
+        place = ["by_distance", key]
     else:
-        place = ["by_distance" if distance else "by_phenomenon", key]
+        place = ["by_phenomenon", key]
     return _number(
-        _at(alone, [*place, "accuracy"]),
-        interval=_at(alone, [*place, "interval"]),
-        change=_at(both, ["others", "row", f"difference{kind}", key, "interval"]),
-        p=_at(both, ["others", "row", f"mcnemar{kind}", key, "p"]),
+        _value_at(alone, [*place, "accuracy"]),
+        interval=_value_at(alone, [*place, "interval"]),
+        change=_value_at(compared, ["others", "row", f"difference{kind}", key, "interval"]),
+        p=_value_at(compared, ["others", "row", f"mcnemar{kind}", key, "p"]),
         test="exact McNemar",
         times=100,
     )
 
 
-def _of_training(files: Sequence[Path], column: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The best value of a run's log, or the mean of all; of several models there is none.
+def _training_number(files: Sequence[Path], column: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the best value of a run's log, or the mean of all; None for several models.
 
     Models with layer fusion have no loss: their training loss covers all groups, so it cannot be
     compared with others.
@@ -361,17 +424,19 @@ def _of_training(files: Sequence[Path], column: Mapping[str, Any]) -> dict[str, 
     history = read_history(files[0].parent)
     split, name = column["at"]
     values = [value for _, value in history.series(split, name)]
-    grouped = name == "loss" and "loss_group_1" in history.names(split)
-    if len(files) > 1 or grouped or not values:
+    covers_groups = name == "loss" and "loss_group_1" in history.names(split)
+    if len(files) > 1 or covers_groups or not values:
         return None
+    if column.get("of_run") == "mean":
+        return {"value": mean(values)}
     best = min if column.get("better") == "lower" else max
-    return {"value": mean(values) if column.get("of_run") == "mean" else best(values)}
+    return {"value": best(values)}
 
 
-def _of_directions(
-    plan: ExperimentPlan, run: PlannedRun, at: Sequence[str], scores: Sequence[float]
+def _directions_number(
+    plan: ExperimentPlan, run: PlannedRun, keys: Sequence[str], scores: Sequence[float]
 ) -> dict[str, Any] | None:
-    """The score of one direction, or the mean of all or of a class.
+    """Return the score of one direction, or the mean of all or of a class.
 
     A class has the language pairs with at least the training pairs of its setting that are in no
     higher class; ``win ratio``: the share of directions in percent on which the row is better than
@@ -379,25 +444,35 @@ def _of_directions(
     """
     directions = plan.corpus(run.corpus).directions
     own = dict(zip(directions, scores, strict=False))
-    other = dict(zip(directions, scores[len(directions) :], strict=False))
-    if len(at) == 1:
-        return _number(own.get(at[0], mean(own.values()) if at == ["mean"] else None))
+    baseline = dict(zip(directions, scores[len(directions) :], strict=False))
+    if len(keys) == 1:
+        if keys[0] in own:
+            return _number(own[keys[0]])
+        return _number(mean(own.values())) if keys == ["mean"] else None
     counts = read_object(Path(f"data/{run.corpus}/{plan.preparation(run.model)}/pairs.json"))
-    high, medium = (int(plan.settings[f"{size}-pairs"]) for size in ("high", "medium"))
+    pairs = _pairs_of_class(counts, keys[1], plan.settings)
+    if keys[0] != "into":
+        pairs = ["-".join(reversed(pair.split("-"))) for pair in pairs]
+    if keys[1] == "win ratio":
+        if not baseline:
+            return None
+        return {"value": 100 * mean(own[pair] > baseline[pair] for pair in pairs)}
+    return {"value": mean(own[pair] for pair in pairs)} if pairs else None
+
+
+def _pairs_of_class(counts: Mapping[str, int], name: str, settings: Mapping[str, str]) -> list[str]:
+    """Return the language pairs of a class by their training pairs; all for another name."""
+    high, medium = int(settings["high-pairs"]), int(settings["medium-pairs"])
     classes = {"high": (high, math.inf), "medium": (medium, high), "low": (0, medium)}
-    least, most = classes.get(at[1], (0, math.inf))
-    pairs = [pair for pair, count in counts.items() if least <= count < most]
-    chosen = pairs if at[0] == "into" else ["-".join(pair.split("-")[::-1]) for pair in pairs]
-    if at[1] == "win ratio":
-        return {"value": 100 * mean(own[pair] > other[pair] for pair in chosen)} if other else None
-    return {"value": mean(own[pair] for pair in chosen)} if chosen else None
+    least, most = classes.get(name, (0, math.inf))
+    return [pair for pair, count in counts.items() if least <= count < most]
 
 
 # --- pictures and text ------------------------------------------------------------------
 
 
 def draw(table: Table, data: Mapping[str, Any]) -> list[str]:
-    """Draw a figure of a table, with a curve for each series; returns its files.
+    """Draw a figure of a table, with a curve for each series; return its files.
 
     A point is the mean over seeds, its bar goes from the smallest to the largest.
     """
@@ -406,16 +481,15 @@ def draw(table: Table, data: Mapping[str, Any]) -> list[str]:
     assert table.figure is not None
     panels = []
     for axis, title in product(table.figure["x"], table.figure["y"]):
+        series = []
         curves = _curves(table, data, axis, title)
-        series = tuple(
-            Series(name, mean_of_runs([points]), number)
-            for number, (name, points) in enumerate(curves.items())
-        )
+        for number, (name, points) in enumerate(curves.items()):
+            series.append(Series(name, mean_of_runs([points]), number))
         if series:
-            panels.append(Panel(title, axis, title, series))
+            panels.append(Panel(title, axis, title, tuple(series)))
     title = f"{table.name}: {table.title} (scale {data['scale']})"
     facts = {"scale": data["scale"], "corpora": data["corpora"]}
-    files = [f"{table.name}.figure{ending}" for ending in (".png", ".svg")]
+    files = [f"{table.name}.figure.png", f"{table.name}.figure.svg"]
     write_figure(Figure(title, tuple(panels), facts), files)
     return files
 
@@ -423,7 +497,6 @@ def draw(table: Table, data: Mapping[str, Any]) -> list[str]:
 def _curves(
     table: Table, data: Mapping[str, Any], axis: str, title: str
 ) -> dict[str, list[tuple[float, float]]]:
-    """The points of each curve of a panel, by its name: a point for each seed."""
     curves: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for row in data["rows"]:
         point = table.rows[row["label"]]
@@ -444,31 +517,36 @@ _HOW_TO_READ = (
 )
 
 
-def to_markdown(table: Mapping[str, Any]) -> str:
-    """Write the table for people, with the paper's numbers below it."""
+def to_markdown(results: Mapping[str, Any]) -> str:
+    """Write the results for people, with the paper's numbers below them."""
     seeds = set()
-    for row in table["rows"]:
-        seeds |= {run["seed"] for run in row["runs"] if run["seed"]}  # a corpus has the seed 0
+    for row in results["rows"]:
+        for run in row["runs"]:
+            if run["seed"]:  # a corpus has the seed 0
+                seeds.add(run["seed"])
     numbers = ", ".join(str(seed) for seed in sorted(seeds))
-    pictures = [name for name in table["made"] if name.endswith(".png")]
-    others = [name for name in table["made"] if name not in pictures]
     parts = [
-        f"# {table['experiment']}: {table['title']}",
-        f"{table['paper']}. Scale {table['scale']}; corpus {', '.join(table['corpora'])}."
-        f" Made by `{join(table['command'])}`, gtrans {table['version']}.",
-        _markdown(_scores(table), "---:"),
-        _markdown(_printed(table["printed"]), "---:"),
-        _markdown(_changes(table), "---"),
+        f"# {results['experiment']}: {results['title']}",
+        f"{results['paper']}. Scale {results['scale']}; corpus {', '.join(results['corpora'])}."
+        f" Made by `{join(results['command'])}`, gtrans {results['version']}.",
+        _markdown_table(_score_rows(results), "---:"),
+        _markdown_table(_printed_rows(results["printed"]), "---:"),
+        _markdown_table(_change_rows(results), "---"),
         _HOW_TO_READ.format(numbers) if numbers else "",
-        "\n".join(_notes(table)),
+        "\n".join(_notes(results)),
     ]
-    parts += [f"![{name}]({name})" for name in pictures]
-    parts.append(", ".join(f"[{name}]({name})" for name in others))
+    links = []
+    for name in results["made"]:
+        link = f"[{name}]({name})"
+        if name.endswith(".png"):
+            parts.append(f"!{link}")
+        else:
+            links.append(link)
+    parts.append(", ".join(links))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _printed(printed: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The rows that the paper prints."""
+def _printed_rows(printed: Mapping[str, Any]) -> list[dict[str, str]]:
     rows = []
     for label, values in printed["rows"].items():
         row = {"printed in the paper": label}
@@ -479,10 +557,9 @@ def _printed(printed: Mapping[str, Any]) -> list[dict[str, str]]:
     return rows
 
 
-def _notes(table: Mapping[str, Any]) -> list[str]:
-    """The notes on rows, then the signatures of scores, each once."""
+def _notes(results: Mapping[str, Any]) -> list[str]:
     notes, signatures = [], []
-    for row in table["rows"]:
+    for row in results["rows"]:
         note = row["why_not"] or row["note"]
         if note:
             notes.append(f"- {row['label']}: {note}")
@@ -493,54 +570,63 @@ def _notes(table: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(notes + signatures))
 
 
-def _scores(table: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The rows; of several seeds the mean, or each of them where a mean says nothing."""
+def _score_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the rows; of several seeds the mean, or each of them where a mean says nothing."""
     rows = []
-    for row in table["rows"]:
-        corpus = row["corpus"] if len(table["corpora"]) > 1 else ""
-        cells = {"": row["label"], "corpus": corpus}
+    for row in results["rows"]:
+        entry = {"": row["label"], "corpus": _corpus_cell(results, row)}
         for title, cell in row["cells"].items():
-            digits = table["columns"][title]
+            digits = results["columns"][title]
             seeds = cell["seeds"]
-            cells[title] = ", ".join(_with_interval(seed, digits) for seed in seeds)
-            if len(seeds) > 1 and title not in table.get("each_seed", ()):
-                cells[title] = f"{cell['mean']:.{digits}f} ± {cell['spread']:.{digits}f}"
+            if len(seeds) > 1 and title not in results.get("each_seed", ()):
+                text = f"{cell['mean']:.{digits}f} ± {cell['spread']:.{digits}f}"
+            else:
+                text = ", ".join(_with_interval(seed, digits) for seed in seeds)
             if len(seeds) < len(row["runs"]):
-                cells[title] += f" ({len(seeds)} of {len(row['runs'])} seeds)"
+                text += f" ({len(seeds)} of {len(row['runs'])} seeds)"
+            entry[title] = text
         times = [run["seconds"] for run in row["runs"] if run["seed"]]
-        rows.append({**cells, "training, s": f"{mean(times):.0f}" if times else ""})
+        entry["training, s"] = f"{mean(times):.0f}" if times else ""
+        rows.append(entry)
     return rows
 
 
+def _corpus_cell(results: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    corpus: str = row["corpus"]
+    return corpus if len(results["corpora"]) > 1 else ""
+
+
 def _with_interval(seed: Mapping[str, Any], digits: int) -> str:
-    ends = " to ".join(in_digits(end, digits) for end in seed.get("interval", ()))
-    return in_digits(seed["value"], digits) + (f" ({ends})" if ends else "")
+    text = in_digits(seed["value"], digits)
+    if not seed.get("interval"):
+        return text
+    ends = " to ".join(in_digits(end, digits) for end in seed["interval"])
+    return f"{text} ({ends})"
 
 
-def _changes(table: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Changes from the baseline of the same seed."""
+def _change_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
     changes = []
-    for row in table["rows"]:
+    for row in results["rows"]:
         for title, cell in row["cells"].items():
             change = cell.get("difference")
             if not change:
                 continue
-            digits = table["columns"][title]
+            digits = results["columns"][title]
             spread = "" if change["spread"] is None else f" ± {change['spread']:.{digits}f}"
             entry = {
                 "": row["label"],
-                "corpus": row["corpus"] if len(table["corpora"]) > 1 else "",
+                "corpus": _corpus_cell(results, row),
                 "against": row["baseline"],
                 "score": title,
                 "change": in_digits(change["mean"], digits, "+") + spread,
                 "p over seeds": "" if change["p"] is None else f"{change['p']:.3g}",
             }
-            changes.append(entry | _tests(cell["seeds"], digits))
+            changes.append(entry | _seed_tests(cell["seeds"], digits))
     return changes
 
 
-def _tests(seeds: Sequence[Mapping[str, Any]], digits: int) -> dict[str, str]:
-    """The interval and the p of each seed's change; empty texts where no seed was tested."""
+def _seed_tests(seeds: Sequence[Mapping[str, Any]], digits: int) -> dict[str, str]:
+    """Return the interval and the p of each seed's change; empty texts without any test."""
     intervals, ps, tests = [], [], set()
     for seed in seeds:
         if "change" in seed and "p" in seed:
@@ -559,12 +645,15 @@ def _tests(seeds: Sequence[Mapping[str, Any]], digits: int) -> dict[str, str]:
     }
 
 
-def _markdown(rows: Sequence[Mapping[str, Any]], align: str) -> str:
-    """Rows as a table; a column that is empty in all of them is left out."""
+def _markdown_table(rows: Sequence[Mapping[str, Any]], align: str) -> str:
+    """Write rows as a table, without empty columns; empty if only one column is left."""
     keys: dict[str, None] = {}
     for row in rows:
         keys |= dict.fromkeys(row)
     titles = [title for title in keys if any(row.get(title) for row in rows)]
-    lines = [titles, ["---", *[align] * (len(titles) - 1)]]
-    lines += [[str(row.get(title, "")).replace("|", "\\|") for title in titles] for row in rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) if titles[1:] else ""
+    if len(titles) < 2:
+        return ""
+    table = [titles, ["---", *[align] * (len(titles) - 1)]]
+    for row in rows:
+        table.append([str(row.get(title, "")).replace("|", "\\|") for title in titles])
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in table)

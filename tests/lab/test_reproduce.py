@@ -26,12 +26,12 @@ from gtrans.lab.experiments import (
     PAPERS,
     SCALES,
     ExperimentPlan,
-    find,
-    read,
+    find_tables,
+    flag_words,
     read_catalogue,
-    words_of,
+    read_definitions,
 )
-from gtrans.lab.tables import table_of
+from gtrans.lab.tables import collect_results
 
 needs_snakemake = pytest.mark.skipif(
     find_spec("snakemake") is None, reason="the extra `experiments` is not installed"
@@ -47,7 +47,7 @@ def plan(*tables: str, **request: Any) -> ExperimentPlan:
 def corpora(tmp_path: Path) -> Path:
     """A folder of all corpora of the papers, whose texts are empty."""
     data = tmp_path / "data"
-    languages = read("scales")["paper"]["languages"]
+    languages = read_definitions("scales")["paper"]["languages"]
     for name in {it for table in read_catalogue().values() for it in table.corpora}:
         if name in ("iwslt17-multi", "opus-100"):
             corpus_in(data, name, "de-en.de", "de-en.en", "it-en.it", "it-en.en")
@@ -82,7 +82,7 @@ def test_one_of_the_list_has_the_papers_numbers_and_ways(
     assert row["against"] == "Transformer on sent"
     assert entry["models"][row["model"]]["config"] == "gtransformer_finetune"
     assert main(["reproduce", "flat", "--list"]) == 0
-    assert list(yaml.safe_load(capsys.readouterr().out)) == list(find(["flat"]))
+    assert list(yaml.safe_load(capsys.readouterr().out)) == list(find_tables(["flat"]))
 
 
 def test_the_catalogue_is_whole() -> None:
@@ -101,11 +101,11 @@ def test_the_catalogue_is_whole() -> None:
             assert {row.against or row.label, *row.ensemble} <= set(table.rows), table.name
         for axis in (table.figure or {"x": ()})["x"]:
             assert any(axis in row.x for row in table.rows.values()), table.name
-    assert len(find(PAPERS)) == len(every) == 62
+    assert len(find_tables(PAPERS)) == len(every) == 62
 
 
 def test_every_model_has_a_file_of_configs_and_flags_at_a_scale(repo: Path) -> None:
-    models, configs = read("models"), set()
+    models, configs = read_definitions("models"), set()
     for name, model in models.items():
         config = model["config"]
         configs |= {config} if isinstance(config, str) else set(config.values())
@@ -114,12 +114,12 @@ def test_every_model_has_a_file_of_configs_and_flags_at_a_scale(repo: Path) -> N
     used = {row.model for table in read_catalogue().values() for row in table.rows.values()} - {""}
     started = {model["start"] for model in models.values() if "start" in model}
     assert models.keys() == used | started
-    for scale in read("scales").values():
+    for scale in read_definitions("scales").values():
         kinds = {model.get("kind", name) for name, model in models.items()}
         assert set(scale["kinds"]) <= kinds
         values = {**dict.fromkeys(scale["settings"], "1"), "data": "d"}
         for flags in scale["kinds"].values():
-            assert all(it.format_map(values) for it in words_of(flags))
+            assert all(it.format_map(values) for it in flag_words(flags))
 
 
 # --- plans ------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def test_chosen_rows_come_with_what_they_are_tested_against() -> None:
     ]
     big1, big2, both = some.rows(some.tables["fusion-F10"])
     assert some.translations[both.runs[0].name][0] == [big1.runs[0].model, big2.runs[0].model]
-    assert words_of(some.models[big2.runs[0].model]["train"])[-2:] == ["--seed", "10{seed}"]
+    assert flag_words(some.models[big2.runs[0].model]["train"])[-2:] == ["--seed", "10{seed}"]
     # A table has all its rows that are there.
     assert len(some.with_all_seeds().tables["fusion-F10"].rows) == 4
 
@@ -166,7 +166,7 @@ def test_settings_and_scales() -> None:
     settings = changed.settings
     assert settings["sentence-updates"] == "7" and settings["fusion-updates"] == "20"
     words = ["--scale", "tiny", "--amp", "--set", "sentence-updates=7", "--set", "updates=20"]
-    command = table_of(changed, changed.tables["flat-T3"])["command"]
+    command = collect_results(changed, changed.tables["flat-T3"])["command"]
     assert command == ["gtrans", "reproduce", "flat-T3", *words]
 
 

@@ -13,9 +13,9 @@ import pytest
 from support.empty_corpus import corpus_in
 
 from gtrans.errors import GtransError
-from gtrans.lab.experiments import ExperimentPlan, read
+from gtrans.lab.experiments import ExperimentPlan, read_definitions
 from gtrans.lab.provenance import provenance
-from gtrans.lab.tables import draw, read_number, table_of, to_markdown, write
+from gtrans.lab.tables import collect_results, draw, read_number, to_markdown, write_results
 
 NAME = "flat-T3"
 SIGNATURE = "nrefs:1|tok:13a"
@@ -70,13 +70,13 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ExperimentPlan:
 def test_differences_that_rounding_alone_tells_apart_have_no_test(plan: ExperimentPlan) -> None:
     for number, file in enumerate(sorted(Path().glob("runs/*/*/measures/score/*~*.json")), 1):
         file.write_text(json.dumps(scores(19.0 + number + (1.4e-14 if number == 1 else 0) + 0.1)))
-    cell = table_of(plan, plan.tables[NAME])["rows"][1]["cells"]["s-BLEU"]
+    cell = collect_results(plan, plan.tables[NAME])["rows"][1]["cells"]["s-BLEU"]
     assert cell["difference"]["p"] is None and isclose(cell["difference"]["mean"], 0.1)
 
 
 def test_files_have_all_of_it(plan: ExperimentPlan) -> None:
     # Also of a plan for one row and another seed: the table has what is there.
-    write(ExperimentPlan({"scale": "tiny", "tables": [NAME], "seeds": [4]}), NAME)
+    write_results(ExperimentPlan({"scale": "tiny", "tables": [NAME], "seeds": [4]}), NAME)
     text = Path(f"{NAME}.md").read_text()
     assert "| Flat-Transformer | 21.00 ± 1.00 | 21.00 ± 1.00 | 20 |" in text
     assert "| Flat-Transformer | 24.87 | 47.05 |" in text
@@ -138,7 +138,7 @@ def test_a_number_is_found_in_what_a_command_prints(
     run = plan.rows(plan.tables["gtransformer-T6"])[0].runs[0]
     file = tmp_path / "measure.json"
     file.write_text(json.dumps(content))
-    found = read_number(plan, run, read("columns")["columns"][title], [file])
+    found = read_number(plan, run, read_definitions("columns")["columns"][title], [file])
     assert found == expected
 
 
@@ -149,7 +149,7 @@ def test_numbers_of_a_training_and_of_the_time_of_a_translation(
     mark = Path(run.folder, run.model, "trained")
 
     def number(title: str, *files: Path) -> float:
-        found = read_number(plan, run, read("columns")["columns"][title], files)
+        found = read_number(plan, run, read_definitions("columns")["columns"][title], files)
         assert found is not None
         return float(found["value"])
 
@@ -182,7 +182,7 @@ def test_means_over_directions_and_classes(tmp_path: Path, monkeypatch: pytest.M
     for file, value in zip(files, (10.0, 20.0, 30.0, 40.0, 10.5, 19.0, 29.0, 41.0), strict=True):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(scores(value)))
-    columns = read("columns")["columns"]
+    columns = read_definitions("columns")["columns"]
     found = {title: read_number(plan, run, columns[title], files)
              for title in plan.tables["fusion-T5"].columns
              if "BLEU" in title or "ratio" in title}  # fmt: skip
@@ -231,7 +231,7 @@ def test_numbers_say_where_they_come_from(plan: ExperimentPlan) -> None:
         Path("corpora/synthetic").mkdir(parents=True, exist_ok=True)
         Path(f"corpora/synthetic/test.{lang}").write_text(LINES)
     file = translated(plan, "Flat-Transformer", LINES)
-    write(plan, NAME)
+    write_results(plan, NAME)
     found = json.loads(Path(f"{NAME}.json").read_text())
     assert found["made with"] == provenance()
     assert {"date", "commit", "gtrans", "python", "torch", "fairseq", "sacrebleu"} == {
@@ -247,7 +247,7 @@ def test_numbers_say_where_they_come_from(plan: ExperimentPlan) -> None:
         names = ["corpora/synthetic/test.de", "corpora/synthetic/test.en", str(file)]
         assert packed.getnames() == names
     assert archive.name in found["made"]
-    write(plan, NAME)
+    write_results(plan, NAME)
     assert archive.read_bytes() == before
 
 
@@ -257,10 +257,10 @@ def test_a_copy_of_another_row_is_an_error(plan: ExperimentPlan) -> None:
     with pytest.raises(
         GtransError, match=rf"{file.name} \(w/o Segment\) is the same as .*flat\.de"
     ):
-        table_of(plan, plan.tables[NAME])
+        collect_results(plan, plan.tables[NAME])
     for label in ("Flat-Transformer", "w/o Segment"):  # models that have learned nothing
         translated(plan, label, "nein\n" * 20)
-    table_of(plan, plan.tables[NAME])
+    collect_results(plan, plan.tables[NAME])
 
 
 def test_a_control_has_no_numbers_of_its_model(tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def test_a_control_has_no_numbers_of_its_model(tmp_path: Path) -> None:
 
 def test_fewer_seeds_are_said(plan: ExperimentPlan) -> None:
     sorted(Path().glob("runs/*/seed-2/measures/score/flat.json"))[0].unlink()
-    text = to_markdown(table_of(plan, plan.tables[NAME]))
+    text = to_markdown(collect_results(plan, plan.tables[NAME]))
     assert "| Flat-Transformer | 21.00 ± 1.41 (2 of 3 seeds) |" in text
 
 
@@ -285,4 +285,4 @@ def test_a_measure_that_is_damaged_is_named(plan: ExperimentPlan) -> None:
     (file,) = Path().glob("runs/*/seed-1/measures/score/flat.json")
     file.write_text("{")
     with pytest.raises(GtransError, match=r"flat\.json: not JSON"):
-        table_of(plan, plan.tables[NAME])
+        collect_results(plan, plan.tables[NAME])
