@@ -15,14 +15,14 @@ https://dl.fbaipublicfiles.com/fairseq/models/mbart/mbart.cc25.v2.tar.gz there."
 
 # segment: the text in the subwords of MBART, to DATA.
 segment() {
-  local dictionary=()
-  [[ $DRY_RUN == no && ! -f $MBART/dict.txt ]] || dictionary=(--dictionary "$MBART/dict.txt")
-  prepare --sentencepiece "$MBART/sentence.bpe.model" "${dictionary[@]}"
+  VOCABULARY=(--sentencepiece "$MBART/sentence.bpe.model")
+  [[ $DRY_RUN == no && ! -f $MBART/dict.txt ]] || VOCABULARY+=(--dictionary "$MBART/dict.txt")
+  prepare
 }
 
 if [[ ${OPTION[trim]} == yes && -z ${OPTION[prepared]} ]]; then
   DATA=$OUT/data-full && segment
-  step prepare "$OUT/mbart/model.pt" "$MBART/model.pt" "$DATA/prepare.json" -- "$(program gtrans)" trim-vocab \
+  once prepare "$OUT/mbart/model.pt" "$MBART/model.pt" "$DATA/prepare.json" -- "$(program gtrans)" trim-vocab \
     --data "$DATA" --out "$OUT/mbart" "$MBART/model.pt"
   DATA=$OUT/data MBART=$OUT/mbart
 fi

@@ -19,7 +19,7 @@ if [[ -n ${OPTION[make-bert]} ]]; then
   [[ ${OPTION[make-bert]} =~ ^([0-9]+)x([0-9]+)$ ]] || die "\`--make-bert\` must be LAYERSxWIDTH, such as 12x768."
   layers=${BASH_REMATCH[1]} width=${BASH_REMATCH[2]} OPTION[bert]=$OUT/bert
   text=$(text "$TRAIN_TEXT" "$SOURCE")
-  step prepare "$OUT/bert/model.safetensors" "$text" -- "$(program python3)" "$ROOT/scripts/make_bert.py" \
+  once prepare "$OUT/bert/model.safetensors" "$text" -- "$(program python3)" "$ROOT/scripts/make_bert.py" \
     --text "$text" --out "$OUT/bert" --layers "$layers" --dim "$width" --vocabulary 8000 --rate 1e-4 \
     --heads $((width < 64 ? 1 : width / 64)) --updates "${OPTION[bert-updates]}"
 fi
@@ -54,8 +54,8 @@ done
 #       out/test.sentence.de --beam 5
 #   gtrans score --hyp out/test.sentence.de --ref corpus/europarl7/test.de --src corpus/europarl7/test.en
 #       --target-lang de --data out/data --json out/scores.sentence.json
-#   gtrans train out/data --config bert_context_transformer --source-lang en --target-lang de --init-from
-#       out/sentence/checkpoint_best.pt --seed 1 --save-dir out/context
+#   gtrans train out/data --config bert_context_transformer --source-lang en --target-lang de --seed 1 --save-dir
+#       out/context --init-from out/sentence/checkpoint_best.pt
 #   gtrans translate --path out/context/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en --output
 #       out/test.context.de --beam 5
 #   gtrans score --hyp sentence=out/test.sentence.de context=out/test.context.de --ref corpus/europarl7/test.de --src

@@ -9,12 +9,12 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 OPTION[system]=continued OPTION[bert]="" OPTION[arch]=gtransformer_base OPTION[max-tokens]=4096
 
-# defaults: size and batch, which depend on the system below.
-defaults() {
-  GIVEN[arch]="" GIVEN[max-tokens]=""
-  FOR_SENTENCE=(--arch "${OPTION[arch]}" --max-tokens "${OPTION[max-tokens]}" "${FOR_SENTENCE[@]}")
-}
-parse "$@"
+read_options "$@"
+# Architecture and batch of a document model depend on its system (below), also if they are given.
+GIVEN[arch]="" GIVEN[max-tokens]=""
+FOR_SENTENCE=(--arch "${OPTION[arch]}" --max-tokens "${OPTION[max-tokens]}" "${FOR_SENTENCE[@]}")
+check_options
+find_text
 [[ -z ${OPTION[bert]} ]] || PREPARE+=(--bert "${OPTION[bert]}")
 system=${OPTION[system]} model=$(named "${OPTION[system]}")
 
@@ -79,9 +79,9 @@ evaluate "$model" "$BASELINE"
 #       out/test.sentence.de --beam 5
 #   gtrans score --hyp out/test.sentence.de --ref corpus/europarl7/test.de --src corpus/europarl7/test.en
 #       --target-lang de --data out/data --json out/scores.sentence.json
-#   gtrans train out/data --config compare --source-lang en --target-lang de --arch gtransformer_base --max-tokens
-#       4096 --init-from out/sentence/checkpoint_best.pt --optimizer two_rate_adam --lr-scale-pretrained 0.2 --seed 1
-#       --save-dir out/continued
+#   gtrans train out/data --config compare --source-lang en --target-lang de --seed 1 --save-dir out/continued --arch
+#       gtransformer_base --max-tokens 4096 --init-from out/sentence/checkpoint_best.pt --optimizer two_rate_adam
+#       --lr-scale-pretrained 0.2
 #   gtrans translate --path out/continued/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en --output
 #       out/test.continued.de --beam 5
 #   gtrans score --hyp sentence=out/test.sentence.de continued=out/test.continued.de --ref corpus/europarl7/test.de

@@ -7,25 +7,24 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 CORPORA=(iwslt14 wmt14 ldc)
 OPTION[system]=gtrans OPTION[source-lang]=de OPTION[target-lang]=en OPTION[beam]=8 OPTION[bpe-merges]=10000
 
-# defaults: what the corpus decides unless the command line does.
-defaults() {
-  local pair=de:en
-  config=gtrans_fusion hyphens=""
-  case ${OPTION[corpus]} in
-    wmt14) # the authors' script splits words at hyphens
-      pair=en:de config=gtrans_fusion_wmt14 hyphens='s/-/ - /g; s/  */ /g'
-      [[ -n ${GIVEN[bpe-merges]:-}${GIVEN[bpe-symbols]:-} ]] || OPTION[bpe-symbols]=40000
-      ;;
-    ldc)
-      pair=zh:en config=gtrans_fusion_ldc
-      [[ -n ${GIVEN[bpe-merges]:-} ]] || OPTION[bpe-merges]=40000
-      ;;
-  esac
-  [[ -n ${GIVEN[source-lang]:-} ]] || OPTION[source-lang]=${pair%:*}
-  [[ -n ${GIVEN[target-lang]:-} ]] || OPTION[target-lang]=${pair#*:}
-}
+read_options "$@"
+# What the corpus decides unless the command line does.
+config=gtrans_fusion source=de target=en hyphens=""
+case ${OPTION[corpus]} in
+  wmt14) # the authors' script splits words at hyphens
+    config=gtrans_fusion_wmt14 source=en target=de hyphens='s/-/ - /g; s/  */ /g'
+    [[ -n ${GIVEN[bpe-merges]:-}${GIVEN[bpe-symbols]:-} ]] || OPTION[bpe-symbols]=40000
+    ;;
+  ldc)
+    config=gtrans_fusion_ldc source=zh
+    [[ -n ${GIVEN[bpe-merges]:-} ]] || OPTION[bpe-merges]=40000
+    ;;
+esac
+[[ -n ${GIVEN[source-lang]:-} ]] || OPTION[source-lang]=$source
+[[ -n ${GIVEN[target-lang]:-} ]] || OPTION[target-lang]=$target
+check_options
+find_text
 
-parse "$@"
 one_of system "${OPTION[system]}" gtrans post-norm pre-norm ta dlcl rezero mlrf
 SEARCH=(--lenpen 0 --no-repeat-ngram-size 4) # the authors' script for WMT14
 model=$(named "fusion-${OPTION[system]}")
@@ -34,16 +33,16 @@ prepare
 train "$model" "$config" --system "${OPTION[system]}"
 evaluate "$model"
 hypothesis=$OUT/test.$model.$TARGET reference=$(text "$TEST_TEXT" "$TARGET")
-step score "$OUT/tokenised.$model.txt" "$hypothesis" "$reference" -- "$HERE/tokenised-bleu.sh" "$hypothesis" \
-  "$reference" "$TARGET" "$OUT/tokenised.$model.json" "$hyphens"
+run_score "$OUT/tokenised.$model.txt" "$HERE/tokenised-bleu.sh" "$hypothesis" "$reference" "$TARGET" \
+  "$OUT/tokenised.$model.json" "$hyphens"
 
 # ---- What it runs: the commands of
 #   run-fusion.sh --data corpus --corpus iwslt14 --out out --dry-run
 #
 #   gtrans prepare --source-lang de --target-lang en --train corpus/iwslt14/train --valid corpus/iwslt14/valid --test
 #       corpus/iwslt14/test --bpe-merges 10000 --workers 1 --out out/data
-#   gtrans train out/data --config gtrans_fusion --source-lang de --target-lang en --system gtrans --seed 1 --save-dir
-#       out/fusion-gtrans
+#   gtrans train out/data --config gtrans_fusion --source-lang de --target-lang en --seed 1 --save-dir
+#       out/fusion-gtrans --system gtrans
 #   gtrans translate --path out/fusion-gtrans/checkpoint_best.pt --data out/data --input corpus/iwslt14/test.de
 #       --output out/test.fusion-gtrans.en --lenpen 0 --no-repeat-ngram-size 4 --beam 8
 #   gtrans score --hyp out/test.fusion-gtrans.en --ref corpus/iwslt14/test.en --src corpus/iwslt14/test.de

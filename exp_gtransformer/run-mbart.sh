@@ -33,20 +33,20 @@ done
 #   gtrans prepare --source-lang en --target-lang de --train corpus/europarl7/train --valid corpus/europarl7/valid
 #       --test corpus/europarl7/test --sentencepiece mbart.cc25/sentence.bpe.model --dictionary mbart.cc25/dict.txt
 #       --workers 1 --out out/data
-#   gtrans train out/data --config mbart_sentence --source-lang en --target-lang de --init-from mbart.cc25/model.pt
-#       --init-dict mbart.cc25/dict.txt --seed 1 --save-dir out/mbart-sentence
+#   gtrans train out/data --config mbart_sentence --source-lang en --target-lang de --seed 1 --save-dir
+#       out/mbart-sentence --init-from mbart.cc25/model.pt --init-dict mbart.cc25/dict.txt
 #   gtrans translate --path out/mbart-sentence/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en
 #       --output out/test.mbart-sentence.de --max-len-a 1.2 --max-len-b 10 --beam 5
 #   gtrans score --hyp out/test.mbart-sentence.de --ref corpus/europarl7/test.de --src corpus/europarl7/test.en
 #       --target-lang de --data out/data --json out/scores.mbart-sentence.json
-#   gtrans train out/data --config mbart_document --source-lang en --target-lang de --init-from mbart.cc25/model.pt
-#       --init-dict mbart.cc25/dict.txt --seed 1 --save-dir out/mbart-document
+#   gtrans train out/data --config mbart_document --source-lang en --target-lang de --seed 1 --save-dir
+#       out/mbart-document --init-from mbart.cc25/model.pt --init-dict mbart.cc25/dict.txt
 #   gtrans translate --path out/mbart-document/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en
 #       --output out/test.mbart-document.de --max-len-a 1.2 --max-len-b 10 --free --beam 5
 #   gtrans score --hyp out/test.mbart-document.de --ref corpus/europarl7/test.de --src corpus/europarl7/test.en
 #       --target-lang de --data out/data --json out/scores.mbart-document.json
-#   gtrans train out/data --config gtransformer_mbart --source-lang en --target-lang de --init-from
-#       mbart.cc25/model.pt --init-dict mbart.cc25/dict.txt --seed 1 --save-dir out/mbart-gtransformer
+#   gtrans train out/data --config gtransformer_mbart --source-lang en --target-lang de --seed 1 --save-dir
+#       out/mbart-gtransformer --init-from mbart.cc25/model.pt --init-dict mbart.cc25/dict.txt
 #   gtrans translate --path out/mbart-gtransformer/checkpoint_best.pt --data out/data --input corpus/europarl7/test.en
 #       --output out/test.mbart-gtransformer.de --max-len-a 1.2 --max-len-b 10 --beam 5
 #   gtrans score --hyp out/test.mbart-gtransformer.de --ref corpus/europarl7/test.de --src corpus/europarl7/test.en

@@ -12,19 +12,20 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 OPTION[system]=gtrans OPTION[average]=5 OPTION[directions]="" OPTION[references]="" OPTION[beam]=8
 source "$HERE/prepare-multilingual.sh"
 
-defaults() {
-  config=gtrans_fusion_iwslt17_multi subwords=(--remove-bpe) lengths=()
-  case ${OPTION[corpus]} in
-    iwslt17-multi) [[ -n ${OPTION[prepared]}${OPTION[langs]} ]] || OPTION[langs]=en,de,it,nl,ro ;;
-    opus100)
-      config=gtrans_fusion_opus100 subwords=(--remove-bpe sentencepiece)
-      lengths=(--max-source-positions 256 --truncate-source --skip-invalid-size-inputs-valid-test)
-      [[ -n ${OPTION[xlmr]}${OPTION[prepared]} ]] || die "\`--xlmr\` is missing: the folder of XLM-R base."
-      ;;
-    *) one_of corpus "${OPTION[corpus]}" iwslt17-multi opus100 ;;
-  esac
-}
-parse "$@"
+read_options "$@"
+config=gtrans_fusion_iwslt17_multi subwords=(--remove-bpe) lengths=()
+case ${OPTION[corpus]} in
+  iwslt17-multi) [[ -n ${OPTION[prepared]}${OPTION[langs]} ]] || OPTION[langs]=en,de,it,nl,ro ;;
+  opus100)
+    config=gtrans_fusion_opus100 subwords=(--remove-bpe sentencepiece)
+    lengths=(--max-source-positions 256 --truncate-source --skip-invalid-size-inputs-valid-test)
+    [[ -n ${OPTION[xlmr]}${OPTION[prepared]} ]] || die "\`--xlmr\` is missing: the folder of XLM-R base."
+    ;;
+  *) one_of corpus "${OPTION[corpus]}" iwslt17-multi opus100 ;;
+esac
+check_options
+find_pairs
+
 model=$(named "fusion-${OPTION[system]}") all=()
 for lang in "${LANGS[@]:1}"; do all+=("${LANGS[0]}-$lang" "$lang-${LANGS[0]}"); done
 joined() { local IFS=, && echo "$*"; }
@@ -33,13 +34,13 @@ start=() && [[ -z ${OPTION[xlmr]} ]] || start=(--init-xlmr "${OPTION[xlmr]}")
 gtrans=$(program gtrans) checkpoint=$OUT/$model/checkpoint_best.pt
 
 prepare_languages
-step document "$checkpoint" "$DATA/dict.${LANGS[0]}.txt" -- "${LAUNCH[@]}" "$gtrans" train "$DATA" --config "$config" \
-  "${languages[@]}" "${start[@]}" --system "${OPTION[system]}" --seed "${OPTION[seed]}" --save-dir "$OUT/$model" \
-  "${DEVICE[@]}" "${EXTRA[@]}" "${FOR_DOCUMENT[@]}"
+run_training document "$OUT/$model" "${LAUNCH[@]}" "$gtrans" train "$DATA" --config "$config" "${languages[@]}" \
+  "${start[@]}" --system "${OPTION[system]}" --seed "${OPTION[seed]}" --save-dir "$OUT/$model" "${DEVICE[@]}" \
+  "${EXTRA[@]}" "${FOR_DOCUMENT[@]}"
 first_machine || exit 0
 if ((OPTION[average])); then
   average=$OUT/$model/average${OPTION[average]}.pt
-  RUN=prepare step document "$average" "$checkpoint" -- "$gtrans" average --last-epochs "${OPTION[average]}" \
+  once document "$average" "$checkpoint" -- "$gtrans" average --last-epochs "${OPTION[average]}" \
     --output "$average" "$OUT/$model"
   checkpoint=$average
 fi
@@ -51,7 +52,7 @@ for direction in "${directions[@]}"; do
   source=${direction%-*} target=${direction#*-} stem=$OUT/test.$model.$direction
   reference=${OPTION[references]:-$DATA/references}/test.$direction.$target
   [[ -f $reference ]] || reference=${reference%/*}/test.$target-$source.$target
-  RUN=text step translate "$stem.log" "$checkpoint" -- "$gtrans" generate "$DATA" --task "$task" "${languages[@]}" \
+  once --stdout translate "$stem.log" "$checkpoint" -- "$gtrans" generate "$DATA" --task "$task" "${languages[@]}" \
     --encoder-langtok tgt --source-lang "$source" --target-lang "$target" --path "$checkpoint" "${subwords[@]}" \
     --required-batch-size-multiple 1 "${lengths[@]}" "${DEVICE[@]}" "${FOR_TRANSLATE[@]}"
   detokenise=("$(program sacremoses)" -l "$target" -q detokenize)
@@ -59,15 +60,15 @@ for direction in "${directions[@]}"; do
   # In the lines of the reference; a sentence that is too long for the model has no translation. An unknown
   # subword is no markup.
   # shellcheck disable=SC2016 # the words of that shell
-  RUN=text step translate "$stem.$target" "$stem.log" "$reference" -- bash -c 'sed -n "s/<unk>/⁇/g; s/^D-//p" "$0" |
+  once --stdout translate "$stem.$target" "$stem.log" "$reference" -- bash -c 'sed -n "s/<unk>/⁇/g; s/^D-//p" "$0" |
     awk -F "\t" "FILENAME == \"-\" { if (!(\$1 in text)) text[\$1] = \$3; next }
       /^[ \t]*(<d>)?[ \t]*\$/ { print \"\"; next } { print text[n++ + 0] }" - "$1" | "${@:2}"' \
     "$stem.log" "$reference" "${detokenise[@]}"
-  step score "$OUT/scores.$model.$direction.txt" "$stem.$target" "$reference" -- "$gtrans" score --hyp "$stem.$target" \
-    --ref "$reference" --metrics s_bleu --target-lang "$target" --resample none \
-    --json "$OUT/scores.$model.$direction.json" "${FOR_SCORE[@]}"
-  step score "$OUT/tokenised.$model.$direction.txt" "$stem.$target" "$reference" -- "$HERE/tokenised-bleu.sh" \
-    "$stem.$target" "$reference" "$target" "$OUT/tokenised.$model.$direction.json"
+  run_score "$OUT/scores.$model.$direction.txt" "$gtrans" score --hyp "$stem.$target" --ref "$reference" \
+    --metrics s_bleu --target-lang "$target" --resample none --json "$OUT/scores.$model.$direction.json" \
+    "${FOR_SCORE[@]}"
+  run_score "$OUT/tokenised.$model.$direction.txt" "$HERE/tokenised-bleu.sh" "$stem.$target" "$reference" \
+    "$target" "$OUT/tokenised.$model.$direction.json"
 done
 
 # ---- What it runs: the commands of
@@ -75,28 +76,34 @@ done
 #
 #   python3 -m gtrans.text.lines pairs corpus/iwslt17-multi/train.de-en.de corpus/iwslt17-multi/train.de-en.en
 #       out/data/text/plain.train.de-en.de out/data/text/plain.train.de-en.en
-#   bash -c '"$0" -l "$1" -q tokenize <"$2"' sacremoses de out/data/text/plain.train.de-en.de
-#   bash -c '"$0" -l "$1" -q tokenize <"$2"' sacremoses en out/data/text/plain.train.de-en.en
 #   python3 -m gtrans.text.lines pairs corpus/iwslt17-multi/valid.de-en.de corpus/iwslt17-multi/valid.de-en.en
 #       out/data/text/plain.valid.de-en.de out/data/text/plain.valid.de-en.en
-#   bash -c '"$0" -l "$1" -q tokenize <"$2"' sacremoses de out/data/text/plain.valid.de-en.de
-#   bash -c '"$0" -l "$1" -q tokenize <"$2"' sacremoses en out/data/text/plain.valid.de-en.en
 #   python3 -m gtrans.text.lines pairs corpus/iwslt17-multi/test.de-en.de corpus/iwslt17-multi/test.de-en.en
 #       out/data/text/plain.test.de-en.de out/data/text/plain.test.de-en.en
-#   bash -c '"$0" -l "$1" -q tokenize <"$2"' sacremoses de out/data/text/plain.test.de-en.de
 #   cp out/data/text/plain.test.de-en.de out/data/references/test.de-en.de
-#   bash -c '"$0" -l "$1" -q tokenize <"$2"' sacremoses en out/data/text/plain.test.de-en.en
 #   cp out/data/text/plain.test.de-en.en out/data/references/test.de-en.en
-#   cat out/data/text/tok.train.de-en.de out/data/text/tok.train.de-en.en
-#   subword-nmt learn-bpe -i out/data/text/tok.train -s 40000
-#   subword-nmt apply-bpe -c out/data/codes.bpe -i out/data/text/tok.train.de-en.de
-#   subword-nmt apply-bpe -c out/data/codes.bpe -i out/data/text/tok.train.de-en.en
-#   subword-nmt apply-bpe -c out/data/codes.bpe -i out/data/text/tok.valid.de-en.de
-#   subword-nmt apply-bpe -c out/data/codes.bpe -i out/data/text/tok.valid.de-en.en
-#   subword-nmt apply-bpe -c out/data/codes.bpe -i out/data/text/tok.test.de-en.de
-#   subword-nmt apply-bpe -c out/data/codes.bpe -i out/data/text/tok.test.de-en.en
-#   cat out/data/text/train.de-en.de out/data/text/train.de-en.en
-#   subword-nmt get-vocab -i out/data/text/train
+#   bash -c '"$0" -l "$1" -q tokenize <"$2"' sacremoses de out/data/text/plain.train.de-en.de
+#       >out/data/text/tok.train.de-en.de
+#   bash -c '"$0" -l "$1" -q tokenize <"$2"' sacremoses en out/data/text/plain.train.de-en.en
+#       >out/data/text/tok.train.de-en.en
+#   bash -c '"$0" -l "$1" -q tokenize <"$2"' sacremoses de out/data/text/plain.valid.de-en.de
+#       >out/data/text/tok.valid.de-en.de
+#   bash -c '"$0" -l "$1" -q tokenize <"$2"' sacremoses en out/data/text/plain.valid.de-en.en
+#       >out/data/text/tok.valid.de-en.en
+#   bash -c '"$0" -l "$1" -q tokenize <"$2"' sacremoses de out/data/text/plain.test.de-en.de
+#       >out/data/text/tok.test.de-en.de
+#   bash -c '"$0" -l "$1" -q tokenize <"$2"' sacremoses en out/data/text/plain.test.de-en.en
+#       >out/data/text/tok.test.de-en.en
+#   cat out/data/text/tok.train.de-en.de out/data/text/tok.train.de-en.en >out/data/text/tok.train
+#   subword-nmt learn-bpe -i out/data/text/tok.train -s 40000 >out/data/codes.bpe
+#   subword-nmt apply-bpe -c out/data/codes.bpe -i out/data/text/tok.train.de-en.de >out/data/text/train.de-en.de
+#   subword-nmt apply-bpe -c out/data/codes.bpe -i out/data/text/tok.train.de-en.en >out/data/text/train.de-en.en
+#   subword-nmt apply-bpe -c out/data/codes.bpe -i out/data/text/tok.valid.de-en.de >out/data/text/valid.de-en.de
+#   subword-nmt apply-bpe -c out/data/codes.bpe -i out/data/text/tok.valid.de-en.en >out/data/text/valid.de-en.en
+#   subword-nmt apply-bpe -c out/data/codes.bpe -i out/data/text/tok.test.de-en.de >out/data/text/test.de-en.de
+#   subword-nmt apply-bpe -c out/data/codes.bpe -i out/data/text/tok.test.de-en.en >out/data/text/test.de-en.en
+#   cat out/data/text/train.de-en.de out/data/text/train.de-en.en >out/data/text/train
+#   subword-nmt get-vocab -i out/data/text/train >out/data/text/dict.txt
 #   fairseq-preprocess --source-lang de --target-lang en --trainpref out/data/text/train.de-en --validpref
 #       out/data/text/valid.de-en --testpref out/data/text/test.de-en --srcdict out/data/text/dict.txt --tgtdict
 #       out/data/text/dict.txt --destdir out/data --workers 1
@@ -105,22 +112,22 @@ done
 #   gtrans average --last-epochs 5 --output out/fusion-gtrans/average5.pt out/fusion-gtrans
 #   gtrans generate out/data --task translation_multi_simple_epoch --langs en,de --lang-pairs en-de,de-en
 #       --encoder-langtok tgt --source-lang en --target-lang de --path out/fusion-gtrans/average5.pt --remove-bpe
-#       --required-batch-size-multiple 1 --beam 8
+#       --required-batch-size-multiple 1 --beam 8 >out/test.fusion-gtrans.en-de.log
 #   bash -c $'sed -n "s/<unk>/⁇/g; s/^D-//p" "$0" |\n    awk -F "\\t" "FILENAME == \\"-\\" { if (!(\\$1 in text))
 #       text[\\$1] = \\$3; next }\n      /^[ \\t]*(<d>)?[ \\t]*\\$/ { print \\"\\"; next } { print text[n++ + 0] }" -
 #       "$1" | "${@:2}"' out/test.fusion-gtrans.en-de.log out/data/references/test.de-en.de sacremoses -l de -q
-#       detokenize
+#       detokenize >out/test.fusion-gtrans.en-de.de
 #   gtrans score --hyp out/test.fusion-gtrans.en-de.de --ref out/data/references/test.de-en.de --metrics s_bleu
 #       --target-lang de --resample none --json out/scores.fusion-gtrans.en-de.json
 #   exp_gtransformer/tokenised-bleu.sh out/test.fusion-gtrans.en-de.de out/data/references/test.de-en.de de
 #       out/tokenised.fusion-gtrans.en-de.json
 #   gtrans generate out/data --task translation_multi_simple_epoch --langs en,de --lang-pairs en-de,de-en
 #       --encoder-langtok tgt --source-lang de --target-lang en --path out/fusion-gtrans/average5.pt --remove-bpe
-#       --required-batch-size-multiple 1 --beam 8
+#       --required-batch-size-multiple 1 --beam 8 >out/test.fusion-gtrans.de-en.log
 #   bash -c $'sed -n "s/<unk>/⁇/g; s/^D-//p" "$0" |\n    awk -F "\\t" "FILENAME == \\"-\\" { if (!(\\$1 in text))
 #       text[\\$1] = \\$3; next }\n      /^[ \\t]*(<d>)?[ \\t]*\\$/ { print \\"\\"; next } { print text[n++ + 0] }" -
 #       "$1" | "${@:2}"' out/test.fusion-gtrans.de-en.log out/data/references/test.en-de.en sacremoses -l en -q
-#       detokenize
+#       detokenize >out/test.fusion-gtrans.de-en.en
 #   gtrans score --hyp out/test.fusion-gtrans.de-en.en --ref out/data/references/test.en-de.en --metrics s_bleu
 #       --target-lang en --resample none --json out/scores.fusion-gtrans.de-en.json
 #   exp_gtransformer/tokenised-bleu.sh out/test.fusion-gtrans.de-en.en out/data/references/test.en-de.en en

@@ -283,5 +283,5 @@ step "gtrans" pip --no-build-isolation --no-deps -e .
 HINT="; if that does not help: remove $VENV and run it again"
 step "first import" works
 
-fingerprint "$have" $TESTS >$STAMP.new && mv $STAMP.new $STAMP || fail "cannot write $STAMP"
+{ fingerprint "$have" $TESTS >$STAMP.new && mv $STAMP.new $STAMP; } || fail "cannot write $STAMP"
 echo "install: $VENV is ready"

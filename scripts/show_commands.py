@@ -24,7 +24,7 @@ OPTIONS = {
     "run-mbart": f"--mbart mbart.cc25 {CORPUS}",
     "run-multilingual": "--langs en,de --data corpus --corpus iwslt17-multi --out out",
 }
-WITHOUT_DRY_RUN = ("lib", "discourse", "tokenised-bleu")
+WITHOUT_DRY_RUN = ("lib", "options", "discourse", "tokenised-bleu")
 WIDTH = 118
 
 

@@ -71,11 +71,11 @@ class Training:
         self.task.plans_runs = False
         model = self.task.build_model(cfg.model)
         self.plan = plan_run(cfg, self.task, model)
-        if self.plan.finished is not None:
-            return
         writes_log = distributed_utils.is_master(cfg.distributed_training)
         writes_log = writes_log and not cfg.checkpoint.no_save
         open_run_log(self.folder.path if writes_log else None)
+        if self.plan.finished is not None:
+            return
         criterion = self.task.build_criterion(cfg.criterion)
         _details.info(model)
         self.subsets = self._load_validation()

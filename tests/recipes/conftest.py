@@ -26,14 +26,19 @@ value() { # value FLAG: the word after it
     [[ ${words[i]} != "$1" ]] || printf '%s' "${words[i + 1]}"
   done
 }
-has_made() { # has_made OUTPUT INPUT: whether the same command has made it, as the record knows
-  local origin record=$1.made.json
-  origin="${words[*]} $(stat -c %.Y "$2")"
+has_made() { # has_made OUTPUT INPUT...: whether the same command has made it, as its record knows
+  local origin record=$1.record
+  origin="${words[*]} $(stat -c %.Y "${@:2}")"
   [[ ! -f $1 || ! -f $record || $(<"$record") != "$origin" ]] || return 0
   mkdir -p "$(dirname "$1")" && printf '%s' "$origin" >"$record"
   return 1
 }
 case $name:$1 in
+  gtrans:prepare)
+    ! has_made "$(value --out)/prepare.json" "$(value --train)".?? || exit 0 ;;
+  gtrans:train)
+    log=$(value --save-dir)/train.log
+    ! grep -q 'done training' "$log" 2>/dev/null || { echo 'the run is finished' && exit 0; } ;;
   gtrans:translate) ! has_made "$(value --output)" "$(value --path)" || exit 0 ;;
 esac
 printf '%s\\n' "$name $*" >>"$LOG"
@@ -49,8 +54,14 @@ case $name:$1 in
     [[ -z ${FAIL:-} ]] || { echo "gtrans: error: $FAIL" && exit 1; }
     [[ -z ${STOP:-} ]] || { echo 'gtrans: SIGUSR1: stopped after 3 updates' && exit 1; }
     printf x >"$(value --save-dir)/checkpoint_best.pt"
+    echo 'done training in 0.1 seconds' >>"$log"
+    ;;
+  python3:-m) printf x >"${words[-1]}" && printf x >"${words[-2]}" ;;
+  fairseq-preprocess:*)
+    for lang in en de; do printf x >"$(value --trainpref | sed 's,/text,,').$lang.idx"; done
     ;;
   sacremoses:*) cat ;;
+  subword-nmt:*) printf '%s\n' "$name $1" ;;
 esac
 """
 
@@ -66,7 +77,7 @@ def stand_ins(repo: Path, tmp_path: Path):
     shutil.copytree(repo / "configs", tmp_path / "configs")
     programs = tmp_path / ".venv" / "bin"
     programs.mkdir(parents=True)
-    for name in ("gtrans", "sacremoses"):
+    for name in ("gtrans", "sacremoses", "subword-nmt", "fairseq-preprocess", "python3"):
         (programs / name).write_text(STAND_IN, encoding="utf-8")
         (programs / name).chmod(0o755)
     texts = []
