@@ -35,7 +35,7 @@ from pathlib import Path
 
 from gtrans.annexes import add_lab_readers
 from gtrans.cli.shared import OptionTable, add_options
-from gtrans.cli.shared.model_options import (
+from gtrans.cli.shared.options import (
     add_chunks,
     add_context,
     add_model_files,

@@ -21,14 +21,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gtrans.cli.shared import OptionTable, add_options
-from gtrans.cli.shared.model_options import (
+from gtrans.cli.shared.options import (
+    add_choice,
     add_chunks,
     add_model_files,
     add_scoring,
     check_chunks,
     check_scoring,
+    choice_of,
 )
-from gtrans.cli.shared.reading import add_choice, choice_of
 from gtrans.environment import ENGINE
 from gtrans.errors import GtransError
 from gtrans.evaluation.cxmi import Cxmi, Sentence, corpus_cxmi

@@ -18,7 +18,7 @@ import atexit
 from dataclasses import fields
 from pathlib import Path
 
-from gtrans.cli.shared.reading import add_choice, choice_of
+from gtrans.cli.shared.options import add_choice, choice_of
 from gtrans.environment import ENGINE
 from gtrans.messages import aligned, print_lines, print_message
 from gtrans.text.preparation import COLUMNS, prepare, table, warnings

@@ -37,7 +37,7 @@ from pathlib import Path
 
 from gtrans.annexes import add_lab_columns
 from gtrans.cli.shared import OptionTable, add_options
-from gtrans.cli.shared.reading import add_choice, choice_of
+from gtrans.cli.shared.options import add_choice, choice_of
 from gtrans.cli.shared.system_names import system_names
 from gtrans.data.documents import STANDARD_STREAM
 from gtrans.data.units import split_chunks

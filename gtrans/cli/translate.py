@@ -27,14 +27,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gtrans.annexes import formats
-from gtrans.cli.shared.model_options import (
+from gtrans.cli.shared.options import (
+    add_choice,
     add_chunks,
     add_context,
     add_device,
     add_model_files,
+    choice_of,
     context_of,
 )
-from gtrans.cli.shared.reading import add_choice, choice_of
 from gtrans.environment import ENGINE
 from gtrans.errors import GtransError
 from gtrans.search.options import DecodingOptions, SearchOptions, split_paths

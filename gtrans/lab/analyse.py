@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import argparse
 
-from gtrans.cli.shared.model_options import add_read, add_scoring, add_units, check_scoring
+from gtrans.cli.shared.options import add_read, add_scoring, add_units, check_scoring
 from gtrans.environment import ENGINE
 from gtrans.lab.plots import add_plot, check_figure, title_of, write
 from gtrans.lab.runs import add_checkpoints, labelled_paths

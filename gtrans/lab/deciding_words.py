@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
-from gtrans.cli.shared.model_options import (
+from gtrans.cli.shared.options import (
     add_chunks,
     add_model_files,
     add_scoring,

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import torch
 
-from gtrans.cli.shared.model_options import add_device
+from gtrans.cli.shared.options import add_device
 from gtrans.data.examples import Example
 from gtrans.environment import ENGINE, hide_known_warnings, log_warnings_only
 from gtrans.errors import GtransError

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gtrans.cli.shared.model_options import add_device, add_read
+from gtrans.cli.shared.options import add_device, add_read
 from gtrans.environment import ENGINE
 from gtrans.errors import GtransError
 from gtrans.files import check_output_folder

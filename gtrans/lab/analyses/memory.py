@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gtrans.cli.shared.model_options import add_read, add_scoring, add_units, check_scoring
+from gtrans.cli.shared.options import add_read, add_scoring, add_units, check_scoring
 from gtrans.environment import ENGINE
 from gtrans.errors import GtransError
 from gtrans.lab.attention import Location, attention_watched
