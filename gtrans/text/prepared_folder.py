@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gtrans.data.documents import decoded
 from gtrans.errors import GtransError
@@ -70,13 +71,30 @@ def check_data_folder(folder: Path) -> None:
 # ---- prepare.json --------------------------------------------------------------------------------
 
 
+class _ReadState(NamedTuple):
+    """The contents of a ``prepare.json``, and inode, time and size of the file that was read."""
+
+    version: tuple[int, int, int]
+    state: dict[str, Any]
+
+
+_read_states: dict[Path, _ReadState] = {}
+
+
 def read_state(data_dir: Path) -> dict[str, Any]:
-    """The contents of ``prepare.json`` of a data folder.
+    """Return the contents of ``prepare.json`` of a data folder; an unchanged file is read once.
 
     Raises:
         GtransError: there is none, or it is damaged.
     """
     path = data_dir / STATE_FILE
+    version = (0, 0, 0)
+    with suppress(OSError):  # reading says what is wrong
+        status = path.stat()
+        version = status.st_ino, status.st_mtime_ns, status.st_size
+    earlier = _read_states.get(path)
+    if earlier is not None and earlier.version == version:
+        return deepcopy(earlier.state)
     try:
         state = read_object(path, "; prepare the data anew")
     except FileNotFoundError:
@@ -87,7 +105,8 @@ def read_state(data_dir: Path) -> dict[str, Any]:
         check_state(state)
     except ValueError as error:
         raise GtransError(f"'{path}' is damaged: {error}; prepare the data anew") from None
-    return state
+    _read_states[path] = _ReadState(version, state)
+    return deepcopy(state)
 
 
 def check_state(state: Any) -> None:
