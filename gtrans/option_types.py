@@ -1,4 +1,4 @@
-"""Types of options for argparse, numbers within a range, and the ranges of fairseq's options.
+"""Types of options for argparse, options as fields of dataclasses, and the ranges of both.
 
 A type is a function from the word on the command line to its value, that raises
 ``argparse.ArgumentTypeError`` with the possible values.
@@ -12,6 +12,7 @@ import operator
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field, fields
 from typing import Any, TypeVar
 
 from gtrans.errors import GtransError
@@ -82,6 +83,90 @@ def several(
     return parse
 
 
+# ---- options as fields of dataclasses ------------------------------------------------------------
+
+START = "starting from a sentence model"
+"""A heading of the help, for options of the task and of models."""
+
+
+def option(
+    default: Any,
+    help_text: str,
+    group: str = "",
+    alias: str = "",
+    least: float | None = None,
+    below: float | None = None,
+) -> Any:
+    """A field of a class of options.
+
+    Args:
+        default: value of the option.
+        help_text: its meaning.
+        group: heading under which the help shows it; empty: the heading of its class.
+        alias: a short name, such as ``-s``.
+        least, below: limits of a number, for :func:`check_ranges`.
+    """
+    metadata: dict[str, Any] = {"help": help_text}
+    if group:
+        metadata["group"] = group
+    if alias:
+        metadata["argparse_alias"] = alias
+    if least is not None:
+        metadata["least"] = least
+    if below is not None:
+        metadata["below"] = below
+    return field(default=default, metadata=metadata)
+
+
+def option_again(options: type, name: str, default: Any) -> Any:
+    """The field ``name`` of a class of options with another default, for a subclass."""
+    declared = options.__dataclass_fields__[name]  # type: ignore[attr-defined]
+    return field(default=default, metadata=declared.metadata)
+
+
+def check_ranges(cfg: Any, options: type) -> None:
+    """Raises GtransError for numbers out of the range that their fields in ``options`` declare."""
+    for declared in fields(options):
+        value = getattr(cfg, declared.name, None)
+        if value is None:
+            continue
+        flag = _flag(declared.name)
+        least = declared.metadata.get("least")
+        below = declared.metadata.get("below", math.inf)
+        if least is None:
+            if "float" in str(declared.type) and not math.isfinite(value):
+                raise GtransError(f"`{flag}` must be a finite number, but is {value}.")
+        elif not least <= value < below:
+            most = "" if below == math.inf else f" and below {below:g}"
+            raise GtransError(f"`{flag}` must be at least {least:g}{most}, but is {value}.")
+
+
+def refuse_given(cfg: Any, options: type, names: Iterable[str], why: str) -> None:
+    """Refuse options that nothing would read.
+
+    Args:
+        cfg: the options.
+        options: the class that declares them with their defaults.
+        names: the options that must have their defaults.
+        why: the rest of a sentence that begins with the option.
+
+    Raises:
+        GtransError: one of them has another value.
+    """
+    defaults = options()
+    for name in names:
+        value = getattr(cfg, name)
+        if str(value) == str(getattr(defaults, name)):
+            continue
+        flag = _flag(name)
+        given = flag if value is True else f"{flag} {value}"
+        raise GtransError(f"`{given}` {why}, or leave `{flag}` out.")
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
 # ---- the options of a training -------------------------------------------------------------------
 
 _SHARE = real(0, below=1)
@@ -150,7 +235,7 @@ def check_limits(cfg: Any) -> None:
     needed = _NEEDED.get(str(schedule.get("_name")))
     if needed is not None and not schedule[needed] >= 1:
         raise GtransError(
-            f"`--lr-scheduler {schedule['_name']}` needs `--{needed.replace('_', '-')}` of at "
+            f"`--lr-scheduler {schedule['_name']}` needs `{_flag(needed)}` of at "
             f"least 1, but it is {schedule[needed]}."
         )
 
@@ -188,4 +273,4 @@ def _check_number(name: str, value: Any) -> None:
     try:
         LIMITS[name](",".join(map(str, value)) if several_values else str(value))
     except argparse.ArgumentTypeError as error:
-        raise GtransError(f"`--{name.replace('_', '-')}`: {error}.") from None
+        raise GtransError(f"`{_flag(name)}`: {error}.") from None

@@ -16,11 +16,11 @@ from fairseq.logging import metrics
 from omegaconf import II
 from torch import Tensor, nn
 
-from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
 from gtrans.models.base.model import DocumentModel
 from gtrans.modules.chunked_loss import DecoderStates, Losses, chunked_loss
 from gtrans.modules.layer_fusion import fuse_log_probs
+from gtrans.option_types import option
 
 
 @dataclass

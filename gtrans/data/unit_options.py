@@ -1,85 +1,14 @@
-"""The options of units, defined once for the task and for the checkpoints of its models."""
+"""The options of units: fields of the task, and of the checkpoints of its models."""
 
-import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum
 
 from gtrans.data.frame import SPECIAL_TOKENS
 from gtrans.data.units import CONTEXT_KINDS, CONTEXT_SIDES, UNITS
-from gtrans.errors import GtransError
 from gtrans.modules import STEPS
-
-START = "starting from a sentence model"  # heading of the help, of options of task and models
-
-
-def option(
-    default: Any,
-    help_text: str,
-    group: str = "",
-    alias: str = "",
-    least: float | None = None,
-    below: float | None = None,
-) -> Any:
-    """A field of a class of options.
-
-    Args:
-        default: value of the option.
-        help_text: its meaning.
-        group: heading under which the help shows it; of its class, if it is empty.
-        alias: a short name, such as ``-s``.
-        least, below: limits of a number (:func:`check_ranges`).
-    """
-    further = {"group": group, "argparse_alias": alias, "least": least, "below": below}
-    given = {name: value for name, value in further.items() if value not in ("", None)}
-    return field(default=default, metadata={"help": help_text, **given})
-
-
-def check_ranges(cfg: Any, options: type) -> None:
-    """Refuse numbers out of the range that their fields in the class ``options`` declare.
-
-    Raises:
-        GtransError: naming the option and its value.
-    """
-    for declared in fields(options):
-        least, below = declared.metadata.get("least"), declared.metadata.get("below", math.inf)
-        if least is None and "float" in str(declared.type):
-            number = getattr(cfg, declared.name, None)
-            if number is not None and not math.isfinite(number):
-                flag = declared.name.replace("_", "-")
-                raise GtransError(f"`--{flag}` must be a finite number, but is {number}.")
-        value = None if least is None else getattr(cfg, declared.name)
-        if value is not None and not least <= value < below:
-            most = "" if below == math.inf else f" and below {below:g}"
-            flag = declared.name.replace("_", "-")
-            raise GtransError(f"`--{flag}` must be at least {least:g}{most}, but is {value}.")
-
-
-def option_again(options: type, name: str, default: Any) -> Any:
-    """The field ``name`` of a class of options, for a subclass in which its default is another."""
-    return field(default=default, metadata=options.__dataclass_fields__[name].metadata)  # type: ignore[attr-defined]
-
-
-def refuse_given(cfg: Any, options: type, names: Iterable[str], why: str) -> None:
-    """Refuse options that nothing would read.
-
-    Args:
-        cfg: the options.
-        options: the class that declares them with their defaults.
-        names: which.
-        why: of a sentence that begins with the option.
-
-    Raises:
-        GtransError: one of them is not at its default.
-    """
-    defaults = options()
-    for name in names:
-        value, flag = getattr(cfg, name), f"--{name.replace('_', '-')}"
-        if str(value) != str(getattr(defaults, name)):
-            given = flag if value is True else f"{flag} {value}"
-            raise GtransError(f"`{given}` {why}, or leave `{flag}` out.")
+from gtrans.option_types import option
 
 
 @dataclass

@@ -30,7 +30,6 @@ import torch.nn.functional as F
 from fairseq.dataclass import ChoiceEnum
 from torch import Tensor, nn
 
-from gtrans.data.unit_options import START, option
 from gtrans.errors import GtransError
 from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import Encoder, EncoderOutput
@@ -57,6 +56,7 @@ from gtrans.modules.transformer import (
     MultiheadAttention,
     PackedContext,
 )
+from gtrans.option_types import START, option
 
 CONTEXT_INPUTS = ("bert", "words")
 INTEGRATIONS = ("both", "encoder", "decoder", "none")

@@ -29,7 +29,6 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
-from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
 from gtrans.models.base.bert_encoder import BertEncoder, BertSourceConfig, BertSourceTransformer
 from gtrans.models.base.encoder import Encoder, EncoderOutput, StackDesign
@@ -47,6 +46,7 @@ from gtrans.models.base.presets import register_system
 from gtrans.modules.bert import CLS, SEP
 from gtrans.modules.group_attention import DocumentLayout, Plan
 from gtrans.modules.transformer import LayerInputs
+from gtrans.option_types import option
 
 
 @dataclass

@@ -23,7 +23,6 @@ from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum
 
-from gtrans.data.unit_options import option, option_again, refuse_given
 from gtrans.errors import GtransError
 from gtrans.models.base.encoder import StackDesign
 from gtrans.models.base.fusion import FusionConfig
@@ -34,6 +33,7 @@ from gtrans.models.base.warm_start import dictionaries_of
 from gtrans.models.base.xlmr_start import start_from_xlmr
 from gtrans.modules.layer_fusion import LayerCombination, LayerFusion, RepresentationFusion
 from gtrans.modules.transformer import FFN_INITS, LayerSpec
+from gtrans.option_types import option, option_again, refuse_given
 
 SYSTEMS = ("gtrans", "post-norm", "pre-norm", "ta", "dlcl", "rezero", "mlrf")
 _PRE_NORM = ("pre-norm", "dlcl")

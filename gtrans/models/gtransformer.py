@@ -26,7 +26,6 @@ from typing import Any, ClassVar, Optional
 
 from fairseq.dataclass import ChoiceEnum
 
-from gtrans.data.unit_options import START, option
 from gtrans.errors import GtransError
 from gtrans.models.base.encoder import AttentionKinds
 from gtrans.models.base.model import DocumentModel, reads_plain_documents
@@ -38,6 +37,7 @@ from gtrans.models.base.options import (
 )
 from gtrans.models.base.presets import register_system
 from gtrans.modules.transformer import KINDS, LayerSpec
+from gtrans.option_types import START, option
 
 logger = logging.getLogger(__name__)
 

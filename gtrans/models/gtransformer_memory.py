@@ -24,12 +24,12 @@ from dataclasses import dataclass
 
 from fairseq.dataclass import ChoiceEnum
 
-from gtrans.data.unit_options import option_again
 from gtrans.models.base.options import sizes
 from gtrans.models.base.presets import register_system
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 from gtrans.models.memory_transformer import MemoryConfig, RecurrentMemories
 from gtrans.modules.memory import OUTPUTS
+from gtrans.option_types import option_again
 
 
 @dataclass

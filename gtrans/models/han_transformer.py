@@ -24,7 +24,6 @@ import torch
 from fairseq.dataclass import ChoiceEnum
 from torch import Tensor
 
-from gtrans.data.unit_options import option
 from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import Encoder, EncoderOutput
 from gtrans.models.base.model import SentenceTransformer
@@ -35,6 +34,7 @@ from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.group_attention import DocumentLayout, Plan
 from gtrans.modules.hierarchical_attention import HierarchicalAttention, sentences_before
 from gtrans.modules.transformer import PackedContext
+from gtrans.option_types import option
 
 SIDES = ("both", "encoder", "decoder")
 

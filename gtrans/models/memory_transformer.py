@@ -21,12 +21,12 @@ from typing import Any
 
 from fairseq.dataclass import ChoiceEnum
 
-from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
 from gtrans.models.base.model import DocumentModel, SentenceTransformer
 from gtrans.models.base.options import TransformerConfig, sizes
 from gtrans.models.base.presets import register_system
 from gtrans.modules.memory import OUTPUTS, MemorySpec, RecurrentMemory
+from gtrans.option_types import option
 
 _SIDES = ("encoder", "decoder")
 

@@ -17,12 +17,12 @@ from gtrans.data.binarised import ids_of, load_dictionary, load_lines
 from gtrans.data.context_text import Boundaries, Words
 from gtrans.data.frame import ONCE_A_UNIT
 from gtrans.data.stream import StreamOptions
-from gtrans.data.unit_options import START, UnitConfig, check_ranges, option
+from gtrans.data.unit_options import UnitConfig
 from gtrans.data.units import Unit, unit_of
 from gtrans.errors import GtransError
 from gtrans.models.base.model import DocumentModel, reads_plain_documents
 from gtrans.modules import STEPS
-from gtrans.option_types import real
+from gtrans.option_types import START, check_ranges, option, real
 from gtrans.text.prepared_folder import check_data_folder, check_recorded
 
 # Headings of the help.

@@ -14,7 +14,6 @@ from fairseq.data import Dictionary
 from omegaconf import OmegaConf, open_dict
 from torch import Tensor, nn
 
-from gtrans.data.unit_options import option
 from gtrans.data.vocabulary import MASK
 from gtrans.errors import GtransError
 from gtrans.models.base.encoder import Encoder, StackDesign
@@ -24,6 +23,7 @@ from gtrans.modules.bert import BertWeights
 from gtrans.modules.embedding import LearnedPositions
 from gtrans.modules.group_attention import DocumentLayout
 from gtrans.modules.transformer import LayerSpec
+from gtrans.option_types import option
 
 
 @dataclass

@@ -11,7 +11,6 @@ from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum
 
-from gtrans.data.unit_options import option, refuse_given
 from gtrans.errors import GtransError
 from gtrans.modules.layer_fusion import (
     GROUP_FUSIONS,
@@ -21,6 +20,7 @@ from gtrans.modules.layer_fusion import (
     LayerFusion,
     group_tops,
 )
+from gtrans.option_types import option, refuse_given
 
 
 @dataclass

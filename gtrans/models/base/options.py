@@ -6,13 +6,13 @@ from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum
 
-from gtrans.data.unit_options import START, check_ranges, option
 from gtrans.errors import GtransError
 from gtrans.models.base.fusion import FusionConfig
 from gtrans.models.base.presets import DocumentModelConfig, size_option
 from gtrans.modules.embedding import SINUSOIDS
 from gtrans.modules.group_attention import BACKENDS
 from gtrans.modules.transformer import ACTIVATIONS, LayerSpec
+from gtrans.option_types import START, check_ranges, option
 
 _Activation = ChoiceEnum(list(ACTIVATIONS))
 

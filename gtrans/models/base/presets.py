@@ -16,9 +16,9 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from gtrans.data.unit_options import UnitConfig, option
+from gtrans.data.unit_options import UnitConfig
 from gtrans.errors import GtransError
-from gtrans.option_types import check_numbers
+from gtrans.option_types import check_numbers, option
 
 Presets = Mapping[str, Mapping[str, Any]]
 Config = TypeVar("Config", bound=FairseqDataclass)
