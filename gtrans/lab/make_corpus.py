@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -26,7 +27,6 @@ from gtrans.lab.synthetic import (
     CUES,
     DISTANCES,
     PHENOMENA,
-    Link,
     SyntheticDocument,
     generate_document,
     generate_items,
@@ -96,12 +96,16 @@ def run(args: argparse.Namespace) -> None:
 def write_corpus(
     out: Path, seed: int, docs: int, items: int = 400, join: int = 1
 ) -> dict[str, Any]:
-    """Write the corpus of ``seed`` into the folder ``out``; returns the contents of corpus.json.
+    """Write the corpus into a folder; return the contents of corpus.json.
 
-    ``docs`` counts the documents of the three splits together, ``items`` the contrastive
-    items per phenomenon and distance. ``join`` documents are written as one; the last of a
-    split may be shorter. Files of an earlier run are replaced, each as a
-    whole, after everything has been written; other files in ``out`` stay as they are.
+    Files of an earlier run are replaced together; other files in the folder stay.
+
+    Args:
+        out: the folder.
+        seed: the random seed.
+        docs: documents of the three splits together.
+        items: contrastive items per phenomenon and distance.
+        join: documents that are written as one; the last of a split may be shorter.
 
     Raises:
         GtransError: a number is impossible, ``out`` cannot be written, or it has files of these
@@ -115,7 +119,8 @@ def write_corpus(
     sets = {phenomenon: _contrastive_items(seed, phenomenon, items) for phenomenon in PHENOMENA}
     sources: set[tuple[str, ...]] = set()
     for entries in sets.values():
-        sources |= {tuple(item["source"]) for item in entries}
+        for item in entries:
+            sources.add(tuple(item["source"]))
     splits = _splits(seed, docs, sources)
 
     files: dict[str, str] = {}
@@ -130,34 +135,34 @@ def write_corpus(
         "seed": seed,
         "docs": docs,
         "items": items,
-        **({"join": join} if join > 1 else {}),
-        "pair": PAIR,
-        "splits": {split: _counts(documents, join) for split, documents in splits.items()},
-        "distances": list(DISTANCES),
-        "contrastive": {
-            phenomenon: {
-                "cue": CUES[phenomenon],
-                "items": _by_distance(item["distance"] for item in entries),
-            }
-            for phenomenon, entries in sets.items()
-        },
     }
+    if join > 1:
+        summary["join"] = join
+    summary["pair"] = PAIR
+    summary["splits"] = {}
+    for split, documents in splits.items():
+        summary["splits"][split] = _counts(documents, join)
+    summary["distances"] = list(DISTANCES)
+    summary["contrastive"] = {}
+    for phenomenon, entries in sets.items():
+        counts = _count_distances(item["distance"] for item in entries)
+        summary["contrastive"][phenomenon] = {"cue": CUES[phenomenon], "items": counts}
     files[_RECORD] = json.dumps(summary, indent=2, ensure_ascii=False) + "\n"
     _write_all(out, files)
     return summary
 
 
-def _stream(*names: object) -> random.Random:
+def _random_stream(*names: object) -> random.Random:
     # Every document and set has a generator of its own, so that sets do not depend on `--docs`.
     # Seeding with a string goes through SHA-512, not through hash(): equal everywhere.
-    return random.Random("/".join(map(str, names)))
+    return random.Random("/".join(str(name) for name in names))
 
 
 def _splits(
-    seed: int, docs: int, taken: set[tuple[str, ...]]
+    seed: int, docs: int, item_sources: set[tuple[str, ...]]
 ) -> dict[str, list[SyntheticDocument]]:
-    """Documents of the splits: all different, none contains the source of an item (``taken``)."""
-    lengths = sorted({len(source) for source in taken})
+    """Draw the documents of the splits: all different, none with the source of an item."""
+    lengths = sorted({len(source) for source in item_sources})
     held_out = min(200, max(50, docs // 20))
     sizes = {"valid": held_out, "test": held_out, "train": docs - 2 * held_out}
     seen: set[tuple[str, ...]] = set()
@@ -166,11 +171,11 @@ def _splits(
     for split, size in sizes.items():
         splits[split] = []
         for index in range(size):
-            rng = _stream(seed, split, index)
+            rng = _random_stream(seed, split, index)
             while True:
                 document = generate_document(rng)
                 source = tuple(document.source)
-                if source not in seen and taken.isdisjoint(_runs(source, lengths)):
+                if source not in seen and item_sources.isdisjoint(_excerpts(source, lengths)):
                     break
             seen.add(source)
             splits[split].append(document)
@@ -178,42 +183,45 @@ def _splits(
 
 
 def _contrastive_items(seed: int, phenomenon: str, items: int) -> list[dict[str, Any]]:
-    """The items of a phenomenon, ``items`` for each distance."""
-    found: list[dict[str, Any]] = []
+    generated: list[dict[str, Any]] = []
     for distance in DISTANCES:
-        stream = _stream(seed, "contrastive", phenomenon, distance)
-        found += generate_items(stream, phenomenon, distance, items)
-    return found
+        stream = _random_stream(seed, "contrastive", phenomenon, distance)
+        generated += generate_items(stream, phenomenon, distance, items)
+    return generated
 
 
-def _runs(source: tuple[str, ...], lengths: Sequence[int]) -> set[tuple[str, ...]]:
-    """All consecutive sentences of a document, of these lengths."""
-    runs = set()
+def _excerpts(source: tuple[str, ...], lengths: Sequence[int]) -> set[tuple[str, ...]]:
+    """Return all consecutive sentences of a document, of these lengths."""
+    excerpts = set()
     for length in lengths:
-        runs |= {source[start : start + length] for start in range(len(source) - length + 1)}
-    return runs
+        for start in range(len(source) - length + 1):
+            excerpts.add(source[start : start + length])
+    return excerpts
 
 
 def _plain_text(documents: Sequence[list[str]], join: int) -> str:
-    joined = (documents[at : at + join] for at in range(0, len(documents), join))
-    return "\n\n".join("\n".join(chain(*parts)) for parts in joined) + "\n"
+    texts = []
+    for start in range(0, len(documents), join):
+        sentences = chain(*documents[start : start + join])
+        texts.append("\n".join(sentences))
+    return "\n\n".join(texts) + "\n"
 
 
 def _counts(documents: Sequence[SyntheticDocument], join: int) -> dict[str, Any]:
-    links: list[Link] = []
+    sentences = 0
+    distances: dict[str, list[int]] = {name: [] for name in PHENOMENA}
     for document in documents:
-        links += document.links
+        sentences += len(document.sentences)
+        for link in document.links:
+            distances[link.phenomenon].append(link.distance)
     return {
-        "documents": -(-len(documents) // join),
-        "sentences": sum(len(document.sentences) for document in documents),
-        "phenomena": {
-            name: _by_distance(link.distance for link in links if link.phenomenon == name)
-            for name in PHENOMENA
-        },
+        "documents": math.ceil(len(documents) / join),
+        "sentences": sentences,
+        "phenomena": {name: _count_distances(distances[name]) for name in PHENOMENA},
     }
 
 
-def _by_distance(distances: Iterable[int]) -> dict[str, int]:
+def _count_distances(distances: Iterable[int]) -> dict[str, int]:
     counts = Counter(distances)
     return {str(distance): counts[distance] for distance in DISTANCES}
 
@@ -224,13 +232,15 @@ def _write_all(out: Path, files: dict[str, str]) -> None:
     Raises:
         GtransError: a file that would be replaced is not of an earlier call.
     """
-    own = False
+    is_ours = False
     with suppress(FileNotFoundError, GtransError):
-        own = "grammar_version" in read_object(out / _RECORD)
+        is_ours = "grammar_version" in read_object(out / _RECORD)
     texts = {out / name: text.encode() for name, text in files.items()}
     for path, text in texts.items():
-        # A call that was killed has left some of its own.
-        if not own and path.exists() and (path.is_dir() or path.read_bytes() != text):
+        # A call that was killed has left some files without the record.
+        if is_ours or not path.exists():
+            continue
+        if path.is_dir() or path.read_bytes() != text:
             raise GtransError(
                 f"{path}: this file is not of `gtrans make-corpus`; give another --out, or remove "
                 "it first."
@@ -238,5 +248,5 @@ def _write_all(out: Path, files: dict[str, str]) -> None:
     for path in texts:
         path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(*texts) as temporary:
-        for written, text in zip(temporary, texts.values(), strict=True):
-            written.write_bytes(text)
+        for new_file, text in zip(temporary, texts.values(), strict=True):
+            new_file.write_bytes(text)

@@ -11,40 +11,33 @@ is 1, 2, 3 or 4 sentences back:
     sentence in which somebody did something; the sentences in between only have forms of `be`.
 ``formality`` (target side only)
     `You are late.` becomes *Du bist* or *Sie sind*; a document keeps to one of the two. Only
-    the earlier German sentences show which. (Plural *ihr* is not in the grammar.)
+    the earlier German sentences show which.
 ``lexical`` (target side only)
     `The guard was tired.` becomes *Der Wächter* or *Die Wache*, two translations of one
     English word ("words of free choice"); a document keeps to one of the two.
 
-The first `you` and the first word of free choice in a document are chosen at random (half of
-the documents have a `you`, most have a word of free choice). All other German sentences follow
-from the English document. Sentences are short and regular, with a few differences in word order
-(perfect tense, infinitives, subordinate clauses, inversion) and small vocabularies, so that a
-small model learns the corpus quickly. Contrastive items are documents of the same grammar that
-end with the phenomenon.
+The first `you` and the first word of free choice in a document are random; all other German
+sentences follow from the English document. Contrastive items are documents of the same grammar
+that end with the phenomenon.
 
 Why a sentence-level system cannot beat chance on the contrastive items
 ----------------------------------------------------------------------
 Items come in pairs of twins. Twins have the same last source sentence S and the same two
 candidates X and Y for it. X is right in one twin, Y in the other, because their contexts have
 different cues and are otherwise the same. A system that sees no other sentence gives the score
-f(S, X) to X and f(S, Y) to Y in *both* twins. It prefers the same candidate twice and is
-therefore right exactly once: its accuracy is exactly 50%, whatever f depends on (frequency,
-length or any other prior). If the scores are tied, they are tied in both twins: the accuracy is
-still 50% if a tie counts as one half, and lower if it counts as an error. A system that chooses
-at random has an expected accuracy of 50%. The same argument holds for a system that sees the
-whole *source* document and is tested on ``formality`` or ``lexical``, because the source
-documents of these twins are identical.
+f(S, X) to X and f(S, Y) to Y in *both* twins, so it is right exactly once: its accuracy is 50%,
+whatever f depends on. If a tie counts as an error, ties make it lower. The same holds for a
+system that sees the whole *source* document and is tested on ``formality`` or ``lexical``,
+because the source documents of these twins are identical.
 
 How a document is made
 ----------------------
-A document is made in three steps. A *plan* gives every sentence a role and records the
-*links* between a sentence that needs context and the nearest sentence with its cue.
-Then a template is drawn for every role, and a word for every field of the template. A
-pronoun shares the field ``thing`` with its antecedent, an ellipsis the field ``verb``
-with its own; ``you`` and the word of free choice are shared by the whole document.
-Replacing a shared word therefore changes the cue and what depends on it, and nothing else. This
-is how contrastive twins are made.
+First, a *plan* gives every sentence a role and records the *links* between a sentence that needs
+context and the nearest sentence with its cue. Then a template is drawn for every role, and a word
+for every field of the template. A pronoun shares the field ``thing`` with its antecedent, an
+ellipsis the field ``verb``; ``you`` and the word of free choice are shared by the whole document.
+Replacing a shared word therefore changes the cue and the words that depend on it, and nothing
+else. This is how contrastive twins are made.
 """
 
 from __future__ import annotations
@@ -61,7 +54,6 @@ from typing import Any
 # --- words ---------------------------------------------------------------------------------------
 #
 # All lists are tuples, so that drawing from them depends on the random stream alone.
-# What each list leaves out matters as much as what it holds:
 #
 # * things can be bought, seen, dirty or old, and no person is called `it`, so `it` always
 #   has a thing as its antecedent;
@@ -122,7 +114,11 @@ _PRONOUN = {"m": ("er", "ihn"), "f": ("sie", "sie"), "n": ("es", "es")}
 
 
 def _words(pairs: str) -> tuple[LexiconWord, ...]:
-    return tuple(LexiconWord(*pair.split("/")) for pair in pairs.split())
+    words = []
+    for pair in pairs.split():
+        en, de = pair.split("/")
+        words.append(LexiconWord(en, de))
+    return tuple(words)
 
 
 def _noun(en: str, de: str, gender: str) -> Noun:
@@ -131,15 +127,18 @@ def _noun(en: str, de: str, gender: str) -> Noun:
 
 
 def _nouns(gender: str, pairs: str) -> tuple[Noun, ...]:
-    split = (pair.split("/") for pair in pairs.split())
-    return tuple(_noun(en, de, gender) for en, de in split)
+    nouns = []
+    for pair in pairs.split():
+        en, de = pair.split("/")
+        nouns.append(_noun(en, de, gender))
+    return tuple(nouns)
 
 
 def _name(name: str, gender: str) -> Noun:
     return Noun(name, name, name, gender, *_PRONOUN[gender])
 
 
-def _choice(entry: str) -> tuple[Noun, Noun]:
+def _synonyms(entry: str) -> tuple[Noun, Noun]:
     en, masculine, feminine = entry.split("/")
     return _noun(en, masculine, "m"), _noun(en, feminine, "f")
 
@@ -169,15 +168,14 @@ PERSONS = (
 )
 
 FREE_CHOICES = (
-    _choice("guard/Wächter/Wache"),
-    _choice("assistant/Helfer/Hilfskraft"),
-    _choice("expert/Fachmann/Fachkraft"),
-    _choice("celebrity/Star/Berühmtheit"),
+    _synonyms("guard/Wächter/Wache"),
+    _synonyms("assistant/Helfer/Hilfskraft"),
+    _synonyms("expert/Fachmann/Fachkraft"),
+    _synonyms("celebrity/Star/Berühmtheit"),
 )
 """Persons with two German names of one meaning; a document keeps to one.
 
-The names differ in gender, so the choice shows in the article as well: words that differ
-in nothing but themselves look all but equal to a model that was trained on sentences.
+The names differ in gender, so the choice shows in the article as well.
 """
 
 STATES = _words(
@@ -272,8 +270,7 @@ PHENOMENA = tuple(ROLES)
 class Template:
     """One sentence on both sides, in the syntax of ``str.format``.
 
-    ``acts`` says whether the sentence holds a verb phrase that a later `did too` could
-    mean; only forms of `be` are free of that.
+    ``acts``: whether a later `did too` could mean its verb phrase, as for all verbs but `be`.
     """
 
     source: str
@@ -283,8 +280,11 @@ class Template:
     @cached_property
     def fields(self) -> tuple[str, ...]:
         """Names of the words to fill in, in the order of the source."""
-        parsed = Formatter().parse(self.source + self.target)
-        return tuple(dict.fromkeys(name.split(".")[0] for _, name, _, _ in parsed if name))
+        names: dict[str, None] = {}
+        for _, name, _, _ in Formatter().parse(self.source + self.target):
+            if name:
+                names[name.split(".")[0]] = None
+        return tuple(names)
 
 
 def _templates(lines: str) -> tuple[Template, ...]:
@@ -380,7 +380,7 @@ def _capitalised(text: str) -> str:
 
 @dataclass(frozen=True)
 class Link:
-    """Sentence ``use`` needs sentence ``cue``, the nearest one that tells (indices from 0)."""
+    """Sentence ``use`` needs ``cue``, the nearest sentence with its cue (indices from 0)."""
 
     phenomenon: str
     cue: int
@@ -417,17 +417,20 @@ class SyntheticDocument:
         """Whether ``word`` fills a field of some sentence."""
         return any(word in sentence.words.values() for sentence in self.sentences)
 
-    def replaced(self, old: Entry, new: Entry) -> SyntheticDocument:
+    def with_word(self, old: Entry, new: Entry) -> SyntheticDocument:
         """Copy the document with ``new`` wherever ``old`` stood."""
         sentences = []
         for sentence in self.sentences:
-            words = {name: new if word == old else word for name, word in sentence.words.items()}
+            words = dict(sentence.words)
+            for name, word in sentence.words.items():
+                if word == old:
+                    words[name] = new
             sentences.append(SyntheticSentence(sentence.template, words))
         return SyntheticDocument(tuple(sentences), self.links)
 
 
 @dataclass
-class _Plan:
+class _DocumentPlan:
     """Roles of the sentences of a document that is being generated."""
 
     roles: list[Role]
@@ -435,32 +438,40 @@ class _Plan:
 
     def fits(self, link: Link) -> bool:
         """Whether ``link`` leaves every link, itself included, without a nearer cue."""
-        roles = ROLES[link.phenomenon]
-        mentions = [i for i, role in enumerate(self.roles) if role in roles]
-        free = [i for i in (link.cue, link.use) if self.roles[i] is Role.NEUTRAL]
-        if roles[0] is roles[1] and mentions:
+        cue_role, use_role = ROLES[link.phenomenon]
+        mentions = [i for i, role in enumerate(self.roles) if role in (cue_role, use_role)]
+        cue_is_free = self.roles[link.cue] is Role.NEUTRAL
+        use_is_free = self.roles[link.use] is Role.NEUTRAL
+        if cue_role is use_role and mentions:
             # Every mention is the cue of the next one: the chain grows at its ends only.
-            end = (mentions[-1], link.use) == (link.cue, *free)
-            start = (link.cue, mentions[0]) == (*free, link.use)
-            return end or start
-        return (
-            len(free) == 2
-            and not any(link.spans(i) for i in mentions)
-            and not any(
-                other.phenomenon == link.phenomenon
-                and (other.spans(link.cue) or other.spans(link.use))
-                for other in self.links
-            )
-        )
+            extends_end = link.cue == mentions[-1] and use_is_free
+            extends_start = link.use == mentions[0] and cue_is_free
+            return extends_end or extends_start
+        if not (cue_is_free and use_is_free):
+            return False
+        if any(link.spans(mention) for mention in mentions):
+            return False
+        inside = self.is_inside(link.phenomenon, link.cue)
+        return not inside and not self.is_inside(link.phenomenon, link.use)
 
     def add(self, link: Link) -> None:
         """Give both ends of ``link`` their roles."""
         self.roles[link.cue], self.roles[link.use] = ROLES[link.phenomenon]
         self.links.append(link)
 
-    def open(self, phenomenon: str, index: int) -> bool:
+    def is_inside(self, phenomenon: str, index: int) -> bool:
         """Whether sentence ``index`` stands inside a link of ``phenomenon``."""
         return any(link.phenomenon == phenomenon and link.spans(index) for link in self.links)
+
+    def fitting_links(self, phenomenon: str, length: int) -> list[Link]:
+        """Return the links that fit and whose use is one of the first ``length`` sentences."""
+        fitting = []
+        for use in range(length):
+            for cue in range(max(0, use - max(DISTANCES)), use):
+                link = Link(phenomenon, cue, use)
+                if self.fits(link):
+                    fitting.append(link)
+        return fitting
 
 
 # Number of links of a phenomenon that a document should get; a link that does not fit is dropped.
@@ -477,8 +488,10 @@ _WANTED = {
 _LENGTHS = (2, 3, 4, 5, 6, 6, 6, 6, 6, 7, 7, 7, 7, 7, 8, 8, 8, 8, 8)
 
 
-def _plan(rng: random.Random, length: int, ending: tuple[str, int] | None) -> _Plan:
-    plan = _Plan([Role.NEUTRAL] * length)
+def _plan_document(
+    rng: random.Random, length: int, ending: tuple[str, int] | None
+) -> _DocumentPlan:
+    plan = _DocumentPlan([Role.NEUTRAL] * length)
     # Sentences before this one may hold a pronoun. Its feminine form would look like a
     # nearer polite `Sie` between the two sentences of a closing formality link.
     no_pronoun_from = length
@@ -487,28 +500,23 @@ def _plan(rng: random.Random, length: int, ending: tuple[str, int] | None) -> _P
         plan.add(Link(phenomenon, length - 1 - distance, length - 1))
         if phenomenon == "formality":
             no_pronoun_from = length - 1 - distance
-    planned = []
+    wanted = []
     for name in PHENOMENA:
         for _ in range(rng.choice(_WANTED[name])):
-            planned.append((rng.choice(DISTANCES), name))
-    rng.shuffle(planned)
+            wanted.append((rng.choice(DISTANCES), name))
+    rng.shuffle(wanted)
     # Long links first, because they would not fit after the short ones.
-    planned.sort(key=lambda pair: -pair[0])
-    for distance, name in planned:
-        fitting = []
-        for use in range(no_pronoun_from if name == "pronoun" else length):
-            for cue in range(max(0, use - max(DISTANCES)), use):
-                link = Link(name, cue, use)
-                if plan.fits(link):
-                    fitting.append(link)
+    wanted.sort(key=lambda pair: -pair[0])
+    for distance, name in wanted:
+        fitting = plan.fitting_links(name, no_pronoun_from if name == "pronoun" else length)
+        at_distance = [link for link in fitting if link.distance == distance]
         # If a distance does not fit, another one is taken.
-        fitting = [link for link in fitting if link.distance == distance] or fitting
         if fitting:
-            plan.add(rng.choice(fitting))
+            plan.add(rng.choice(at_distance or fitting))
     return plan
 
 
-class _Vocabulary:
+class _WordDrawer:
     """Draws words without repetition, until a pool is used up."""
 
     def __init__(self, rng: random.Random) -> None:
@@ -516,10 +524,11 @@ class _Vocabulary:
         self._left: dict[str, list[Entry]] = {}
 
     def fill(self, template: Template, fixed: Mapping[str, Entry]) -> dict[str, Entry]:
-        """Words for all fields of ``template``, including those in ``fixed``."""
+        """Return words for all fields of ``template``, with the given ones in ``fixed``."""
         words = {name: word for name, word in fixed.items() if name in template.fields}
         for name in template.fields:
-            words[name] = words.get(name) or self._draw(name, words)
+            if name not in words:
+                words[name] = self._draw(name, words)
         return words
 
     def _draw(self, name: str, used: Mapping[str, Entry]) -> Entry:
@@ -542,8 +551,8 @@ def generate_document(
     With ``ending=(phenomenon, distance)`` the last sentence needs that context, and the
     nearest cue stands exactly ``distance`` sentences before it.
     """
-    plan = _plan(rng, length or rng.choice(_LENGTHS), ending)
-    words = _Vocabulary(rng)
+    plan = _plan_document(rng, length or rng.choice(_LENGTHS), ending)
+    drawer = _WordDrawer(rng)
     shared: dict[Role, dict[str, Entry]] = {
         Role.YOU: {"you": rng.choice((DU, SIE))},
         Role.CHOICE: {"person": rng.choice(rng.choice(FREE_CHOICES))},
@@ -551,26 +560,34 @@ def generate_document(
     cue_of = {link.use: link.cue for link in plan.links}
     sentences: list[SyntheticSentence] = []
     for index, role in enumerate(plan.roles):
-        templates = [
-            template
-            for template in TEMPLATES[role]
-            if not (template.acts and plan.open("ellipsis", index))
-            and not (
-                role is Role.NEUTRAL and "thing" in template.fields and plan.open("pronoun", index)
-            )
-        ]
+        templates = _possible_templates(plan, index, role)
         fixed = shared.get(role, {})
         if role in (Role.IT, Role.DID):
             name = "thing" if role is Role.IT else "verb"
             fixed = {name: sentences[cue_of[index]].words[name]}
         while True:
             template = rng.choice(templates)
-            sentence = SyntheticSentence(template, words.fill(template, fixed))
+            sentence = SyntheticSentence(template, drawer.fill(template, fixed))
             # A few templates, such as "where is it?", leave nothing to draw.
             if all(sentence.source != earlier.source for earlier in sentences):
                 break
         sentences.append(sentence)
-    return SyntheticDocument(tuple(sentences), tuple(sorted(plan.links, key=lambda link: link.use)))
+    links = sorted(plan.links, key=lambda link: link.use)
+    return SyntheticDocument(tuple(sentences), tuple(links))
+
+
+def _possible_templates(plan: _DocumentPlan, index: int, role: Role) -> list[Template]:
+    """Return the templates of a role that give no link around the sentence another cue."""
+    in_ellipsis = plan.is_inside("ellipsis", index)
+    in_pronoun = plan.is_inside("pronoun", index)
+    templates = []
+    for template in TEMPLATES[role]:
+        if template.acts and in_ellipsis:
+            continue
+        if role is Role.NEUTRAL and "thing" in template.fields and in_pronoun:
+            continue
+        templates.append(template)
+    return templates
 
 
 # --- contrastive items ---------------------------------------------------------------------------
@@ -617,21 +634,24 @@ def generate_items(
 def _twins(
     rng: random.Random, document: SyntheticDocument, genders: tuple[str, str]
 ) -> tuple[SyntheticDocument, SyntheticDocument]:
-    """``document`` with two cues for its last sentence (``genders`` is for pronouns)."""
+    """Return ``document`` with two cues for its last sentence (``genders`` is for pronouns)."""
     link = document.links[-1]
     cue = document.sentences[link.cue].words
-    names = {"formality": "you", "lexical": "person", "ellipsis": "verb", "pronoun": "thing"}
-    old = cue[names[link.phenomenon]]
+    fields = {"formality": "you", "lexical": "person", "ellipsis": "verb", "pronoun": "thing"}
+    old = cue[fields[link.phenomenon]]
     pair: tuple[Entry, ...] = (DU, SIE)
     if link.phenomenon == "lexical":
         pair = next(choice for choice in FREE_CHOICES if old in choice)
     elif link.phenomenon == "ellipsis":
-        pair = (old, rng.choice([verb for verb in VERBS if not document.holds(verb)]))
+        other_verbs = [verb for verb in VERBS if not document.holds(verb)]
+        pair = old, rng.choice(other_verbs)
     elif link.phenomenon == "pronoun":
-        # A third thing: one that the document names elsewhere would become ambiguous.
-        pair = tuple(rng.choice(_unnamed(document, gender)) for gender in genders)
-    return document.replaced(old, pair[0]), document.replaced(old, pair[1])
+        # A thing that the document names elsewhere would become ambiguous.
+        first = rng.choice(_unnamed_things(document, genders[0]))
+        second = rng.choice(_unnamed_things(document, genders[1]))
+        pair = first, second
+    return document.with_word(old, pair[0]), document.with_word(old, pair[1])
 
 
-def _unnamed(document: SyntheticDocument, gender: str) -> list[Noun]:
+def _unnamed_things(document: SyntheticDocument, gender: str) -> list[Noun]:
     return [thing for thing in THINGS if thing.gender == gender and not document.holds(thing)]
