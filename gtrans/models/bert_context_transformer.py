@@ -36,11 +36,10 @@ from gtrans.models.base.encoder import Encoder, EncoderOutput
 from gtrans.models.base.model import BERT_FEATURES, DocumentModel
 from gtrans.models.base.options import UnitTransformerConfig, sizes
 from gtrans.models.base.planning import (
-    PlanSpec,
+    Planner,
     chosen_index,
-    plan_rows,
     self_plans,
-    taken,
+    tokens_at,
 )
 from gtrans.models.base.presets import register_system, resolve_sizes, size_option
 from gtrans.modules.bert import Whitening
@@ -126,7 +125,7 @@ def neighbours_of(tokens: Tensor, index: Tensor, pad: int, eos: int) -> Tensor:
 
     See :func:`gtrans.models.base.planning.chosen_index`.
     """
-    words = taken(tokens, index, pad)
+    words = tokens_at(tokens, index, pad)
     first = torch.arange(words.size(1), device=words.device) == 0
     return torch.where(words.eq(pad) & first, eos, words)
 
@@ -149,48 +148,57 @@ class ContextEncoder(nn.Module):
         return x if self.layer_norm is None else self.layer_norm(x)
 
 
-def plan_contexts(spec: PlanSpec, net_input: Mapping[str, Any]) -> Plan:
-    """The encoder's part of a plan, of windows or (without ``current_sentence``) of sentences.
+@dataclass(frozen=True, kw_only=True)
+class ContextPlanner(Planner):
+    """Plans windows or (without ``current_sentence``) sentences; the encoder reads one sentence.
 
-    The encoder reads the current sentences alone: windows have ``current (batch, length)``, their
-    tokens (:func:`gtrans.models.base.planning.chosen_index`), and ``neighbours``, the others'
-    if they are read as words. With a context there are its layout ``context``, its plans
-    ``in_context``, and ``context_lengths (batch,)``.
+    Attributes:
+        context_input: one of :data:`CONTEXT_INPUTS`; None: no layer attends to a context.
     """
-    tokens, reads, plan = net_input["src_tokens"], spec.further["reads"], Plan()
-    is_neighbour, sentences = torch.zeros_like(tokens, dtype=torch.bool), tokens
-    if "current_sentence" in net_input:
-        window = spec.source_layout(tokens)
-        is_current = window.sentence.eq(net_input["current_sentence"][window.row])
-        in_window = window.pad(is_current.long()).bool()
-        is_neighbour = tokens.ne(spec.pad) & ~in_window
-        plan["current"] = chosen_index(in_window)
-        sentences = taken(tokens, plan["current"], spec.pad)
-    layout = spec.source_layout(sentences)
-    if reads == "words":
-        # Room for `</s>` in rows without neighbours.
-        neighbours = F.pad(chosen_index(is_neighbour), (0, 1), value=-1)
-        plan["neighbours"] = neighbours[:, : max(neighbours.size(1) - 1, 1)]
-        words = neighbours_of(tokens, plan["neighbours"], spec.pad, spec.eos)
-        context = DocumentLayout.of_source(words, spec.pad, spec.eos)
-    elif reads == "bert" and "context_lengths" in net_input:
-        context = DocumentLayout.of_rows(net_input["context_lengths"])
-    else:
-        return plan_rows(spec, layout) | plan
-    return {
-        **plan_rows(spec, layout, context.document_lengths),
-        **plan,
-        "context": context,
-        "in_context": self_plans(context, ("global",), spec.shapes),
-        "context_lengths": context.document_lengths,
-    }
+
+    context_input: str | None = None
+
+    def source(self, net_input: Mapping[str, Any]) -> Plan:
+        """Return the encoder's part of a plan.
+
+        Windows add ``current (batch, length)``, the tokens of the current sentences
+        (:func:`gtrans.models.base.planning.chosen_index`), and ``neighbours``, the other tokens if
+        they are read as words. A context adds its layout ``context``, its attention plans
+        ``in_context``, and ``context_lengths (batch,)``.
+        """
+        tokens = net_input["src_tokens"]
+        plan = Plan()
+        is_neighbour, sentences = torch.zeros_like(tokens, dtype=torch.bool), tokens
+        if "current_sentence" in net_input:
+            window = self.source_layout(tokens)
+            is_current = window.sentence.eq(net_input["current_sentence"][window.row])
+            in_window = window.pad(is_current.long()).bool()
+            is_neighbour = tokens.ne(self.pad) & ~in_window
+            plan["current"] = chosen_index(in_window)
+            sentences = tokens_at(tokens, plan["current"], self.pad)
+        layout = self.source_layout(sentences)
+        if self.context_input == "words":
+            # Room for `</s>` in rows without neighbours.
+            neighbours = F.pad(chosen_index(is_neighbour), (0, 1), value=-1)
+            plan["neighbours"] = neighbours[:, : max(neighbours.size(1) - 1, 1)]
+            words = neighbours_of(tokens, plan["neighbours"], self.pad, self.eos)
+            context = DocumentLayout.of_source(words, self.pad, self.eos)
+        elif self.context_input == "bert" and "context_lengths" in net_input:
+            context = DocumentLayout.of_rows(net_input["context_lengths"])
+        else:
+            return plan | self.source_rows(layout)
+        plan |= self.source_rows(layout, context.document_lengths)
+        plan["context"] = context
+        plan["in_context"] = self_plans(context, ("global",), self.shapes)
+        plan["context_lengths"] = context.document_lengths
+        return plan
 
 
 @register_system("bert_context_transformer", BertContextConfig, PRESETS)
 class BertContextTransformer(DocumentModel):
     """BERT-context Transformer: a frozen BERT, or a trained encoder, encodes the context."""
 
-    plan_source = staticmethod(plan_contexts)
+    planner_type = ContextPlanner
     units = ("window", "sentence")
     context_sides: ClassVar[tuple[str, ...]] = ("source",)
 
@@ -262,12 +270,12 @@ class BertContextTransformer(DocumentModel):
                 without padding, and ``context_lengths (batch,)``, the number of each row.
         """
         src_tokens: Tensor = source["src_tokens"]
-        plan: Plan = source.get("plan") or self.encoder.planned(source)
+        plan: Plan = source.get("plan") or self.planner.on_device(source)
         context, lengths = None, plan.get("context_lengths")
         if lengths is not None:
             context = PackedContext(self._context_states(source, plan), lengths)
         if "current" in plan:
-            src_tokens = taken(src_tokens, plan["current"], self.encoder.frame.pad)
+            src_tokens = tokens_at(src_tokens, plan["current"], self.encoder.frame.pad)
         encoded: EncoderOutput = self.encoder(src_tokens, context=context, plan=plan)
         return encoded
 
@@ -283,9 +291,8 @@ class BertContextTransformer(DocumentModel):
             states = self.context_encoder(states, LayerInputs(plan["in_context"], {}))
         return states
 
-    def new_plan_spec(self, **further: Any) -> PlanSpec:
-        """As in the base class, with the part of the context that it reads (``reads``)."""
-        reads = None
-        if self.whitening is not None or self.context_input == "words":
-            reads = self.context_input
-        return super().new_plan_spec(reads=reads, **further)
+    def new_planner(self, **further: Any) -> Planner:
+        """As in the base class, with the input of the context's encoder."""
+        reads_context = self.whitening is not None or self.context_input == "words"
+        context_input = self.context_input if reads_context else None
+        return super().new_planner(context_input=context_input, **further)

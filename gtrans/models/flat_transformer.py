@@ -7,7 +7,7 @@ Translation", ACL 2020.
 Eq 2     ``[E(c); E(x)]``: a window of :mod:`gtrans.data.units`, embedded as words
 Eq 3     ``[S(c); S(x)]``: ``embed_segments``, row 0 for the context, row 1 for the sentence
 Eq 4     bottom blocks over context and sentence: ``encoder.layers[:bottom_layers]``
-Eq 5     ``h1[s:t]``: ``kept`` of :func:`plan_windows` the tokens of the sentence;
+Eq 5     ``h1[s:t]``: ``kept`` of :class:`FlatPlanner` the tokens of the sentence;
          the top blocks and the decoder see no others; fused groups of the bottom blocks
          are cut down to them, too
 §3.2     sizes, one sentence before and one after: ``PRESETS``, ``context_size``
@@ -35,12 +35,10 @@ from gtrans.models.base.encoder import Encoder, EncoderOutput, StackDesign
 from gtrans.models.base.model import DocumentModel
 from gtrans.models.base.options import UnitTransformerConfig, sizes
 from gtrans.models.base.planning import (
-    PlanSpec,
+    Planner,
     chosen_index,
-    plan_rows,
-    plan_source,
     self_plans,
-    taken,
+    tokens_at,
 )
 from gtrans.models.base.presets import register_system
 from gtrans.modules.bert import CLS, SEP
@@ -74,32 +72,42 @@ PRESETS = {
 }
 
 
-def plan_windows(spec: PlanSpec, net_input: Mapping[str, Any]) -> Plan:
-    """The encoder's part of a plan, of windows or (without ``current_sentence``) of sentences.
+@dataclass(frozen=True, kw_only=True)
+class FlatPlanner(Planner):
+    """Plans windows, or sentences if a batch has no ``current_sentence``.
 
-    Windows have a layout ``window`` and plans ``in_window``, ``is_current (window tokens,)``, 1 for
-    the tokens of the current sentences, else 0, and ``kept (sentence tokens,)``, their numbers
-    among the windows' tokens. The encoder of a BERT reads no more than ``longest`` tokens of a
-    row, those in ``shortened`` (:func:`gtrans.models.base.planning.chosen_index`).
+    Attributes:
+        longest: most tokens of a row that the encoder reads, if it is a BERT; None: all.
     """
-    if "current_sentence" not in net_input:
-        return plan_source(spec, net_input)
-    tokens, current, plan = net_input["src_tokens"], net_input["current_sentence"], Plan()
-    if "longest" in spec.further:
-        special_tokens = CLS, spec.pad, SEP
-        index, current = bert_windows(tokens, current, spec.further["longest"], special_tokens)
-        tokens, plan["shortened"] = taken(tokens, index, spec.pad), index
-    window = spec.source_layout(tokens)
-    is_current = window.sentence.eq(current[window.row])
-    lengths = torch.bincount(window.row[is_current], minlength=window.shape[0])
-    return {
-        **plan_rows(spec, DocumentLayout.of_rows(lengths)),
-        **plan,
-        "window": window,
-        "in_window": self_plans(window, spec.kinds["encoder"], spec.shapes),
-        "is_current": is_current.long(),
-        "kept": is_current.nonzero().squeeze(1),
-    }
+
+    longest: int | None = None
+
+    def source(self, net_input: Mapping[str, Any]) -> Plan:
+        """Return the encoder's part of a plan.
+
+        Windows add their layout ``window``, their attention plans ``in_window``, ``is_current
+        (window tokens,)``, 1 on tokens of the current sentences, else 0, and ``kept (sentence
+        tokens,)``, the numbers of these tokens. If rows are shortened, ``shortened`` says which
+        tokens are read (:func:`gtrans.models.base.planning.chosen_index`).
+        """
+        if "current_sentence" not in net_input:
+            return super().source(net_input)
+        tokens, current = net_input["src_tokens"], net_input["current_sentence"]
+        plan = Plan()
+        if self.longest is not None:
+            special_tokens = CLS, self.pad, SEP
+            index, current = bert_windows(tokens, current, self.longest, special_tokens)
+            tokens = tokens_at(tokens, index, self.pad)
+            plan["shortened"] = index
+        window = self.source_layout(tokens)
+        is_current = window.sentence.eq(current[window.row])
+        lengths = torch.bincount(window.row[is_current], minlength=window.shape[0])
+        plan |= self.source_rows(DocumentLayout.of_rows(lengths))
+        plan["window"] = window
+        plan["in_window"] = self_plans(window, self.attention["encoder"], self.shapes)
+        plan["is_current"] = is_current.long()
+        plan["kept"] = is_current.nonzero().squeeze(1)
+        return plan
 
 
 class FlatTransformerEncoder(Encoder):
@@ -135,9 +143,9 @@ class FlatTransformerEncoder(Encoder):
             plan: of the windows; None: it is made now.
         """
         if plan is None:
-            plan = self.planned({"src_tokens": src_tokens, "current_sentence": current})
+            plan = self.planner.on_device({"src_tokens": src_tokens, "current_sentence": current})
         if "shortened" in plan:
-            src_tokens = taken(src_tokens, plan["shortened"], self.frame.pad)
+            src_tokens = tokens_at(src_tokens, plan["shortened"], self.frame.pad)
         window, segments, order = plan["window"], None, None
         if self.has_segments and self.embed_segments is not None:
             segments = self.embed_segments(plan["is_current"])
@@ -160,7 +168,7 @@ class FlatTransformer(DocumentModel):
 
     encoder: FlatTransformerEncoder
     encoder_type = FlatTransformerEncoder
-    plan_source = staticmethod(plan_windows)
+    planner_type = FlatPlanner
     units = ("window", "sentence")
     context_size = (1, 1)
     context_sides = ("source",)
@@ -242,7 +250,7 @@ class FlatBert(BertSourceTransformer, FlatTransformer):
     encoder: FlatBertEncoder
     encoder_type = FlatBertEncoder
 
-    def new_plan_spec(self, **further: Any) -> PlanSpec:
-        """As in the base class, with what a BERT can read."""
+    def new_planner(self, **further: Any) -> Planner:
+        """As in the base class, with the longest row that the BERT can read."""
         learned: Any = self.encoder.embed_positions
-        return super().new_plan_spec(longest=learned.size, **further)
+        return super().new_planner(longest=learned.size, **further)

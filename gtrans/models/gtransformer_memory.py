@@ -57,6 +57,6 @@ class GTransformerMemory(RecurrentMemories, GTransformer):
     context_sides = ("source",)
 
     @property
-    def shares_prefixes(self) -> bool:
+    def reuses_prefix_states(self) -> bool:
         """Not where rows have several chunks: each target is read chunk by chunk."""
         return False

@@ -28,7 +28,7 @@ from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import Encoder, EncoderOutput
 from gtrans.models.base.model import SentenceTransformer
 from gtrans.models.base.options import TransformerConfig, sizes
-from gtrans.models.base.planning import PlanSpec, lengths_without_end, plan_rows, plan_target
+from gtrans.models.base.planning import Planner, lengths_without_end
 from gtrans.models.base.presets import register_system
 from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.group_attention import DocumentLayout, Plan
@@ -85,26 +85,35 @@ class History:
         return cls(source, target)
 
 
-def plan_windows(spec: PlanSpec, net_input: Mapping[str, Any]) -> Plan:
-    """The encoder's part of a plan, with the sentences before the current one."""
-    rows = spec.source_layout(net_input["src_tokens"])
-    before = sentences_before(rows, rows.sentence_lengths, spec.shapes)
-    return plan_rows(spec, rows) | {"current": current_tokens(rows), "encoder_before": before}
+class HanPlanner(Planner):
+    """Plans windows: a current sentence, the last of its row, and the sentences before it."""
 
+    def source(self, net_input: Mapping[str, Any]) -> Plan:
+        """Add ``current`` (see :func:`current_tokens`) and ``encoder_before``."""
+        layout = self.source_layout(net_input["src_tokens"])
+        before = sentences_before(layout, layout.sentence_lengths, self.shapes)
+        added = {"current": current_tokens(layout), "encoder_before": before}
+        return self.source_rows(layout) | added
 
-def plan_translations(spec: PlanSpec, tokens: Tensor, *further: Any) -> Plan:
-    """The decoder's part of a plan; who attends to which words, if its side attends to any."""
-    plan = plan_target(spec, tokens, *further)
-    if spec.shares_prefixes:
-        return plan
-    layout = plan["target"]
-    words = lengths_without_end(layout, tokens, spec.eos, layout.sentence_lengths)
-    before = sentences_before(layout, words, spec.shapes)
-    return plan | {
-        "words": words,
-        "current_words": current_tokens(layout),
-        "decoder_before": before,
-    }
+    def target(
+        self,
+        net_input: Mapping[str, Any],
+        source: DocumentLayout,
+        context: Tensor | None = None,
+    ) -> Plan:
+        """Add ``words``, ``current_words`` and ``decoder_before`` where the decoder attends."""
+        plan = super().target(net_input, source, context)
+        if self.reuses_prefix_states:
+            return plan
+        layout, tokens = plan["target"], net_input["prev_output_tokens"]
+        words = lengths_without_end(layout, tokens, self.eos, layout.sentence_lengths)
+        before = sentences_before(layout, words, self.shapes)
+        added = {
+            "words": words,
+            "current_words": current_tokens(layout),
+            "decoder_before": before,
+        }
+        return plan | added
 
 
 def current_tokens(layout: DocumentLayout) -> Tensor:
@@ -139,7 +148,7 @@ class HanEncoder(Encoder):
             plan: of the rows; None: it is made now.
         """
         if plan is None:
-            plan = self.planned({"src_tokens": src_tokens})
+            plan = self.planner.on_device({"src_tokens": src_tokens})
         encoded = super().forward(src_tokens, plan=plan)
         if memory is not None:
             memory.encoded = encoded
@@ -174,7 +183,7 @@ class HanDecoder(Decoder):
     ) -> tuple[Tensor, DocumentLayout]:
         """As in the base class; the last sentence of every row has seen those before it."""
         if plan is None:
-            plan = self.planned(prev_output_tokens, encoder_out)
+            plan = self.plan_target(prev_output_tokens, encoder_out)
         features, layout = super().states(prev_output_tokens, encoder_out, None, plan)
         if self.han is None:
             return features, layout
@@ -189,7 +198,7 @@ class HanDecoder(Decoder):
 
         The states of a word's groups ``(groups * dim,)`` stand one after the other.
         """
-        plan = self.planned(prev_output_tokens, encoder_out)
+        plan = self.plan_target(prev_output_tokens, encoder_out)
         words = plan["words"]
         features, layout = super().states(prev_output_tokens, encoder_out, plan=plan)
         real = layout.position < words[layout.row]
@@ -219,8 +228,7 @@ class HanTransformer(SentenceTransformer):
     decoder: HanDecoder
     encoder_type = HanEncoder
     decoder_type = HanDecoder
-    plan_source = staticmethod(plan_windows)
-    plan_target = staticmethod(plan_translations)
+    planner_type = HanPlanner
     units = ("window", "sentence")
     context_sides = ("history",)
     context_size = (3, 0)
@@ -235,7 +243,7 @@ class HanTransformer(SentenceTransformer):
             stack.han = HierarchicalAttention(self.layer_spec(cfg, side)) if attends else None
 
     @property
-    def shares_prefixes(self) -> bool:
+    def reuses_prefix_states(self) -> bool:
         """Not where a translation attends to other sentences of its row."""
         return self.decoder.han is None
 

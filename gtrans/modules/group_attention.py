@@ -8,7 +8,7 @@ is needed. The file has three parts, in the order in which a batch meets them:
   Eq 3). Models get ids ``(batch, length)`` and work on *packed* states ``(tokens, dim)``, the real
   tokens of all rows one after the other.
 * :func:`attention_plan`: who attends to whom, as index tensors. Made with NumPy where batches are
-  made, it is part of ``net_input`` (:func:`entries_of`), so that no pass waits for the device.
+  made, it is part of ``net_input``, so that no pass waits for the device.
 * :func:`segment_attention` pads packed tokens to ``(segments, longest segment)``, runs
   ``scaled_dot_product_attention``, and packs the result. A segment is a sentence in group attention
   and a document in global attention. :func:`dense_attention` is the equation as written: the oracle
@@ -17,9 +17,10 @@ is needed. The file has three parts, in the order in which a batch meets them:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -46,38 +47,29 @@ _FINE_FROM = 512
 
 
 class PlanPart:
-    """A part of a plan; in ``net_input`` a dictionary, which fairseq moves to the device."""
+    """A part of a plan: a dataclass of tensors, numbers and further parts.
 
-    kinds: ClassVar[dict[str, type[PlanPart]]] = {}
+    fairseq moves the tensors of a batch to the device, but leaves objects as they are; the model
+    moves them (:func:`to_device`).
+    """
 
-    def __init_subclass__(cls) -> None:
-        PlanPart.kinds[cls.__name__] = cls
+    def pin_memory(self) -> PlanPart:
+        """Return the part in pinned memory. torch's ``DataLoader`` calls this."""
+        pinned: PlanPart = with_tensors(self, Tensor.pin_memory)
+        return pinned
 
 
-def entries_of(plan: Any) -> Any:
-    """A plan as dictionaries and lists of tensors, numbers and names; see :func:`plan_of`."""
+def with_tensors(plan: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """Return a plan in which every tensor is replaced by ``change`` of it."""
+    if isinstance(plan, Tensor):
+        return change(plan)
     if isinstance(plan, PlanPart):
-        plan = {"kind": type(plan).__name__, **vars(plan)}
+        return type(plan)(**with_tensors(vars(plan), change))
     if isinstance(plan, dict):
-        return {name: entries_of(part) for name, part in plan.items()}
+        return {name: with_tensors(part, change) for name, part in plan.items()}
     if isinstance(plan, list | tuple):
-        return [entries_of(part) for part in plan]
+        return [with_tensors(part, change) for part in plan]
     return plan
-
-
-def plan_of(entries: Any) -> Any:
-    """The plan of :func:`entries_of`, wherever its tensors are now."""
-    if isinstance(entries, list | tuple):
-        return [plan_of(entry) for entry in entries]
-    if not isinstance(entries, dict):
-        return entries
-    made = {}
-    for name, entry in entries.items():
-        if name != "kind":
-            made[name] = plan_of(entry)
-    if "kind" not in entries:
-        return made
-    return PlanPart.kinds[entries["kind"]](**made)
 
 
 # ---- layout: which token belongs to which sentence -----------------------------------------------
@@ -633,20 +625,16 @@ def on_host(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def to_device(plan: Any, device: torch.device) -> Any:
-    """A tensor, or a plan from the host, on ``device``; the host does not wait for its copies."""
+    """Return a tensor, or a plan, on ``device``; the host does not wait for its copies."""
     if device.type == "cpu":
         return plan
-    if isinstance(plan, Tensor):
-        if plan.device == device:
-            return plan
-        return plan.pin_memory().to(device, non_blocking=True)
-    if isinstance(plan, PlanPart):
-        return type(plan)(**to_device(vars(plan), device))
-    if isinstance(plan, dict):
-        return {name: to_device(part, device) for name, part in plan.items()}
-    if isinstance(plan, list | tuple):
-        return [to_device(part, device) for part in plan]
-    return plan
+    return with_tensors(plan, partial(_copied, device=device))
+
+
+def _copied(tensor: Tensor, device: torch.device) -> Tensor:
+    if tensor.device == device:
+        return tensor
+    return tensor.pin_memory().to(device, non_blocking=True)
 
 
 # ---- attention -----------------------------------------------------------------------------------

@@ -454,7 +454,7 @@ class DocumentTranslationTask(FairseqTask):
             part.begin_batches(dataset, workers, epoch)
         if self._model is not None and isinstance(dataset, DocumentDataset):
             # The processes that load data plan batches for the model where it is now.
-            dataset.plan_batch = self._model.planner
+            dataset.plan_batch = self._model.planner.batch
         if kwargs.get("shard_id", 0) == 0:
             self._report_long_units(dataset, kwargs.get("max_tokens"))
         anew = kwargs.get("disable_iterator_cache") or kwargs.get("update_epoch_batch_itr")

@@ -105,7 +105,7 @@ class Updates(Trainer):
 
     def planned(self, batch: Batch) -> Batch:
         """The batch as a data worker gives it."""
-        plan = {"plan": self.model.planner(batch["net_input"])} if self.ours else {}
+        plan = {"plan": self.model.planner.batch(batch["net_input"])} if self.ours else {}
         return {**batch, "net_input": {**batch["net_input"], **plan}}
 
     def document(self, words: int) -> Batch:

@@ -95,7 +95,7 @@ def training(args: argparse.Namespace, setup: Setup) -> Iterator[Row]:
             loss.backward()
 
         if ours:
-            batch["net_input"]["plan"] = model.planner(batch["net_input"])
+            batch["net_input"]["plan"] = model.planner.batch(batch["net_input"])
         with OperationCounter(on_host=True) as counter:
             losses()
         if not ours:

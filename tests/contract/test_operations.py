@@ -45,10 +45,9 @@ def tried(always: Container[str]) -> list[Any]:
 def with_plan(built: Built) -> dict[str, Any]:
     """A batch as a data worker makes it, on its way to the device."""
     batch = batch_of(built)
-    plan = pickle.loads(pickle.dumps(built.model.planner))(batch["net_input"])
-    plan = utils.apply_to_sample(torch.clone, plan)  # as fairseq moves it to the device
+    plan = pickle.loads(pickle.dumps(built.model.planner)).batch(batch["net_input"])
     batch["net_input"] = built.task.complete_input(batch["net_input"]) | {"plan": plan}
-    return batch
+    return utils.apply_to_sample(torch.clone, batch)  # as fairseq moves it to the device
 
 
 def criterion_of(built: Built) -> Any:

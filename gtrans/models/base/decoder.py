@@ -167,7 +167,7 @@ class Decoder(Stack, FairseqIncrementalDecoder):
     ) -> tuple[Tensor, DocumentLayout]:
         """States before the output projection, ``(groups, tokens, dim)``, and their layout."""
         if plan is None:
-            plan = self.planned(prev_output_tokens, encoder_out)
+            plan = self.plan_target(prev_output_tokens, encoder_out)
         layout, sources, order = plan["target"], self._sources(encoder_out), None
         if self.embed.by_sentence:
             most = encoder_out.layout.most_sentences
@@ -190,18 +190,15 @@ class Decoder(Stack, FairseqIncrementalDecoder):
             features = features + 0.0 * self.probabilities.weights.sum()
         return features, layout
 
-    def planned(self, prev_output_tokens: Tensor, encoder_out: EncoderOutput) -> Plan:
-        """The plan of input that is on the device of the model; the host waits."""
-        context, rows, spec = encoder_out.context, encoder_out.source_of_row, self.plan_spec
-        plan = spec.target(
-            spec,
-            prev_output_tokens.cpu(),
-            encoder_out.layout.on_host(),
-            None if context is None else context.lengths.cpu(),
-            None if rows is None else rows.cpu(),
-        )
-        moved: Plan = to_device(plan, prev_output_tokens.device)
-        return moved
+    def plan_target(self, prev_output_tokens: Tensor, encoder_out: EncoderOutput) -> Plan:
+        """Return the plan of decoder input that is on a device."""
+        context = encoder_out.context
+        net_input = {
+            "prev_output_tokens": prev_output_tokens,
+            "context_lengths": None if context is None else context.lengths,
+            "source_of_row": encoder_out.source_of_row,
+        }
+        return self.planner.on_device(net_input, encoder_out.layout)
 
     def search_scores(self, logits: Tensor) -> Tensor:
         """``(.., vocabulary)`` what a search adds up: log-probabilities in single precision.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,15 +15,9 @@ from torch import Tensor, nn
 
 from gtrans.data.frame import Frame
 from gtrans.models.base.options import StackConfig
-from gtrans.models.base.planning import PLANNED, PlanSpec, plan_batch
+from gtrans.models.base.planning import Planner
 from gtrans.modules.embedding import Embedder, LearnedPositions
-from gtrans.modules.group_attention import (
-    DocumentLayout,
-    Plan,
-    on_host,
-    shapes_for,
-    to_device,
-)
+from gtrans.modules.group_attention import DocumentLayout, Plan
 from gtrans.modules.layer_fusion import LayerFusion, run_layers
 from gtrans.modules.memory import MemoryFlow
 from gtrans.modules.transformer import EncoderLayer, LayerInputs, LayerSpec, PackedContext
@@ -98,13 +92,13 @@ class Stack(nn.Module):
         fusion: what becomes of the outputs of the layers.
         layer_norm: LayerNorm at the end, or None.
         start: id of the token that is read in place of ``</s>``; None: ``</s>`` itself.
-        planned_by: what plans of batches are made by on a CPU; set by the model.
+        planner: plans batches on a CPU; set by the model.
     """
 
     dictionary: Dictionary
     layers: nn.ModuleList
     start: int | None = None
-    planned_by: PlanSpec
+    planner: Planner
     embed_positions: LearnedPositions | None
     layernorm_embedding: nn.LayerNorm | None
 
@@ -134,11 +128,6 @@ class Stack(nn.Module):
         self.fusion = design.fusion()
         normalised = self.fusion.normalises or not (design.spec.pre_norm and design.final_norm)
         self.layer_norm = None if normalised else design.spec.norm()
-
-    @property
-    def plan_spec(self) -> PlanSpec:
-        """What plans are made by where the model is now."""
-        return replace(self.planned_by, shapes=shapes_for(self.embed_tokens.weight.device))
 
     def embedding(
         self, tokens: Tensor, positions: tuple[Tensor | int, int], segments: Tensor | None = None
@@ -233,14 +222,6 @@ class Encoder(Stack, FairseqEncoder):
         self.build(cfg, embed_tokens, design, layers)
         self.gives_layers = design.transparent > 0
 
-    def planned(self, net_input: Mapping[str, Any]) -> Plan:
-        """The plan of a batch that is on the device of the model: the host waits once."""
-        read = {name: net_input[name] for name in PLANNED if net_input.get(name) is not None}
-        plan: Plan = to_device(
-            plan_batch(self.plan_spec, on_host(read)), net_input["src_tokens"].device
-        )
-        return plan
-
     def forward(
         self,
         src_tokens: Tensor,
@@ -260,8 +241,8 @@ class Encoder(Stack, FairseqEncoder):
             plan: of these rows; None: it is made now.
         """
         if plan is None:
-            lengths = {} if context is None else {"context_lengths": context.lengths}
-            plan = self.planned({"src_tokens": src_tokens, **lengths})
+            lengths = None if context is None else context.lengths
+            plan = self.planner.on_device({"src_tokens": src_tokens, "context_lengths": lengths})
         layout = plan["source"]
         order = None
         if self.embed.by_sentence:

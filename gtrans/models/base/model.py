@@ -6,7 +6,7 @@ on nothing that is not here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
@@ -24,13 +24,13 @@ from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import AttentionKinds, Encoder, EncoderOutput, StackDesign
 from gtrans.models.base.fusion import check_fusion, decoder_groups, group_fusion, used_groups
 from gtrans.models.base.options import check_stack, layer_spec
-from gtrans.models.base.planning import PlanSpec, plan_entries, plan_source, plan_target
+from gtrans.models.base.planning import Planner
 from gtrans.models.base.presets import DocumentModelConfig, Presets, resolve_sizes
 from gtrans.modules.bert import BertWeights, Whitening
 from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.embedding import word_table
 from gtrans.modules.file_values import check_values
-from gtrans.modules.group_attention import DocumentLayout, Plan, plan_of, to_device
+from gtrans.modules.group_attention import DocumentLayout, Plan, to_device
 from gtrans.modules.memory import MemoryFlow, MemorySpec
 from gtrans.modules.transformer import LayerSpec, MultiheadAttention, TransformerLayer
 
@@ -75,8 +75,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         special_tokens_by_arch: architecture to special tokens, for pretrained models whose are
             not ``both``.
         encoder_type, decoder_type: classes of its two stacks.
-        plan_source, plan_target: make the two parts of the plans of its batches
-            (:mod:`gtrans.models.base.planning`).
+        planner_type: class that plans its batches (:mod:`gtrans.models.base.planning`).
         memory_spec: settings of its memories
             (:class:`gtrans.models.memory_transformer.RecurrentMemories`); None: no layer has one.
     """
@@ -87,8 +86,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
     presets: ClassVar[Presets]
     encoder_type: ClassVar[type[Encoder]] = Encoder
     decoder_type: ClassVar[type[Decoder]] = Decoder
-    plan_source: ClassVar[Callable[..., Plan]] = staticmethod(plan_source)
-    plan_target: ClassVar[Callable[..., Plan]] = staticmethod(plan_target)
+    planner_type: ClassVar[type[Planner]] = Planner
     units: ClassVar[tuple[str, ...]] = ("document", "sentence", "window")
     stream_of: ClassVar[str] = "sentences"
     context_sides: ClassVar[tuple[str, ...]] = ("source", "both")
@@ -165,7 +163,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
             cls.decoder_type(cfg, target, decoder_table, cls.design(cfg, "decoder")),
         )
         model.add_parts(cfg)
-        model.encoder.planned_by = model.decoder.planned_by = model.new_plan_spec()
+        model.encoder.planner = model.decoder.planner = model.new_planner()
         model.use_backend(str(cfg.attention_backend))
         for module in model.modules():
             if isinstance(module, TransformerLayer):
@@ -293,9 +291,10 @@ class DocumentModel(FairseqEncoderDecoderModel):
         source = {"src_tokens": src_tokens, **source}
         whole = {**source, "prev_output_tokens": prev_output_tokens, "source_of_row": source_of_row}
         if plan is None or source_of_row is not None:
-            planned = self.encoder.planned(whole)
+            planned = self.planner.on_device(whole)
         else:
-            planned = plan_of(plan)
+            # fairseq has moved the tensors of net_input, but leaves objects where they are.
+            planned = to_device(plan, src_tokens.device)
         if self.memory_spec is not None and flow is not None and torch.is_grad_enabled():
             for _ in range(self.memory_spec.passes - 1):
                 self._read(whole, flow, planned)
@@ -319,10 +318,10 @@ class DocumentModel(FairseqEncoderDecoderModel):
         return self.decoder.logits(features)
 
     @property
-    def shares_prefixes(self) -> bool:
-        """Whether translations of one source may share the states of a common prefix.
+    def reuses_prefix_states(self) -> bool:
+        """Whether translations of one source share the states of a common prefix.
 
-        They may not if each of them writes its own memory.
+        They cannot if each of them writes its own memory.
         """
         return not self.has_memory
 
@@ -334,12 +333,12 @@ class DocumentModel(FairseqEncoderDecoderModel):
         return encoded
 
     @property
-    def planner(self) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-        """Makes the plans of batches, in the processes that load data; holds no parameters."""
-        return partial(plan_entries, self.encoder.plan_spec)
+    def planner(self) -> Planner:
+        """Plans batches for the device of the model."""
+        return self.encoder.planner.for_device(self.encoder.embed_tokens.weight.device)
 
-    def new_plan_spec(self, **further: Any) -> PlanSpec:
-        """What plans are made by on a CPU; ``further``: what a system must know besides."""
+    def new_planner(self, **further: Any) -> Planner:
+        """Return the planner of a model on a CPU; ``further``: attributes of its own class."""
         stacks = {"encoder": self.encoder, "decoder": self.decoder}
         kinds = {side: {*stack.self_kinds} for side, stack in stacks.items()}
         kinds["cross"] = {*self.decoder.cross_kinds}
@@ -354,18 +353,16 @@ class DocumentModel(FairseqEncoderDecoderModel):
             if any(layer.memory is not None for layer in stack.layers):
                 assert self.memory_spec is not None
                 memories[side] = self.memory_spec.size
-        return PlanSpec(
+        return self.planner_type(
             pad=self.encoder.frame.pad,
             opening=self.decoder.opening,
             eos=self.decoder.frame.eos,
             closing=self.encoder.frame.closing,
-            kinds=plans,
-            memories=memories,
-            source=type(self).plan_source,
-            target=type(self).plan_target,
-            steps=self.stream_of,
-            shares_prefixes=self.shares_prefixes,
-            further=further,
+            attention=plans,
+            memory_sizes=memories,
+            memory_step=self.stream_of,
+            reuses_prefix_states=self.reuses_prefix_states,
+            **further,
         )
 
     # ---- search --------------------------------------------------------------------------------
@@ -446,7 +443,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
             net_input: arguments of :meth:`forward`, with the decoder's input.
             memory: as made by :meth:`new_memory`; updated in place.
         """
-        self._read(net_input, memory, self.encoder.planned(net_input))
+        self._read(net_input, memory, self.planner.on_device(net_input))
 
     @torch.no_grad()
     def remember(self, prev_output_tokens: Tensor, memory: Any) -> None:
@@ -456,12 +453,12 @@ class DocumentModel(FairseqEncoderDecoderModel):
             prev_output_tokens: ``(documents, longest)`` decoder input of the translations.
             memory: the state that :meth:`begin_decoding` got as ``source["memory"]``.
         """
-        if "decoder" in self.decoder.planned_by.memories:
+        if "decoder" in self.decoder.planner.memory_sizes:
             self.decoder.states(prev_output_tokens, memory.encoded, memory)
 
     def _read(self, net_input: Mapping[str, Any], flow: MemoryFlow, plan: Plan) -> None:
         encoded: EncoderOutput = self.encoder(net_input["src_tokens"], memory=flow, plan=plan)
-        if "decoder" in self.decoder.planned_by.memories:
+        if "decoder" in self.decoder.planner.memory_sizes:
             self.decoder.states(net_input["prev_output_tokens"], encoded, flow, plan)
 
     # ---- BERT ----------------------------------------------------------------------------------
@@ -491,9 +488,8 @@ class DocumentModel(FairseqEncoderDecoderModel):
             src_tokens: ``(batch, source length)``.
             prev_output_tokens: ``(batch, target length)``.
         """
-        spec = self.encoder.planned_by
-        source = spec.source_layout(src_tokens.cpu())
-        target = spec.target_layout(prev_output_tokens.cpu())
+        source = self.planner.source_layout(src_tokens.cpu())
+        target = self.planner.target_layout(prev_output_tokens.cpu())
         return to_device(source, src_tokens.device), to_device(target, src_tokens.device)
 
 

@@ -1,20 +1,28 @@
 """Plans of batches: where sentences begin and which tokens attend to which, as index tensors.
 
-Read from tokens on a GPU, every number of a plan would make the host wait. So the plan of a batch
-is made with NumPy where the batch is made, in the processes that load data, and is a part of
-``net_input``: dictionaries of tensors, which fairseq moves to the device like all others. Without
-it (fairseq's own tasks, search, force decoding) a model copies its tokens to the host once and
-makes the plan there.
+Read from tokens on a GPU, every number of a plan would make the host wait. So a :class:`Planner`
+makes the plan with NumPy where the batch is made, in the processes that load data, and the plan is
+a part of ``net_input``. A model that gets no plan (fairseq's own tasks, search, force decoding)
+copies its tokens to the host once and makes the plan there (:meth:`Planner.on_device`).
 
-A plan has the layouts ``source``, of the encoder's output, and ``target``; for ``encoder``,
-``decoder`` and ``cross`` the attention plans by kind; where there are memories the plans
-``encoder_memory`` and ``decoder_memory``; and what else a system reads.
+A plan has these entries:
+
+==================================  ===========================================================
+``source``, ``target``              layouts of the encoder's output and of the decoder's input
+``encoder``, ``decoder``, ``cross`` attention plans, by kind
+``encoder_memory``,                 plans of memories, where there are any
+``decoder_memory``
+``in_several``                      ``(target tokens,)`` whether the source of a token has several
+                                    sentences
+==================================  ===========================================================
+
+and what the planner of a system adds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,8 +38,10 @@ from gtrans.modules.group_attention import (
     Plan,
     Segments,
     attention_plan,
-    entries_of,
+    on_host,
+    shapes_for,
     shared_prefixes,
+    to_device,
 )
 from gtrans.modules.memory import memory_plan
 
@@ -46,122 +56,151 @@ PLANNED = (
 """The arguments of ``forward`` on which a plan depends."""
 
 
-@dataclass(frozen=True)
-class PlanSpec:
-    """What the plans of a model's batches are made by.
+@dataclass(frozen=True, kw_only=True)
+class Planner:
+    """Makes the plans of a model's batches. It has no parameters, so data workers get a copy.
+
+    A system replaces :meth:`source` or :meth:`target` in a subclass
+    (:attr:`gtrans.models.base.model.DocumentModel.planner_type`).
 
     Attributes:
         pad: id of padding.
         opening, eos: of decoder input, see
             :meth:`gtrans.modules.group_attention.DocumentLayout.of_target`.
         closing: id of the last token of every source sentence.
-        kinds: for ``encoder``, ``decoder`` and ``cross`` the plans that are asked for: ``group``,
-            ``global``, ``context``.
-        memories: vectors of a memory on the sides that have memories.
-        source, target: the functions of its system: :func:`plan_source`, :func:`plan_target`, or
-            others with the same arguments.
-        steps: what updates a memory at once, one of :data:`gtrans.modules.STEPS`.
-        shares_prefixes: whether translations of one source share the states of a common prefix.
+        attention: for ``encoder``, ``decoder`` and ``cross`` the attention plans to make:
+            ``group``, ``global``, ``context``.
+        memory_sizes: vectors of a memory, for the sides that have memories.
+        memory_step: what updates a memory at once, one of :data:`gtrans.modules.STEPS`.
+        reuses_prefix_states: translations of one source share the states of a common prefix.
         shapes: one of :data:`gtrans.modules.group_attention.SHAPES`.
-        further: what a system must know besides.
     """
 
     pad: int
     opening: int
     eos: int
     closing: int
-    kinds: Mapping[str, set[str]]
-    memories: Mapping[str, int]
-    source: Callable[[PlanSpec, Mapping[str, Any]], Plan]
-    target: Callable[[PlanSpec, Tensor, DocumentLayout, Tensor | None, Tensor | None], Plan]
-    steps: str = STEPS[0]
-    shares_prefixes: bool = True
+    attention: Mapping[str, set[str]]
+    memory_sizes: Mapping[str, int]
+    memory_step: str = STEPS[0]
+    reuses_prefix_states: bool = True
     shapes: str = "exact"
-    further: Mapping[str, Any] = field(default_factory=dict)
+
+    def batch(self, net_input: Mapping[str, Any]) -> Plan:
+        """Return the plan of a batch on the host; without decoder input only the source's."""
+        if "bert_subwords" in net_input:
+            lengths = net_input["bert_subwords"].ne(self.pad).sum(1)
+            net_input = {**net_input, "context_lengths": lengths}
+        plan = self.source(net_input)
+        if net_input.get("prev_output_tokens") is None:
+            return plan
+        return plan | self.target(net_input, plan["source"], plan.get("context_lengths"))
+
+    def on_device(
+        self, net_input: Mapping[str, Tensor | None], source: DocumentLayout | None = None
+    ) -> Plan:
+        """Return the plan of a batch that is on a device, there; the host waits once for its ids.
+
+        Args:
+            net_input: the entries :data:`PLANNED`, as far as there are any.
+            source: the layout of the encoded source, to plan only the target; the host then
+                waits for it, too.
+        """
+        ids: dict[str, Tensor] = {}
+        for name in PLANNED:
+            tensor = net_input.get(name)
+            if tensor is not None:
+                ids[name] = tensor
+        device = next(iter(ids.values())).device
+        planner = self.for_device(device)
+        ids = on_host(ids)
+        if source is None:
+            plan = planner.batch(ids)
+        else:
+            plan = planner.target(ids, source.on_host(), ids.get("context_lengths"))
+        moved: Plan = to_device(plan, device)
+        return moved
+
+    def for_device(self, device: torch.device) -> Planner:
+        """Return the same planner with the shapes that suit ``device``."""
+        return replace(self, shapes=shapes_for(device))
+
+    def source(self, net_input: Mapping[str, Any]) -> Plan:
+        """Return the encoder's part of a plan."""
+        layout = self.source_layout(net_input["src_tokens"])
+        return self.source_rows(layout.divided(net_input.get("chunks")))
+
+    def source_rows(self, layout: DocumentLayout, context: Tensor | None = None) -> Plan:
+        """Return the encoder's part of the plan of rows that are read whole.
+
+        Args:
+            layout: of the rows.
+            context: ``(batch,)`` tokens of the context of each row, or None.
+        """
+        attention = self_plans(layout, self.attention["encoder"], self.shapes, context)
+        return {"source": layout, "encoder": attention, **self.memory("encoder", layout)}
+
+    def target(
+        self,
+        net_input: Mapping[str, Any],
+        source: DocumentLayout,
+        context: Tensor | None = None,
+    ) -> Plan:
+        """Return the decoder's part of a plan.
+
+        Args:
+            net_input: ``prev_output_tokens (rows, length)``, and ``source_of_row (rows,)`` if the
+                sources have other numbers than the rows.
+            source: the layout of the encoder's output.
+            context: ``(sources,)`` tokens of the context of each source, or None.
+        """
+        tokens, rows = net_input["prev_output_tokens"], net_input.get("source_of_row")
+        chunks = source.chunks
+        if chunks is not None and rows is not None:
+            chunks = chunks[rows]
+        layout = self.target_layout(tokens).divided(chunks)
+        by_sentence = self.memory_step == STEPS[0]
+        lengths = layout.sentence_lengths if by_sentence else layout.document_lengths
+        written = lengths_without_end(layout, tokens, self.eos, lengths)
+        memory = self.memory("decoder", layout, written)
+        documents = source_documents(source, rows)
+        several = source.sentence_counts.gt(1)
+        if documents is not None:
+            several = several[torch.from_numpy(documents)]
+        if rows is not None and self.reuses_prefix_states:
+            layout = shared_prefixes(layout, tokens, rows)
+        attention = self_plans(
+            layout,
+            self.attention["decoder"],
+            self.shapes,
+            context,
+            causal=True,
+            source_of_row=None if rows is None else rows.numpy(),
+        )
+        cross = cross_plans(source, layout, self.attention["cross"], self.shapes, documents)
+        return {
+            "target": layout,
+            "decoder": attention,
+            "cross": cross,
+            "in_several": several[layout.row],
+            **memory,
+        }
 
     def source_layout(self, tokens: Tensor) -> DocumentLayout:
-        """The sentence structure of source ``tokens (batch, length)`` on the host."""
+        """Return the sentence structure of source ``tokens (batch, length)`` on the host."""
         return DocumentLayout.of_source(tokens, self.pad, self.closing)
 
     def target_layout(self, tokens: Tensor) -> DocumentLayout:
-        """The sentence structure of decoder input ``(rows, length)`` on the host."""
+        """Return the sentence structure of decoder input ``(rows, length)`` on the host."""
         return DocumentLayout.of_target(tokens, self.pad, self.opening, self.eos)
 
     def memory(self, side: str, layout: DocumentLayout, written: Tensor | None = None) -> Plan:
-        """The plan of the memories of one side, if it has any."""
-        size = self.memories.get(side)
+        """Return the plan of the memories of one side, empty if it has none."""
+        size = self.memory_sizes.get(side)
         if size is None:
             return {}
-        return {f"{side}_memory": memory_plan(layout, size, written, self.shapes, self.steps)}
-
-
-def plan_entries(spec: PlanSpec, net_input: Mapping[str, Any]) -> dict[str, Any]:
-    """What the collater puts into ``net_input`` as ``plan``."""
-    entries: dict[str, Any] = entries_of(plan_batch(spec, net_input))
-    return entries
-
-
-def plan_batch(spec: PlanSpec, net_input: Mapping[str, Any]) -> Plan:
-    """The plan of a batch on the host; without decoder input only the source's."""
-    if "bert_subwords" in net_input:
-        lengths = net_input["bert_subwords"].ne(spec.pad).sum(1)
-        net_input = {**net_input, "context_lengths": lengths}
-    plan = spec.source(spec, net_input)
-    target = net_input.get("prev_output_tokens")
-    if target is None:
-        return plan
-    context, rows = plan.get("context_lengths"), net_input.get("source_of_row")
-    return plan | spec.target(spec, target, plan["source"], context, rows)
-
-
-def plan_source(spec: PlanSpec, net_input: Mapping[str, Any]) -> Plan:
-    """The encoder's part of a plan."""
-    layout = spec.source_layout(net_input["src_tokens"])
-    return plan_rows(spec, layout.divided(net_input.get("chunks")))
-
-
-def plan_rows(spec: PlanSpec, layout: DocumentLayout, context: Tensor | None = None) -> Plan:
-    """The plan of rows that are read as they are; ``context (batch,)`` tokens of contexts."""
-    attention = self_plans(layout, spec.kinds["encoder"], spec.shapes, context)
-    return {"source": layout, "encoder": attention, **spec.memory("encoder", layout)}
-
-
-def plan_target(
-    spec: PlanSpec,
-    tokens: Tensor,
-    source: DocumentLayout,
-    context: Tensor | None,
-    rows: Tensor | None,
-) -> Plan:
-    """The decoder's part of a plan.
-
-    Args:
-        spec: of the model.
-        tokens: ``(rows, length)`` the decoder's input.
-        source: the layout of the encoder's output.
-        context: ``(sources,)`` tokens of the context of each source, or None.
-        rows: ``(rows,)`` the source of each row; None: the same number.
-    """
-    chunks = source.chunks
-    if chunks is not None and rows is not None:
-        chunks = chunks[rows]
-    layout = spec.target_layout(tokens).divided(chunks)
-    lengths = layout.sentence_lengths if spec.steps == STEPS[0] else layout.document_lengths
-    written = lengths_without_end(layout, tokens, spec.eos, lengths)
-    memory = spec.memory("decoder", layout, written)
-    documents = source_documents(source, rows)
-    several = source.sentence_counts.gt(1)
-    several = several if documents is None else several[torch.from_numpy(documents)]
-    if rows is not None and spec.shares_prefixes:
-        layout = shared_prefixes(layout, tokens, rows)
-    numbers = None if rows is None else rows.numpy()
-    return {
-        "target": layout,
-        "decoder": self_plans(layout, spec.kinds["decoder"], spec.shapes, context, True, numbers),
-        "cross": cross_plans(source, layout, spec.kinds["cross"], spec.shapes, documents),
-        "in_several": several[layout.row],
-        **memory,
-    }
+        plan = memory_plan(layout, size, written, self.shapes, self.memory_step)
+        return {f"{side}_memory": plan}
 
 
 def self_plans(
@@ -317,6 +356,9 @@ def chosen_index(chosen: Tensor) -> Tensor:
     return index
 
 
-def taken(tokens: Tensor, index: Tensor, pad: int) -> Tensor:
-    """The ids ``tokens (batch, length)`` at ``index`` (:func:`chosen_index`), in its shape."""
+def tokens_at(tokens: Tensor, index: Tensor, pad: int) -> Tensor:
+    """Return the ids ``tokens (batch, length)`` at ``index`` (:func:`chosen_index`), in its shape.
+
+    ``pad`` where the index is -1.
+    """
     return tokens.flatten()[index.clamp(min=0)].masked_fill(index < 0, pad)
