@@ -37,7 +37,7 @@ from gtrans.data.binarised import count_entries, load_lines
 from gtrans.data.vocabulary import MASK, Vocabulary, language_token, split_languages
 from gtrans.errors import GtransError
 from gtrans.files import check_output_folder, check_replaceable, copy_file
-from gtrans.tasks.options import read_dictionary
+from gtrans.tasks.data_folders import read_dictionary
 from gtrans.text.prepared_folder import VOCABULARY_FILE, Preparation, read_state
 from gtrans.text.subwords import (
     BPE_SEPARATOR,

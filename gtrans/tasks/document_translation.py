@@ -39,6 +39,7 @@ from gtrans.models.base.warm_start import dictionaries_of, warm_start
 from gtrans.search.generator import DocumentGenerator, refuse_unsupported
 from gtrans.search.options import SearchOptions
 from gtrans.tasks.command_options import check_command, resolve_paths, training_of, trains
+from gtrans.tasks.data_folders import data_folders, languages_of, read_dictionary
 from gtrans.tasks.interactive import (
     InteractiveDocuments,
     LineBuffer,
@@ -50,10 +51,7 @@ from gtrans.tasks.options import (
     DocumentTranslationConfig,
     adopt_unit,
     check_options,
-    data_folders,
-    languages_of,
     model_class,
-    read_dictionary,
     read_everything,
     task_unit,
 )

@@ -1,20 +1,15 @@
-"""Options of the document task, and the files that they name."""
+"""Options of the document task."""
 
 import os
 from argparse import ArgumentTypeError
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any, Optional
 
-import numpy as np
-from fairseq.data import Dictionary, data_utils
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import II, open_dict
 
-from gtrans.data.binarised import ids_of, load_dictionary, load_lines
-from gtrans.data.context_text import Boundaries, Words
 from gtrans.data.frame import ONCE_A_UNIT
 from gtrans.data.stream import StreamOptions
 from gtrans.data.unit_options import UnitConfig
@@ -23,7 +18,7 @@ from gtrans.errors import GtransError
 from gtrans.models.base.model import DocumentModel, reads_plain_documents
 from gtrans.modules import STEPS
 from gtrans.option_types import START, check_ranges, option, real
-from gtrans.text.prepared_folder import check_data_folder, check_recorded
+from gtrans.tasks.data_folders import data_folders
 
 # Headings of the help.
 _DATA = "data folders"
@@ -180,20 +175,6 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
     update_freq: Any = II("optimization.update_freq")
 
 
-def data_folders(cfg: Any) -> list[str]:
-    """The folders of ``cfg.data``.
-
-    Raises:
-        GtransError: none is given, or one is missing.
-    """
-    folders: list[str] = [part for part in str(cfg.data or "").split(os.pathsep) if part]
-    if not folders:
-        raise GtransError("no data folder is given; name the one that `gtrans prepare` wrote.")
-    for folder in folders:
-        check_data_folder(Path(folder))
-    return folders
-
-
 def mix_weights(cfg: Any) -> list[float]:
     """How often each folder is read in an epoch, as ``--mix`` says.
 
@@ -210,92 +191,6 @@ def mix_weights(cfg: Any) -> list[float]:
         return [real(above=0)(word) for word in words]
     except ArgumentTypeError as error:
         raise GtransError(f"`--mix {cfg.mix}`: {error}.") from None
-
-
-def languages_of(cfg: Any, folder: str) -> tuple[str, str]:
-    """Source and target language: from ``cfg``, else from the files in ``folder``.
-
-    Raises:
-        GtransError: ``cfg`` leaves one open, and the folder has no binarised corpus or one of
-            other languages.
-    """
-    if cfg.source_lang and cfg.target_lang:
-        return str(cfg.source_lang), str(cfg.target_lang)
-    source, target = data_utils.infer_language_pair(folder)
-    if not (source and target):
-        raise GtransError(
-            f"{folder}: no binarised corpus to infer the languages from; give --source-lang and "
-            "--target-lang, or prepare the corpus there."
-        )
-    for flag, lang in (("--source-lang", cfg.source_lang), ("--target-lang", cfg.target_lang)):
-        if lang and lang not in (source, target):
-            raise GtransError(f"`{flag} {lang}`: {folder} has a corpus of {source} and {target}.")
-    if target == cfg.source_lang or source == cfg.target_lang:
-        source, target = target, source
-    return str(source), str(target)
-
-
-def read_dictionary(folder: str, lang: Optional[str]) -> Dictionary:
-    """The dictionary of a language.
-
-    Raises:
-        GtransError: there is none, or it is damaged.
-    """
-    name = f"dict.{lang}.txt"
-    check_recorded(Path(folder), [name], whole=True)
-    return load_dictionary(Path(folder) / name)
-
-
-def has_side(folder: str, split: str, pair: str, lang: str | None) -> bool:
-    """Whether a split has a side ``lang``."""
-    return (Path(folder) / f"{split}.{pair}.{lang}.idx").is_file()
-
-
-def split_pair(folder: str, split: str, source_lang: str | None, target_lang: str | None) -> str:
-    """The language pair in the names of the split's files, which may be in either order.
-
-    Raises:
-        GtransError: there is no such split.
-    """
-    for pair in (f"{source_lang}-{target_lang}", f"{target_lang}-{source_lang}"):
-        if has_side(folder, split, pair, source_lang):
-            return pair
-    known = sorted({p.name.split(".")[0] for p in Path(folder).glob(f"*.{source_lang}.idx")})
-    raise GtransError(
-        f"{folder}: there is no split '{split}' for {source_lang}-{target_lang}"
-        + (f"; there are {', '.join(known)}." if known else "; prepare the corpus there.")
-    )
-
-
-def training_words(
-    cfg: Any, entries: Sequence[str], end: int, left_out: Collection[int], kind: str = ""
-) -> Words:
-    """The words of the source side of the training text, for ``--context-kind random``.
-
-    Args:
-        cfg: options of the task.
-        entries: how its subwords are written.
-        end: id of the end of a sentence.
-        left_out: ids of entries that are not text.
-        kind: ``.bert`` for the subwords of a BERT, empty for the corpus's own subwords.
-
-    Raises:
-        GtransError: the data folder has no training text, or it is damaged.
-    """
-    source = str(cfg.source_lang)
-    try:
-        folder = data_folders(cfg)[0]
-        pair = split_pair(folder, cfg.train_subset, source, cfg.target_lang)
-    except GtransError:
-        raise GtransError(
-            "`--context-kind random` draws words of the training text, which a checkpoint does not "
-            f"store; give a data folder that has the split '{cfg.train_subset}' (`--data`), or "
-            "another `--context-kind`."
-        ) from None
-    path = str(Path(folder) / f"{cfg.train_subset}.{pair}.{source}{kind}")
-    # Special tokens have the same ids in every dictionary.
-    lines = load_lines(path, Dictionary(), len(entries))
-    return Words.of(ids_of(lines).astype(np.int64), end, Boundaries.of(entries), left_out)
 
 
 def read_everything(cfg: Any) -> None:

@@ -24,14 +24,8 @@ from gtrans.data.stream import StreamDataset
 from gtrans.data.units import WHOLE, Selection, Unit, Units, document_units
 from gtrans.errors import GtransError
 from gtrans.models.base.model import BERT_SUBWORDS
-from gtrans.tasks.options import (
-    data_folders,
-    has_side,
-    mix_weights,
-    split_pair,
-    stream_options,
-    training_words,
-)
+from gtrans.tasks.data_folders import data_folders, has_side, split_pair, training_words
+from gtrans.tasks.options import mix_weights, stream_options
 from gtrans.tasks.parts.bert import BertPart
 from gtrans.text.moses import LOWER_TOKEN
 from gtrans.text.prepared_folder import check_recorded

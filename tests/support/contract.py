@@ -28,8 +28,9 @@ from gtrans.environment import import_plugin
 from gtrans.errors import GtransError
 from gtrans.models.base.model import BERT_FEATURES, BERT_SUBWORDS, DocumentModel
 from gtrans.models.base.presets import resolve_sizes
+from gtrans.tasks.data_folders import read_dictionary
 from gtrans.tasks.document_translation import DocumentTranslationTask
-from gtrans.tasks.options import DocumentTranslationConfig, read_dictionary
+from gtrans.tasks.options import DocumentTranslationConfig
 from support.suites import others_long
 
 SIZES: dict[str, int] = {

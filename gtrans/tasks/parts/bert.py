@@ -30,7 +30,7 @@ from gtrans.errors import GtransError
 from gtrans.models.base.model import BERT_FEATURES, BERT_SUBWORDS, DocumentModel
 from gtrans.modules.bert import PAD, SEP, BertWeights, FrozenBert
 from gtrans.optim.two_rate_adam import mark_pretrained
-from gtrans.tasks.options import training_words
+from gtrans.tasks.data_folders import training_words
 from gtrans.tasks.parts import Batch, TaskPart
 from gtrans.text.prepared_folder import load_pipeline, recorded_bert_subwords
 
