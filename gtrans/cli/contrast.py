@@ -34,7 +34,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from gtrans.annexes import add_lab_readers
-from gtrans.cli.shared import OptionTable, add_options
 from gtrans.cli.shared.options import (
     add_chunks,
     add_context,
@@ -70,71 +69,89 @@ NEEDS = ()
 MODEL = "model"
 """The name of the system of ``--path``."""
 
-_FILES: OptionTable = {
-    "--set": (
-        "contrastive sets, gzipped or not; the folder, for a set of several files",
-        {"required": True, "nargs": "+", "metavar": "FILE"},
-    ),
-    "--format": (
-        "format of the sets; jsonl is that of 'gtrans make-corpus' (default: %(default)s)",
-        {"choices": READERS, "default": "jsonl"},
-    ),
-    "--documents": (
-        "for JSON files of contrapro and large-pronoun: the folder of the documents that contain "
-        "the contexts",
-        {"metavar": "DIR"},
-    ),
-    "--context": (
-        "for contrapro, contracat and large-pronoun: the most sentences of context (default: "
-        "%(default)s)",
-        {"type": whole(0), "default": 1, "metavar": "N"},
-    ),
-    "--output": (
-        "write the scores that the first system, the model if there is one, gives to the "
-        "candidates of each item, as JSON lines",
-        {"metavar": "FILE"},
-    ),
-    "--force": (
-        "replace a file of --output that this command did not write",
-        {"action": "store_true"},
-    ),
-}
-_OTHERS: OptionTable = {
-    "--scores": (
-        "scores of other systems: a line per candidate in the order of the set, or what "
-        "--output wrote; the tests compare all others with the first system",
-        {"nargs": "+", "default": [], "metavar": "[NAME=]FILE"},
-    ),
-    LOWER: (
-        "scores are losses: those of the systems named, or of all (without this option they are "
-        "log-probabilities, none above 0)",
-        {"nargs": "*", "metavar": "NAME"},
-    ),
-    HIGHER: (
-        "scores are better, the higher they are, also above 0: those of the systems named, or of "
-        "all",
-        {"nargs": "*", "metavar": "NAME"},
-    ),
-}
-_CONTROL: OptionTable = {
-    "--shuffled-context": (
-        "also score every item with the context of another item",
-        {"action": "store_true"},
-    ),
-}
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gtrans contrast``."""
     add_lab_readers()
     files = parser.add_argument_group("files")
     add_model_files(files, required=False)
-    add_options(files, _FILES)
-    add_options(parser.add_argument_group("other systems"), _OTHERS)
-    add_options(parser.add_argument_group("control"), _CONTROL)
+    _add_files(files)
+    _add_other_systems(parser.add_argument_group("other systems"))
+    control = parser.add_argument_group("control")
+    control.add_argument(
+        "--shuffled-context",
+        action="store_true",
+        help="also score every item with the context of another item",
+    )
     add_context(parser)
     add_scoring(parser)
     add_chunks(parser.add_argument_group("chunks"), "no limit")
+
+
+def _add_files(files: argparse._ArgumentGroup) -> None:
+    files.add_argument(
+        "--set",
+        required=True,
+        nargs="+",
+        metavar="FILE",
+        help="contrastive sets, gzipped or not; the folder, for a set of several files",
+    )
+    files.add_argument(
+        "--format",
+        choices=READERS,
+        default="jsonl",
+        help="format of the sets; jsonl is that of 'gtrans make-corpus' (default: %(default)s)",
+    )
+    files.add_argument(
+        "--documents",
+        metavar="DIR",
+        help="for JSON files of contrapro and large-pronoun: the folder of the documents that "
+        "contain the contexts",
+    )
+    files.add_argument(
+        "--context",
+        type=whole(0),
+        default=1,
+        metavar="N",
+        help="for contrapro, contracat and large-pronoun: the most sentences of context (default: "
+        "%(default)s)",
+    )
+    files.add_argument(
+        "--output",
+        metavar="FILE",
+        help="write the scores that the first system, the model if there is one, gives to the "
+        "candidates of each item, as JSON lines",
+    )
+    files.add_argument(
+        "--force",
+        action="store_true",
+        help="replace a file of --output that this command did not write",
+    )
+
+
+def _add_other_systems(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--scores",
+        nargs="+",
+        default=[],
+        metavar="[NAME=]FILE",
+        help="scores of other systems: a line per candidate in the order of the set, or what "
+        "--output wrote; the tests compare all others with the first system",
+    )
+    group.add_argument(
+        LOWER,
+        nargs="*",
+        metavar="NAME",
+        help="scores are losses: those of the systems named, or of all (without this option they "
+        "are log-probabilities, none above 0)",
+    )
+    group.add_argument(
+        HIGHER,
+        nargs="*",
+        metavar="NAME",
+        help="scores are better, the higher they are, also above 0: those of the systems named, or "
+        "of all",
+    )
 
 
 def run(args: argparse.Namespace) -> None:

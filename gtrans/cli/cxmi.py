@@ -20,7 +20,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gtrans.cli.shared import OptionTable, add_options
 from gtrans.cli.shared.options import (
     add_choice,
     add_chunks,
@@ -56,48 +55,50 @@ OWN_FILES = ("\t".join(COLUMNS), '{"document": ')
 """How files begin that this command wrote, which it may replace."""
 
 
-_FILES: OptionTable = {
-    "--src": (
-        "source: one sentence per line, an empty line between documents",
-        {"required": True, "metavar": "FILE"},
-    ),
-    "--ref": ("reference, in the same lines", {"required": True, "metavar": "FILE"}),
-    "--without": (
-        "model without context (default: the model of --path, without its context)",
-        {"metavar": "CKPT[:CKPT..]"},
-    ),
-    "--without-data": ("data folder of --without (default: --data)", {"metavar": "DIR"}),
-    "--output": (
-        "write one line per sentence: JSON if FILE ends in .jsonl, otherwise values separated by "
-        "tabs",
-        {"metavar": "FILE"},
-    ),
-    "--force": (
-        "replace a file of --output that this command did not write",
-        {"action": "store_true"},
-    ),
-}
-_CONTEXT: OptionTable = {
-    "--context": (
-        "give each sentence only the N sentences before it as context (default: all that the "
-        "model's unit contains)",
-        {"type": whole(1), "metavar": "N"},
-    ),
-    "--shuffled-context": (
-        "also measure shuffled context: documents of the same lengths, whose sentences are drawn "
-        "from all of the text (always the same ones)",
-        {"action": "store_true"},
-    ),
-}
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gtrans cxmi``."""
     files = parser.add_argument_group("files")
     add_model_files(files)
-    add_options(files, _FILES)
+    files.add_argument(
+        "--src",
+        required=True,
+        metavar="FILE",
+        help="source: one sentence per line, an empty line between documents",
+    )
+    files.add_argument("--ref", required=True, metavar="FILE", help="reference, in the same lines")
+    files.add_argument(
+        "--without",
+        metavar="CKPT[:CKPT..]",
+        help="model without context (default: the model of --path, without its context)",
+    )
+    files.add_argument(
+        "--without-data", metavar="DIR", help="data folder of --without (default: --data)"
+    )
+    files.add_argument(
+        "--output",
+        metavar="FILE",
+        help="write one line per sentence: JSON if FILE ends in .jsonl, otherwise values separated "
+        "by tabs",
+    )
+    files.add_argument(
+        "--force",
+        action="store_true",
+        help="replace a file of --output that this command did not write",
+    )
     add_choice(files, ("source", "reference"))
-    add_options(parser, _CONTEXT)
+    parser.add_argument(
+        "--context",
+        type=whole(1),
+        metavar="N",
+        help="give each sentence only the N sentences before it as context (default: all that the "
+        "model's unit contains)",
+    )
+    parser.add_argument(
+        "--shuffled-context",
+        action="store_true",
+        help="also measure shuffled context: documents of the same lengths, whose sentences are "
+        "drawn from all of the text (always the same ones)",
+    )
     add_scoring(parser)
     add_chunks(parser.add_argument_group("chunks"), "the checkpoint's")
 

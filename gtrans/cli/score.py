@@ -36,7 +36,6 @@ from itertools import chain
 from pathlib import Path
 
 from gtrans.annexes import add_lab_columns
-from gtrans.cli.shared import OptionTable, add_options
 from gtrans.cli.shared.options import add_choice, choice_of
 from gtrans.cli.shared.system_names import system_names
 from gtrans.data.documents import STANDARD_STREAM
@@ -110,128 +109,172 @@ def _metric(name: str) -> str:
     return {"bleu": "s_bleu"}.get(key, key.replace("++", "_pp"))
 
 
-OPTIONS: dict[str, OptionTable] = {
-    "files": {
-        "--hyp": (
-            "translations, one file per system; the tests compare all others with the first. Of a "
-            "file with several systems NAME chooses one",
-            {"required": True, "nargs": "+", "metavar": "[NAME=]FILE"},
-        ),
-        "--ref": (
-            "one reference or several; --segment-scores, and COMET without reference, need only "
-            "--src",
-            {"nargs": "+", "default": [], "metavar": "FILE"},
-        ),
-        "--src": ("the source; chunks are then measured by both sides", {"metavar": "FILE"}),
-        COMMON: (
-            "leave out documents that one of the files lacks, and say which; without this option "
-            "they are an error",
-            {"action": "store_true"},
-        ),
-        "--documents-only": (
-            "score whole documents only; their lines may differ from the reference's",
-            {"action": "store_true"},
-        ),
-        "--resegment": (
-            "split each translated document into the sentences of the reference that fit best; "
-            "one with as many lines as sentences stays as it is (unless 'always' is given, or "
-            "another split is clearly better). The shares of omitted and of added text are printed",
-            {"nargs": "?", "const": "others", "choices": ("others", "always")},
-        ),
-        "--resegment-dir": (
-            "with --resegment, write the split translations to DIR/hyp.NAME.txt, with the "
-            "reference and the source beside them",
-            {"type": Path, "metavar": "DIR"},
-        ),
-    },
-    "metrics, tokeniser and case": {
-        "-m --metrics": (
-            f"compute only these of: {', '.join(METRICS)}; bleu is s_bleu (default: all; "
-            f"with --documents-only: {' and '.join(DOCUMENT_METRICS)})",
-            {"nargs": "+", "type": _metric, "choices": METRICS, "metavar": "KEY"},
-        ),
-        "--target-lang": (
-            "language of the translations (de, zh_CN, Chinese, ..), which chooses the tokeniser "
-            "and the stemmer (default: the target language of --data, if given)",
-            {"default": "", "metavar": "LANG"},
-        ),
-        "--tokenize": (
-            f"BLEU tokeniser: {', '.join(TOKENIZERS)} (default: sacreBLEU's for --target-lang); "
-            "moses: as in papers with tokenised BLEU",
-            {"choices": TOKENIZERS, "metavar": "NAME"},
-        ),
-        "--lowercase": ("ignore case", {"action": "store_true"}),
-    },
-    "output": {
-        "--details": ("also print scores of parts of the corpus", {"action": "store_true"}),
-        "--json": (
-            "write JSON to standard output; with FILE, to that file beside the usual lines",
-            {"nargs": "?", "const": STANDARD_STREAM, "metavar": "FILE"},
-        ),
-        "--segments": (
-            "also write the scores of every segment, one per line: JSON if FILE ends in .jsonl, "
-            "otherwise tabs between the columns",
-            {"type": Path, "metavar": "FILE"},
-        ),
-        "--latex": ("also write a table for a paper", {"type": Path, "metavar": "FILE"}),
-        "--csv": (
-            "also write a line for each system and score",
-            {"type": Path, "metavar": "FILE"},
-        ),
-        "--force": (
-            "replace files that this command did not write",
-            {"action": "store_true"},
-        ),
-    },
-    "chunks": {
-        "--max-doc-tokens": (
-            "longest chunk in tokens; a sentence counts two more for its special tokens "
-            "(default: %(default)s)",
-            {"type": whole(MIN_DOC_TOKENS), "default": 512, "metavar": "N"},
-        ),
-        "--data": ("count BPE tokens of this data folder (default: words)", {"metavar": "DIR"}),
-    },
-    "intervals and tests": {
-        "--resample": (
-            "the unit that is resampled; 'sentence' resamples each metric's segments, as if they "
-            "were independent, like sacreBLEU; 'none' prints scores only, without intervals and "
-            "tests (default: %(default)s)",
-            {"choices": ("document", "sentence", "none"), "default": "document"},
-        ),
-        "--all-tests": (
-            "also print the paired bootstrap, which finds differences between equal systems too "
-            "often",
-            {"action": "store_true"},
-        ),
-        "--non-inferior": (
-            "also test whether each system is at most MARGIN points worse than the first in "
-            f"a metric ({DEFAULT_MARGIN_METRIC} if none is named), such as 0.2 or s_bleu=0.5",
-            {"nargs": "+", "default": [], "metavar": "[METRIC=]MARGIN"},
-        ),
-    },
-    "scores of parts of the corpus (in JSON, and with --details)": {
-        "--test-parts": ("also test within each part (in JSON)", {"action": "store_true"}),
-    },
-    "other scores": {
-        "--lower-is-better": (
-            "which NAMEs of --segment-scores are error rates",
-            {"nargs": "+", "default": [], "metavar": "NAME"},
-        ),
-    },
-}
-"""By the title of their group."""
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gtrans score``."""
     add_lab_columns()
-    for title, options in OPTIONS.items():
-        group = parser.add_argument_group(title)
-        if title == "other scores":
-            for flag, score in SCORES.items():
-                group.add_argument(flag, **score.settings)
-        add_options(group, options)
+    _add_files(parser.add_argument_group("files"))
+    _add_metrics(parser.add_argument_group("metrics, tokeniser and case"))
+    _add_output(parser.add_argument_group("output"))
+    _add_chunks(parser.add_argument_group("chunks"))
+    _add_tests(parser.add_argument_group("intervals and tests"))
+    parts = parser.add_argument_group("scores of parts of the corpus (in JSON, and with --details)")
+    parts.add_argument(
+        "--test-parts", action="store_true", help="also test within each part (in JSON)"
+    )
+    others = parser.add_argument_group("other scores")
+    for flag, score in SCORES.items():
+        others.add_argument(flag, **score.settings)
+    others.add_argument(
+        "--lower-is-better",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="which NAMEs of --segment-scores are error rates",
+    )
     add_choice(parser.add_argument_group("files with several texts"), several=True)
+
+
+def _add_files(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--hyp",
+        required=True,
+        nargs="+",
+        metavar="[NAME=]FILE",
+        help="translations, one file per system; the tests compare all others with the first. Of a "
+        "file with several systems NAME chooses one",
+    )
+    group.add_argument(
+        "--ref",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="one reference or several; --segment-scores, and COMET without reference, need only "
+        "--src",
+    )
+    group.add_argument(
+        "--src", metavar="FILE", help="the source; chunks are then measured by both sides"
+    )
+    group.add_argument(
+        COMMON,
+        action="store_true",
+        help="leave out documents that one of the files lacks, and say which; without this option "
+        "they are an error",
+    )
+    group.add_argument(
+        "--documents-only",
+        action="store_true",
+        help="score whole documents only; their lines may differ from the reference's",
+    )
+    group.add_argument(
+        "--resegment",
+        nargs="?",
+        const="others",
+        choices=("others", "always"),
+        help="split each translated document into the sentences of the reference that fit best; "
+        "one with as many lines as sentences stays as it is (unless 'always' is given, or "
+        "another split is clearly better). The shares of omitted and of added text are printed",
+    )
+    group.add_argument(
+        "--resegment-dir",
+        type=Path,
+        metavar="DIR",
+        help="with --resegment, write the split translations to DIR/hyp.NAME.txt, with the "
+        "reference and the source beside them",
+    )
+
+
+def _add_metrics(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "-m",
+        "--metrics",
+        nargs="+",
+        type=_metric,
+        choices=METRICS,
+        metavar="KEY",
+        help=f"compute only these of: {', '.join(METRICS)}; bleu is s_bleu (default: all; "
+        f"with --documents-only: {' and '.join(DOCUMENT_METRICS)})",
+    )
+    group.add_argument(
+        "--target-lang",
+        default="",
+        metavar="LANG",
+        help="language of the translations (de, zh_CN, Chinese, ..), which chooses the tokeniser "
+        "and the stemmer (default: the target language of --data, if given)",
+    )
+    group.add_argument(
+        "--tokenize",
+        choices=TOKENIZERS,
+        metavar="NAME",
+        help=f"BLEU tokeniser: {', '.join(TOKENIZERS)} (default: sacreBLEU's for --target-lang); "
+        "moses: as in papers with tokenised BLEU",
+    )
+    group.add_argument("--lowercase", action="store_true", help="ignore case")
+
+
+def _add_output(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--details", action="store_true", help="also print scores of parts of the corpus"
+    )
+    group.add_argument(
+        "--json",
+        nargs="?",
+        const=STANDARD_STREAM,
+        metavar="FILE",
+        help="write JSON to standard output; with FILE, to that file beside the usual lines",
+    )
+    group.add_argument(
+        "--segments",
+        type=Path,
+        metavar="FILE",
+        help="also write the scores of every segment, one per line: JSON if FILE ends in .jsonl, "
+        "otherwise tabs between the columns",
+    )
+    group.add_argument("--latex", type=Path, metavar="FILE", help="also write a table for a paper")
+    group.add_argument(
+        "--csv", type=Path, metavar="FILE", help="also write a line for each system and score"
+    )
+    group.add_argument(
+        "--force", action="store_true", help="replace files that this command did not write"
+    )
+
+
+def _add_chunks(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--max-doc-tokens",
+        type=whole(MIN_DOC_TOKENS),
+        default=512,
+        metavar="N",
+        help="longest chunk in tokens; a sentence counts two more for its special tokens "
+        "(default: %(default)s)",
+    )
+    group.add_argument(
+        "--data", metavar="DIR", help="count BPE tokens of this data folder (default: words)"
+    )
+
+
+def _add_tests(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--resample",
+        choices=("document", "sentence", "none"),
+        default="document",
+        help="the unit that is resampled; 'sentence' resamples each metric's segments, as if they "
+        "were independent, like sacreBLEU; 'none' prints scores only, without intervals and "
+        "tests (default: %(default)s)",
+    )
+    group.add_argument(
+        "--all-tests",
+        action="store_true",
+        help="also print the paired bootstrap, which finds differences between equal systems too "
+        "often",
+    )
+    group.add_argument(
+        "--non-inferior",
+        nargs="+",
+        default=[],
+        metavar="[METRIC=]MARGIN",
+        help="also test whether each system is at most MARGIN points worse than the first in "
+        f"a metric ({DEFAULT_MARGIN_METRIC} if none is named), such as 0.2 or s_bleu=0.5",
+    )
 
 
 def _check(args: argparse.Namespace) -> None:
