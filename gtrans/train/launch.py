@@ -148,8 +148,8 @@ def check_launch(options: Any) -> None:
     ``options``: of distributed training.
     """
     launcher = launched()
-    alone = options.distributed_world_size == 1 and options.distributed_init_method is None
-    if launcher is not None and alone:
+    is_single = options.distributed_world_size == 1 and options.distributed_init_method is None
+    if launcher is not None and is_single:
         raise GtransError(
             f"{launcher.by} has started {launcher.size} processes, but fairseq has not been told, "
             "so that each would train alone; use `gtrans train`, which asks for them."

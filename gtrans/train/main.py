@@ -27,7 +27,7 @@ from gtrans.files import copy_file
 from gtrans.option_types import group_of
 from gtrans.train.folder import LAST, RunFolder, open_run_log
 from gtrans.train.run_plan import RESETS, end_of_run, plan_run
-from gtrans.train.signals import INTERRUPTED, OF_CTRL_C, STOPPED, Signals, tell
+from gtrans.train.signals import CTRL_C_CODE, INTERRUPTED, STOPPED, Signals, write_line
 from gtrans.train.trainer import RunTrainer
 
 logger = logging.getLogger(__name__)
@@ -241,7 +241,7 @@ class Training:
             self._save(loss, self._names(loss, end_of_epoch))
             if self.trainer.is_data_parallel_master and not checkpoint.no_save:
                 self.folder.remove_old(checkpoint)
-        if self.trainer.told and not self.ended:
+        if self.trainer.signal_code and not self.ended:
             self._stop(end_of_epoch)
         return loss
 
@@ -254,7 +254,7 @@ class Training:
         Raises:
             SystemExit: with the status of :mod:`gtrans.train.signals`.
         """
-        trainer, told = self.trainer, self.trainer.told
+        trainer, signal_code = self.trainer, self.trainer.signal_code
         complete = self.saved == trainer.get_num_updates()
         if end_of_epoch and not complete:
             return
@@ -263,14 +263,14 @@ class Training:
         if trainer.data_parallel_world_size > 1:
             # A launcher ends all others as soon as one has ended, also the one that still writes.
             torch.distributed.barrier(trainer.data_parallel_process_group)
-        status = INTERRUPTED if told >= OF_CTRL_C else STOPPED
+        status = INTERRUPTED if signal_code >= CTRL_C_CODE else STOPPED
         # torchrun shows each machine only its own processes
         if trainer.is_data_parallel_master or os.environ.get("LOCAL_RANK") == "0":
             kept = f"the same command goes on with the checkpoint in {self.folder.path}"
             if self.cfg.checkpoint.no_save:
                 kept = "nothing is saved (--no-save)"
             name = self.signals.name or ("SIGINT" if status == INTERRUPTED else "SIGTERM")
-            tell(f"{name}: stopped after {trainer.get_num_updates()} updates; {kept}")
+            write_line(f"{name}: stopped after {trainer.get_num_updates()} updates; {kept}")
         raise SystemExit(status)
 
     def _check_end(self) -> None:

@@ -81,10 +81,9 @@ def plan_run(root: Any, task: Any, model: Any) -> RunPlan:
         model: the model that was built.
 
     Raises:
-        GtransError: the processes would train alone; the folder holds a run with other settings,
+        GtransError: the folder holds a run with other settings,
             data or vocabulary; none of its checkpoints is whole; another training is running there.
     """
-    check_launch(root.distributed_training)
     if (root.get("ema") or {}).get("store_ema"):
         raise GtransError(
             "`--store-ema` keeps an average that no command reads; leave it out and average the "
@@ -110,7 +109,8 @@ def plan_under_fairseq(root: Any, task: Any, model: Any) -> None:
     """Begin or go on with a training of fairseq's own command; see :func:`plan_run`.
 
     Raises:
-        GtransError: an option with which fairseq trains wrongly, or a run that it would begin anew.
+        GtransError: the processes would train alone, fairseq would train wrongly with an option,
+            or it would begin a run anew.
         SystemExit: the run in the folder is finished; fairseq would make one more update.
     """
     if root.common.amp:
@@ -118,6 +118,7 @@ def plan_under_fairseq(root: Any, task: Any, model: Any) -> None:
             "`--amp`: fairseq's own optimizer for it unscales gradients twice; use `gtrans train`, "
             "with the same options."
         )
+    check_launch(root.distributed_training)
     plan = plan_run(root, task, model)
     if plan.finished is not None:
         raise SystemExit(0)

@@ -19,7 +19,7 @@ from torch.multiprocessing.spawn import ProcessExitedException
 STOPPED = 75  # EX_TEMPFAIL of sysexits.h: to be tried again
 INTERRUPTED = 128 + signal.SIGINT  # as a shell reports it
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
-OF_CTRL_C = 1 << 16  # what a process adds in place of 1, more than there are processes
+CTRL_C_CODE = 1 << 16  # what a process adds in place of 1, more than there are processes
 # Seconds in which several signals are one: a launcher passes on what its processes got as well.
 _TOGETHER = 2.0
 _LOOK = 0.3  # seconds after which a process that loads data looks for its parent
@@ -59,9 +59,9 @@ class Signals:
         self._before.clear()
 
     @property
-    def told(self) -> int:
-        """1 after a signal, :data:`OF_CTRL_C` after Ctrl-C; the sum of all processes says both."""
-        return OF_CTRL_C if self.name == "SIGINT" else int(self.name != "")
+    def code(self) -> int:
+        """1 after a signal, :data:`CTRL_C_CODE` after Ctrl-C; the processes exchange the sum."""
+        return CTRL_C_CODE if self.name == "SIGINT" else int(self.name != "")
 
     def _receive(self, pipe: int) -> None:
         while True:
@@ -72,7 +72,7 @@ class Signals:
                 if not self.name:
                     self.name, self._time = signal.Signals(number).name, time.monotonic()
                     if self._speaks:
-                        tell(
+                        write_line(
                             f"{self.name}: the training ends after this update; a second one ends "
                             "it now"
                         )
@@ -140,10 +140,10 @@ def end_if_signalled(what: str) -> None:
     if _received:
         number = _received[0]
         _received.clear()
-        tell(f"{signal.Signals(number).name}: stopped after this training; {what}")
+        write_line(f"{signal.Signals(number).name}: stopped after this training; {what}")
         raise SystemExit(INTERRUPTED if number == signal.SIGINT else STOPPED)
 
 
-def tell(message: str) -> None:
+def write_line(message: str) -> None:
     """A line to the user, in whatever state this process is."""
     os.write(2, f"gtrans: {message}\n".encode())

@@ -63,17 +63,18 @@ class RunTrainer(Trainer):
             return super().train_step(present or samples[:1], raise_oom)
 
     @property
-    def told(self) -> int:
+    def signal_code(self) -> int:
         """The sum of what all processes had been told at the last update; a GPU is waited for."""
-        alone = self.data_parallel_world_size == 1
-        return self._signals.told if alone else int(self._sum)
+        if self.data_parallel_world_size == 1:
+            return self._signals.code
+        return int(self._sum)
 
     def _aggregate_logging_outputs(
         self, logging_outputs: Any, *stats: Any, ignore: bool = False
     ) -> tuple[Any, Sequence[Any]]:
         """As fairseq's, which the processes exchange in any case, with the signals' sum."""
         logged, sums = super()._aggregate_logging_outputs(
-            logging_outputs, *stats, self._signals.told, ignore=ignore
+            logging_outputs, *stats, self._signals.code, ignore=ignore
         )
         *sums, self._sum = sums
         return logged, sums
