@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from fairseq.data import FairseqDataset, data_utils
+from torch import Tensor
 
 from gtrans.data.examples import Example, ExampleBuilder
 from gtrans.data.units import Ints, StreamSteps, Units, UnitSpan, sums, totals_of
@@ -18,15 +19,12 @@ from gtrans.errors import GtransError
 class DocumentDataset(FairseqDataset):
     """Units of a parallel corpus as fairseq batches.
 
-    A batch has ``id (batch,)``, the numbers of the units, and ``numbers``, the same as a list,
-    which stays on the host; ``first_sentence (batch,)``, the
-    number of the first kept sentence of each unit in the corpus; ``nsentences`` and
-    ``ntokens`` (words and end tokens of the target); ``net_input`` and ``target``, see
-    :meth:`gtrans.data.examples.ExampleBuilder.collate`.
+    A batch has ``id (batch,)``, the numbers of the units, and ``numbers``, the same as a list on
+    the host; ``first_sentence (batch,)``, the number of the first kept sentence of each unit in
+    the corpus; and the entries of :meth:`gtrans.data.examples.ExampleBuilder.collate`.
 
     Attributes:
-        plan_batch: makes of the ``net_input`` of a batch what a model must know of it besides; it
-            becomes ``net_input["plan"]``. None: batches have no plan.
+        plan_batch: makes ``net_input["plan"]`` from the rest of ``net_input``; None: no plan.
     """
 
     def __init__(
@@ -39,17 +37,17 @@ class DocumentDataset(FairseqDataset):
         bert_subwords: Any | None = None,
         units_in_epoch: Callable[[int], Units] | None = None,
     ) -> None:
-        """A dataset of ``units``.
+        """Keep the corpus and its units.
 
         Args:
             source: indexed dataset of the source lines.
-            target: the same of the target; None: there is no target.
+            target: indexed dataset of the target lines; None: there is no target.
             units: the lines of each unit.
             examples: builds examples and batches.
             shuffle: units of equal length come in random order.
             bert_subwords: indexed dataset of the source lines in BERT's subwords, if examples have
                 them.
-            units_in_epoch: the units of an epoch, if every epoch has its own.
+            units_in_epoch: returns the units of an epoch, if every epoch has its own.
         """
         self.source = source
         self.target = target
@@ -59,16 +57,16 @@ class DocumentDataset(FairseqDataset):
         self._units_in_epoch = units_in_epoch
         self._limits = (sys.maxsize, sys.maxsize), ""
         self.plan_batch: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None
-        # For both sides (lines,): tokens of a line with ``</s>``.
+        # (lines,) for both sides: tokens of a line with ``</s>``.
         other = source if target is None else target
         self.line_sizes = np.asarray(source.sizes), np.asarray(other.sizes)
-        # For both sides (lines + 1,): tokens of all lines before a line.
+        # (lines + 1,) for both sides: tokens of all lines before a line.
         special_tokens = examples.frame.extra_tokens
         self._tokens_before = [totals_of(sizes + special_tokens) for sizes in self.line_sizes]
         self.set_units(units)
 
     def set_epoch(self, epoch: int) -> None:
-        """Make the examples of this epoch next."""
+        """Use the units of this epoch."""
         super().set_epoch(epoch)
         if self._units_in_epoch is not None:
             self.set_units(self._units_in_epoch(epoch))
@@ -77,34 +75,43 @@ class DocumentDataset(FairseqDataset):
     def set_units(self, units: Units) -> None:
         """Replace the units of the dataset."""
         self.units = units
-        unit, sides = self.examples.unit, []
-        for side, totals in enumerate(self._tokens_before):
-            lines = units.lines[:, side]
-            sizes = sums(lines, totals) + self.examples.frame.extra_tokens_of_unit
-            # A stream is only translated step by step; in validation it is read as a whole.
-            if unit.tokens_at_once is not None and not unit.trained_in_runs:
-                line_tokens = np.diff(totals)
-                longest = [line_tokens[begin:end].max() for begin, end in lines.tolist()]
-                sizes = np.minimum(sizes, np.maximum(unit.tokens_at_once, longest))
-            sides.append(sizes)
-        self.source_sizes, self.target_sizes = sides
+        self.source_sizes = self._tokens_of_units(0)
+        self.target_sizes = self._tokens_of_units(1)
+
+    def _tokens_of_units(self, side: int) -> Ints:
+        """Return ``(units,)`` the tokens of each unit that are read at once on a side."""
+        lines = self.units.lines[:, side]
+        totals = self._tokens_before[side]
+        sizes = sums(lines, totals) + self.examples.frame.extra_tokens_of_unit
+        unit = self.examples.unit
+        # A stream is only translated step by step; in validation it is read as a whole.
+        if unit.tokens_at_once is None or unit.trained_in_runs:
+            return sizes
+        line_tokens = np.diff(totals)
+        longest = [line_tokens[begin:end].max() for begin, end in lines.tolist()]
+        limited: Ints = np.minimum(sizes, np.maximum(unit.tokens_at_once, longest))
+        return limited
 
     def check_lengths(self, longest: tuple[int, int], name: str) -> None:
-        """Refuse a unit, or a chunk, with more tokens than a model has learned positions.
+        """Check that the model has learned positions for every unit, or chunk.
 
         Args:
             longest: most tokens that the model can read on the source and on the target side.
             name: name of the corpus in messages.
 
         Raises:
-            GtransError: naming the first line of the unit.
+            GtransError: a unit is longer; the message names its first line.
         """
         self._limits = longest, name
         steps = self.read_at_once()
+        sizes = self.source_sizes, self.target_sizes
         for side, limit in enumerate(longest):
-            lines = self.units.lines[:, side] if steps is None else steps
-            sizes = self.source_sizes, self.target_sizes
-            tokens = sizes[side] if steps is None else sums(steps, self._tokens_before[side])
+            if steps is None:
+                lines = self.units.lines[:, side]
+                tokens = sizes[side]
+            else:
+                lines = steps
+                tokens = sums(steps, self._tokens_before[side])
             too_long = np.flatnonzero(tokens > limit)
             if too_long.size:
                 unit = int(too_long[0])
@@ -117,10 +124,11 @@ class DocumentDataset(FairseqDataset):
                 )
 
     def read_at_once(self) -> Ints | None:
-        """``(n, 2)`` lines of chunks, where units have several; None: a unit is read at once."""
-        if not self.examples.unit.has_chunks:
+        """Return ``(n, 2)`` the lines of chunks if units have several; otherwise None."""
+        unit = self.examples.unit
+        if not unit.has_chunks:
             return None
-        return StreamSteps.of(self.units.lines[:, 0], self.line_sizes, self.examples.unit).lines
+        return StreamSteps.of(self.units.lines[:, 0], self.line_sizes, unit).lines
 
     @property
     def sizes(self) -> Ints:
@@ -130,7 +138,7 @@ class DocumentDataset(FairseqDataset):
 
     @property
     def indivisible(self) -> tuple[str, Ints]:
-        """What cannot be divided to make a batch smaller, and ``(n,)`` the tokens of each."""
+        """What no smaller batch divides, and ``(n,)`` the tokens of each."""
         return "units", self.sizes
 
     def __len__(self) -> int:
@@ -141,17 +149,17 @@ class DocumentDataset(FairseqDataset):
         return {**self.example(span), **self.place(index)}
 
     def place(self, index: int) -> dict[str, int]:
-        """Number and place of a unit, as entries of its sample."""
+        """Return the number of a unit and its place in the corpus, as entries of its sample."""
         return {"id": index, "first_sentence": int(self.units.first_sentence[index])}
 
     def example(self, span: UnitSpan, chunks: Sequence[int] | None = None) -> Example:
-        """The example of a span of lines; ``chunks``: sentences of each, if they are known."""
-        source = [self.source[line].long() for line in span.source]
+        """Return the example of a span of lines; ``chunks``: sentences of each, if known."""
+        source = _ids(self.source, span.source)
         target = bert_subwords = None
         if self.target is not None:
-            target = [self.target[line].long() for line in span.target]
+            target = _ids(self.target, span.target)
         if self.bert_subwords is not None:
-            bert_subwords = [self.bert_subwords[line].long() for line in span.source]
+            bert_subwords = _ids(self.bert_subwords, span.source)
         return self.examples.example(span, source, target, bert_subwords, chunks)
 
     def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
@@ -169,28 +177,29 @@ class DocumentDataset(FairseqDataset):
         return batch
 
     def num_tokens(self, index: int) -> int:
-        """Tokens of the longer side of a unit."""
+        """Return the tokens of the longer side of a unit."""
         return int(self.sizes[index])
 
     def num_tokens_vec(self, indices: Ints) -> Ints:
-        """``(n,)`` tokens of the longer side of the units ``indices (n,)``."""
+        """Return ``(n,)`` the tokens of the longer side of the units ``indices (n,)``."""
         sizes: Ints = self.sizes[indices]
         return sizes
 
     def size(self, index: int) -> tuple[int, int]:
-        """Tokens of a unit on the source and on the target side."""
+        """Return the tokens of a unit on the source and on the target side."""
         return int(self.source_sizes[index]), int(self.target_sizes[index])
 
     def ordered_indices(self) -> Ints:
-        """Units sorted by length; with ``shuffle``, units of equal length in random order."""
-        count = len(self)
-        order = np.random.permutation(count) if self.shuffle else np.arange(count)
+        """Sort units by length; with ``shuffle``, units of equal length in random order."""
+        order = np.arange(len(self))
+        if self.shuffle:
+            order = np.random.permutation(len(self))
         order = order[np.argsort(self.target_sizes[order], kind="mergesort")]
         indices: Ints = order[np.argsort(self.source_sizes[order], kind="mergesort")]
         return indices
 
     def filter_indices_by_size(self, indices: Ints, max_sizes: Any) -> tuple[Ints, list[int]]:
-        """All units: none is too long, and a long unit gets its own batch."""
+        """Keep all units: a long one is a batch of its own."""
         return indices, []
 
     def batch_by_size(
@@ -200,7 +209,7 @@ class DocumentDataset(FairseqDataset):
         max_sentences: int | None = None,
         required_batch_size_multiple: int = 1,
     ) -> Any:
-        """As in fairseq; a unit with more than ``max_tokens`` tokens is a batch of its own."""
+        """Batch as fairseq does; a unit with more than ``max_tokens`` is a batch of its own."""
         tokens = self.num_tokens_vec(indices)
         if max_tokens is not None:
             tokens = np.minimum(tokens, max_tokens)
@@ -218,8 +227,13 @@ class DocumentDataset(FairseqDataset):
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
-        """Whether no example depends on the epoch (word dropout is part of the task).
+        """Whether no example depends on the epoch.
 
-        fairseq would keep the processes that load examples, and these know no later epoch.
+        If so, fairseq keeps the processes that load examples, which know no later epoch.
         """
         return self._units_in_epoch is None
+
+
+def _ids(lines: Any, numbers: range) -> list[Tensor]:
+    """Return the ids ``(words + 1,)`` of each of some lines of an indexed dataset."""
+    return [lines[number].long() for number in numbers]

@@ -1,7 +1,6 @@
-"""Examples (sentences joined into the token sequences that models read), and batches of them.
+"""Examples, which are sentences joined into rows of tokens, and batches of them.
 
-Training, search and force decoding build their batches here, so that a model sees the same rows
-in all of them.
+Training, search and force decoding all build their batches here, so a model sees the same rows.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class ExampleBuilder:
     """Builds the examples of a task, and batches of them.
 
     Attributes:
-        frame: how sentences are marked.
+        frame: the special tokens of sentences.
         unit: how documents are cut.
         context: needed for ``context_kind`` ``fixed`` and ``random``.
         bert_subwords: how rows of BERT's subwords are made, if a model needs them.
@@ -58,16 +57,14 @@ class ExampleBuilder:
         bert_subwords: Sequence[Tensor] | None = None,
         chunks: Sequence[int] | None = None,
     ) -> Example:
-        """One row, not yet padded.
+        """Return one row, not yet padded.
 
         Args:
             span: the sentences of the row.
             source: the sentences ``span.source``, each ``(words + 1,)`` with its ``</s>``.
             target: the sentences ``span.target``; None: there is no target.
-            bert_subwords: the sentences ``span.source`` in BERT's subwords, each with
-                ``[SEP]``; needed if the builder makes rows of them.
-            chunks: in a stream of chunks the sentences of each chunk; None: the row
-                is a whole document.
+            bert_subwords: the sentences ``span.source`` in BERT's subwords, each with ``[SEP]``.
+            chunks: the sentences of each chunk; None: the row is a whole document.
 
         Returns:
             ``source (length,)``; ``current_sentence``, the number of the first kept sentence in
@@ -85,12 +82,12 @@ class ExampleBuilder:
             read, predicted = self.frame.target(target)
             if span.predicted != span.target:
                 predicted = self._only_predicted(predicted, span)
-            example["prev_output_tokens"], example["target"] = read, predicted
+            example["prev_output_tokens"] = read
+            example["target"] = predicted
         if self.unit.has_chunks and isinstance(self.unit, StreamUnit):
             if chunks is None:
-                sides = (source, source if target is None else target)
-                words, other = ([len(sentence) - 1 for sentence in side] for side in sides)
-                chunks = self.unit.steps(words, other)
+                other = None if target is None else _word_counts(target)
+                chunks = self.unit.steps(_word_counts(source), other)
             example["chunks"] = torch.tensor(chunks)
         if self.bert_subwords is not None:
             if bert_subwords is None:
@@ -101,13 +98,16 @@ class ExampleBuilder:
         return example
 
     def lengths(self, examples: Sequence[Example]) -> list[int]:
-        """For each example the source tokens that a search reads at once."""
-        tokens = [int(example["source"].numel()) for example in examples]
+        """Return for each example the source tokens that a search reads at once."""
         most = self.unit.tokens_at_once
-        return tokens if most is None else [min(length, most) for length in tokens]
+        lengths = []
+        for example in examples:
+            tokens = int(example["source"].numel())
+            lengths.append(tokens if most is None else min(tokens, most))
+        return lengths
 
     def _only_predicted(self, target: Tensor, span: UnitSpan) -> Tensor:
-        """``target (length,)`` with padding on the sentences that the decoder does not predict."""
+        """Put padding on the sentences of ``target (length,)`` that are not predicted."""
         ends = target.eq(self.frame.eos).long()
         sentence = ends.cumsum(0) - ends + span.target.start
         read = sentence.lt(span.predicted.start) | sentence.ge(span.predicted.stop)
@@ -116,7 +116,7 @@ class ExampleBuilder:
     def _replaced(
         self, sentences: Sequence[Tensor], current: int, context: ContextText | None
     ) -> list[Tensor]:
-        """The sentences, the context replaced as the unit says."""
+        """Return the sentences with the context replaced."""
         replaced = list(sentences)
         if context is None or self.unit.context_kind in ("true", "none"):
             return replaced
@@ -126,7 +126,7 @@ class ExampleBuilder:
         return replaced
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Any]:
-        """Examples as a batch: ``net_input``, ``target``, ``ntokens``, ``nsentences``.
+        """Return examples as a batch: ``net_input``, ``target``, ``ntokens``, ``nsentences``.
 
         ``net_input`` holds the arguments of the model's ``forward``: ``src_tokens (batch,
         source length)``, ``src_lengths (batch,)``, with context ``current_sentence
@@ -135,7 +135,11 @@ class ExampleBuilder:
         task replaces ``bert_subwords (batch, subwords)`` by BERT's output before a model sees it.
         """
         frame = self.frame
-        source = frame.pad_rows([example["source"] for example in examples])
+
+        def padded(name: str) -> Tensor:
+            return frame.pad_rows([example[name] for example in examples])
+
+        source = padded("source")
         lengths = source.ne(frame.pad).sum(1)
         net_input: dict[str, Tensor] = {"src_tokens": source, "src_lengths": lengths}
         if self.unit.has_context:
@@ -147,24 +151,21 @@ class ExampleBuilder:
                 [example["chunks"] for example in examples], batch_first=True
             )
         if self.bert_subwords is not None:
-            net_input["bert_subwords"] = frame.pad_rows(
-                [example["bert_subwords"] for example in examples]
-            )
+            net_input["bert_subwords"] = padded("bert_subwords")
         target = None
         if "target" in examples[0]:
-            target = frame.pad_rows([example["target"] for example in examples])
-            net_input["prev_output_tokens"] = frame.pad_rows(
-                [example["prev_output_tokens"] for example in examples]
-            )
+            target = padded("target")
+            net_input["prev_output_tokens"] = padded("prev_output_tokens")
+        counted = source if target is None else target
         return {
             "nsentences": sum(example["predicted_sentences"] for example in examples),
-            "ntokens": int((source if target is None else target).ne(frame.pad).sum()),
+            "ntokens": int(counted.ne(frame.pad).sum()),
             "net_input": net_input,
             "target": target,
         }
 
     def sources_to_translate(self, source: Mapping[str, Tensor]) -> list[list[Tensor]]:
-        """For each row the source sentences, with ``</s>``, whose translations it predicts.
+        """Return for each row the source sentences, with ``</s>``, whose translations it predicts.
 
         Args:
             source: the ``net_input`` of :meth:`collate`.
@@ -177,13 +178,17 @@ class ExampleBuilder:
         return [row[number : number + 1] for row, number in zip(rows, current, strict=True)]
 
     def wanted(self, source: Mapping[str, Tensor]) -> list[slice]:
-        """For each row which of its predicted sentences are kept."""
+        """Return for each row which of its predicted sentences are kept."""
         if self.unit.predicts_context:
             return [slice(number, number + 1) for number in source["current_sentence"].tolist()]
         return [slice(None)] * source["src_tokens"].size(0)
 
 
 def source_of(net_input: Mapping[str, Any]) -> dict[str, Any]:
-    """``net_input`` without the decoder's input and what a training set plans for both."""
+    """Return ``net_input`` without the decoder's input and the plan of both sides."""
     target = ("prev_output_tokens", "plan")
     return {name: value for name, value in net_input.items() if name not in target}
+
+
+def _word_counts(sentences: Sequence[Tensor]) -> list[int]:
+    return [len(sentence) - 1 for sentence in sentences]
