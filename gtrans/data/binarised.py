@@ -1,8 +1,8 @@
 """Binarised files and dictionaries of fairseq, checked before anything is read from them.
 
-fairseq believes what an index says: with an index of other data it reads other sentences than there
-are, and an id that no dictionary has ends the program in the middle of a training. So every id is
-looked at once: each line must end with ``</s>`` and have none inside.
+fairseq trusts an index: with an index of other data it reads wrong sentences, and an id beyond the
+dictionary ends the program in the middle of a training. So every id is checked once, and each line
+must end with ``</s>`` and have none inside.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _WAY_OUT = "prepare the corpus again"
 
 
 def load_lines(path: str, dictionary: Dictionary, size: int) -> Any:
-    """An indexed dataset of the lines of ``PATH.bin`` and ``PATH.idx``.
+    """Open ``PATH.bin`` and ``PATH.idx`` as an indexed dataset of lines.
 
     Args:
         path: without suffix.
-        dictionary: has the entries of the ids.
-        size: how many entries of the dictionary the corpus may have.
+        dictionary: its entries have the ids.
+        size: the first ``size`` entries of the dictionary may occur.
 
     Raises:
         GtransError: a file is missing or damaged, the two do not belong together, an id is not
@@ -48,16 +48,12 @@ def load_lines(path: str, dictionary: Dictionary, size: int) -> Any:
 
 
 def ids_of(lines: Any) -> Any:
-    """``(n,)`` all ids of an indexed dataset, line after line, where they are on disk."""
+    """Return ``(n,)`` all ids of an indexed dataset, line after line, mapped from the disk."""
     return np.frombuffer(lines._bin_buffer, lines._index.dtype)
 
 
 def load_dictionary(path: str | Path) -> Dictionary:
-    """The dictionary of a file.
-
-    Raises:
-        GtransError: it is missing, or is no dictionary.
-    """
+    """Read a dictionary; raises GtransError if there is none at ``path``."""
     if not Path(path).is_file():
         raise GtransError(f"{path}: there is no such dictionary; prepare the corpus there.")
     dictionary = Dictionary()
@@ -74,8 +70,9 @@ def write_dictionary(dictionary: Dictionary, path: Path) -> None:
 
 
 def count_entries(lines: Any, size: int) -> Any:
-    """``(size,)``: how often each entry occurs in an indexed dataset."""
-    ids, counts = ids_of(lines), np.zeros(size, np.int64)
+    """Return ``(size,)`` how often each entry occurs in an indexed dataset."""
+    ids = ids_of(lines)
+    counts = np.zeros(size, np.int64)
     for begin in range(0, len(ids), _IDS_AT_ONCE):
         counts += np.bincount(ids[begin : begin + _IDS_AT_ONCE], minlength=size)
     return counts
@@ -90,19 +87,38 @@ def _check(path: str, lines: Any, dictionary: Dictionary, size: int) -> None:
     wanted = int(ends[-1]) * np.dtype(lines._index.dtype).itemsize
     if length != wanted:
         raise GtransError(f"{path}.bin: {length} bytes, but its index counts {wanted}; {_WAY_OUT}.")
-    ids, eos, bos = ids_of(lines), dictionary.eos(), dictionary.bos()
+    ids = ids_of(lines)
     for begin in range(0, len(ids), _IDS_AT_ONCE):
         some = ids[begin : begin + _IDS_AT_ONCE]
+        is_here = (ends > begin) & (ends <= begin + len(some))
         is_last = np.zeros(len(some), np.bool_)
-        is_last[ends[(ends > begin) & (ends <= begin + len(some))] - 1 - begin] = True
-        for wrong, says in (
-            ((some < 0) | (some >= size), f"has the id {{}}, but the dictionary has {size}"),
-            (is_last & (some != eos), "does not end where the index says"),
-            (~is_last & (some == eos), f"holds a literal {dictionary.eos_word}"),
-            (some == bos, f"holds a literal {dictionary.bos_word}"),
-        ):
-            if wrong.any():
-                place = int(np.argmax(wrong))
-                line = int(np.searchsorted(ends, begin + place, side="right")) + 1
-                says = says.format(some[place])
-                raise GtransError(f"{path}: line {line} {says}; {_WAY_OUT}.")
+        is_last[ends[is_here] - 1 - begin] = True
+        mistake = _first_mistake(some, is_last, dictionary, size)
+        if mistake is not None:
+            place, message = mistake
+            line = int(np.searchsorted(ends, begin + place, side="right")) + 1
+            raise GtransError(f"{path}: line {line} {message}; {_WAY_OUT}.")
+
+
+def _first_mistake(
+    ids: Any, is_last: Any, dictionary: Dictionary, size: int
+) -> tuple[int, str] | None:
+    """Return the place of a wrong id among ``ids (n,)`` and the mistake; None: all are right.
+
+    ``is_last (n,)``: a line ends there.
+    """
+    wrong = (ids < 0) | (ids >= size)
+    if wrong.any():
+        place = int(np.argmax(wrong))
+        return place, f"has the id {ids[place]}, but the dictionary has {size}"
+    is_eos = ids == dictionary.eos()
+    wrong = is_last & ~is_eos
+    if wrong.any():
+        return int(np.argmax(wrong)), "does not end where the index says"
+    wrong = ~is_last & is_eos
+    if wrong.any():
+        return int(np.argmax(wrong)), f"holds a literal {dictionary.eos_word}"
+    wrong = ids == dictionary.bos()
+    if wrong.any():
+        return int(np.argmax(wrong)), f"holds a literal {dictionary.bos_word}"
+    return None

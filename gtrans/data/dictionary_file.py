@@ -1,7 +1,7 @@
 """Dictionary files as fairseq writes them: a line ``ENTRY COUNT`` for each vocabulary entry.
 
-A line that ends in ``#fairseq:overwrite`` has an entry that is there already: the earlier one keeps
-its row of the embeddings, but the text gets the id of the later one. This module needs no fairseq.
+A line may end in ``#fairseq:overwrite`` to repeat an entry: the earlier one keeps its row of the
+embeddings, but the text gets the id of the later one. This module needs no fairseq.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class DictionaryEntry(NamedTuple):
 
 
 def read_dictionary_file(path: Path) -> list[DictionaryEntry]:
-    """The entries of a dictionary file, in their order, without fairseq's four special tokens.
+    """Return the entries of a dictionary file, in order, without fairseq's four special tokens.
 
     Raises:
         GtransError: it is missing, a line has another form, or an entry comes twice.
@@ -34,11 +34,7 @@ def read_dictionary_file(path: Path) -> list[DictionaryEntry]:
 
 
 def parse_dictionary(contents: str, path: Path) -> list[DictionaryEntry]:
-    """The entries of the text of a dictionary file; ``path`` is for messages.
-
-    Raises:
-        GtransError: a line has another form, or an entry comes twice.
-    """
+    """Parse the text of a dictionary file as :func:`read_dictionary_file`."""
     entries: list[DictionaryEntry] = []
     lines: dict[str, int] = dict.fromkeys(_SPECIAL, 0)
     for number, line in enumerate(contents.split("\n"), start=1):
@@ -61,8 +57,9 @@ def parse_dictionary(contents: str, path: Path) -> list[DictionaryEntry]:
 
 
 def dictionary_lines(entries: Iterable[tuple[str, int]]) -> Iterator[str]:
-    """The lines of a dictionary file."""
-    written = set(_SPECIAL)
+    """Yield the lines of a dictionary file."""
+    earlier = set(_SPECIAL)
     for text, count in entries:
-        yield f"{text} {count}{_OVERWRITE if text in written else ''}\n"
-        written.add(text)
+        overwrite = _OVERWRITE if text in earlier else ""
+        yield f"{text} {count}{overwrite}\n"
+        earlier.add(text)

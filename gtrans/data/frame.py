@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,14 +46,13 @@ class Frame:
     ``mbart50``  ``[src] x </s>``     ``</s> [tgt] x``            ``</s> [tgt] x </s> [tgt] x``
     ===========  ===================  ==========================  ===========================
 
-    ``both`` is the frame of the G-Transformer paper, ``end`` the frame of fairseq's translation
-    models and of OPUS-MT's for one pair of languages; the others are the frames of the models with
-    these names, ``marian`` of OPUS-MT's for several languages. If ``</s>`` opens
-    sentences, the end of a sentence also opens the next one.
+    ``both`` is G-Transformer's; ``end`` is fairseq's, and OPUS-MT's for one pair of languages;
+    ``marian`` is OPUS-MT's for several languages; the others belong to the models of these names.
+    Where ``</s>`` opens sentences, the end of a sentence also opens the next one.
 
-    Two more are for plain attention over whole documents. Their token stands once in a unit, as
-    in mBART's pretraining, and the decoder predicts it after the last ``</s>``: so the model
-    learns where a document ends, which free decoding needs.
+    Two more are for plain attention over whole documents. Their token stands once in a unit, as in
+    mBART's pretraining, and the decoder predicts it after the last ``</s>``. So the model learns
+    where a document ends, which free decoding needs.
 
     ==================  =========================  ======================  ===================
     value               a source of 2 sentences    decoder input           predicted
@@ -78,7 +77,7 @@ class Frame:
 
     @classmethod
     def of(cls, cfg: Any, source: Dictionary, target: Dictionary) -> Frame:
-        """The frame that the options of a task or a model describe.
+        """Return the frame that the options of a task or a model describe.
 
         Args:
             cfg: options ``sentence_marks`` (None is ``both``), ``langs``, ``source_lang`` and
@@ -86,15 +85,22 @@ class Frame:
             source, target: dictionaries with the language tokens.
 
         Raises:
-            GtransError: the special tokens name languages, but the dictionary has no token of one.
+            GtransError: a language has no token in ``langs``.
         """
         special_tokens = str(cfg.sentence_marks or "both")
-        languages: list[int | None] = [None, None]
+        source_language = target_language = None
         if special_tokens.startswith("mbart"):
-            languages[0] = source.index(find_language_token(cfg.source_lang, cfg.langs))
+            source_language = source.index(find_language_token(cfg.source_lang, cfg.langs))
         if special_tokens.startswith(("mbart", "marian")):
-            languages[1] = target.index(find_language_token(cfg.target_lang, cfg.langs))
-        return cls(target.bos(), target.eos(), target.pad(), special_tokens, *languages)
+            target_language = target.index(find_language_token(cfg.target_lang, cfg.langs))
+        return cls(
+            target.bos(),
+            target.eos(),
+            target.pad(),
+            special_tokens,
+            source_language,
+            target_language,
+        )
 
     @property
     def opening(self) -> int:
@@ -125,8 +131,11 @@ class Frame:
     @property
     def special_ids(self) -> tuple[int, ...]:
         """The ids of all special tokens, padding included."""
-        ids = (self.bos, self.eos, self.pad, self.source_language, self.target_language)
-        return tuple(dict.fromkeys(number for number in ids if number is not None))
+        ids = [self.bos, self.eos, self.pad]
+        for language in (self.source_language, self.target_language):
+            if language is not None and language not in ids:
+                ids.append(language)
+        return tuple(ids)
 
     @property
     def extra_tokens(self) -> int:
@@ -139,7 +148,7 @@ class Frame:
         return int(self.special_tokens in ONCE_A_UNIT)
 
     def source(self, sentences: Sequence[Tensor]) -> Tensor:
-        """``(length,)`` the source of a unit, from its sentences, each ending with ``</s>``."""
+        """Return ``(length,)`` the source of a unit; each of ``sentences`` ends with ``</s>``."""
         before = {
             "both": self.bos,
             "bart": self.bos,
@@ -147,15 +156,18 @@ class Frame:
             "marian": self.target_language,
             "document": self.bos,
         }
+        after = {"mbart": self.source_language, "mbart-document": self.source_language}
         opening = _id_tensor(sentences[0], before.get(self.special_tokens))
-        behind = self.source_language if self.special_tokens.startswith("mbart") else None
-        closing = _id_tensor(sentences[0], None if self.special_tokens == "mbart50" else behind)
+        closing = _id_tensor(sentences[0], after.get(self.special_tokens))
         if self.special_tokens in ONCE_A_UNIT:
             return torch.cat([opening, *sentences, closing])
-        return _joined((opening, sentence, closing) for sentence in sentences)
+        parts: list[Tensor] = []
+        for sentence in sentences:
+            parts += [opening, sentence, closing]
+        return torch.cat(parts)
 
     def target(self, sentences: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """Decoder input and target of a unit, ``(length,)`` each, from its sentences.
+        """Return decoder input and target of a unit, ``(length,)`` each.
 
         A special token that the search sets is not predicted, so the target has padding there. The
         losses of documents and of sentences then count the same words (and with
@@ -169,16 +181,19 @@ class Frame:
         special_token = self.prefix if ends_open else self.opening
         given = _id_tensor(sentences[0], special_token)
         skipped = torch.full_like(given, self.pad)
-        whole = _joined((given, sentence) for sentence in sentences)
-        target = _joined((skipped, sentence) for sentence in sentences)
+        read_parts: list[Tensor] = []
+        target_parts: list[Tensor] = []
+        for sentence in sentences:
+            read_parts += [given, sentence]
+            target_parts += [skipped, sentence]
+        whole = torch.cat(read_parts)
+        target = torch.cat(target_parts)
         if ends_open:
             return torch.cat([whole.new_tensor([self.eos]), whole[:-1]]), target
         return whole[:-1], target[1:]
 
     def read_before(self, sentences: Sequence[Tensor]) -> Tensor:
-        """``(length,)`` what the decoder has read when the next sentence is opened.
-
-        The token that opens that sentence comes next.
+        """Return ``(length,)`` the decoder's input before the token that opens the next sentence.
 
         Args:
             sentences: the translations so far, each ``(words + 1,)`` with its ``</s>``.
@@ -189,7 +204,7 @@ class Frame:
         return read if self.opening == self.eos else torch.cat([read, sentences[-1][-1:]])
 
     def sentences(self, row: Tensor) -> list[Tensor]:
-        """The sentences of a row ``(length,)``, padded or not, each with its ``</s>``."""
+        """Return the sentences of a row ``(length,)``, padded or not, each with its ``</s>``."""
         special_tokens = row.new_tensor(
             [number for number in self.special_ids if number != self.eos]
         )
@@ -198,7 +213,7 @@ class Frame:
         return [words[begin:end] for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
 
     def pad_rows(self, rows: Sequence[Tensor]) -> Tensor:
-        """``(rows, longest)`` from rows ``(length,)``, padded on the right."""
+        """Return ``(rows, longest)`` from rows ``(length,)``, padded on the right."""
         return torch.nn.utils.rnn.pad_sequence(
             list(rows), batch_first=True, padding_value=float(self.pad)
         )
@@ -215,22 +230,19 @@ class Frame:
 
 
 def _id_tensor(like: Tensor, number: int | None) -> Tensor:
-    """``number`` as a tensor like ``like``; None: an empty one."""
+    """Return ``(1,)`` a number; None: an empty tensor."""
     return like.new_tensor([] if number is None else [number])
 
 
-def _joined(parts: Iterable[tuple[Tensor, ...]]) -> Tensor:
-    return torch.cat([part for group in parts for part in group])
-
-
 def pretrained_special_tokens(options: Mapping[str, Any]) -> str:
-    """The special tokens that a model was trained with, one of :data:`SPECIAL_TOKENS`.
+    """Return the special tokens of a trained model, one of :data:`SPECIAL_TOKENS`.
 
-    ``options``: those in its checkpoint.
+    mBART has its language behind a sentence, mBART-50 (multilingual fine-tuning, or more than 25
+    languages) before it; without languages it is BART.
 
-    mBART has its language behind a sentence, mBART-50 (multilingual fine-tuning, or more than the
-    25 languages) in front of it; fairseq's multilingual task may have its languages in a file,
-    ``lang_dict``. Without languages it is BART.
+    Args:
+        options: the options in its checkpoint; fairseq's multilingual task may have its languages
+            in a file, ``lang_dict``.
     """
     if options.get("sentence_marks"):  # a checkpoint of this project
         return str(options["sentence_marks"])

@@ -1,12 +1,11 @@
-"""Translation units: what a model reads at once, and which lines of a corpus form them.
+"""Translation units: what a model sees at once, and which lines of a corpus form them.
 
-One binarised corpus serves every model. Each class here is one unit. It decides, for training,
-search, force decoding and evaluation, which sentences of a document form a row of a batch, which
-of them are translated, and whether a document is translated at once or part after part.
-:func:`document_units` applies a unit to all documents of a corpus when it is loaded.
+One binarised corpus serves every model. A unit decides, for training, search, force decoding and
+evaluation, which sentences of a document form a row of a batch, which of them are translated, and
+whether a document is translated at once or part after part. :func:`document_units` applies a unit
+to all documents of a corpus when it is loaded.
 
-Units know nothing of torch and fairseq. Lengths are counted in what the caller chooses; in training
-these are subwords.
+This module needs neither torch nor fairseq. Lengths are in tokens of the caller, such as subwords.
 """
 
 from __future__ import annotations
@@ -64,19 +63,13 @@ class UnitSpan(NamedTuple):
 
 @dataclass(frozen=True)
 class Unit(ABC):
-    """What a model reads at once.
+    """What a model sees at once.
 
     Attributes:
         name: value of ``--unit``.
         has_context: rows have context; the model gets the number of ``current_sentence``.
-        trained_in_runs: in training a model reads runs of sentences of a document, one update
-            after the other.
-        has_chunks: a row has several chunks, and the model must know where each begins.
-        context_kind: which context a model sees, one of :data:`CONTEXT_KINDS`.
-        predicts_context: the decoder also predicts the context of a window.
-        sentence_by_sentence: a document is translated one sentence after the other.
-        tokens_at_once: most tokens of a row that are translated at once; None: all of them. With
-            a number, a row to translate is a whole document, translated part after part.
+        trained_in_runs: in training, each update reads a run of sentences of a document.
+        has_chunks: a row has several chunks, and the model gets the sentences of each.
     """
 
     name: ClassVar[str]
@@ -86,58 +79,61 @@ class Unit(ABC):
 
     @abstractmethod
     def cut(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[UnitSpan]:
-        """The rows of one document whose translation is given.
+        """Return the rows of one document, whose translation is known.
 
         Args:
             source_lengths: tokens of every source sentence, without special tokens.
-            target_lengths: the same of the target; None: as long as the source.
+            target_lengths: tokens of every target sentence; None: as long as the source.
         """
 
     def cut_to_translate(self, source_lengths: Lengths) -> list[UnitSpan]:
-        """The rows of one document that is to be translated.
+        """Return the rows of one document to translate.
 
-        One row, if a part of it needs the translations of the parts before.
+        There is one row if a part needs the translations of the parts before.
         """
         if self.sentence_by_sentence or self.tokens_at_once is not None:
             return _one_row(source_lengths)
         return self.cut(source_lengths)
 
     def parts(self, source_lengths: Lengths) -> list[UnitSpan]:
-        """The parts of a row to translate that are translated one after the other."""
+        """Return the parts of a row that are translated one after the other."""
         if self.sentence_by_sentence:
             return SentenceUnit().cut(source_lengths)
         return self.cut(source_lengths)
 
     @property
     def context_kind(self) -> str:
-        """See the attributes."""
+        """The context that a model sees, one of :data:`CONTEXT_KINDS`."""
         return "true"
 
     @property
     def predicts_context(self) -> bool:
-        """See the attributes."""
+        """Whether the decoder also predicts the other sentences of a window."""
         return False
 
     @property
     def sentence_by_sentence(self) -> bool:
-        """See the attributes."""
+        """Whether a document is translated one sentence after the other."""
         return False
 
     @property
     def tokens_at_once(self) -> int | None:
-        """See the attributes."""
+        """Most tokens of a row that are translated at once; None: all of them.
+
+        With a number, a row to translate is a whole document, translated part after part.
+        """
         return None
 
     def limited_to(self, max_doc_tokens: int) -> Unit:
-        """The same unit with another limit of tokens, if it has one."""
+        """Return the unit with another limit of tokens, if it has one."""
         return self
 
     def unlimited(self) -> Unit:
-        """The same unit without a limit of tokens."""
+        """Return the unit without a limit of tokens."""
         return self.limited_to(sys.maxsize)
 
     def as_dict(self) -> dict[str, Any]:
-        """Name and options, for records of what was computed with it."""
+        """Return name and options, for JSON."""
         return {"unit": self.name, **asdict(self)}
 
 
@@ -148,22 +144,22 @@ class SentenceUnit(Unit):
     name = "sentence"
 
     def cut(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[UnitSpan]:
-        """One row for each sentence."""
+        """Return a row for each sentence."""
         return [UnitSpan.whole(range(n, n + 1)) for n in range(len(source_lengths))]
 
 
 @dataclass(frozen=True)
 class WindowUnit(Unit):
-    """A sentence and its neighbours in the document.
+    """A sentence and its context in the document.
 
     Attributes:
-        before, after: how many neighbours; fewer at the ends of the document.
-        context_kind: neighbours are the ``true`` ones, are replaced by one ``fixed`` sentence or
-            by ``random`` words, or are left out (``none``).
-        context_sides: sides on which the row has its neighbours. ``source``: the source only;
-            ``both``: both sides, and the model also writes the neighbours' translations
-            (concatenation); ``history``: both sides, and the model reads its earlier
-            translations, so that a document is translated sentence after sentence.
+        before, after: sentences of context; fewer at the ends of the document.
+        context_kind: the context is the ``true`` one, is replaced by one ``fixed`` sentence or by
+            ``random`` words, or is left out (``none``).
+        context_sides: sides on which a row has context. ``source``: the source alone; ``both``:
+            both sides, and the decoder also predicts the context (concatenation); ``history``:
+            both sides, and the decoder reads its earlier translations, so that a document is
+            translated sentence by sentence.
     """
 
     name = "window"
@@ -191,16 +187,18 @@ class WindowUnit(Unit):
             )
 
     def cut(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[UnitSpan]:
-        """One row for each sentence, with its neighbours."""
+        """Return a row for each sentence, with its context."""
         count = len(source_lengths)
-        before, after = (0, 0) if self.context_kind == "none" else (self.before, self.after)
+        before = after = 0
+        if self.context_kind != "none":
+            before, after = self.before, self.after
         spans = []
         for number in range(count):
             window = range(max(number - before, 0), min(number + after + 1, count))
             current = range(number, number + 1)
             target = current if self.context_sides == "source" else window
             predicted = window if self.context_sides == "both" else current
-            spans.append(UnitSpan(window, target, predicted, current))
+            spans.append(UnitSpan(window, target, predicted, kept=current))
         return spans
 
     @property
@@ -219,8 +217,8 @@ class DocumentUnit(Unit):
     """Consecutive sentences of a document: a *chunk*.
 
     Attributes:
-        max_doc_tokens: most tokens of a row, see :func:`split_chunks`.
-        overlap: in decoding, how many sentences of the row before a row begins with; their
+        max_doc_tokens: most tokens of a row (:func:`split_chunks`).
+        overlap: in decoding, sentences of the row before with which a row begins; their
             translations are given (:func:`split_overlapping`).
     """
 
@@ -235,21 +233,21 @@ class DocumentUnit(Unit):
         _at_least(0, "overlap", self.overlap)
 
     def cut(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[UnitSpan]:
-        """One row for each chunk."""
+        """Return a row for each chunk."""
         other = source_lengths if target_lengths is None else target_lengths
         if not self.overlap:
             chunks = split_chunks(source_lengths, other, self.max_doc_tokens)
             return list(map(UnitSpan.whole, chunks))
+        overlapping = split_overlapping(source_lengths, other, self.max_doc_tokens, self.overlap)
         spans = []
-        limits = self.max_doc_tokens, self.overlap
-        for first, own in split_overlapping(source_lengths, other, *limits):
+        for first, own in overlapping:
             read = range(first, own.stop)
-            spans.append(UnitSpan(read, read, own, own))
+            spans.append(UnitSpan(read, read, predicted=own, kept=own))
         return spans
 
     @property
     def tokens_at_once(self) -> int | None:
-        """With ``overlap`` the limit of a row."""
+        """The limit of a row with ``overlap``, otherwise None."""
         return self.max_doc_tokens if self.overlap else None
 
     def limited_to(self, max_doc_tokens: int) -> DocumentUnit:
@@ -259,20 +257,20 @@ class DocumentUnit(Unit):
 
 @dataclass(frozen=True)
 class StreamUnit(Unit):
-    """A whole document, which a model reads sentence by sentence.
+    """A whole document, which a model reads step by step: here a step is a sentence.
 
-    In training :mod:`gtrans.data.stream` cuts it into runs of steps, here of sentences.
+    In training :mod:`gtrans.data.stream` cuts it into runs of steps.
     """
 
     name = "stream"
     trained_in_runs = True
 
     def cut(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[UnitSpan]:
-        """One row, or none for an empty document."""
+        """Return one row, or none for an empty document."""
         return _one_row(source_lengths)
 
     def steps(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[int]:
-        """The sentences of each step of a document; lengths as in :meth:`cut`."""
+        """Return the number of sentences of each step; lengths as in :meth:`cut`."""
         return [1] * len(source_lengths)
 
     @property
@@ -303,11 +301,11 @@ class ChunkStreamUnit(StreamUnit):
         return DocumentUnit(self.max_doc_tokens, self.overlap)
 
     def parts(self, source_lengths: Lengths) -> list[UnitSpan]:
-        """The chunks."""
+        """Return the chunks."""
         return self._documents.cut(source_lengths)
 
     def steps(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[int]:
-        """The sentences of each chunk, without the sentences of an overlap."""
+        """Return the number of sentences of each chunk, without an overlap."""
         other = source_lengths if target_lengths is None else target_lengths
         spans = self._documents.cut(source_lengths, other)
         return [len(span.kept) for span in spans]
@@ -332,17 +330,17 @@ class ChunkStreamUnit(StreamUnit):
 
 
 def unit_of(name: str | None, settings: Any) -> Unit:
-    """The unit ``name`` (None: documents) with the options of ``settings``.
+    """Return the unit ``name`` with the options of ``settings``.
 
     Args:
-        name: one of :data:`UNITS`.
+        name: one of :data:`UNITS`; None: ``document``.
         settings: options of :class:`gtrans.data.unit_options.UnitConfig`.
 
     Raises:
         GtransError: an option out of range, ``--context-kind fixed`` without a sentence, or
             another context than the true one for a unit without context.
     """
-    kind, before = str(settings.context_kind or "true"), settings.context_before
+    kind = str(settings.context_kind or "true")
     if name not in (None, "window") and kind != "true":
         raise GtransError(
             f"`--context-kind {kind}` is for the unit window, but this is the unit {name}; "
@@ -353,12 +351,17 @@ def unit_of(name: str | None, settings: Any) -> Unit:
     if name == "window":
         if kind == "fixed" and not settings.context_sentence:
             raise GtransError("`--context-kind fixed` needs `--context-sentence 'TOKENS ..'`.")
-        before, after = 1 if before is None else int(before), int(settings.context_after or 0)
-        return WindowUnit(before, after, kind, str(settings.context_sides or "source"))
-    limits = int(settings.max_doc_tokens), int(settings.overlap)
-    if name == "stream" and str(settings.stream_of) == STEPS[1]:
-        return ChunkStreamUnit(*limits)
-    return StreamUnit() if name == "stream" else DocumentUnit(*limits)
+        before = settings.context_before
+        return WindowUnit(
+            before=1 if before is None else int(before),
+            after=int(settings.context_after or 0),
+            context_kind=kind,
+            context_sides=str(settings.context_sides or "source"),
+        )
+    if name == "stream" and str(settings.stream_of) != STEPS[1]:
+        return StreamUnit()
+    unit = ChunkStreamUnit if name == "stream" else DocumentUnit
+    return unit(int(settings.max_doc_tokens), int(settings.overlap))
 
 
 def _at_least(least: int, flag: str, value: int) -> None:
@@ -367,7 +370,7 @@ def _at_least(least: int, flag: str, value: int) -> None:
 
 
 def _one_row(lengths: Lengths) -> list[UnitSpan]:
-    """One row of all sentences; none of none."""
+    """Return one row of all sentences; none for an empty document."""
     return [UnitSpan.whole(range(len(lengths)))] if lengths else []
 
 
@@ -376,8 +379,8 @@ def split_chunks(source_lengths: Lengths, target_lengths: Lengths, max_tokens: i
 
     A sentence costs ``max(source length, target length) + 2``, so that a chunk fits on both
     sides with its special tokens. The next sentence joins a chunk if their costs sum up to
-    at most ``max_tokens``. A sentence that costs more than that is a chunk of its own; no
-    sentence is ever cut. This is the input of "up to 512 tokens" of Bao et al. (2021),
+    at most ``max_tokens``. A sentence that costs more is a chunk of its own; no sentence is
+    ever cut. This is the input of "up to 512 tokens" of Bao et al. (2021),
     G-Transformer, cut as in the authors' code.
 
     Args:
@@ -386,9 +389,6 @@ def split_chunks(source_lengths: Lengths, target_lengths: Lengths, max_tokens: i
 
     Returns:
         Consecutive ranges of sentence numbers, which cover all sentences.
-
-    Raises:
-        ValueError: the two sides have different numbers of sentences.
     """
     costs = _costs(source_lengths, target_lengths)
     chunks: list[range] = []
@@ -411,12 +411,12 @@ def split_overlapping(
     Args:
         source_lengths, target_lengths: as in :func:`split_chunks`.
         max_tokens: the limit of all sentences of a chunk together.
-        overlap: how many sentences before its own a chunk reads; fewer, the last ones, where
-            they would leave no room for a new one.
+        overlap: sentences before its own that a chunk reads; fewer if there is no room for a new
+            one.
 
     Returns:
-        For each chunk the first sentence that it reads, and its own sentences, which cover
-        the document.
+        For each chunk the first sentence that it reads, and its own sentences, which together
+        cover the document.
     """
     costs = _costs(source_lengths, target_lengths)
     chunks: list[tuple[int, range]] = []
@@ -451,7 +451,7 @@ class Selection(NamedTuple):
     A smaller sample is part of a larger one.
 
     Attributes:
-        min_tokens: fewest tokens of a document; others are left out first.
+        min_tokens: fewest tokens of a document; shorter ones are left out before the draw.
         units: how many units are drawn (sentences, windows, chunks); 0: all.
     """
 
@@ -465,11 +465,11 @@ WHOLE = Selection()
 
 @dataclass(frozen=True)
 class Units:
-    """Which lines of a corpus form which unit. An empty line is the boundary of two documents.
+    """The lines of a corpus that form each unit; empty lines stand between documents.
 
     Attributes:
-        lines: ``(units, 4, 2)`` the first line, and the first line behind, of the parts of each
-            unit's :class:`UnitSpan`. Lines are counted from 0, with the empty ones.
+        lines: ``(units, 4, 2)`` the first line and the line after the last of each of the four
+            ranges of a unit's :class:`UnitSpan`. Lines are counted from 0, with the empty ones.
         first_sentence: ``(units,)`` number of the first kept sentence among all sentences
             of the corpus.
     """
@@ -481,33 +481,34 @@ class Units:
         return len(self.lines)
 
     def take(self, chosen: Ints) -> Units:
-        """The units of these numbers ``(n,)``."""
+        """Return the units ``chosen (n,)``."""
         return Units(self.lines[chosen], self.first_sentence[chosen])
 
     def shifted(self, lines: int, sentences: int) -> Units:
-        """The units with all numbers of lines and sentences increased by these offsets."""
+        """Return the units with offsets added to all line and sentence numbers."""
         return Units(self.lines + lines, self.first_sentence + sentences)
 
     @classmethod
     def joined(cls, parts: Sequence[Units]) -> Units:
-        """The units of all parts."""
-        first: Ints = np.concatenate([part.first_sentence for part in parts])
-        return cls(np.concatenate([part.lines for part in parts]), first)
+        """Concatenate units."""
+        lines = np.concatenate([part.lines for part in parts])
+        first_sentence = np.concatenate([part.first_sentence for part in parts])
+        return cls(lines, first_sentence)
 
     @classmethod
     def whole(cls, lines: Ints, first_sentence: Ints) -> Units:
-        """Units in which all ``lines (units, 2)`` are kept."""
+        """Return units in which all ``lines (units, 2)`` are kept."""
         return cls(np.stack([lines] * 4, 1), first_sentence)
 
 
 def sums(lines: Ints, totals: Ints) -> Ints:
-    """``(n,)`` sums over each of ``lines (n, 2)``; ``totals (lines + 1,)``: up to each line."""
+    """Return ``(n,)`` sums over each of ``lines (n, 2)``; ``totals`` are from :func:`totals_of`."""
     total: Ints = totals[lines[:, 1]] - totals[lines[:, 0]]
     return total
 
 
 def totals_of(numbers: Any) -> Ints:
-    """``(lines + 1,)`` sums of ``numbers (lines,)`` up to each line, for :func:`sums`."""
+    """Return ``(lines + 1,)`` the sums of ``numbers (lines,)`` before each line."""
     totals: Ints = np.concatenate([[0], np.cumsum(numbers, dtype=np.int64)])
     return totals
 
@@ -519,47 +520,35 @@ def document_units(
     name: str,
     selection: Selection = WHOLE,
 ) -> Units:
-    """Form units from the tokens of all lines (with ``</s>``, so an empty line has 1).
+    """Cut a corpus into units, by the tokens of its lines (with ``</s>``: an empty line has 1).
 
     Args:
         source_sizes: ``(lines,)``.
         target_sizes: ``(lines,)``; None: there is no target.
         unit: how documents are cut.
         name: name of the corpus in messages.
-        selection: which documents and units are read. A document has as many tokens as
-            ``--max-doc-tokens`` counts (:func:`split_chunks`).
+        selection: the documents and units to keep; tokens of a document as in
+            :func:`split_chunks`.
 
     Raises:
-        GtransError: the two sides differ in lines or document boundaries, or the corpus does not
-            have what ``selection`` asks for.
+        GtransError: the two sides differ in lines or document boundaries, or the corpus has fewer
+            documents or units than ``selection`` asks for.
     """
     blank = source_sizes == 1
     other = source_sizes if target_sizes is None else target_sizes
     check_sides(blank, other == 1, name)
-    boundaries = np.flatnonzero(np.concatenate([[True], blank, [True]])) - 1
-    documents = np.stack([boundaries[:-1] + 1, boundaries[1:]], 1)
-    documents = documents[documents[:, 0] < documents[:, 1]]
+    documents = _documents(blank)
     if not len(documents):
         raise GtransError(f"{name}: the corpus holds no sentence.")
-    tokens = sums(
-        documents, totals_of(np.maximum(source_sizes, other) - 1 + SPECIAL_TOKENS_PER_SENTENCE)
-    )
+    costs = np.maximum(source_sizes, other) - 1 + SPECIAL_TOKENS_PER_SENTENCE
+    tokens = sums(documents, totals_of(costs))
     documents = documents[tokens >= selection.min_tokens]
     if not len(documents):
         raise GtransError(
             f"`--min-doc-tokens` {selection.min_tokens}: no document of {name} is so long, the "
             f"longest has {tokens.max()} tokens; give a smaller number."
         )
-    spans: list[list[int]] = []
-    for begin, end in documents.tolist():
-        words, other_words = ((sizes[begin:end] - 1).tolist() for sizes in (source_sizes, other))
-        if unit.tokens_at_once is None:
-            cuts = unit.cut(words, other_words)
-        else:  # they are not for training
-            cuts = unit.cut_to_translate(words)
-        for span in cuts:
-            spans.append([begin + end for part in span for end in (part.start, part.stop)])
-    lines = np.array(spans, np.int64).reshape(-1, 4, 2)
+    lines = _lines_of_units(documents, (source_sizes, other), unit)
     if selection.units > len(lines):
         raise GtransError(
             f"`--sample-instances` {selection.units}: {name} has only {len(lines)} units; "
@@ -569,7 +558,31 @@ def document_units(
         # RandomState gives the same numbers in every version of numpy.
         order = np.random.RandomState(_SEED).permutation(len(lines))
         lines = lines[np.sort(order[: selection.units])]
-    return Units(lines, (np.cumsum(~blank) - 1)[lines[:, 3, 0]])
+    sentence_numbers = np.cumsum(~blank) - 1
+    return Units(lines, sentence_numbers[lines[:, 3, 0]])
+
+
+def _documents(blank: NDArray[np.bool_]) -> Ints:
+    """Return ``(documents, 2)`` the lines of each document, from ``blank (lines,)``."""
+    is_boundary = np.concatenate([[True], blank, [True]])
+    boundaries = np.flatnonzero(is_boundary) - 1
+    documents = np.stack([boundaries[:-1] + 1, boundaries[1:]], 1)
+    has_sentences = documents[:, 0] < documents[:, 1]
+    return documents[has_sentences]
+
+
+def _lines_of_units(documents: Ints, sizes: tuple[Ints, Ints], unit: Unit) -> Ints:
+    """Return ``(units, 4, 2)`` the lines of all units; ``sizes`` of both sides ``(lines,)``."""
+    spans: list[list[list[int]]] = []
+    for begin, end in documents.tolist():
+        words, other_words = ((side[begin:end] - 1).tolist() for side in sizes)
+        if unit.tokens_at_once is None:
+            cuts = unit.cut(words, other_words)
+        else:  # they are not for training
+            cuts = unit.cut_to_translate(words)
+        for span in cuts:
+            spans.append([[begin + part.start, begin + part.stop] for part in span])
+    return np.array(spans, np.int64).reshape(-1, 4, 2)
 
 
 @dataclass(frozen=True)
@@ -578,7 +591,7 @@ class StreamSteps:
 
     Attributes:
         name: one of :data:`gtrans.modules.STEPS`.
-        lines: ``(steps, 2)`` the first line of each, and the first behind, document by document.
+        lines: ``(steps, 2)`` the lines of each step, document by document.
         counts: ``(documents,)`` steps of each document.
         first: ``(documents,)`` number of its first step.
     """
@@ -589,13 +602,8 @@ class StreamSteps:
     first: Ints
 
     @classmethod
-    def of(
-        cls,
-        documents: Ints,
-        sizes: tuple[Ints, Ints],
-        unit: Unit,
-    ) -> StreamSteps:
-        """Cut documents.
+    def of(cls, documents: Ints, sizes: tuple[Ints, Ints], unit: Unit) -> StreamSteps:
+        """Cut documents into steps.
 
         Args:
             documents: ``(documents, 2)`` their lines.
@@ -612,6 +620,10 @@ class StreamSteps:
             for sentences in steps:
                 lines.append((begin, begin + sentences))
                 begin += sentences
-        numbers = np.array(counts, np.int64)
-        ends = np.array(lines, np.int64).reshape(-1, 2)
-        return cls(STEPS[int(unit.has_chunks)], ends, numbers, np.cumsum(numbers) - numbers)
+        count = np.array(counts, np.int64)
+        return cls(
+            name=STEPS[int(unit.has_chunks)],
+            lines=np.array(lines, np.int64).reshape(-1, 2),
+            counts=count,
+            first=np.cumsum(count) - count,
+        )

@@ -1,4 +1,4 @@
-"""The vocabulary of a model: the entries of its embeddings, and those that are no words."""
+"""The vocabulary of a model, and the language tokens that a task adds to it."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Vocabulary:
 
     @classmethod
     def of(cls, dictionary: Dictionary, words: int) -> Vocabulary:
-        """From a dictionary whose first ``words`` entries are its own."""
+        """Split the entries of a dictionary after the first ``words``."""
         entries = list(dictionary.symbols)
         return cls(tuple(entries[:words]), tuple(entries[words:]))
 
     @property
     def entries(self) -> list[str]:
-        """All entries."""
+        """``words``, then ``added``."""
         return [*self.words, *self.added]
 
     @property
@@ -44,7 +44,7 @@ class Vocabulary:
         return digest_of_values(self.words, self.added)
 
     def dictionary(self, added: bool = True) -> Dictionary:
-        """A dictionary of all entries, or without those that the task has added."""
+        """Return a dictionary of all entries, or of the words alone."""
         dictionary = Dictionary()
         entries = self.entries if added else self.words
         for entry in entries[dictionary.nspecial :]:
@@ -52,17 +52,18 @@ class Vocabulary:
         return dictionary
 
     def dictionary_lines(self) -> Iterable[str]:
-        """The lines of the dictionary's file."""
-        return dictionary_lines((entry, 1) for entry in self.words[Dictionary().nspecial :])
+        """Return the lines of the dictionary's file."""
+        own = self.words[Dictionary().nspecial :]
+        return dictionary_lines((entry, 1) for entry in own)
 
     def difference(self, other: Vocabulary) -> str:
-        """How two vocabularies differ, in a few words."""
-        here, there = self.entries, other.entries
-        if len(here) != len(there):
-            return f"{len(here)} entries, not {len(there)}"
-        places = (place for place in range(len(here)) if here[place] != there[place])
-        first = next(places)
-        return f"entry {first} is '{here[first]}', not '{there[first]}'"
+        """Say in a few words how another vocabulary differs from this one."""
+        if len(self.entries) != len(other.entries):
+            return f"{len(self.entries)} entries, not {len(other.entries)}"
+        for number, (here, there) in enumerate(zip(self.entries, other.entries, strict=True)):
+            if here != there:
+                return f"entry {number} is '{here}', not '{there}'"
+        raise ValueError("the vocabularies are the same")
 
 
 def language_token(lang: str) -> str:
@@ -71,14 +72,14 @@ def language_token(lang: str) -> str:
 
 
 def split_languages(langs: object) -> list[str]:
-    """The languages in the text ``en,de``; also accepts a list of languages, or None."""
+    """Return the languages of ``en,de``, of a list, or of None."""
     if isinstance(langs, (list, tuple)):
         return [str(lang) for lang in langs]
     return [lang for lang in str(langs or "").split(",") if lang]
 
 
 def find_language_token(lang: object, langs: object) -> str:
-    """The token of ``lang`` among the languages ``langs``.
+    """Return the token of ``lang`` among the languages ``langs``.
 
     For ``de`` it may also be ``[de_DE]``, ``[deu]`` or ``[deu_Latn]``.
 
@@ -104,11 +105,10 @@ def find_language_token(lang: object, langs: object) -> str:
 
 
 def add_language_tokens(dictionary: Dictionary, words: int, langs: Sequence[str]) -> None:
-    """Add ``[lang]`` of each language and ``<mask>`` after the first ``words`` entries.
+    """Put ``[lang]`` of each language and ``<mask>`` behind the first ``words`` entries, in place.
 
-    The dictionary is changed in place, and entries that an earlier call has added are removed:
-    fairseq's commands get the dictionaries before they read from the checkpoint which languages
-    the model knows.
+    Later entries, which an earlier call has added, are removed: fairseq's commands ask for the
+    dictionaries before they read the languages of a model from its checkpoint.
     """
     for entry in dictionary.symbols[words:]:
         del dictionary.indices[entry]
