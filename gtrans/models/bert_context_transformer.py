@@ -34,14 +34,14 @@ from gtrans.errors import GtransError
 from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import Encoder, EncoderOutput
 from gtrans.models.base.model import BERT_FEATURES, DocumentModel
-from gtrans.models.base.options import UnitTransformerConfig, sizes
+from gtrans.models.base.options import UnitTransformerConfig, size_option
 from gtrans.models.base.planning import (
     Planner,
     chosen_index,
     self_plans,
     tokens_at,
 )
-from gtrans.models.base.presets import register_system, resolve_sizes, size_option
+from gtrans.models.base.presets import register_system, resolve_sizes, sizes
 from gtrans.modules.bert import Whitening
 from gtrans.modules.group_attention import DocumentLayout, Plan
 from gtrans.modules.transformer import (

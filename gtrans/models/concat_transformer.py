@@ -17,8 +17,8 @@ attention     of every token to the whole window: :class:`gtrans.models.base.mod
 from dataclasses import dataclass
 
 from gtrans.models.base.model import DocumentModel
-from gtrans.models.base.options import UnitTransformerConfig, sizes
-from gtrans.models.base.presets import register_system
+from gtrans.models.base.options import UnitTransformerConfig
+from gtrans.models.base.presets import register_system, sizes
 
 
 @dataclass

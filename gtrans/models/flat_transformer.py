@@ -33,14 +33,14 @@ from gtrans.errors import GtransError
 from gtrans.models.base.bert_encoder import BertEncoder, BertSourceConfig, BertSourceTransformer
 from gtrans.models.base.encoder import Encoder, EncoderOutput, StackDesign
 from gtrans.models.base.model import DocumentModel
-from gtrans.models.base.options import UnitTransformerConfig, sizes
+from gtrans.models.base.options import UnitTransformerConfig
 from gtrans.models.base.planning import (
     Planner,
     chosen_index,
     self_plans,
     tokens_at,
 )
-from gtrans.models.base.presets import register_system
+from gtrans.models.base.presets import register_system, sizes
 from gtrans.modules.bert import CLS, SEP
 from gtrans.modules.group_attention import DocumentLayout, Plan
 from gtrans.modules.transformer import LayerInputs

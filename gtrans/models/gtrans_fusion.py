@@ -12,8 +12,8 @@ table VI    ``--use-groups``; figure 7: ``--keep-encoder-layers``
 table VIII  ``--no-encoder-fusion``, ``--no-decoder-fusion``
 ==========  ==========================================================================
 
-The model is the base with :mod:`gtrans.models.base.fusion`; attention sees the whole
-unit.
+The model is the base with the layer fusion of :mod:`gtrans.models.base.options`; attention sees
+the whole unit.
 """
 
 from dataclasses import dataclass, replace
@@ -25,10 +25,9 @@ from fairseq.dataclass import ChoiceEnum
 
 from gtrans.errors import GtransError
 from gtrans.models.base.encoder import StackDesign
-from gtrans.models.base.fusion import FusionConfig
 from gtrans.models.base.model import DocumentModel
-from gtrans.models.base.options import PLAIN_SWITCHES, StackConfig, layer_spec, sizes
-from gtrans.models.base.presets import register_system
+from gtrans.models.base.options import FusionConfig, StackConfig, layer_spec
+from gtrans.models.base.presets import PLAIN_SWITCHES, register_system, sizes
 from gtrans.models.base.warm_start import dictionaries_of
 from gtrans.models.base.xlmr_start import start_from_xlmr
 from gtrans.modules.layer_fusion import LayerCombination, LayerFusion, RepresentationFusion
@@ -170,14 +169,17 @@ class GtransFusion(DocumentModel):
         return super().forward(*args, **kwargs)
 
 
-def _layer_fusion(cfg: Any, side: str, dim: int) -> LayerFusion:
-    """How one of the systems that the paper compares with uses the layers of one side."""
+def _layer_fusion(cfg: Any, side: str, dim: int) -> LayerFusion | None:
+    """Build the fusion of one side of a system that the paper compares with."""
     layers = int(getattr(cfg, f"{side}_layers"))
     if cfg.system == "dlcl":
         return LayerCombination(layers, dim)
     if cfg.system == "mlrf":
         return RepresentationFusion(layers, dim)
-    return LayerFusion()
+    if cfg.system == "ta":
+        # The last layer is the output, but the decoder reads the stored states of all.
+        return LayerFusion()
+    return None
 
 
 def _has_parameters(model: GtransFusion, _: Any) -> None:

@@ -29,13 +29,8 @@ from fairseq.dataclass import ChoiceEnum
 from gtrans.errors import GtransError
 from gtrans.models.base.encoder import AttentionKinds
 from gtrans.models.base.model import DocumentModel, reads_plain_documents
-from gtrans.models.base.options import (
-    PLAIN_SWITCHES,
-    UnitTransformerConfig,
-    layer_spec,
-    sizes,
-)
-from gtrans.models.base.presets import register_system
+from gtrans.models.base.options import UnitTransformerConfig, layer_spec
+from gtrans.models.base.presets import PLAIN_SWITCHES, register_system, sizes
 from gtrans.modules.transformer import KINDS, LayerSpec
 from gtrans.option_types import START, option
 

@@ -20,8 +20,7 @@ from typing import Any
 
 from gtrans.errors import GtransError
 from gtrans.models.base.bert_encoder import BertEncoder, BertSourceConfig, BertSourceTransformer
-from gtrans.models.base.options import sizes
-from gtrans.models.base.presets import register_system
+from gtrans.models.base.presets import register_system, sizes
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 
 

@@ -24,8 +24,7 @@ from dataclasses import dataclass
 
 from fairseq.dataclass import ChoiceEnum
 
-from gtrans.models.base.options import sizes
-from gtrans.models.base.presets import register_system
+from gtrans.models.base.presets import register_system, sizes
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 from gtrans.models.memory_transformer import MemoryConfig, RecurrentMemories
 from gtrans.modules.memory import OUTPUTS

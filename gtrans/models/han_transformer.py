@@ -27,9 +27,9 @@ from torch import Tensor
 from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import Encoder, EncoderOutput
 from gtrans.models.base.model import SentenceTransformer
-from gtrans.models.base.options import TransformerConfig, sizes
+from gtrans.models.base.options import TransformerConfig
 from gtrans.models.base.planning import Planner, lengths_without_end
-from gtrans.models.base.presets import register_system
+from gtrans.models.base.presets import register_system, sizes
 from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.group_attention import DocumentLayout, Plan
 from gtrans.modules.hierarchical_attention import HierarchicalAttention, sentences_before

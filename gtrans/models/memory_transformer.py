@@ -23,8 +23,8 @@ from fairseq.dataclass import ChoiceEnum
 
 from gtrans.errors import GtransError
 from gtrans.models.base.model import DocumentModel, SentenceTransformer
-from gtrans.models.base.options import TransformerConfig, sizes
-from gtrans.models.base.presets import register_system
+from gtrans.models.base.options import TransformerConfig
+from gtrans.models.base.presets import register_system, sizes
 from gtrans.modules.memory import OUTPUTS, MemorySpec, RecurrentMemory
 from gtrans.option_types import option
 

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoder
@@ -31,7 +30,7 @@ class StackDesign:
         spec: sizes and switches of its layers.
         self_kinds: kind of self-attention of every layer, the bottom layer first
             (:data:`gtrans.modules.transformer.KINDS`).
-        fusion: builds the fusion of its layers.
+        fusion: builds the fusion of its layers; it returns None if the output is the last layer's.
         cross_kinds: the same for cross-attention; empty in encoders.
         by_sentence: positions restart in every sentence.
         has_groups: some layer, of either side, has combined attention.
@@ -47,7 +46,7 @@ class StackDesign:
 
     spec: LayerSpec
     self_kinds: Sequence[str]
-    fusion: Callable[[], LayerFusion]
+    fusion: Callable[[], LayerFusion | None]
     cross_kinds: Sequence[str] = ()
     by_sentence: bool = False
     has_groups: bool = False
@@ -89,7 +88,7 @@ class Stack(nn.Module):
             begin with ``</s>``, ``</s>`` opens them.
         self_kinds: kind of self-attention of every layer.
         used_layers: how many layers run, from the bottom.
-        fusion: what becomes of the outputs of the layers.
+        fusion: fuses the outputs of the layers; None: the output is the last layer's.
         layer_norm: LayerNorm at the end, or None.
         start: id of the token that is read in place of ``</s>``; None: ``</s>`` itself.
         planner: plans batches on a CPU; set by the model.
@@ -126,8 +125,10 @@ class Stack(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.used_layers = design.used_layers or len(self.layers)
         self.fusion = design.fusion()
-        normalised = self.fusion.normalises or not (design.spec.pre_norm and design.final_norm)
-        self.layer_norm = None if normalised else design.spec.norm()
+        ends_with_norm = design.spec.pre_norm and design.final_norm
+        if self.fusion is not None and self.fusion.normalises:
+            ends_with_norm = False
+        self.layer_norm = design.spec.norm() if ends_with_norm else None
 
     def embedding(
         self, tokens: Tensor, positions: tuple[Tensor | int, int], segments: Tensor | None = None
@@ -158,25 +159,53 @@ class Stack(nn.Module):
         return self.embedding(layout.pack(tokens), positions, segments)
 
     def run(
-        self, x: Tensor, layers: Sequence[Callable[[Tensor], Tensor]], **options: Any
+        self,
+        x: Tensor,
+        layers: Sequence[Callable[[Tensor], Tensor]],
+        keep_all: bool = False,
+        cut: tuple[int, Callable[[Tensor], Tensor]] | None = None,
     ) -> tuple[Tensor, list[Tensor]]:
-        """The layers in use, fused, and the LayerNorm at the end.
+        """Run the layers in use, and the LayerNorm at the end.
 
         Args:
             x: ``(tokens, dim)`` the embedded input.
-            layers: all of the stack, each ready to read the states of the one below.
-            options: further ones of :func:`gtrans.modules.layer_fusion.run_layers`.
+            layers: all layers of the stack, each a function of the states below.
+            keep_all, cut: as in :func:`gtrans.modules.layer_fusion.run_layers`; only a stack with
+                a fusion can keep the states of all layers.
 
         Returns:
             ``(groups, tokens, dim)``, and the states that were stored.
         """
-        fused, states = run_layers(self.fusion, layers[: self.used_layers], x, **options)
-        return fused if self.layer_norm is None else self.layer_norm(fused), states
+        layers = layers[: self.used_layers]
+        if self.fusion is None:
+            last = _run_plain(layers, x, cut)
+            output, states = last[None], [last]
+        else:
+            output, states = run_layers(self.fusion, layers, x, keep_all, cut)
+        if self.layer_norm is not None:
+            output = self.layer_norm(output)
+        return output, states
 
     def max_positions(self) -> int:
         """Most tokens of a row; sinusoidal positions have no limit."""
         learned = self.embed_positions
         return sys.maxsize if learned is None or self.embed.by_sentence else learned.size
+
+
+def _run_plain(
+    layers: Sequence[Callable[[Tensor], Tensor]],
+    x: Tensor,
+    cut: tuple[int, Callable[[Tensor], Tensor]] | None,
+) -> Tensor:
+    """Run layers one after the other; ``cut``: as in :meth:`Stack.run`."""
+    bottom = layers if cut is None else layers[: cut[0]]
+    for layer in bottom:
+        x = layer(x)
+    if cut is not None:
+        x = cut[1](x)
+    for layer in layers[len(bottom) :]:
+        x = layer(x)
+    return x
 
 
 @dataclass

@@ -22,10 +22,17 @@ from gtrans.environment import check_environment
 from gtrans.errors import GtransError
 from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import AttentionKinds, Encoder, EncoderOutput, StackDesign
-from gtrans.models.base.fusion import check_fusion, decoder_groups, group_fusion, used_groups
-from gtrans.models.base.options import check_stack, layer_spec
+from gtrans.models.base.options import (
+    DocumentModelConfig,
+    check_fusion,
+    check_stack,
+    decoder_groups,
+    group_fusion,
+    layer_spec,
+    used_groups,
+)
 from gtrans.models.base.planning import Planner
-from gtrans.models.base.presets import DocumentModelConfig, Presets, resolve_sizes
+from gtrans.models.base.presets import Presets, resolve_sizes
 from gtrans.modules.bert import BertWeights, Whitening
 from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.embedding import word_table

@@ -7,8 +7,7 @@ its preset when it is built. Both read the same table.
 
 import argparse
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Optional, TypeVar
+from typing import Any, TypeVar
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import ARCH_CONFIG_REGISTRY, register_model, register_model_architecture
@@ -16,35 +15,54 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from gtrans.data.unit_options import UnitConfig
 from gtrans.errors import GtransError
-from gtrans.option_types import check_numbers, option
+from gtrans.models.base.options import DocumentModelConfig
+from gtrans.option_types import check_numbers
 
 Presets = Mapping[str, Mapping[str, Any]]
 Config = TypeVar("Config", bound=FairseqDataclass)
 Model = TypeVar("Model", bound=type)
 
+# The switches of a preset besides its sizes: the Transformer of Vaswani et al. 2017.
+PLAIN_SWITCHES: dict[str, Any] = {
+    "activation_fn": "relu",
+    "layernorm_embedding": False,
+    "learned_positions": False,
+    "max_positions": 1024,
+    "share_all_embeddings": False,
+    "no_scale_embedding": False,
+}
+POST_NORM: dict[str, Any] = {"encoder_normalize_before": False, "decoder_normalize_before": False}
 
-def size_option(help_text: str, least: int | None = None) -> Any:
-    """A field for a size whose default the preset has (:func:`resolve_sizes`)."""
-    return option(None, f"{help_text} (default: by --arch)", least=least)
 
+def sizes(
+    layers: int,
+    dim: int,
+    ffn_dim: int,
+    heads: int,
+    decoder_layers: int | None = None,
+    switches: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """One preset: equal sizes on both sides.
 
-@dataclass
-class DocumentModelConfig(UnitConfig, FairseqDataclass):
-    """Units, contexts and special tokens, as a checkpoint records them.
-
-    The task fills these in when it builds a new model and uses them when it loads one, so that
-    nobody has to give them again in decoding.
+    Args:
+        layers: encoder layers, and decoder layers if ``decoder_layers`` is None.
+        dim: width of the model.
+        ffn_dim: width of the feed-forward networks.
+        heads: attention heads.
+        decoder_layers: decoder layers.
+        switches: further options of the preset (None: a post-norm Transformer's).
     """
-
-    source_lang: Optional[str] = option(None, "set by the task")
-    target_lang: Optional[str] = option(None, "set by the task")
-
-    def _get_all_attributes(self) -> list[str]:
-        """Names of the options on the command line; the task has declared those above already."""
-        names: list[str] = super()._get_all_attributes()
-        return [name for name in names if name not in DocumentModelConfig.__dataclass_fields__]
+    return {
+        "encoder_layers": layers,
+        "decoder_layers": layers if decoder_layers is None else decoder_layers,
+        "encoder_embed_dim": dim,
+        "encoder_ffn_embed_dim": ffn_dim,
+        "decoder_ffn_embed_dim": ffn_dim,
+        "encoder_attention_heads": heads,
+        "decoder_attention_heads": heads,
+        **({**PLAIN_SWITCHES, **POST_NORM} if switches is None else switches),
+    }
 
 
 def register_system(
