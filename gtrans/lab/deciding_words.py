@@ -13,10 +13,10 @@ import argparse
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gtrans.cli.shared.options import (
     add_chunks,
@@ -28,7 +28,7 @@ from gtrans.cli.shared.options import (
 from gtrans.environment import ENGINE
 from gtrans.errors import GtransError
 from gtrans.files import atomic_writer, check_output
-from gtrans.lab.words import words_of_side
+from gtrans.lab.words import SegmentedSentence, words_of_side
 from gtrans.messages import json_text, print_lines, with_schema
 from gtrans.text.reader import read_parallel
 
@@ -115,14 +115,16 @@ def run(args: argparse.Namespace) -> None:
     source = CorpusSide(task.source_encoder(), [source for source, _ in documents])
     pipeline = task.pipeline(str(task.cfg.target_lang))
     text = ScoredCorpus(source, CorpusSide(pipeline, [target for _, target in documents]))
-    words = gains(models, task, text, args.threshold, args.max_tokens)
+    words = measure_words(models, task, text, args.threshold, args.max_tokens)
     if args.output:
         with atomic_writer(args.output) as file:
-            file.writelines(json.dumps(word.entry(), ensure_ascii=False) + "\n" for word in words)
+            for word in words:
+                file.write(json.dumps(word.entry(), ensure_ascii=False) + "\n")
+    summary = _summary(words, args.threshold)
     if args.json:
-        print(json_text(with_schema("deciding-words", _in_short(words, args.threshold))))
+        print(json_text(with_schema("deciding-words", summary)))
     else:
-        print_lines(*_lines(words, args.threshold))
+        print_lines(*_summary_lines(summary), *_decision_lines(words))
 
 
 # --- words and their deciders ---------------------------------------------------------------------
@@ -135,7 +137,8 @@ class WordChange:
     Attributes:
         side, sentence, word: its place, numbers from 1.
         text: the word.
-        bound: on its first-order effect; None if the model does not embed it with the sentence.
+        bound: bound on its first-order effect; None if the model does not embed it with the
+            sentence.
         replaced_by: another word of the text.
     """
 
@@ -209,53 +212,62 @@ class DecidingWord:
         return {**values, "cxmi": self.cxmi, **decision}
 
 
-def gains(
+def measure_words(
     models: Sequence[Any], task: Any, text: ScoredCorpus, threshold: float, max_tokens: int
 ) -> list[DecidingWord]:
-    """Every word of the references; those that gain have their deciding words.
+    """Return every word of the references; words that gain have their deciding words.
 
     Args:
         models: one model, or an ensemble.
         task: their task.
         text: source and references.
-        threshold: least gain of a word whose deciders are sought, in nats.
+        threshold: least gain of a word whose deciders are searched, in nats.
         max_tokens: largest batch in tokens.
     """
     from gtrans.translating.force_decode import alone, token_scores
 
     full = token_scores(models, task, text, max_tokens, rivals=True)
     bare = alone(models, task, text, max_tokens, rivals=True)
-    words = list(_words(text, full, bare))
-    asked = {
-        number: _asked(word, text, full, bare)
-        for number, word in enumerate(words)
-        if word.cxmi >= threshold and word.text != END
-    }
-    if asked:
-        deciders = _Deciders(models, task, text, max_tokens)
-        decided = deciders.decisions(list(asked.values()))
-        for number, decision in zip(asked, decided, strict=True):
+    words = list(_measured_words(text, full, bare))
+    searched: dict[int, SearchedWord] = {}
+    for number, word in enumerate(words):
+        if word.cxmi >= threshold and word.text != END:
+            searched[number] = _searched_word(word, text, full, bare)
+    if searched:
+        search = _DeciderSearch(models, task, text, max_tokens)
+        decisions = search.decisions(list(searched.values()))
+        for number, decision in zip(searched, decisions, strict=True):
             words[number] = replace(words[number], decision=decision)
     return words
 
 
-def _words(text: ScoredCorpus, full: Scores, bare: Scores) -> Iterator[DecidingWord]:
-    """The words of all sentences with their end tokens, from scores with and without context."""
+def _measured_words(text: ScoredCorpus, full: Scores, bare: Scores) -> Iterator[DecidingWord]:
+    """Yield the words of all sentences with their end tokens.
+
+    ``full`` has the scores with context, ``bare`` without.
+    """
     for document, sentences in enumerate(words_of_side(text.target)):
         for sentence, words in enumerate(sentences):
-            values = [scores[document][sentence][:, 0] for scores in (full, bare)]
-            last = len(values[0]) - 1
-            texts, places = [*words.texts, END], [*words.subwords, range(last, last + 1)]
-            for number, (written, at) in enumerate(zip(texts, places, strict=True), start=1):
-                whole, alone = (float(value[at.start : at.stop].sum()) for value in values)
+            with_context = full[document][sentence][:, 0]
+            without_context = bare[document][sentence][:, 0]
+            last = len(with_context) - 1
+            texts = [*words.texts, END]
+            places = [*words.subwords, range(last, last + 1)]
+            for number, (word, place) in enumerate(zip(texts, places, strict=True)):
                 yield DecidingWord(
-                    document + 1, sentence + 1, number, written, len(at), whole, alone
+                    document=document + 1,
+                    sentence=sentence + 1,
+                    word=number + 1,
+                    text=word,
+                    tokens=len(place),
+                    with_context=float(with_context[place.start : place.stop].sum()),
+                    without_context=float(without_context[place.start : place.stop].sum()),
                 )
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A word of the translation whose deciders are sought.
+class SearchedWord:
+    """A word of the translation whose deciders are searched.
 
     Attributes:
         document, sentence: numbers from 0.
@@ -275,19 +287,63 @@ class Asked:
     is_best: bool
 
 
-def _asked(word: DecidingWord, text: ScoredCorpus, full: Scores, bare: Scores) -> Asked:
-    """The data for the search for the deciders of a word."""
-    document, sentence = word.document - 1, word.sentence - 1
+def _searched_word(
+    word: DecidingWord, text: ScoredCorpus, full: Scores, bare: Scores
+) -> SearchedWord:
+    document = word.document - 1
+    sentence = word.sentence - 1
     subwords = words_of_side(text.target)[document][sentence].subwords[word.word - 1]
-    scores, without = full[document][sentence], bare[document][sentence]
-    gained = scores[:, 0] - without[:, 0]
+    with_context = full[document][sentence]
+    without_context = bare[document][sentence]
+    gained = with_context[:, 0] - without_context[:, 0]
     decisive = max(subwords, key=lambda subword: float(gained[subword]))
-    own, best, _ = scores[decisive].tolist()
-    rival = int(without[decisive, 2])
-    return Asked(document, sentence, subwords, decisive, rival, word.with_context, own >= best)
+    own, best, _ = with_context[decisive].tolist()
+    return SearchedWord(
+        document=document,
+        sentence=sentence,
+        subwords=subwords,
+        decisive=decisive,
+        rival=int(without_context[decisive, 2]),
+        value=word.with_context,
+        is_best=own >= best,
+    )
 
 
-class _Deciders:
+class _ScoredPlace(NamedTuple):
+    """The row in which a sentence is scored."""
+
+    reading: ScoredSpan
+    row: ScoredRow
+    span: UnitSpan
+
+    def row_sentences(self, side: str) -> list[int]:
+        """Return the sentences of one side of the row, as numbers of the document."""
+        sentences = self.span.source if side == "source" else self.span.target
+        return [sentence + self.reading.begin for sentence in sentences]
+
+
+class _ContextWord(NamedTuple):
+    """A word of the context, numbers from 0, and the bound on its influence."""
+
+    side: str
+    sentence: int
+    word: int
+    text: str
+    bound: float | None
+
+
+class _Trial(NamedTuple):
+    """A change of the context of the searched word ``number``."""
+
+    number: int
+    change: WordChange
+
+
+_Bounds = dict[tuple[str, int, int], float]
+"""Bounds on the influence of words, by side, sentence and word."""
+
+
+class _DeciderSearch:
     """Finds the words that decided others."""
 
     def __init__(
@@ -299,56 +355,62 @@ class _Deciders:
         self._max_tokens = max_tokens
         self._rows = RowPool(task, not text.cuts_units)
         self._substitutes = {side: Substitutes(text.sides[side]) for side in SIDES}
-        # The row in which each sentence of each document is scored.
-        self._placed: dict[tuple[int, int], tuple[ScoredSpan, ScoredRow, UnitSpan]] = {}
+        # By document and sentence.
+        self._places: dict[tuple[int, int], _ScoredPlace] = {}
         for reading in text.readings:
+            source, target = text.encoded(reading)
             first = reading.first - reading.begin
-            rows = self._rows.rows_of(*text.encoded(reading), first, text.plain(reading))
+            rows = self._rows.rows_of(source, target, first, text.plain(reading))
             for row, span, _ in rows:
                 for sentence in span.kept:
-                    self._placed[reading.document, sentence + reading.begin] = reading, row, span
+                    place = reading.document, sentence + reading.begin
+                    self._places[place] = _ScoredPlace(reading, row, span)
 
-    def decisions(self, asked: Sequence[Asked]) -> list[Decision]:
-        """The decider of each word: words of its context are replaced until its decision falls.
+    def decisions(self, searched: Sequence[SearchedWord]) -> list[Decision]:
+        """Replace words of the context of each word until its decision falls.
 
         First the suspect with the highest bound, then other suspects and other replacements.
         """
-        suspects = [self._suspects(word) for word in asked]
-        tried: list[list[Decision]] = [[] for _ in asked]
-        for number in range(REPLACEMENTS + 1):
-            tries = []
-            for n, words in enumerate(suspects):
-                if any(decision.flips for decision in tried[n]):
+        suspects = [self._suspects(word) for word in searched]
+        tried: list[list[Decision]] = [[] for _ in searched]
+        for attempt in range(REPLACEMENTS + 1):
+            trials = []
+            for number, words in enumerate(suspects):
+                if any(decision.flips for decision in tried[number]):
                     continue
                 for rank, changes in enumerate(words):
-                    place = number - 1 if rank > 0 else number
+                    place = attempt - 1 if rank > 0 else attempt
                     if 0 <= place < len(changes):
-                        tries.append((n, changes[place]))
-            for (n, _), decision in zip(tries, self._tried(asked, tries), strict=True):
-                tried[n].append(decision)
+                        trials.append(_Trial(number, changes[place]))
+            decisions = self._try(searched, trials)
+            for trial, decision in zip(trials, decisions, strict=True):
+                tried[trial.number].append(decision)
         none = Decision(None, 0.0, False)
         return [max(decisions, key=attrgetter("strength"), default=none) for decisions in tried]
 
-    def _tried(
-        self, asked: Sequence[Asked], tries: Sequence[tuple[int, WordChange]]
-    ) -> list[Decision]:
-        """The loss of each word when the model reads its document with another word."""
+    def _try(self, searched: Sequence[SearchedWord], trials: Sequence[_Trial]) -> list[Decision]:
+        """Measure the loss of each word when the model reads its document with another word."""
         from gtrans.translating.force_decode import score_tokens
 
         documents, plain, first = [], [], []
-        for n, change in tries:
-            reading, _, _ = self._placed[asked[n].document, asked[n].sentence]
-            encoded = dict(zip(SIDES, map(list, self._text.encoded(reading)), strict=True))
+        for trial in trials:
+            word, change = searched[trial.number], trial.change
+            reading = self._places[word.document, word.sentence].reading
+            source, target = (list(lines) for lines in self._text.encoded(reading))
             texts = list(self._text.plain(reading))
-            side, sentence = self._text.sides[change.side], change.sentence - 1
-            words = words_of_side(side)[asked[n].document][sentence]
+            side = self._text.sides[change.side]
+            sentence = change.sentence - 1
+            words = words_of_side(side)[word.document][sentence]
             changed = words.with_other(change.word - 1, change.replaced_by)
-            encoded[change.side][sentence - reading.begin] = side.pipeline.encode(changed)
+            line = sentence - reading.begin
             if change.side == "source":
-                texts[sentence - reading.begin] = changed
-            documents.append((encoded["source"], encoded["target"]))
+                source[line] = side.pipeline.encode(changed)
+                texts[line] = changed
+            else:
+                target[line] = side.pipeline.encode(changed)
+            documents.append((source, target))
             plain.append(texts)
-            first.append(asked[n].sentence - reading.begin)
+            first.append(word.sentence - reading.begin)
         scored = score_tokens(
             self._models,
             self._task,
@@ -361,47 +423,65 @@ class _Deciders:
             rows=self._rows,
         )
         decisions = []
-        for (n, change), (scores, *_) in zip(tries, scored, strict=True):
-            word = asked[n]
+        for trial, sentences in zip(trials, scored, strict=True):
+            word, scores = searched[trial.number], sentences[0]
             own, best, _ = scores[word.decisive].tolist()
             value = float(scores[word.subwords.start : word.subwords.stop, 0].sum())
-            decisions.append(Decision(change, word.value - value, word.is_best and best > own))
+            flips = word.is_best and best > own
+            decisions.append(Decision(trial.change, word.value - value, flips))
         return decisions
 
-    def _suspects(self, asked: Asked) -> list[list[WordChange]]:
-        """The context words with the highest bounds, each with its replacements.
+    def _suspects(self, searched: SearchedWord) -> list[list[WordChange]]:
+        """Return the context words with the highest bounds, each with its replacements.
 
-        All words of the context if the model does not embed them together with the sentence.
+        If the model does not embed the context with the sentence, all words are suspects.
         """
-        reading, _, span = self._placed[asked.document, asked.sentence]
-        candidates = []
-        bounds = self._bounds(asked)
-        for side, sentences in zip(SIDES, (span.source, span.target), strict=True):
-            for number in (sentence + reading.begin for sentence in sentences):
-                words = words_of_side(self._text.sides[side])[asked.document][number]
-                if number == asked.sentence or (number > asked.sentence and side == "target"):
-                    continue
-                for word, text in enumerate(words.texts):
-                    bound = bounds.get((side, number, word)) if bounds else None
-                    candidates.append((side, number, word, text, bound))
-        candidates.sort(key=lambda candidate: -(candidate[-1] or 0.0))
+        bounds = self._bounds(searched)
+        candidates = self._context_words(searched, bounds)
+        candidates.sort(key=lambda candidate: -(candidate.bound or 0.0))
         suspects: list[list[WordChange]] = []
-        rivals = {"source": "", "target": self._rival(asked)}
-        for side, number, word, text, bound in candidates:
-            others = self._substitutes[side].of(text, rivals[side])
-            if others and (bounds is None or len(suspects) < SUSPECTS):
-                fields = side, number + 1, word + 1, text, bound
-                suspects.append([WordChange(*fields, other) for other in others])
+        rivals = {"source": "", "target": self._rival(searched)}
+        for candidate in candidates:
+            if bounds is not None and len(suspects) == SUSPECTS:
+                break
+            changes = []
+            substitutes = self._substitutes[candidate.side]
+            for other in substitutes.replacements(candidate.text, rivals[candidate.side]):
+                change = WordChange(
+                    side=candidate.side,
+                    sentence=candidate.sentence + 1,
+                    word=candidate.word + 1,
+                    text=candidate.text,
+                    bound=candidate.bound,
+                    replaced_by=other,
+                )
+                changes.append(change)
+            if changes:
+                suspects.append(changes)
         return suspects
 
-    def _rival(self, asked: Asked) -> str:
-        """The first subwords of the word that the model would write without context."""
-        subwords = self._text.target.encoded[asked.document][asked.sentence].split()
-        rival = self._task.target_dictionary[asked.rival]
-        return " ".join([*subwords[asked.subwords.start : asked.decisive], rival])
+    def _context_words(self, searched: SearchedWord, bounds: _Bounds | None) -> list[_ContextWord]:
+        place = self._places[searched.document, searched.sentence]
+        context = []
+        for side in SIDES:
+            sentences = words_of_side(self._text.sides[side])[searched.document]
+            for number in place.row_sentences(side):
+                is_later = number > searched.sentence and side == "target"
+                if number == searched.sentence or is_later:
+                    continue
+                for word, text in enumerate(sentences[number].texts):
+                    bound = bounds.get((side, number, word)) if bounds else None
+                    context.append(_ContextWord(side, number, word, text, bound))
+        return context
 
-    def _bounds(self, asked: Asked) -> dict[tuple[str, int, int], float] | None:
-        """Bounds on the influence of each word of the row, by side, sentence and word.
+    def _rival(self, searched: SearchedWord) -> str:
+        """Return the first subwords of the word that the model would write without context."""
+        subwords = self._text.target.encoded[searched.document][searched.sentence].split()
+        rival = self._task.target_dictionary[searched.rival]
+        return " ".join([*subwords[searched.subwords.start : searched.decisive], rival])
+
+    def _bounds(self, searched: SearchedWord) -> _Bounds | None:
+        """Bound the influence of each word of the row.
 
         ``|g| |e - m|``: g is the gradient of the difference of the log-probabilities of the word
         and its rival at the embedded word e, m the mean of all embedded words. None: the model does
@@ -411,144 +491,210 @@ class _Deciders:
 
         from gtrans.lab.gradients import embedded_words
 
-        reading, row, span = self._placed[asked.document, asked.sentence]
+        place = self._places[searched.document, searched.sentence]
         examples = self._rows.examples
-        sample = examples.collate([row.example])
+        sample = examples.collate([place.row.example])
         device = next(self._models[0].parameters()).device
-        net_input = self._rows.complete_input(
-            {name: tensor.to(device) for name, tensor in sample["net_input"].items()}
-        )
+        inputs = {name: tensor.to(device) for name, tensor in sample["net_input"].items()}
+        net_input = self._rows.complete_input(inputs)
         tokens = net_input["src_tokens"], net_input["prev_output_tokens"]
         target = sample["target"].to(device)
+        real = target.ne(examples.frame.pad)
+        special_ids = torch.tensor(examples.frame.special_ids, device=device)
         bounds: defaultdict[tuple[str, int, int], float] = defaultdict(float)
         for model in self._models:
             layouts = model.layouts(*tokens)
             with torch.enable_grad(), embedded_words(model) as embedded:
                 scores = model(**net_input)[0].float().log_softmax(-1)
-            leaves = [embedded[side] for side in SIDES]
-            if [list(map(len, part)) for part in leaves] != [[layout.tokens] for layout in layouts]:
-                return None
-            real = target.ne(examples.frame.pad)
+            for side, layout in zip(SIDES, layouts, strict=True):
+                if [list(map(len, embedded[side]))] != [[layout.tokens]]:
+                    return None
             sentences = layouts[1].choose(layouts[1].sentence, real)
-            at = sentences.eq(asked.sentence - reading.begin - span.target.start).nonzero()[:, 0]
-            inside = at[asked.subwords.start : asked.subwords.stop]
-            scores, own = scores[real], target[real]
-            value = scores[inside, own[inside]].sum() - scores[at[asked.decisive], asked.rival]
-            states = [part[0] for part in leaves]
+            row_sentence = searched.sentence - place.reading.begin - place.span.target.start
+            at = sentences.eq(row_sentence).nonzero()[:, 0]
+            value = _gain_over_rival(searched, scores[real], target[real], at)
+            states = [embedded[side][0] for side in SIDES]
             gradients = torch.autograd.grad(value, states)
-            special_tokens = torch.tensor(examples.frame.special_ids, device=device)
             for n, side in enumerate(SIDES):
-                is_word = ~torch.isin(layouts[n].pack(tokens[n]), special_tokens)
-                state, gradient = states[n][is_word].detach(), gradients[n][is_word]
-                state = state - state.mean(0)
-                offset = 0
-                for sentence in (span.source, span.target)[n]:
-                    number = sentence + reading.begin
-                    words = words_of_side(self._text.sides[side])[asked.document][number]
-                    for word, places in enumerate(words.subwords):
-                        begin, end = offset + places.start, offset + places.stop
-                        norm = gradient[begin:end].sum(0).norm() * state[begin:end].mean(0).norm()
-                        bounds[side, number, word] += float(norm)
-                    offset += len(self._text.sides[side].encoded[asked.document][number].split())
+                is_word = ~torch.isin(layouts[n].pack(tokens[n]), special_ids)
+                state = states[n][is_word].detach()
+                words = self._word_bounds(
+                    side,
+                    searched.document,
+                    place.row_sentences(side),
+                    gradients[n][is_word],
+                    state - state.mean(0),
+                )
+                for key, bound in words:
+                    bounds[key] += bound
         return bounds
+
+    def _word_bounds(
+        self,
+        side: str,
+        document: int,
+        sentences: Sequence[int],
+        gradients: Tensor,
+        distances: Tensor,
+    ) -> Iterator[tuple[tuple[str, int, int], float]]:
+        """Yield the bound of each word of some sentences.
+
+        Args:
+            side: one of :data:`SIDES`.
+            document, sentences: numbers from 0.
+            gradients: gradient at each subword of the sentences, ``(subwords, dim)``.
+            distances: embedded subwords minus their mean, ``(subwords, dim)``.
+        """
+        corpus_side = self._text.sides[side]
+        offset = 0
+        for number in sentences:
+            words = words_of_side(corpus_side)[document][number]
+            for word, subwords in enumerate(words.subwords):
+                start = offset + subwords.start
+                stop = offset + subwords.stop
+                gradient = gradients[start:stop].sum(0).norm()
+                distance = distances[start:stop].mean(0).norm()
+                yield (side, number, word), float(gradient * distance)
+            offset += len(corpus_side.encoded[document][number].split())
+
+
+def _gain_over_rival(searched: SearchedWord, scores: Tensor, tokens: Tensor, at: Tensor) -> Tensor:
+    """Return the log-probability of a word minus its rival's.
+
+    Args:
+        searched: the word.
+        scores: log-probabilities of all target tokens, ``(tokens, entries)``.
+        tokens: the target tokens, ``(tokens,)``.
+        at: places of the tokens of the word's sentence, ``(length,)``.
+    """
+    inside = at[searched.subwords.start : searched.subwords.stop]
+    own = scores[inside, tokens[inside]].sum()
+    rival: Tensor = scores[at[searched.decisive], searched.rival]
+    return own - rival
+
+
+Neighbour = tuple[bool, str]
+"""Whether it stands behind the word, and the word next to it."""
 
 
 class Substitutes:
-    """The words of a text by the words next to them.
+    """Finds words of a text that stand next to the same words.
 
-    Two words are alike if they have the same words before and after them: the measure is the
-    cosine of their vectors, which have the logarithm of each neighbour's count, weighted by the
-    rarity of the neighbour.
+    The likeness of two words is the cosine of their vectors, which have the logarithm of each
+    neighbour's count, weighted by the rarity of the neighbour.
 
     Args:
         side: the side of the text.
     """
 
     def __init__(self, side: CorpusSide) -> None:
-        counts: defaultdict[str, Counter[tuple[bool, str]]] = defaultdict(Counter)
-        self._beginning: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._neighbours: defaultdict[str, Counter[Neighbour]] = defaultdict(Counter)
+        self._by_first_subwords: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for document, encoded in zip(words_of_side(side), side.encoded, strict=True):
             for words, line in zip(document, encoded, strict=True):
-                subwords, texts = line.split(), words.texts
-                framed = ["", *texts, ""]
-                for number, (word, span) in enumerate(zip(texts, words.subwords, strict=True)):
-                    if not _is_word(word):
-                        continue
-                    counts[word].update([(False, framed[number]), (True, framed[number + 2])])
-                    for end in range(span.start, span.stop):
-                        self._beginning[" ".join(subwords[span.start : end + 1])][word] += 1
-        totals = Counter[tuple[bool, str]]()
-        for neighbours in counts.values():
-            totals.update(neighbours.keys())
-        self._vectors: dict[str, dict[tuple[bool, str], float]] = {}
-        self._with: defaultdict[tuple[bool, str], list[tuple[str, float]]] = defaultdict(list)
-        for word, neighbours in counts.items():
-            vector = {
-                neighbour: (1 + math.log(count)) * math.log(1 + len(counts) / totals[neighbour])
-                for neighbour, count in neighbours.items()
-            }
+                self._count(words, line.split())
+        self._vectors: dict[str, dict[Neighbour, float]] = {}
+        self._words_next_to: defaultdict[Neighbour, list[tuple[str, float]]] = defaultdict(list)
+        self._build_vectors()
+
+    def _count(self, words: SegmentedSentence, subwords: Sequence[str]) -> None:
+        """Count the neighbours and the first subwords of the words of a sentence."""
+        texts = words.texts
+        framed = ["", *texts, ""]
+        for number, (word, span) in enumerate(zip(texts, words.subwords, strict=True)):
+            if not _is_word(word):
+                continue
+            before = False, framed[number]
+            behind = True, framed[number + 2]
+            self._neighbours[word].update([before, behind])
+            for end in range(span.start, span.stop):
+                first_subwords = " ".join(subwords[span.start : end + 1])
+                self._by_first_subwords[first_subwords][word] += 1
+
+    def _build_vectors(self) -> None:
+        totals = Counter[Neighbour]()
+        for counts in self._neighbours.values():
+            totals.update(counts.keys())
+        for word, counts in self._neighbours.items():
+            vector = {}
+            for neighbour, count in counts.items():
+                rarity = math.log(1 + len(self._neighbours) / totals[neighbour])
+                vector[neighbour] = (1 + math.log(count)) * rarity
             length = math.hypot(*vector.values())
             self._vectors[word] = {key: value / length for key, value in vector.items()}
             for neighbour, value in self._vectors[word].items():
-                self._with[neighbour].append((word, value))
+                self._words_next_to[neighbour].append((word, value))
 
-    def of(self, word: str, rival: str = "") -> list[str]:
-        """Replacements of a word, at most :data:`REPLACEMENTS`, the best first.
+    def replacements(self, word: str, rival: str = "") -> list[str]:
+        """Return replacements of a word, at most :data:`REPLACEMENTS`, the best first.
 
         First the word of the text that begins with the subwords ``rival``, then the most similar
         ones. Case variants of the word itself are left out; a punctuation mark has no replacement.
         """
         if not _is_word(word):
             return []
-        same, upper = word.lower(), word[0].isupper()
-        rivals = {other: n for other, n in self._beginning[rival].items() if other.lower() != same}
-        first = sorted(rivals, key=lambda other: (other[0].isupper() == upper, rivals[other]))[-1:]
+        same = word.lower()
+        is_upper = word[0].isupper()
+        rivals = {}
+        for other, count in self._by_first_subwords[rival].items():
+            if other.lower() != same:
+                rivals[other] = (other[0].isupper() == is_upper, count)
+        best_rival = sorted(rivals, key=lambda other: rivals[other])[-1:]
         scores: defaultdict[str, float] = defaultdict(float)
         for neighbour, value in self._vectors.get(word, {}).items():
-            for other, weight in self._with[neighbour]:
+            for other, weight in self._words_next_to[neighbour]:
                 scores[other] += value * weight
-        others = [other for other in scores if other.lower() != same]
-        others.sort(key=lambda other: (-scores[other], other))
-        return list(dict.fromkeys([*first, *others]))[:REPLACEMENTS]
+        similar = [other for other in scores if other.lower() != same]
+        similar.sort(key=lambda other: (-scores[other], other))
+        return list(dict.fromkeys([*best_rival, *similar]))[:REPLACEMENTS]
 
 
 def _is_word(word: str) -> bool:
-    return any(map(str.isalnum, word))
+    return any(character.isalnum() for character in word)
 
 
 # --- output ---------------------------------------------------------------------------------------
 
 
-def _in_short(words: Sequence[DecidingWord], threshold: float) -> dict[str, Any]:
-    """The numbers of words that gain and of decisions that fall, and the best forms."""
+def _summary(words: Sequence[DecidingWord], threshold: float) -> dict[str, Any]:
+    """Count words that gain and decisions that fall, and list the words that gain most."""
     decisions = [word.decision for word in words if word.decision is not None]
-    cxmi: defaultdict[str, list[float]] = defaultdict(list)
+    gains: defaultdict[str, list[float]] = defaultdict(list)
     for word in words:
-        cxmi[word.text].append(word.cxmi)
-    sums = sorted(((-math.fsum(nats), text) for text, nats in cxmi.items()), key=itemgetter(0))
-    forms = [{"text": text, "count": len(cxmi[text]), "cxmi": -nats} for nats, text in sums[:SHOWN]]
+        gains[word.text].append(word.cxmi)
+    forms: list[dict[str, Any]] = []
+    for text, nats in gains.items():
+        forms.append({"text": text, "count": len(nats), "cxmi": math.fsum(nats)})
+    forms.sort(key=lambda form: -form["cxmi"])
     return {
         "words": len(words),
         "threshold": threshold,
         "gain": len(decisions),
         "flip": sum(decision.flips for decision in decisions),
-        "forms": forms,
+        "forms": forms[:SHOWN],
     }
 
 
-def _lines(words: Sequence[DecidingWord], threshold: float) -> Iterator[str]:
-    """The words that gain most, with what decided them."""
-    short = _in_short(words, threshold)
-    top = [f"{form['text']} {form['cxmi']:+.1f} ({form['count']} times)" for form in short["forms"]]
+def _summary_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    threshold = f"{summary['threshold']:g}"
     yield (
-        f"{short['gain']} of {short['words']} words gain {threshold:g} nats or more; "
-        f"{short['flip']} of these decisions fall when the word named is replaced"
+        f"{summary['gain']} of {summary['words']} words gain {threshold} nats or more; "
+        f"{summary['flip']} of these decisions fall when the word named is replaced"
     )
-    yield f"in all, most is gained by {', '.join(top)}"
-    decided = sorted((word for word in words if word.decision), key=lambda word: -word.cxmi)
+    forms = []
+    for form in summary["forms"]:
+        forms.append(f"{form['text']} {form['cxmi']:+.1f} ({form['count']} times)")
+    yield f"in all, most is gained by {', '.join(forms)}"
+
+
+def _decision_lines(words: Sequence[DecidingWord]) -> Iterator[str]:
+    """Yield the words that gain most, with the word that decided each."""
+    decided = [word for word in words if word.decision is not None]
+    decided.sort(key=lambda word: -word.cxmi)
     for word in decided[:SHOWN]:
         assert word.decision is not None
-        by = word.decision.change or "nothing found"
+        change = word.decision.change or "nothing found"
         result = "falls" if word.decision.flips else "stands"
         place = f"{word.document}:{word.sentence}:{word.word}"
-        yield f"{place} {word.text} {word.cxmi:+.2f}: {by} ({-word.decision.loss:+.2f}, {result})"
+        loss = f"({-word.decision.loss:+.2f}, {result})"
+        yield f"{place} {word.text} {word.cxmi:+.2f}: {change} {loss}"

@@ -14,7 +14,7 @@ from support.suites import others_long
 from support.tiny_models import TinyWorld
 
 from gtrans.cli import main
-from gtrans.lab.deciding_words import END, Substitutes, gains
+from gtrans.lab.deciding_words import END, Substitutes, measure_words
 from gtrans.lab.words import words_of, words_of_side
 from gtrans.text.prepared_folder import load_pipeline
 from gtrans.text.reader import read_documents
@@ -31,11 +31,13 @@ def test_every_model_and_unit(case: Case, prepared_with_bert: Path, tiny: TinyWo
     target = load_pipeline(prepared_with_bert, "de")
     english, german = (read_documents(tiny.text / f"test.{it}")[::4] for it in ("en", "de"))
     text = ScoredCorpus(CorpusSide(task.source_encoder(), english), CorpusSide(target, german))
-    values = sorted((it.cxmi for it in gains(models, task, text, float("inf"), 400)), reverse=True)
+    values = sorted(
+        (it.cxmi for it in measure_words(models, task, text, float("inf"), 400)), reverse=True
+    )
     if case.unit == "sentence":
         assert values[0] == pytest.approx(0, abs=1e-5)
         return
-    looked_at = [it for it in gains(models, task, text, values[6], 400) if it.decision]
+    looked_at = [it for it in measure_words(models, task, text, values[6], 400) if it.decision]
     assert looked_at
     for gain in looked_at:
         number, sentence, decision = gain.document - 1, gain.sentence, gain.decision
@@ -66,9 +68,12 @@ def substitutes(*lines: str) -> Substitutes:
 
 def test_substitutes_stand_at_the_same_places() -> None:
     known = substitutes("the dog ran .", "the cat ran .", "a cat sat .", "a dog sat .", "The end .")
-    assert known.of("dog")[0] == "cat" and known.of("ran")[0] == "sat"
-    assert "The" not in known.of("the") and known.of(".") == []
-    assert known.of("dog", "sat")[:2] == ["sat", "cat"] and known.of("the", "The")[0] != "The"
+    assert known.replacements("dog")[0] == "cat" and known.replacements("ran")[0] == "sat"
+    assert "The" not in known.replacements("the") and known.replacements(".") == []
+    assert (
+        known.replacements("dog", "sat")[:2] == ["sat", "cat"]
+        and known.replacements("the", "The")[0] != "The"
+    )
 
 
 @pytest.mark.parametrize(
