@@ -434,7 +434,7 @@ def _direction(value: str, languages: tuple[str, str] | None) -> str | None:
     return behind if before != behind and value.lower() in ("", before) else None
 
 
-def notes_of(page: HtmlText, path: str) -> list[Note]:
+def unended_notes(page: HtmlText, path: str) -> list[Note]:
     """What of HTML in the file ``path`` is not translated."""
     detail = ": <{}> has no end, and what it holds stays as it is"
     return [Note(f"{path}:{line}", KEPT, detail.format(name)) for line, name in page.unended]
@@ -469,6 +469,6 @@ class Html(DocumentFile):
         """See :meth:`DocumentFile.translated`."""
         texts = (sentences for _, sentences in self.by_block(translations))
         page = self.html.translated(texts, joint, self.languages)
-        self.notes = [*notes_of(self.html, self.path), *self.check.notes(self.path)]
+        self.notes = [*unended_notes(self.html, self.path), *self.check.notes(self.path)]
         self.note_moved(self.html.blocks)
         return page.encode()

@@ -1,8 +1,8 @@
 """Running text with inline markup: sentences out, and translations in with the markup placed.
 
-A block is a sequence of text and marks. Its sentences are what a model translates; marks are left
-out of them, and set into the translation by this rule: words and symbols that stand in both, in
-the same order (names, numbers, punctuation), are fixed points; a mark between two of them keeps its
+A block is a sequence of text and marks. Marks are left out of its sentences, which a model
+translates, and set into the translation by this rule: words and symbols that stand in both, in the
+same order (names, numbers, punctuation), are fixed points; a mark between two of them keeps its
 share of the words between them, and a mark inside one of them stays there. Marks never change their
 order, so the tree of the markup is the same, and marked text keeps at least one word as long as
 there are enough words. A block without a letter, such as a number in a table, is left as it is.
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import groupby, pairwise, zip_longest
 from operator import itemgetter
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from gtrans.text.document_file import Splitter
 
@@ -27,14 +27,13 @@ class Mark:
     """Inline markup.
 
     Attributes:
-        kind: the begin or the end of marked text, or a point: something that stands between words
-            and has no text to translate, such as an image or code.
+        kind: the begin or the end of marked text, or a point, which stands between words and has
+            no text to translate, such as an image or code.
         what: what the format writes for it.
         breaks: it ends a line, so that no sentence goes on behind it.
         hidden: a point that readers do not see, such as a comment.
         script: the begin of a sub- or superscript.
-        leads: where it begins a line it stays there, as a picture or a box to tick does; other
-            points (code, a placeholder) are words of a sentence.
+        leads: where it begins a line it stays there, as a picture or a box to tick does.
     """
 
     kind: Literal["open", "close", "point"]
@@ -90,60 +89,69 @@ _NOWHERE = (1 << 62, 1 << 62)
 
 
 def with_addresses(text: str) -> Iterator[str | Mark]:
-    """A text in which web and mail addresses are points, because they are not translated."""
-    for number, piece in enumerate(_ADDRESS.split(text)):
-        yield Mark("point", piece) if number % 2 else piece
+    """Yield a text in which web and mail addresses are points."""
+    for number, part in enumerate(_ADDRESS.split(text)):
+        is_address = number % 2 == 1
+        yield Mark("point", part) if is_address else part
 
 
 def with_points(content: Content, addresses: bool = True) -> Iterator[str | Mark]:
-    """A text in which placeholders and ``addresses`` are points of their own text.
+    """Yield a text in which placeholders are points, and with ``addresses`` addresses too.
 
     A placeholder may have marks inside, as Word makes them.
     """
-    pieces = []
+    texts = []
     for item in content:
         if isinstance(item, str):
-            pieces.append(item)
+            texts.append(item)
         else:
-            pieces.append("\0" if item.is_seen else "")
-    spans = iter([match.span() for match in PLACEHOLDER.finditer("".join(pieces))])
-    begin, end = next(spans, _NOWHERE)
+            texts.append("\0" if item.is_seen else "")
+    placeholders = [match.span() for match in PLACEHOLDER.finditer("".join(texts))]
+    placeholders.append(_NOWHERE)
+    current = 0  # the placeholder that has begun, or the next one
+    held: list[str | Mark] = []  # what has been read of it
     offset = 0
-    held: list[str | Mark] = []  # of the placeholder that has begun
-    for item, piece in zip(content, pieces, strict=True):
+    for item, text in zip(content, texts, strict=True):
+        begin, end = placeholders[current]
         if isinstance(item, Mark):
             if begin < offset < end:
                 held.append(item)
             else:
                 yield item
-            offset += len(piece)
+            offset += len(text)
             continue
         rest = item
         while rest:
-            border = begin if offset < begin else end
-            part = rest[: border - offset]
-            rest = rest[border - offset :]
+            begin, end = placeholders[current]
+            is_text = offset < begin
+            length = (begin if is_text else end) - offset
+            part = rest[:length]
+            rest = rest[length:]
             offset += len(part)
-            if offset <= begin:
-                yield from _text_with_addresses(part) if addresses else [part]
-                continue
-            held.append(part)
+            if not is_text:
+                held.append(part)
+            elif addresses:
+                yield from _text_with_addresses(part)
+            else:
+                yield part
             if offset == end:
                 yield Mark("point", Verbatim(held))
                 held = []
-                begin, end = next(spans, _NOWHERE)
+                current += 1
 
 
 def _text_with_addresses(text: str) -> Iterator[str | Mark]:
-    """A text in which addresses are points of their own text."""
     for item in with_addresses(text):
-        yield item if isinstance(item, str) else Mark("point", Verbatim([item.what]))
+        if isinstance(item, Mark):
+            yield Mark("point", Verbatim([item.what]))
+        else:
+            yield item
 
 
 def _with_scripts_as_points(content: Content) -> Iterator[str | Mark]:
-    """A text in which sub- and superscripts that are attached to a word are points.
+    """Yield a text in which sub- and superscripts that are attached to a word are points.
 
-    As text they would change it: 10<sup>6</sup> is not 106, and the number of a note no word.
+    As text they would change the word: 10<sup>6</sup> is not 106, and a note's number no word.
     """
     ends = _pairs(content)
     last = " "  # the character before
@@ -157,20 +165,27 @@ def _with_scripts_as_points(content: Content) -> Iterator[str | Mark]:
             last = " "
         elif item.script and number in ends and not last.isspace():
             within = content[number : ends[number] + 1]
-            if not any(isinstance(inner, str) and re.search(r"\s", inner) for inner in within):
+            if not _has_white_space(within):
                 item = Mark("point", Verbatim(within), script=True)
                 following = ends[number] + 1
         yield item
         number = following
 
 
+def _has_white_space(content: Content) -> bool:
+    return any(isinstance(item, str) and re.search(r"\s", item) for item in content)
+
+
 def _pairs(content: Content) -> dict[int, int]:
-    """The numbers of the begins and ends of marked text."""
-    pairs, begins = dict[int, int](), list[int]()
+    """Return the number of the end for the number of each begin of marked text."""
+    pairs: dict[int, int] = {}
+    begins: list[int] = []
     for number, item in enumerate(content):
-        if isinstance(item, Mark) and item.kind == "open":
+        if isinstance(item, str):
+            continue
+        if item.kind == "open":
             begins.append(number)
-        elif isinstance(item, Mark) and item.kind == "close" and begins:
+        elif item.kind == "close" and begins:
             pairs[begins.pop()] = number
     return pairs
 
@@ -190,18 +205,25 @@ _LONG = 500  # words and symbols of a sentence
 
 
 def _is_letter(character: str) -> bool:
-    """Whether a character belongs to words that white space separates."""
+    """Return whether a character belongs to words that white space separates."""
     return _LETTER.fullmatch(character) is not None
 
 
 def _as_read(text: str) -> str:
-    """A text as a model reads it: all its white space and hyphens are ordinary ones."""
+    """Return a text as a model reads it: all its white space and hyphens are ordinary ones."""
     return re.sub(r"\s", " ", text).replace("\u2011", "-")
 
 
 def _one_space(white: str) -> str:
-    """White space as one character: the first that is no ordinary space, or a space."""
-    return next((char for char in white if char not in " \t\r\n\f"), " ") if white else ""
+    """Return white space as one character: the first that is no ordinary space, or a space."""
+    for character in white:
+        if character not in " \t\r\n\f":
+            return character
+    return " " if white else ""
+
+
+def _one_space_each(text: str) -> str:
+    return re.sub(r"\s+", lambda match: _one_space(match[0]), text)
 
 
 def _same_words(here: Sequence[str], there: Sequence[str]) -> Iterator[tuple[int, int, int]]:
@@ -230,7 +252,7 @@ class _Units:
             self.words.append(_as_read(match[0]))
 
     def is_symbol(self, number: int) -> bool:
-        """Whether a unit is neither a word nor a number."""
+        """Return whether a unit is neither a word nor a number."""
         return not self.words[number][0].isalnum()
 
 
@@ -250,10 +272,6 @@ class _Placed:
 class _Line:
     """A part of a block in which nothing ends a line.
 
-    Args:
-        content: text and marks.
-        split: finds the sentences of a text.
-
     Attributes:
         text: the text without marks, with single spaces, whose kinds are kept.
         marks: its marks, but for those that stay at its begin.
@@ -266,22 +284,13 @@ class _Line:
         self.text = ""
         self.marks: list[_Placed] = []
         self.spans: list[tuple[int, int]] = []
-        begin = _leading(content)
-        self.head, self.tail = list(content[:begin]), ""
-        self._read(content[begin:])
+        leading = _leading(content)
+        self.head = list(content[:leading])
+        self.tail = ""
+        self._read(content[leading:])
         self.units = _Units()
         self.units.add(self.text)
-        text = _as_read(self.text)
-        end = 0
-        for sentence in split(text):
-            begin = text.index(sentence, end)
-            # What no space divides is one sentence, but for full-width stops.
-            if self.spans and begin == end and text[begin - 1].isascii():
-                first, _ = self.spans.pop()
-            else:
-                first = begin
-            end = begin + len(sentence)
-            self.spans.append((first, end))
+        self._find_sentences(split)
 
     def _read(self, content: Content) -> None:
         white = ""  # since the last text or mark
@@ -304,34 +313,48 @@ class _Line:
                 first = len(self.marks)
                 if self.text:
                     self.text += _between(self.text, words, marks, white)
-                self.text += re.sub(r"\s+", lambda match: _one_space(match[0]), words)
+                self.text += _one_space_each(words)
                 white = item[len(item.rstrip()) :]
         self.tail = white
 
+    def _find_sentences(self, split: Splitter) -> None:
+        text = _as_read(self.text)
+        end = 0
+        for sentence in split(text):
+            begin = text.index(sentence, end)
+            first = begin
+            # What no space divides is one sentence, but for full-width stops.
+            follows_at_once = self.spans and begin == end
+            if follows_at_once and text[begin - 1].isascii():
+                first, _ = self.spans.pop()
+            end = begin + len(sentence)
+            self.spans.append((first, end))
+
     def sentence(self, span: tuple[int, int]) -> str:
-        """The text of a span; empty if it has no letter, and is not translated."""
-        text = _as_read(self.text[slice(*span)])
-        return text if any(map(str.isalpha, text)) else ""
+        """Return the text of a span; empty if it has no letter, and is not translated."""
+        begin, end = span
+        text = _as_read(self.text[begin:end])
+        has_letter = any(character.isalpha() for character in text)
+        return text if has_letter else ""
 
 
 def _leading(content: Content) -> int:
-    """How many items stay at the begin of a line: all up to the last mark that leads it.
+    """Count the items that stay at the begin of a line: all up to the last mark that leads it.
 
-    The end of what begins and ends before the first word stays with its begin.
+    The end of marked text that begins and ends before the first word stays with its begin.
     """
     count = 0
     for number, item in enumerate(content, start=1):
-        if isinstance(item, str) and item.strip():
-            break
-        if isinstance(item, Mark) and (item.leads or item.kind == "close"):
+        if isinstance(item, str):
+            if item.strip():
+                break
+        elif item.leads or item.kind == "close":
             count = number
     return count
 
 
 def _between(text: str, words: str, marks: Sequence[_Placed], white: str) -> str:
-    """What stands between two texts without the marks between them.
-
-    "the <code>x</code>, then" is "the, then", and "a<img>b" is "a b".
+    """Return the white space between two texts without the marks between them.
 
     Args:
         text, words: the texts.
@@ -339,19 +362,22 @@ def _between(text: str, words: str, marks: Sequence[_Placed], white: str) -> str
         white: the white space behind the last of them.
     """
     seen = [number for number, placed in enumerate(marks) if placed.mark.is_seen]
-    spaces = [*(placed.before for placed in marks), white]
+    spaces = [placed.before for placed in marks]
+    spaces.append(white)
     if not seen:
         return _one_space("".join(spaces))
     before = "".join(spaces[: seen[0] + 1])
     behind = "".join(spaces[seen[-1] + 1 :])
     if behind:
         return _one_space(behind)
+    # "a<img>b" is "a b", but "10<sup>6</sup>x" is one word.
     is_script = all(marks[number].mark.script for number in seen)
-    apart = _is_letter(text[-1:]) and _is_letter(words[0]) and not is_script
-    is_word = words[0].isalnum() or _SUFFIX.match(words) is not None
-    if apart or (before and is_word):
+    two_words = _is_letter(text[-1:]) and _is_letter(words[0])
+    if two_words and not is_script:
         return _one_space(before) or " "
-    return ""
+    # "the <code>x</code>, then" is "the, then", but "the <code>x</code>'s" is "the 's".
+    is_word = words[0].isalnum() or _SUFFIX.match(words) is not None
+    return _one_space(before) if is_word else ""
 
 
 class Block:
@@ -368,7 +394,8 @@ class Block:
     """
 
     def __init__(self, content: Iterable[str | Mark], split: Splitter, line: int = 0) -> None:
-        self.line, self.moved = line, False
+        self.line = line
+        self.moved = False
         self._lines: list[_Line] = []
         self._breaks: list[Mark] = []
         items: list[str | Mark] = []
@@ -393,32 +420,32 @@ class Block:
         return "\n".join(line.text for line in self._lines)
 
     def unchanged(self) -> list[str | Mark]:
-        """The content with every sentence as its own translation."""
+        """Return the content with every sentence as its own translation."""
         return self.translated(self.sentences, None)
 
     def translated(self, translations: Iterable[str], joint: str | None) -> list[str | Mark]:
-        """The content with translated text.
+        """Return the content with translated text.
 
         Args:
             translations: of ``sentences``.
-            joint: what stands between two sentences of the translation; None: what stood there.
+            joint: text between two sentences of the translation; None: as in the source.
         """
         following = iter(translations)
         self.moved = False
-        written: list[str | Mark] = []
+        items: list[str | Mark] = []
         for line, end in zip_longest(self._lines, self._breaks):
             translation = _Translation(line, following, joint)
-            written += line.head
-            written += translation.with_marks()
-            written.append(line.tail)
+            items += line.head
+            items += translation.with_marks()
+            items.append(line.tail)
             if end:
-                written.append(end)
+                items.append(end)
             self.moved |= translation.moved
-        return joined(with_texts(written))
+        return joined(with_texts(items))
 
 
 def with_texts(content: Iterable[str | Mark]) -> Iterator[str | Mark]:
-    """Text and marks, with what points were made of."""
+    """Yield text and marks, with the content that points were made of."""
     for item in content:
         if isinstance(item, Mark) and isinstance(item.what, Verbatim):
             yield from with_texts(item.what)
@@ -426,10 +453,10 @@ def with_texts(content: Iterable[str | Mark]) -> Iterator[str | Mark]:
             yield item
 
 
-def joined(written: Iterable[str | Mark]) -> list[str | Mark]:
-    """Neighbouring texts as one."""
+def joined(content: Iterable[str | Mark]) -> list[str | Mark]:
+    """Return text and marks with neighbouring texts as one."""
     items: list[str | Mark] = []
-    for item in written:
+    for item in content:
         if isinstance(item, str) and items and isinstance(items[-1], str):
             items[-1] += item
         elif item != "":
@@ -438,6 +465,17 @@ def joined(written: Iterable[str | Mark]) -> list[str | Mark]:
 
 
 # ---- places of marks ---------------------------------------------------------------------------
+
+
+class _MarkedPart(NamedTuple):
+    """Marked text inside a word: how many of its characters, and the numbers of the two marks."""
+
+    length: int
+    begin: int
+    end: int
+
+
+_NOTHING_MARKED = _MarkedPart(0, -1, -1)
 
 
 class _Translation:
@@ -449,8 +487,8 @@ class _Translation:
     Attributes:
         line: the line.
         text: its translation, without marks.
-        units: the words and symbols of that.
-        same: units of the line that stand in the translation, too, and their numbers there.
+        units: the words and symbols of ``text``.
+        same: by the number of a unit of the line, its number in the translation if it is there.
         moved: whether markup inside a word has to go behind it or around the whole word.
     """
 
@@ -474,21 +512,26 @@ class _Translation:
                 self._add(span, line.text[begin:end])
 
     def _add(self, span: tuple[int, int], sentence: str) -> None:
-        """Add the translation of a sentence; ``span``: where that stands in the line."""
-        source, target = self.line.units, self.units
-        begins = len(target.words)
+        """Add the translation of the sentence that stands at ``span`` in the line."""
+        source = self.line.units
+        target = self.units
+        first_target = len(target.words)
         first, last = (bisect_left(source.begins, offset) for offset in span)
         target.add(sentence, len(self.text))
         self.text += sentence
-        here, there = source.words[first:last], target.words[begins:]
-        for i, j, size in _same_words(here, there):
-            unit, other = first + i, begins + j
-            self._anchors += [(unit, other), (unit + size, other + size)]
+        here = source.words[first:last]
+        there = target.words[first_target:]
+        for place, other_place, size in _same_words(here, there):
+            unit = first + place
+            other = first_target + other_place
+            self._anchors.append((unit, other))
+            self._anchors.append((unit + size, other + size))
             for number in range(size):
                 self.same[unit + number] = other + number
             if size:
                 self._keep_characters(unit, other, size)
-        self._edges |= {first: begins, last: len(target.words)}
+        self._edges[first] = first_target
+        self._edges[last] = len(target.words)
 
     def _keep_characters(self, unit: int, other: int, size: int) -> None:
         """Write words that are the same with the hyphens and spaces of the line.
@@ -496,16 +539,17 @@ class _Translation:
         Args:
             unit: the first of them in the line.
             other: the first of them in the translation.
-            size: how many they are.
+            size: their number.
         """
         source, target = self.line.units, self.units
         original = self.line.text[source.begins[unit] : source.ends[unit + size - 1]]
-        begin, end = target.begins[other], target.ends[other + size - 1]
+        begin = target.begins[other]
+        end = target.ends[other + size - 1]
         if self.text[begin:end] == _as_read(original):
             self.text = self.text[:begin] + original + self.text[end:]
 
     def with_marks(self) -> Iterator[str | Mark]:
-        """The translation with the marks, and white space where it belongs."""
+        """Yield the translation with the marks, and white space where it belongs."""
         done = 0
         marked = zip(self._places(), self.line.marks, strict=True)
         for place, group in groupby(marked, key=itemgetter(0)):
@@ -513,46 +557,56 @@ class _Translation:
             unit = bisect_left(self.units.begins, place)
             spaces = [""] * (len(marks) + 1)
             end = place
-            if place == self._begin(unit):
+            is_between_units = place == self._begin(unit)
+            if is_between_units:
                 end = self.units.ends[unit - 1] if unit else 0
                 spaces = self._spaces(unit, marks, self.text[end:place])
             yield self.text[done:end]
             for space, placed in zip(spaces, marks, strict=False):
-                yield from (space, placed.mark)
+                yield space
+                yield placed.mark
             yield spaces[-1]
             done = place
         yield self.text[done:]
 
     def _begin(self, unit: int) -> int:
-        """Where a unit begins; behind the last one, where it ends."""
+        """Return where a unit begins; behind the last one, where the text ends."""
         begins = self.units.begins
         return begins[unit] if unit < len(begins) else len(self.text)
 
+    # ---- where marks stand ----
+
     def _places(self) -> list[int]:
-        """The place of each mark: in their order, and with words between begins and ends."""
+        """Return the place of each mark: in their order, with words between begins and ends."""
+        marks = self.line.marks
+        pairs = _pairs([placed.mark for placed in marks])
+        marked_parts = self._marked_parts(pairs)
         places: list[int] = []
-        fixed: list[bool] = []  # whether it stays inside a word
+        in_same_word: list[bool] = []
         units: list[int] = []  # of the line, before which each mark stands
-        pairs = _pairs([placed.mark for placed in self.line.marks])
-        owners = self._owners(pairs)
-        for number, placed in enumerate(self.line.marks):
+        for number, placed in enumerate(marks):
             unit = bisect_right(self.line.units.ends, placed.offset)
             is_inside = bisect_left(self.line.units.begins, placed.offset) > unit
-            fixed.append(is_inside and unit in self.same)
-            if fixed[-1]:
+            in_same_word.append(is_inside and unit in self.same)
+            if in_same_word[-1]:
                 within = placed.offset - self.line.units.begins[unit]
                 places.append(self.units.begins[self.same[unit]] + within)
             else:
                 if is_inside:  # a word that has changed
                     self.moved |= not placed.mark.hidden
-                    _, begin, end = owners.get(unit, (0, -1, -1))
-                    unit += number > begin and (placed.mark.kind != "open" or number > end)
+                    part = marked_parts.get(unit, _NOTHING_MARKED)
+                    if number > part.end or (number > part.begin and placed.mark.kind != "open"):
+                        unit += 1
                 places.append(self._begin(self._near(placed, unit)))
             units.append(max(units[-1], unit) if units else unit)
-        ends = {begin: end for begin, end in pairs.items() if units[begin] < units[end]}
-        for begin, end in ends.items():
-            is_whole = units[begin] in self._edges and units[end] in self._edges
-            if is_whole and not (fixed[begin] or fixed[end]):
+
+        ends: dict[int, int] = {}
+        for begin, end in pairs.items():
+            if units[begin] == units[end]:
+                continue
+            ends[begin] = end
+            marks_sentences = units[begin] in self._edges and units[end] in self._edges
+            if marks_sentences and not (in_same_word[begin] or in_same_word[end]):
                 # What marks whole sentences marks their whole translations.
                 places[begin] = self._begin(self._edges[units[begin]])
                 places[end] = self._begin(self._edges[units[end]])
@@ -564,88 +618,107 @@ class _Translation:
 
         Args:
             places: of each mark.
-            ends: the number of the end for each begin's.
+            ends: by the number of each begin, the number of its end.
         """
         begins = {end: begin for begin, end in ends.items()}
         lowest = 0
         for number, place in enumerate(places):
-            if number in begins and place <= places[begins[number]]:
-                place = self._begin(bisect_right(self.units.begins, places[begins[number]]))
+            if number in begins:
+                begin = places[begins[number]]
+                if place <= begin:
+                    place = self._begin(bisect_right(self.units.begins, begin))
             lowest = max(lowest, place)
             places[number] = lowest
         highest = len(self.text)
         for number in reversed(range(len(places))):
             highest = min(highest, places[number])
-            if number in ends and highest >= places[ends[number]]:
-                unit = bisect_left(self.units.begins, places[ends[number]]) - 1
-                highest = self._begin(max(unit, 0))
+            if number in ends:
+                end = places[ends[number]]
+                if highest >= end:
+                    unit = bisect_left(self.units.begins, end) - 1
+                    highest = self._begin(max(unit, 0))
             places[number] = highest
 
-    def _owners(self, pairs: Mapping[int, int]) -> dict[int, tuple[int, int, int]]:
-        """For each word with marked text inside: how much its longest pair marks, and that pair."""
-        owners: dict[int, tuple[int, int, int]] = {}
+    def _marked_parts(self, pairs: Mapping[int, int]) -> dict[int, _MarkedPart]:
+        """Return the longest marked text inside each word that has a mark, by the word's number."""
+        parts: dict[int, _MarkedPart] = {}
         source, marks = self.line.units, self.line.marks
         for begin, end in pairs.items():
             for mark in (marks[begin], marks[end]):
                 unit = bisect_right(source.ends, mark.offset)
-                if unit < len(source.words):
-                    first = max(marks[begin].offset, source.begins[unit])
-                    share = min(marks[end].offset, source.ends[unit]) - first
-                    owners[unit] = max(owners.get(unit, (0, -1, -1)), (share, begin, end))
-        return owners
+                if unit == len(source.words):
+                    continue
+                first = max(marks[begin].offset, source.begins[unit])
+                last = min(marks[end].offset, source.ends[unit])
+                part = _MarkedPart(last - first, begin, end)
+                parts[unit] = max(parts.get(unit, _NOTHING_MARKED), part)
+        return parts
 
     def _near(self, placed: _Placed, unit: int) -> int:
-        """The unit before which a mark would stand alone; ``unit``: that in the line."""
+        """Return the unit before which a mark would stand that stands before ``unit`` in the line.
+
+        Other marks are left out of account.
+        """
         source, target = self.line.units, self.units
         kind = placed.mark.kind
-        late = kind == "open" or not unit  # what begins a text stays with its first word
-        # A point may hold to the word behind it.
+        late = kind == "open" or unit == 0  # what begins a text stays with its first word
         if kind == "point" and placed.before and not placed.after:
-            late |= _is_letter(self.line.text[placed.offset :].lstrip()[:1])
+            # The point may hold to the word behind it.
+            behind = self.line.text[placed.offset :].lstrip()
+            late = late or _is_letter(behind[:1])
         near = self._share(unit, late)
         last = len(target.words)
-        if kind == "open" and unit < len(source.words) and not source.is_symbol(unit):
+        begins_at_word = unit < len(source.words) and not source.is_symbol(unit)
+        if kind == "open" and begins_at_word:
             while near < last - 1 and target.is_symbol(near):
                 near += 1
-        if kind == "close" and unit > 0 and not source.is_symbol(unit - 1):
+        ends_at_word = unit > 0 and not source.is_symbol(unit - 1)
+        if kind == "close" and ends_at_word:
             while near > 1 and target.is_symbol(near - 1):
                 near -= 1
-        # What did not begin the text does not begin it: there a comment would be a block.
-        return max(near, 1) if kind == "point" and unit and last else near
+        if kind == "point" and unit and last:
+            # A point that did not begin the text does not begin it: a comment would be a block.
+            return max(near, 1)
+        return near
 
     def _share(self, unit: int, late: bool) -> int:
-        """The unit of the translation for one of the line; ``late``: behind what was inserted."""
-        anchors = [anchor for anchor, _ in self._anchors]
-        first = bisect_left(anchors, unit)
-        if first == len(anchors):
+        """Return the unit of the translation for one of the line; ``late``: behind insertions."""
+        source_anchors = [anchor for anchor, _ in self._anchors]
+        following = bisect_left(source_anchors, unit)
+        if following == len(source_anchors):
             return len(self.units.words)
-        begin, start = self._anchors[max(first - 1, 0)]
-        end, stop = self._anchors[first]
+        end, target_end = self._anchors[following]
         if end == unit:
             if late:
-                first = bisect_right(anchors, unit) - 1
-            return self._anchors[first][1]
-        return start + round((unit - begin) / (end - begin) * (stop - start))
+                _, target_end = self._anchors[bisect_right(source_anchors, unit) - 1]
+            return target_end
+        begin, target_begin = self._anchors[max(following - 1, 0)]
+        share = (unit - begin) / (end - begin)
+        return target_begin + round(share * (target_end - target_begin))
+
+    # ---- white space beside marks ----
 
     def _spaces(self, unit: int, marks: Sequence[_Placed], gap: str) -> list[str]:
         """Return the white space before each mark, and behind the last one.
-
-        Marks at the begin or the end of both lines keep theirs: ``<b> The lamp`` stays
-        ``<b> Die Lampe``.
 
         Args:
             unit: before which the marks stand.
             marks: at least one.
             gap: the white space before that unit.
         """
-        first, last = unit == 0, unit == len(self.units.words)
+        at_begin = unit == 0
+        at_end = unit == len(self.units.words)
         spaces = _spaces_of_source(marks)
-        if first:
+        if at_begin:
             spaces[0] = ""
-        if last:
+        if at_end:
             spaces[-1] = ""
+        # Marks at the begin or the end of both lines keep their space: `<b> The lamp` stays
+        # `<b> Die Lampe`.
         offsets = {placed.offset for placed in marks}
-        if (first and offsets == {0}) or (last and offsets == {len(self.line.text)}):
+        if at_begin and offsets == {0}:
+            return spaces
+        if at_end and offsets == {len(self.line.text)}:
             return spaces
         spaces = [_one_space(space) for space in spaces]
         if any(placed.mark.is_seen for placed in marks):
@@ -655,41 +728,44 @@ class _Translation:
     def _spaces_of_points(
         self, unit: int, marks: Sequence[_Placed], spaces: list[str], gap: str
     ) -> list[str]:
-        """Return the white space where code, pictures or placeholders are among the marks.
-
-        * The words between two points are gone: one space. ``{a} and {b}`` is ``{a} {b}``.
-        * Before the first point: the gap of the translation, unless the source shows that the
-          point holds to the word or symbol before it. ``see {a}`` is ``siehe {a}``, ``({a}`` is
-          ``({a}``, and ``x{a}`` is ``y{a}``.
-        * Behind the last point: nothing before a symbol without a gap, ``{a}.`` is ``{a}.``;
-          else the gap, unless the point holds to the word behind it. ``{a}more`` is ``{a}mehr``,
-          but ``{a}s are`` is ``{a} sind``, since an ending is no word to hold to.
-        """
+        """Return the white space where code, pictures or placeholders are among the marks."""
         seen = [number for number, placed in enumerate(marks) if placed.mark.is_seen]
-        for before, after in pairwise(seen):
-            apart = marks[before].offset != marks[after].offset
-            if apart and not any(spaces[before + 1 : after + 1]):
-                spaces[after] = " "
-        begin, end = seen[0] + 1, seen[-1] + 1
-        left, right = spaces[:begin], spaces[end:]
+        # The words between two points are gone: one space. `{a} and {b}` is `{a} {b}`.
+        for point, next_point in pairwise(seen):
+            stood_apart = marks[point].offset != marks[next_point].offset
+            if stood_apart and not any(spaces[point + 1 : next_point + 1]):
+                spaces[next_point] = " "
+
+        # Before the first point: the gap of the translation, `see {a}` is `siehe {a}`, unless the
+        # point holds to the word or symbol before it: `x{a}` is `y{a}`, and `({a}` is `({a}`.
+        behind_first = seen[0] + 1
+        left = spaces[:behind_first]
         if unit == 0:
             left = _with_gap("", left, marks)
-        elif not (any(left) or self._holds_to_left(unit, marks[begin - 1])):
+        elif not any(left) and not self._holds_to_left(unit, marks[seen[0]]):
             left = _with_gap(gap, left, marks)
-        is_symbol = unit < len(self.units.words) and self.units.is_symbol(unit)
-        if unit == len(self.units.words) or (not gap and is_symbol):
+
+        # Behind the last point: nothing before a symbol without a gap, `{a}.` is `{a}.`; else the
+        # gap, unless the point holds to the word behind it. `{a}more` is `{a}mehr`, but `{a}s are`
+        # is `{a} sind`, since an ending is no word to hold to.
+        behind_last = seen[-1] + 1
+        right = spaces[behind_last:]
+        at_end = unit == len(self.units.words)
+        before_symbol = not at_end and self.units.is_symbol(unit)
+        stands_apart = before_symbol or any(right)
+        if at_end or (before_symbol and not gap):
             right = [""] * len(right)
-        elif not (any(right) or is_symbol or self._holds_to_right(unit, marks[end - 1])):
-            right = _with_gap(gap, right, marks[end:])
-        return [*left, *spaces[begin:end], *right]
+        elif not stands_apart and not self._holds_to_right(unit, marks[seen[-1]]):
+            right = _with_gap(gap, right, marks[behind_last:])
+        return left + spaces[behind_first:behind_last] + right
 
     def _holds_to_left(self, unit: int, point: _Placed) -> bool:
-        """Whether a point holds to the word or symbol before it: ``x{a}``, ``({a}``."""
-        before = self.line.text[: point.offset][-1:]
-        return _is_letter(before) or self.units.is_symbol(unit - 1)
+        """Return whether a point holds to the word or symbol before it: ``x{a}``, ``({a}``."""
+        before = self.line.text[: point.offset]
+        return _is_letter(before[-1:]) or self.units.is_symbol(unit - 1)
 
     def _holds_to_right(self, unit: int, point: _Placed) -> bool:
-        """Whether a point holds to the word behind it: ``{a}more``, not the ending of ``{a}s``."""
+        """Return whether a point holds to the word behind it: ``{a}more``, but not ``{a}s``."""
         behind = self.line.text[point.offset :].lstrip()
         if _is_letter(behind[:1]) and not _ENDING.match(behind):
             return True
@@ -698,44 +774,46 @@ class _Translation:
 
 
 def _spaces_of_source(marks: Sequence[_Placed]) -> list[str]:
-    """Return the white space of the source before each mark, and behind the last one.
-
-    Between two marks that stood apart it is what was behind the first one, or before the second.
-    """
+    """Return the white space of the source before each mark, and behind the last one."""
     spaces = [marks[0].before]
     for left, right in pairwise(marks):
-        if right.offset == left.offset:
-            spaces.append(right.before)
+        stood_apart = right.offset != left.offset
+        if stood_apart and left.after:
+            spaces.append(left.after)
         else:
-            spaces.append(left.after or right.before)
-    return [*spaces, marks[-1].after]
-
-
-def _spaces_of_tags(marks: Sequence[_Placed], spaces: list[str], gap: str) -> list[str]:
-    """Return the white space where no mark takes a place: begins and ends of marked text.
-
-    * Nothing was beside the tags, or nothing is there: the gap. ``Go<b>ing</b> home`` has none.
-    * Else the space stands where it stood: ``the <b>lamp`` is ``die <b>Lampe``, and
-      ``the<b> lamp`` is ``die<b> Lampe``.
-    * Tags that stood apart and have come together need one: ``<b>a</b> b <i>c`` without ``b`` is
-      ``<b>a</b> <i>c``.
-    """
-    if not gap or not any(spaces):
-        return _with_gap(gap, spaces, marks)
-    slot = next(number for number, space in enumerate(spaces) if space)
-    if len({placed.offset for placed in marks}) > 1:
-        spaces[slot + 1 :] = [""] * (len(marks) - slot)
+            spaces.append(right.before)
+    spaces.append(marks[-1].after)
     return spaces
 
 
+def _spaces_of_tags(marks: Sequence[_Placed], spaces: list[str], gap: str) -> list[str]:
+    """Return the white space where all marks are begins and ends of marked text."""
+    # No space was beside the tags, or none is there: `Go<b>ing</b> home` has none.
+    if not gap or not any(spaces):
+        return _with_gap(gap, spaces, marks)
+    # Otherwise the space stands where it stood: `the <b>lamp` is `die <b>Lampe`, and
+    # `the<b> lamp` is `die<b> Lampe`.
+    if len({placed.offset for placed in marks}) == 1:
+        return spaces
+    # Tags that stood apart and have come together need one space: `<b>a</b> b <i>c` without `b` is
+    # `<b>a</b> <i>c`.
+    needed: list[str] = []
+    for space in spaces:
+        needed.append("" if any(needed) else space)
+    return needed
+
+
 def _with_gap(gap: str, spaces: Sequence[str], marks: Sequence[_Placed]) -> list[str]:
-    """White space beside marks: only before the first that is no end of marked text.
+    """Return white space beside marks: only before the first that is no end of marked text.
 
     Args:
         gap: the white space.
         spaces: before each mark and behind the last one.
         marks: as many or more.
     """
-    begins = (number for number in range(len(spaces) - 1) if marks[number].mark.kind != "close")
-    slot = next(begins, len(spaces) - 1)
-    return [gap if number == slot else "" for number in range(len(spaces))]
+    beside = [""] * len(spaces)
+    slot = 0
+    while slot < len(spaces) - 1 and marks[slot].mark.kind == "close":
+        slot += 1
+    beside[slot] = gap
+    return beside

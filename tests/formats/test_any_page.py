@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gtrans.formats.catalogue import DocumentReader
-from gtrans.formats.markdown import outline, parser
+from gtrans.formats.markdown_parser import outline, parser
 from gtrans.text.document_file import LOST
 
 MARKDOWN = [

@@ -1,0 +1,404 @@
+"""A parser of Markdown: CommonMark and what its dialects add.
+
+It knows tables, strikethrough, footnotes, definition lists, math, front matter, containers and
+directives of documentation programs, and lines and tags of template engines. The parser is
+markdown-it with rules of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from gtrans.formats.checks import is_prose
+from gtrans.formats.inline import PLACEHOLDER_OR_MATH
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.ruler import RuleOptionsType
+    from markdown_it.rules_block import StateBlock
+    from markdown_it.rules_inline import StateInline
+    from markdown_it.token import Token
+
+EMPHASES = ("em", "strong", "s")
+TAG = re.compile(r"<(/?)([A-Za-z][\w-]*)")
+MOST_LEVELS = 100
+"""Levels of blocks inside each other; a quotation is one, a list two."""
+
+
+@cache
+def parser() -> MarkdownIt:
+    """Return the parser."""
+    from markdown_it import MarkdownIt, helpers
+    from mdit_py_plugins.deflist import deflist_plugin
+    from mdit_py_plugins.dollarmath import dollarmath_plugin
+    from mdit_py_plugins.footnote import footnote_plugin
+    from mdit_py_plugins.front_matter import front_matter_plugin
+
+    markdown = MarkdownIt("commonmark", {"maxNesting": MOST_LEVELS})
+    markdown.enable(["table", "strikethrough"])
+    for plugin in (front_matter_plugin, footnote_plugin, deflist_plugin):
+        markdown.use(plugin)
+    # "$5 for one, $50 for all" is no math.
+    markdown.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True)
+    blocks = markdown.block.ruler
+    ended: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
+    blocks.before("fence", "front", _front)
+    blocks.before("fence", "container", _container, ended)
+    blocks.before("fence", "directive", _directive, ended)
+    blocks.before("fence", "structure", _structure, ended)
+    inline = markdown.inline.ruler
+    inline.after("text", "template", _template)
+    inline.after("link", "unknown_link", _unknown_link)
+    inline.push("reference", _undefined_reference)
+    for rule in inline.__rules__:
+        inline.at(rule.name, _RememberingRule(rule.name, rule.fn), {"alt": rule.alt})
+    changed: Any = SimpleNamespace(**vars(helpers))
+    changed.parseLinkDestination = _destination
+    markdown.helpers = changed
+    return markdown
+
+
+def outline(tokens: Sequence[Token]) -> list[tuple[str, ...]]:
+    """Return the tree of a text: its blocks and inline markup but emphasis, without words."""
+    tree: list[tuple[str, ...]] = []
+    for token in tokens:
+        if token.type == "inline":
+            tree += inline_outline(token, EMPHASES)
+        elif token.type == "html_block":
+            tags = map(str, TAG.findall(token.content))
+            tree.append((token.type, *tags))
+        else:
+            no_text = ("fence", "code_block", "front_matter", "structure", "math_block")
+            code = token.content if token.type in no_text else ""
+            tree.append((token.type, token.tag, token.markup, token.info, code))
+    return tree
+
+
+def inline_outline(token: Token, without: Sequence[str] = ()) -> list[tuple[str, ...]]:
+    """Return the inline markup of a token, but for some kinds of it."""
+    tree: list[tuple[str, ...]] = []
+    for child in token.children or ():
+        kind = child.type.rpartition("_")[0]
+        if child.type in ("text", "softbreak") or kind in without:
+            continue
+        attributes = sorted(child.attrs.items())
+        tree.append((child.type, child.markup, child.content, str(attributes)))
+    return tree
+
+
+# ---- blocks --------------------------------------------------------------------------------------
+
+# A tag of a template engine, a list of attributes or a comment, which may have several lines.
+_TAG_OF_TEMPLATE = re.compile(
+    r"(?:(?:\{%.*?%\}|\{\{[<%].*?[%>]\}\}|\{#.*?#\}|\{/\*.*?\*/\}|\{[:#.][^{}]*\})\s*)+", re.DOTALL
+)
+_MOST_LINES = 30
+# A line that begins with signs, as those of containers (:::) and blocks (///) do.
+_MARKER = re.compile(r"[:/+=<>%@!?&|;^]{3,}|--+\d*<|\[\[?\w+\]\]?$|%\s|\([^()\s]+\)=$")
+_TITLE = re.compile(
+    r"(?P<before>:{3,}\s*(?P<kind>\{[^{}]*\}|[\w-]+)(?:\s+\[?|\[)|/{3,}\s*[\w-]+\s*\|\s*)"
+    r"(?P<title>[^\]]*?)\]?\s*(?:\{[^{}]*\})?"
+)
+_DIRECTIVE = re.compile(
+    r"(?P<before>(?P<fence>`{3,}|~{3,})\{(?:admonition|attention|caution|danger|dropdown|error|hint"
+    r"|important|note|seealso|tip|warning|versionadded|versionchanged|deprecated)\}\s*)(?P<title>.*)"
+)
+_OPTION = re.compile(r":[\w-]+:")
+# What is between such tags is code.
+_CODE_BEGIN = re.compile(r"\{[%{]+[<%]?\s*(?P<name>highlight|code|mermaid|math|verbatim|comment)\b")
+# A line whose Markdown is indented below it: !!! note "Title", ??? note, === "Tab".
+_CONTAINER = re.compile(
+    r"(?P<before>(?:!!!|\?\?\?\+?|===[+!]?)(?P<kinds>[^\"]*)\"?)(?P<title>(?<=\").*?)?\"?\s*"
+)
+_INDENT = 4
+# The first line of front matter of TOML, JSON or another kind, and its last one.
+_FRONT_MATTER = {"{": "}", "+++": "+++", ";;;": ";;;"}
+
+
+def _line(state: StateBlock, number: int) -> str:
+    begin = state.bMarks[number] + state.tShift[number]
+    return state.src[begin : state.eMarks[number]].strip()
+
+
+def _first_character(state: StateBlock, number: int) -> str:
+    """Return the first character of a line, by which most lines are told apart at once."""
+    begin = state.bMarks[number] + state.tShift[number]
+    return state.src[begin : begin + 1]
+
+
+def _behind_options(state: StateBlock, first: int, end: int) -> int:
+    """Return the line behind options of a directive, ``:name: value``."""
+    number = first
+    while number < end and _OPTION.match(_line(state, number)):
+        number += 1
+    return number
+
+
+def _push_lines(state: StateBlock, kind: str, first: int, end: int) -> None:
+    """Add lines that stay as they are."""
+    token = state.push(kind, "", 0)
+    token.content = "\n".join(_line(state, number) for number in range(first, end))
+    token.map = [first, end]
+    token.hidden = True
+    state.line = end
+
+
+def _push_title(state: StateBlock, title: str, line: int) -> None:
+    """Add running text in a line of an extension."""
+    state.push("title_open", "", 1)
+    token = state.push("inline", "", 0)
+    token.content = title.strip()
+    token.map = [line, line + 1]
+    token.children = []
+    state.push("title_close", "", -1)
+
+
+def _front(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+    """Front matter of other kinds: between two lines ``+++`` (TOML), or braces (JSON)."""
+    if first or state.level or silent:
+        return False
+    closing = _FRONT_MATTER.get(_line(state, 0))
+    if closing is None:
+        return False
+    for number in range(1, end):
+        if _line(state, number) == closing and state.sCount[number] == 0:
+            _push_lines(state, "front_matter", 0, number + 1)
+            return True
+    return False
+
+
+def _container(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+    """``!!! note "Title"``, ``??? note`` or ``=== "Tab"``, and the Markdown indented below it."""
+    if _first_character(state, first) not in "!?=" or state.is_code_block(first):
+        return False
+    match = _CONTAINER.fullmatch(_line(state, first))
+    if match is None:
+        return False
+    is_named = match["kinds"].strip() or match["title"]
+    if not is_named:
+        return False
+    if silent:
+        return True
+    indent = state.sCount[first] + _INDENT
+    last = first + 1
+    while last < end and (state.isEmpty(last) or state.sCount[last] >= indent):
+        last += 1
+    token = state.push("container_open", "div", 1)
+    token.markup = match["before"]
+    token.map = [first, last]
+    if match["title"]:
+        _push_title(state, match["title"], first)
+    before = state.blkIndent, state.lineMax, state.parentType
+    state.blkIndent, state.lineMax, state.parentType = indent, last, "container"
+    state.md.block.tokenize(state, first + 1, last)
+    state.blkIndent, state.lineMax, state.parentType = before
+    state.push("container_close", "div", -1)
+    state.line = last
+    return True
+
+
+def _directive(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+    """A fence of MyST that holds Markdown, such as ```{note}, and the Markdown in it."""
+    if _first_character(state, first) not in "`~" or state.is_code_block(first):
+        return False
+    opening = _DIRECTIVE.fullmatch(_line(state, first))
+    if opening is None:
+        return False
+    last = first + 1
+    while last < end and _line(state, last) != opening["fence"]:
+        last += 1
+    if last == end:
+        return False
+    if silent:
+        return True
+    begin = _behind_options(state, first + 1, last)
+    _push_lines(state, "structure", first, begin)
+    if is_prose(opening["title"]):
+        state.tokens[-1].content = opening["before"]
+        _push_title(state, opening["title"], first)
+    before = state.lineMax
+    state.lineMax = last
+    state.md.block.tokenize(state, begin, last)
+    state.lineMax = before
+    _push_lines(state, "structure", last, last + 1)
+    return True
+
+
+def _structure(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+    """Lines that are no text: of extensions and template engines."""
+    if _first_character(state, first).isalnum() or state.is_code_block(first):
+        return False
+    line = _line(state, first)
+    behind_tag = _behind_tags(state, first, end)
+    if not behind_tag and not _MARKER.match(line):
+        return False
+    if silent:
+        return True
+    behind = behind_tag or first + 1
+    code = _CODE_BEGIN.match(line)
+    if code and behind_tag:
+        behind = _behind_code(state, first, end, code["name"]) or behind
+    title = _TITLE.fullmatch(line)
+    if title and _is_directive(title):
+        behind = _behind_options(state, first + 1, end)
+    _push_lines(state, "structure", first, behind)
+    if title and _is_title(title):
+        state.tokens[-1].content = title["before"]
+        _push_title(state, title["title"], first)
+    return True
+
+
+def _is_directive(title: re.Match[str]) -> bool:
+    return title["kind"] is not None and title["kind"].startswith("{")
+
+
+def _is_title(title: re.Match[str]) -> bool:
+    """Return whether the words behind a marker are a title.
+
+    In ``:::{code} python`` they are an argument.
+    """
+    words = title["title"]
+    if _is_directive(title) and " " not in words.strip():
+        return False
+    return is_prose(words)
+
+
+def _behind_tags(state: StateBlock, first: int, end: int) -> int:
+    """Return the line behind tags of a template engine that stand alone; 0: there are none."""
+    text = _line(state, first)
+    if not text.startswith("{"):
+        return 0
+    for behind in range(first + 1, min(end, first + _MOST_LINES) + 1):
+        if _TAG_OF_TEMPLATE.fullmatch(text):
+            return behind
+        if behind == end or state.isEmpty(behind):
+            return 0
+        text += f"\n{_line(state, behind)}"
+    return 0
+
+
+def _behind_code(state: StateBlock, first: int, end: int, name: str) -> int:
+    """Return the line behind the tag that ends the code of a tag ``name``; 0: there is none."""
+    closing = re.compile(rf"\{{[%{{]+[<%]?\s*(?:end|/)\s*{name}\b")
+    for number in range(first, end):
+        if closing.search(_line(state, number)):
+            return number + 1
+    return 0
+
+
+# ---- inline markup -------------------------------------------------------------------------------
+
+# Braces hold what programs read: expressions, attributes, ids, roles.
+_BRACES = re.compile(r"\{(?:[^{}\n]|\{[^{}\n]*\}){1,300}\}")
+# A note or a citation whose definition is elsewhere, and $NAME, which is no formula.
+_REFERENCE = re.compile(r"\[\^[^\]\s]+\]|\[-?@[^\[\]\n]+\]|\$[A-Za-z_]\w*(?![\w$])")
+_SECOND_LABEL = re.compile(r"\[[^\[\]]*\]|\{[^{}\n]*\}")
+_TARGET = re.compile(rf"(?:{PLACEHOLDER_OR_MATH.pattern}|[^\s()<>])+")
+
+
+def _template(state: StateInline, silent: bool) -> bool:
+    """``{{ name }}`` and the like, which another program replaces."""
+    return _matched(state, silent, PLACEHOLDER_OR_MATH, _BRACES)
+
+
+def _undefined_reference(state: StateInline, silent: bool) -> bool:
+    """What no other rule knows, but is no word."""
+    return _matched(state, silent, _REFERENCE)
+
+
+def _matched(state: StateInline, silent: bool, *patterns: re.Pattern[str]) -> bool:
+    for pattern in patterns:
+        match = pattern.match(state.src, state.pos, state.posMax)
+        if match is None:
+            continue
+        if not silent:
+            token = state.push("template", "", 0)
+            token.content = match[0]
+            token.hidden = True
+        state.pos = match.end()
+        return True
+    return False
+
+
+def _unknown_link(state: StateInline, silent: bool) -> bool:
+    """A link ``[text][reference]`` whose address is in another file, or ``[text]{.class}``."""
+    begin, end = state.pos, state.posMax
+    if state.src[begin] != "[":
+        return False
+    label = state.md.helpers.parseLinkLabel(state, begin, True)
+    if label < 0:
+        return False
+    match = _SECOND_LABEL.match(state.src, label + 1, end)
+    if match is None:
+        return False
+    if not silent:
+        state.pos, state.posMax = begin + 1, label
+        state.push("link_open", "a", 1)
+        state.md.inline.tokenize(state)
+        state.push("link_close", "a", -1)
+    state.pos, state.posMax = match.end(), end
+    return True
+
+
+def _destination(text: str, position: int, maximum: int) -> Any:
+    """Read the target of a link, which may be a placeholder with spaces: ``({{< ref "a" >}})``."""
+    from markdown_it.helpers import parseLinkDestination
+
+    match = _TARGET.match(text, position, maximum)
+    if match is None or not PLACEHOLDER_OR_MATH.search(match[0]):
+        return parseLinkDestination(text, position, maximum)
+    return SimpleNamespace(ok=True, pos=match.end(), str=match[0])
+
+
+class LinkEnd(str):
+    """The end of a link, from the bracket on.
+
+    Attributes:
+        words: the text between its brackets, which is its reference if it has no other.
+    """
+
+    words: str
+
+    def __new__(cls, raw: str, words: str) -> LinkEnd:
+        """Make it of its source ``raw``."""
+        end = super().__new__(cls, raw)
+        end.words = words
+        return end
+
+    def behind(self, text: str) -> str:
+        """Return the end of a link, behind its text, which may be a translation."""
+        names_its_text = self in ("]", "][]")
+        if names_its_text and " ".join(text.split()) != self.words:
+            return f"][{self.words}]"
+        return str(self)
+
+
+class _RememberingRule:
+    """A rule that gives its inline tokens ``meta["raw"]``, as they are written in the source."""
+
+    def __init__(self, name: str, rule: Any) -> None:
+        self._rule = rule
+        self._makes_links = name in ("link", "unknown_link")
+
+    def __call__(self, state: StateInline, silent: bool) -> bool:
+        if silent:
+            return bool(self._rule(state, silent))
+        begin = state.pos
+        first = len(state.tokens)
+        label = -1
+        if self._makes_links and state.src[begin] == "[":
+            label = state.md.helpers.parseLinkLabel(state, begin, True)
+        if not self._rule(state, silent):
+            return False
+        for token in state.tokens[first:]:
+            if token.type == "text" or "raw" in token.meta:
+                continue
+            token.meta["raw"] = state.src[begin : state.pos]
+            if token.type == "link_close" and label >= 0:
+                words = " ".join(state.src[begin + 1 : label].split())
+                token.meta["raw"] = LinkEnd(state.src[label : state.pos], words)
+        return True
