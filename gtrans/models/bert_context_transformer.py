@@ -23,7 +23,7 @@ encoder (``--context-layers`` above 0), which reads the embedded words of the co
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Optional
+from typing import Any, Optional
 
 import torch
 import torch.nn.functional as F
@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from gtrans.errors import GtransError
 from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import Encoder, EncoderOutput
-from gtrans.models.base.model import BERT_FEATURES, DocumentModel
+from gtrans.models.base.model import BERT_FEATURES, DocumentModel, InputSpec
 from gtrans.models.base.options import UnitTransformerConfig, size_option
 from gtrans.models.base.planning import (
     Planner,
@@ -199,8 +199,7 @@ class BertContextTransformer(DocumentModel):
     """BERT-context Transformer: a frozen BERT, or a trained encoder, encodes the context."""
 
     planner_type = ContextPlanner
-    units = ("window", "sentence")
-    context_sides: ClassVar[tuple[str, ...]] = ("source",)
+    inputs = InputSpec(units=("window", "sentence"), context_sides=("source",))
 
     def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
         super().__init__(encoder, decoder)

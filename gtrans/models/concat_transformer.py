@@ -16,7 +16,7 @@ attention     of every token to the whole window: :class:`gtrans.models.base.mod
 
 from dataclasses import dataclass
 
-from gtrans.models.base.model import DocumentModel
+from gtrans.models.base.model import DocumentModel, InputSpec
 from gtrans.models.base.options import UnitTransformerConfig
 from gtrans.models.base.presets import register_system, sizes
 
@@ -37,5 +37,4 @@ PRESETS = {
 class ConcatTransformer(DocumentModel):
     """Concatenation: a window of sentences is translated as one text."""
 
-    units = ("window", "sentence")
-    context_sides = ("both", "source")
+    inputs = InputSpec(units=("window", "sentence"), context_sides=("both", "source"))

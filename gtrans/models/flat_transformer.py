@@ -10,7 +10,7 @@ Eq 4     bottom blocks over context and sentence: ``encoder.layers[:bottom_layer
 Eq 5     ``h1[s:t]``: ``kept`` of :class:`FlatPlanner` the tokens of the sentence;
          the top blocks and the decoder see no others; fused groups of the bottom blocks
          are cut down to them, too
-§3.2     sizes, one sentence before and one after: ``PRESETS``, ``context_size``
+§3.2     sizes, one sentence before and one after: ``PRESETS``, ``inputs``
 =======  ==============================================================================
 
 The paper does not say how large segment embeddings begin; here they begin as large as words
@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from gtrans.errors import GtransError
 from gtrans.models.base.bert_encoder import BertEncoder, BertSourceConfig, BertSourceTransformer
 from gtrans.models.base.encoder import Encoder, EncoderOutput, StackDesign
-from gtrans.models.base.model import DocumentModel
+from gtrans.models.base.model import DocumentModel, InputSpec
 from gtrans.models.base.options import UnitTransformerConfig
 from gtrans.models.base.planning import (
     Planner,
@@ -169,9 +169,7 @@ class FlatTransformer(DocumentModel):
     encoder: FlatTransformerEncoder
     encoder_type = FlatTransformerEncoder
     planner_type = FlatPlanner
-    units = ("window", "sentence")
-    context_size = (1, 1)
-    context_sides = ("source",)
+    inputs = InputSpec(units=("window", "sentence"), context_sides=("source",), context_size=(1, 1))
 
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:

@@ -25,7 +25,7 @@ from fairseq.dataclass import ChoiceEnum
 
 from gtrans.errors import GtransError
 from gtrans.models.base.encoder import StackDesign
-from gtrans.models.base.model import DocumentModel
+from gtrans.models.base.model import DocumentModel, InputSpec
 from gtrans.models.base.options import FusionConfig, StackConfig, layer_spec
 from gtrans.models.base.presets import PLAIN_SWITCHES, register_system, sizes
 from gtrans.models.base.warm_start import dictionaries_of
@@ -93,7 +93,7 @@ PRESETS = {
 class GtransFusion(DocumentModel):
     """GTRANS layer fusion: fused groups of layers, with the baselines of its paper."""
 
-    units = ("sentence", "window", "document")
+    inputs = InputSpec(units=("sentence", "window", "document"))
     start_mistake: str | None = None
 
     @classmethod

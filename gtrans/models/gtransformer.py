@@ -20,15 +20,14 @@ Transformer), and with ``--unit sentence`` the sentence Transformer.
 """
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Optional
+from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum
 
 from gtrans.errors import GtransError
 from gtrans.models.base.encoder import AttentionKinds
-from gtrans.models.base.model import DocumentModel, reads_plain_documents
+from gtrans.models.base.model import DocumentModel, InputSpec, reads_plain_documents
 from gtrans.models.base.options import UnitTransformerConfig, layer_spec
 from gtrans.models.base.presets import PLAIN_SWITCHES, register_system, sizes
 from gtrans.modules.transformer import KINDS, LayerSpec
@@ -110,11 +109,9 @@ PRESETS = {
 class GTransformer(DocumentModel):
     """G-Transformer: group attention, and combined group and global attention on top."""
 
-    context_sides: ClassVar[tuple[str, ...]] = ("both", "source")
-    # The special tokens with which a model was pretrained (gtrans.data.frame).
-    special_tokens_by_arch: ClassVar[Mapping[str, str]] = {
-        "gtransformer_mbart_large": "mbart",
-    }
+    inputs = InputSpec(
+        context_sides=("both", "source"), special_tokens={"gtransformer_mbart_large": "mbart"}
+    )
 
     @classmethod
     def default_special_tokens(cls, cfg: Any, unit: str) -> str:

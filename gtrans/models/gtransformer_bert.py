@@ -20,6 +20,7 @@ from typing import Any
 
 from gtrans.errors import GtransError
 from gtrans.models.base.bert_encoder import BertEncoder, BertSourceConfig, BertSourceTransformer
+from gtrans.models.base.model import InputSpec
 from gtrans.models.base.presets import register_system, sizes
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 
@@ -41,7 +42,7 @@ class GTransformerBert(BertSourceTransformer, GTransformer):
     """G-Transformer + BERT: the encoder is initialised with a BERT and fine-tuned."""
 
     encoder_type = BertEncoder
-    units = ("document", "sentence")
+    inputs = InputSpec(units=("document", "sentence"), context_sides=("both", "source"))
 
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 from fairseq.dataclass import ChoiceEnum
 
+from gtrans.models.base.model import InputSpec
 from gtrans.models.base.presets import register_system, sizes
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 from gtrans.models.memory_transformer import MemoryConfig, RecurrentMemories
@@ -51,9 +52,11 @@ PRESETS = {
 class GTransformerMemory(RecurrentMemories, GTransformer):
     """G-Transformer with recurrent memory: carried from chunk to chunk of a document."""
 
-    units = ("stream", "document", "sentence")
-    stream_of = "instances"
-    context_sides = ("source",)
+    inputs = InputSpec(
+        units=("stream", "document", "sentence"),
+        stream_of="instances",
+        context_sides=("source",),
+    )
 
     @property
     def reuses_prefix_states(self) -> bool:

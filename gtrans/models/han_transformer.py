@@ -7,7 +7,7 @@ Hierarchical Attention Networks", EMNLP 2018.
 §2.1-2.2  word level, sentence level, gate: :mod:`gtrans.modules.hierarchical_attention`
 §2.3      on the encoder's last states (source sentences), on the decoder's (translations of
           the sentences before), or both: ``--han-side``
-§3        k = 3 sentences before: ``context_size``
+§3        k = 3 sentences before: ``HanTransformer.inputs``
 ========  =============================================================================
 
 A sentence attends to the states that a sentence has by itself, without a context of its
@@ -26,7 +26,7 @@ from torch import Tensor
 
 from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import Encoder, EncoderOutput
-from gtrans.models.base.model import SentenceTransformer
+from gtrans.models.base.model import InputSpec, SentenceTransformer
 from gtrans.models.base.options import TransformerConfig
 from gtrans.models.base.planning import Planner, lengths_without_end
 from gtrans.models.base.presets import register_system, sizes
@@ -229,9 +229,9 @@ class HanTransformer(SentenceTransformer):
     encoder_type = HanEncoder
     decoder_type = HanDecoder
     planner_type = HanPlanner
-    units = ("window", "sentence")
-    context_sides = ("history",)
-    context_size = (3, 0)
+    inputs = InputSpec(
+        units=("window", "sentence"), context_sides=("history",), context_size=(3, 0)
+    )
     history_size = 0
 
     def add_parts(self, cfg: Any) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 from fairseq.dataclass import ChoiceEnum
 
 from gtrans.errors import GtransError
-from gtrans.models.base.model import DocumentModel, SentenceTransformer
+from gtrans.models.base.model import DocumentModel, InputSpec, SentenceTransformer
 from gtrans.models.base.options import TransformerConfig
 from gtrans.models.base.presets import register_system, sizes
 from gtrans.modules.memory import OUTPUTS, MemorySpec, RecurrentMemory
@@ -137,5 +137,4 @@ PRESETS = {
 class MemoryTransformer(RecurrentMemories, SentenceTransformer):
     """Recurrent-memory Transformer: memory carried from sentence to sentence."""
 
-    units = ("stream", "sentence")
-    context_sides = ("source",)
+    inputs = InputSpec(units=("stream", "sentence"), context_sides=("source",))

@@ -261,7 +261,8 @@ def adopt_unit(cfg: Any, model: type[DocumentModel], options: Mapping[str, Any])
     Raises:
         GtransError: the model cannot read such units.
     """
-    for name, possible in (("unit", model.units), ("context_sides", model.context_sides)):
+    inputs = model.inputs
+    for name, possible in (("unit", inputs.units), ("context_sides", inputs.context_sides)):
         if cfg[name] is None:
             cfg[name] = possible[0]
         if str(cfg[name]) not in possible:
@@ -269,7 +270,7 @@ def adopt_unit(cfg: Any, model: type[DocumentModel], options: Mapping[str, Any])
                 f"`--{name.replace('_', '-')} {cfg[name]}`: this model takes "
                 f"{' or '.join(possible)}; choose one of them."
             )
-    steps = model.stream_of if str(cfg.unit) == "stream" else None
+    steps = inputs.stream_of if str(cfg.unit) == "stream" else None
     if cfg.stream_of is not None and str(cfg.stream_of) != steps:
         raise GtransError(
             f"`--stream-of {cfg.stream_of}`: "
@@ -277,7 +278,7 @@ def adopt_unit(cfg: Any, model: type[DocumentModel], options: Mapping[str, Any])
             + "; leave it out."
         )
     cfg.stream_of = steps
-    for name, size in zip(("context_before", "context_after"), model.context_size, strict=True):
+    for name, size in zip(("context_before", "context_after"), inputs.context_size, strict=True):
         if cfg[name] is None:
             cfg[name] = size
     if cfg.sentence_marks is None:

@@ -53,7 +53,7 @@ class Row:
         given: dict[str, Any] = {}
         for part in (self.options, *parts):
             given |= options_of(part)
-        unit = given.pop("unit", model.units[0])
+        unit = given.pop("unit", model.inputs.units[0])
         cfg = model.options()
         known = {field.name for field in dataclasses.fields(cfg)}
         # As the command line and configuration files do it.
@@ -63,7 +63,7 @@ class Row:
         if self.arch == "gtransformer_mbart_large":
             given |= {"langs": "en,de", "share_all_embeddings": False}
         given |= {name: value for name, value in SMALL.items() if name in known}
-        sides = model.context_sides[0] if unit == "window" else None
+        sides = model.inputs.context_sides[0] if unit == "window" else None
         return build(Case(self.arch, unit, sides), data, **given)
 
 

@@ -200,5 +200,5 @@ def test_what_is_not_declared_is_refused(case, prepared_with_bert):
 
 def test_every_class_declares_a_unit_and_has_a_tiny_architecture():
     for arch, model in classes().items():
-        assert model.units and model.context_sides, arch
+        assert model.inputs.units and model.inputs.context_sides, arch
         assert model.__doc__ and model.options is not None and arch in model.presets

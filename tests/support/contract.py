@@ -98,8 +98,8 @@ def cases() -> list[Case]:
     """Every class with every unit and context side that it declares, and a frozen BERT."""
     found = []
     for arch, model in classes().items():
-        for unit in model.units:
-            sides = model.context_sides if unit == "window" else (None,)
+        for unit in model.inputs.units:
+            sides = model.inputs.context_sides if unit == "window" else (None,)
             found += [Case(arch, unit, side) for side in sides]
     return [*found, WITH_BERT]
 
@@ -121,9 +121,9 @@ def undeclared() -> list[Case]:
     """Every class with every unit and side that it does not declare."""
     found = []
     for arch, model in classes().items():
-        found += [Case(arch, unit) for unit in UNITS if unit not in model.units]
-        if "window" in model.units:
-            others = [side for side in CONTEXT_SIDES if side not in model.context_sides]
+        found += [Case(arch, unit) for unit in UNITS if unit not in model.inputs.units]
+        if "window" in model.inputs.units:
+            others = [side for side in CONTEXT_SIDES if side not in model.inputs.context_sides]
             found += [Case(arch, "window", side) for side in others]
     return found
 
@@ -145,7 +145,7 @@ def _made_for(case: Case) -> dict[str, str]:
         return {}
     cfg = OmegaConf.structured(case.model.options)
     cfg._name, cfg.unit, cfg.context_sides = case.arch, case.unit, case.sides
-    cfg.context_before, cfg.context_after = case.model.context_size
+    cfg.context_before, cfg.context_after = case.model.inputs.context_size
     cfg.share_all_embeddings = False
     try:
         case.model.check(resolve_sizes(cfg, case.model.options, case.model.presets), None)

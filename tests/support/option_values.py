@@ -36,8 +36,8 @@ def dimensions(model: type[DocumentModel]) -> dict[str, tuple[Any, ...]]:
     for field in dataclasses.fields(model.options):
         if field.name == "stream_of":
             # A model takes streams of one kind, and whatever else is no stream.
-            if model.units[0] == "stream":
-                found[field.name] = (model.stream_of,)
+            if model.inputs.units[0] == "stream":
+                found[field.name] = (model.inputs.stream_of,)
             continue
         if field.name in LEFT_OUT or field.name in found or field.name.startswith("bert_dim"):
             continue
