@@ -1,11 +1,10 @@
 """Text in lines for programs that know neither documents nor SentencePiece.
 
-``python -m gtrans.text.lines pairs SOURCE TARGET SOURCE-OUT TARGET-OUT`` reads both sides of a
-text together and writes a sentence per line, without the boundaries of documents. With
-``--documents`` every sentence is a document of its own, with a boundary after it.
+``python -m gtrans.text.lines pairs SOURCE TARGET SOURCE-OUT TARGET-OUT`` writes the sentences of
+both sides without boundaries of documents; with ``--documents``, a boundary after every sentence.
 
-``python -m gtrans.text.lines subwords --model FILE`` prints the dictionary that fairseq reads, all
-subwords of a SentencePiece model in their order; with ``--input``, the subwords of every line.
+``python -m gtrans.text.lines subwords --model FILE`` prints the subwords of a SentencePiece model
+as a dictionary of fairseq; with ``--input``, the subwords of every line of a text.
 """
 
 from __future__ import annotations
@@ -24,23 +23,25 @@ from gtrans.text.subwords import load_sentencepiece, model_subwords
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit status: 0, or 1 after a line with the mistake."""
+    """Run a command; return the exit status: 0, or 1 after a line with the mistake."""
     parser = argparse.ArgumentParser(prog="python -m gtrans.text.lines")
     commands = parser.add_subparsers(dest="command", required=True)
-    pairs, subwords = (commands.add_parser(name) for name in ("pairs", "subwords"))
+    pairs = commands.add_parser("pairs")
     pairs.add_argument("--documents", action="store_true")
-    names = "source", "target", "source-out", "target-out"
-    for name in names:
-        pairs.add_argument(name, type=Path)
+    for name in ("source", "target", "source_out", "target_out"):
+        pairs.add_argument(name, type=Path, metavar=name.replace("_", "-"))
+    subwords = commands.add_parser("subwords")
     subwords.add_argument("--model", type=Path, required=True)
     subwords.add_argument("--input", type=Path)
     args = parser.parse_args(argv)
     try:
         if args.command == "pairs":
-            source, target, *outputs = (vars(args)[name] for name in names)
-            write_pairs((source, target), outputs, "\n" * (1 + args.documents))
+            inputs = args.source, args.target
+            outputs = args.source_out, args.target_out
+            write_pairs(inputs, outputs, "\n\n" if args.documents else "\n")
         else:
-            sys.stdout.writelines(f"{line}\n" for line in in_subwords(args.model, args.input))
+            for line in in_subwords(args.model, args.input):
+                print(line)
     except GtransError as error:
         print_message(f"gtrans: error: {error}")
         return 1
@@ -48,11 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def write_pairs(inputs: tuple[Path, Path], outputs: Sequence[Path], end: str) -> None:
-    """Write the sentences of both sides, each followed by ``end``; both files or none.
-
-    Raises:
-        GtransError: as :meth:`Sides.read`, or a file cannot be written.
-    """
+    """Write the sentences of both sides, each followed by ``end``; both files or none."""
     with (
         replacing(*outputs, inputs=inputs) as (source, target),
         open(source, "w", encoding="utf-8", newline="\n") as source_file,
@@ -65,14 +62,11 @@ def write_pairs(inputs: tuple[Path, Path], outputs: Sequence[Path], end: str) ->
 
 
 def in_subwords(model: Path, text: Path | None) -> Iterator[str]:
-    """The lines of a text in subwords with a space between them; without a text, a dictionary.
-
-    Raises:
-        GtransError: the model or the text cannot be read.
-    """
+    """Yield the lines of a text in subwords with spaces; without a text, a dictionary."""
     processor = load_sentencepiece(model)
     if text is None:
-        yield from (f"{subword} 1" for subword in model_subwords(processor))
+        for subword in model_subwords(processor):
+            yield f"{subword} 1"
     else:
         for line in iterate_raw_lines(text, strip=False):
             yield " ".join(processor.encode(line, out_type=str))

@@ -1,10 +1,10 @@
-"""Text pipelines: from a sentence to tokens of a vocabulary and back; and what all of them clean.
+"""Text pipelines: from a sentence to tokens of a vocabulary and back.
 
-Characters that only say how text is shown (soft hyphens, zero-width spaces, marks of direction,
-byte order marks) are dropped, because they would split words. White space and control characters
-of every kind become one space. ``<s>``, ``[en]`` and the like in the text must never become
-special tokens, so they are escaped by a backslash (``<\\s>``). Text that looks like an
-escaped token gets one more backslash. This module imports neither torch nor fairseq.
+All of them drop characters that only say how text is shown (soft hyphens, zero-width spaces, marks
+of direction, byte order marks), because these would split words. White space and control characters
+become one space. ``<s>``, ``[en]`` and the like in the text must never become special tokens, so a
+backslash escapes them (``<\\s>``); text that looks like an escaped token gets one more. This module
+needs neither torch nor fairseq.
 """
 
 from __future__ import annotations
@@ -63,47 +63,41 @@ _MOST_UNKNOWN = 0.25
 
 
 class TextPipeline(ABC):
-    """Encoder and decoder of the text of one language.
+    """Encoder and decoder of the text of one language, ``lang``, such as ``en`` or ``zh_CN``.
 
     Encoding has two steps, ``tokenise`` and ``segment``; decoding reverses them.
-
-    Args:
-        lang: language code, e.g. ``en`` or ``zh_CN``.
     """
 
     def __init__(self, lang: str) -> None:
         self.lang = lang
 
     def encode(self, sentence: str) -> str:
-        """Tokens separated by one space: at least one, none of them reserved."""
+        """Return tokens separated by one space: at least one, none of them special."""
         return self.segment(self.tokenise(sentence))
 
     def decode(self, tokens: str) -> str:
-        """Plain text of one sentence from its tokens, of ``encode`` or of a model."""
+        """Return the plain text of the tokens of a sentence, from ``encode`` or a model."""
         return self.detokenise(self.unsegment(tokens))
 
     @abstractmethod
     def tokenise(self, sentence: str) -> str:
-        """Words separated by one space; never empty.
-
-        White space and control characters of every kind count as a space.
-        """
+        """Return words separated by one space; never empty."""
 
     @abstractmethod
     def detokenise(self, tokens: str) -> str:
-        """Plain text of what ``tokenise`` returned."""
+        """Return the plain text of the words of ``tokenise``."""
 
     @abstractmethod
     def segment(self, tokens: str) -> str:
-        """subwords of what ``tokenise`` returned, separated by one space."""
+        """Return the subwords of the words of ``tokenise``, separated by one space."""
 
     @abstractmethod
     def unsegment(self, tokens: str) -> str:
-        """What ``tokenise`` returned, from the subwords of ``segment`` or a model's."""
+        """Return the words of the subwords of ``segment`` or of a model."""
 
 
 def clean(sentence: str) -> str:
-    """The text on one line, without characters that show nothing and surrogates; maybe empty."""
+    """Return the text on one line, without invisible characters and surrogates; maybe empty."""
     if sentence.isascii():
         return _UNWRITABLE.sub(" ", sentence).strip()
     visible = _WITHOUT_GLYPH.sub("", _SURROGATE.sub(PLACEHOLDER, sentence))
@@ -111,22 +105,24 @@ def clean(sentence: str) -> str:
 
 
 def escape(text: str) -> str:
-    """The words of ``text``, separated by one space, reserved tokens escaped; never empty."""
-    return " ".join(_replace(_ESCAPE, word) for word in text.split()) or PLACEHOLDER
+    """Return the words of ``text``, separated by one space and escaped; never empty."""
+    words = [_replace(_ESCAPE, word) for word in text.split()]
+    return " ".join(words) or PLACEHOLDER
 
 
 def unescape(words: str) -> str:
-    """Plain text of what ``escape`` returned."""
+    """Return the plain text of the words of ``escape``."""
     return " ".join(_replace(_UNESCAPE, word) for word in words.split())
 
 
 def input_warnings(name: str, sentences: Iterable[str], unknown: int, tokens: int) -> list[str]:
-    """Warnings about a text that no model can translate as it is.
+    """Return warnings about a text that no model can translate as it is.
 
     Args:
-        name: what the text is called.
+        name: name of the text, for messages.
         sentences: its sentences; none if they are meant to be tokenised.
-        unknown, tokens: how many of its tokens are not in the vocabulary, and of how many.
+        unknown: number of its tokens that are not in the vocabulary.
+        tokens: number of its tokens.
     """
     if unknown <= _MOST_UNKNOWN * tokens:
         return not_plain(name, sentences)
@@ -138,7 +134,7 @@ def input_warnings(name: str, sentences: Iterable[str], unknown: int, tokens: in
 
 
 def not_plain(name: str, sentences: Iterable[str]) -> list[str]:
-    """A warning if a text is tokenised, escaped or in subwords; empty if it is plain."""
+    """Return a warning if a text is tokenised, escaped or in subwords; nothing if it is plain."""
     counts = [0, 0]
     count = 0
     for count, sentence in enumerate(sentences, start=1):  # noqa: B007

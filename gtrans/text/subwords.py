@@ -1,9 +1,6 @@
-"""Subwords: our own BPE, and SentencePiece models of others with their dictionaries.
+"""Subwords: BPE, and published SentencePiece models with their dictionaries.
 
-SentencePiece segments plain text, without Moses steps, and ``decode`` gives it back except for the
-kind and number of white space (and SentencePiece's own normalisation).
-
-This module imports neither torch nor fairseq.
+This module needs neither torch nor fairseq.
 """
 
 from __future__ import annotations
@@ -34,7 +31,7 @@ _UNKNOWN_SCORE = -1e7
 _WHERE = "docs/pretrained.md says where it is"
 
 
-# ---- our own BPE ---------------------------------------------------------------------------------
+# ---- BPE -----------------------------------------------------------------------------------------
 
 
 def learn_codes(words: Counter[str], merges: int | None, entries: int | None, path: Path) -> None:
@@ -42,9 +39,9 @@ def learn_codes(words: Counter[str], merges: int | None, entries: int | None, pa
 
     Args:
         words: how often each word occurs.
-        merges: how many merges to learn; None: until there are ``entries`` vocabulary entries,
-            merges and characters. A character at the end of a word is an entry of its own.
-        entries: see ``merges``.
+        merges: how many merges to learn; None: ``entries`` decides.
+        entries: size of the vocabulary, which has merges and characters. A character at the end of
+            a word is an entry of its own.
         path: the file to write.
 
     Raises:
@@ -70,26 +67,22 @@ def learn_codes(words: Counter[str], merges: int | None, entries: int | None, pa
 
 
 def count_merges(codes: Path) -> int:
-    """The number of merges in a file of codes."""
+    """Return the number of merges in a file of codes."""
     lines = read_text(codes).removesuffix("\n").split("\n")
     return sum(not line.startswith("#version:") for line in lines)
 
 
 def load_bpe(codes: Path) -> BPE:
-    """The merges of a file of codes.
-
-    Raises:
-        GtransError: it cannot be read, or a line is no merge.
-    """
+    """Read the merges of a file; raises GtransError as :func:`bpe_of`."""
     return bpe_of(read_text(codes), codes)
 
 
 def bpe_of(codes: str, path: Path, vocabulary: Iterable[str] | None = None) -> BPE:
-    """BPE by the merges of a text of codes.
+    """Return BPE by the merges of a text of codes.
 
     Args:
         codes: the text.
-        path: the file that it is from, for messages.
+        path: its file, for messages.
         vocabulary: the known subwords; others are split into these.
 
     Raises:
@@ -98,11 +91,13 @@ def bpe_of(codes: str, path: Path, vocabulary: Iterable[str] | None = None) -> B
     lines = codes.removesuffix("\n").split("\n")
     # The library ends the program at a bad line, so lines are checked here.
     for number, line in enumerate(lines, start=1):
-        header = number == 1 and line.startswith("#version:")
-        if not header and len(line.strip("\r ").split(" ")) != 2:
+        is_header = number == 1 and line.startswith("#version:")
+        units = line.strip("\r ").split(" ")
+        if not is_header and len(units) != 2:
             raise GtransError(f"{path}:{number}: not a BPE merge (two units, one space)")
     merges = io.StringIO("".join(f"{line}\n" for line in lines))
-    return BPE(merges, separator=BPE_SEPARATOR, vocab=vocabulary and set(vocabulary))
+    known = None if vocabulary is None else set(vocabulary)
+    return BPE(merges, separator=BPE_SEPARATOR, vocab=known)
 
 
 # ---- models of others ----------------------------------------------------------------------------
@@ -114,24 +109,24 @@ _WORD_END = re.compile(f"(?<=[{_LATIN}])[\u200b\u200c\ufeff](?=[{_LATIN}])")
 
 
 class SentencePiecePipeline(TextPipeline):
-    """Plain text in the subwords of SentencePiece, as mBART uses it.
+    """Plain text in the subwords of SentencePiece, as mBART uses it, without Moses steps.
 
-    It replaces the Moses steps and our own BPE. A subword that is not in the dictionary (see
-    :mod:`gtrans.conversion.trimming`) is split into subwords that are; characters without a subword
-    become the unknown word.
+    A subword that the dictionary lacks (:mod:`gtrans.conversion.trimming`) is split into subwords
+    that it has; characters without a subword become the unknown word. ``decode`` gives the text
+    back except for the kind and number of white space and SentencePiece's own normalisation.
 
     Args:
         lang: language code.
-        contents: the contents of :attr:`files`, by their names.
+        contents: the contents of :attr:`files`, by name.
         side: 0 for the source, 1 for the target, where they have different models.
-        folder: where the files are, for messages.
+        folder: the folder of the files, for messages.
 
     Raises:
         GtransError: a file is not of its kind.
 
     Attributes:
-        name: of this kind in ``prepare.json``.
-        files: its files in a data folder; the last one lists the subwords that the network knows.
+        name: the kind of subwords in ``prepare.json``.
+        files: files in a data folder; the last one lists the subwords that the network knows.
     """
 
     name: ClassVar[str] = "sentencepiece"
@@ -141,8 +136,10 @@ class SentencePiecePipeline(TextPipeline):
         self, lang: str, contents: Mapping[str, bytes], side: int = 0, folder: Path = Path()
     ) -> None:
         super().__init__(lang)
-        # Of OPUS-MT, each language has its own.
-        model, subwords = self.files if len(self.files) == 2 else self.files[side::2]
+        names = self.files
+        if len(names) > 2:  # of OPUS-MT: each language has its own
+            names = names[side::2]
+        model, subwords = names
         self._processor = sentencepiece_of(contents[model], folder / model)
         text = decoded(contents[subwords], folder / subwords)
         self._vocabulary = frozenset(subwords_in(text, folder / subwords))
@@ -150,7 +147,7 @@ class SentencePiecePipeline(TextPipeline):
 
     @classmethod
     def copy(cls, model: Path, dictionary: Path | None, folder: Path) -> None:
-        """Copy a model and its dictionary (None: all subwords) into a data folder, as ``files``.
+        """Copy a model and its dictionary (None: all subwords) into a data folder.
 
         Raises:
             GtransError: one of them cannot be read.
@@ -161,18 +158,16 @@ class SentencePiecePipeline(TextPipeline):
         write_subwords(subwords, folder / cls.files[1])
 
     def tokenise(self, sentence: str) -> str:
-        """The words as they are: the model knows no escapes, and U+2581 is a space to it."""
-        return clean(_WORD_END.sub(" ", sentence.replace(SPACE, " "))) or PLACEHOLDER
+        """Return the words as they are: the model knows no escapes, and U+2581 is a space."""
+        spaced = _WORD_END.sub(" ", sentence.replace(SPACE, " "))
+        return clean(spaced) or PLACEHOLDER
 
     def detokenise(self, tokens: str) -> str:
-        """Plain text of what ``tokenise`` returned, on one line."""
+        """Return the text on one line."""
         return " ".join(tokens.split())
 
     def segment(self, tokens: str) -> str:
-        """Subwords of what ``tokenise`` returned, separated by one space; at least one.
-
-        Characters without a subword stay as they are, but never become a special token.
-        """
+        """Return subwords; characters without one stay, but never become a special token."""
         subwords: list[str] = []
         for subword in self._processor.encode(tokens, out_type=str):
             for part in self._parts(subword):
@@ -180,7 +175,7 @@ class SentencePiecePipeline(TextPipeline):
         return " ".join(subwords) or PLACEHOLDER
 
     def _parts(self, subword: str) -> list[str]:
-        """The subword, or the known subwords with the best total score into which it is split."""
+        """Return the subword if it is known, otherwise the known subwords with the best score."""
         number = self._processor.piece_to_id(subword)
         is_unknown = self._processor.is_unknown(number)
         if subword in self._vocabulary or len(subword) == 1 or is_unknown:
@@ -203,20 +198,21 @@ class SentencePiecePipeline(TextPipeline):
 
     def _score(self, part: str) -> float:
         number = self._processor.piece_to_id(part)
-        is_known = part in self._vocabulary and not self._processor.is_unknown(number)
-        return float(self._processor.get_score(number)) if is_known else _UNKNOWN_SCORE
+        if part not in self._vocabulary or self._processor.is_unknown(number):
+            return _UNKNOWN_SCORE
+        return float(self._processor.get_score(number))
 
     def unsegment(self, tokens: str) -> str:
-        """Text of subwords; what only the dictionary has stays as it is."""
+        """Return the text of subwords; entries of the dictionary alone stay as they are."""
         text: str = self._processor.decode(unescape(tokens).split())
         return text.replace(SPACE, " ").strip()
 
 
 def load_sentencepiece(path: Path) -> Any:
-    """The SentencePiece model at ``path``.
+    """Load a SentencePiece model.
 
     Raises:
-        GtransError: it is missing or not a model, or the library is not installed.
+        GtransError: there is none at ``path``, or the library is not installed.
     """
     require(["sentencepiece"], "`--sentencepiece`")
     if not path.is_file():
@@ -225,11 +221,7 @@ def load_sentencepiece(path: Path) -> Any:
 
 
 def sentencepiece_of(contents: bytes, path: Path) -> Any:
-    """The SentencePiece model in the contents of a file; ``path`` is for messages.
-
-    Raises:
-        GtransError: it is no model, or the library is not installed.
-    """
+    """Load a SentencePiece model from the contents of a file; ``path`` is for messages."""
     require(["sentencepiece"], "`--sentencepiece`")
     import sentencepiece
 
@@ -241,22 +233,19 @@ def sentencepiece_of(contents: bytes, path: Path) -> Any:
     return processor
 
 
-# Parts behind the subwords; SentencePiece itself does not miss them in a file that was cut off.
+# Parts after the subwords; SentencePiece itself does not miss them in a file that was cut off.
 _TRAINER, _NORMALISER = 2, 3
 
 
 def check_whole_sentencepiece(path: Path) -> None:
-    """Refuse a SentencePiece model that was cut off between two of its subwords.
-
-    Raises:
-        GtransError: its end is missing.
-    """
-    if not {_TRAINER, _NORMALISER} <= set(_record_numbers(path.read_bytes())):
+    """Raises GtransError for a SentencePiece model that was cut off between two subwords."""
+    records = set(_record_numbers(path.read_bytes()))
+    if not records >= {_TRAINER, _NORMALISER}:
         raise GtransError(f"{path}: the end of the SentencePiece model is missing; fetch it again.")
 
 
 def _record_numbers(content: bytes) -> Iterator[int]:
-    """The number of each record of a protocol buffer whose records all have a length."""
+    """Yield the number of each record of a protocol buffer whose records all have a length."""
     place = 0
     while place < len(content):
         tag, place = _varint(content, place)
@@ -266,28 +255,30 @@ def _record_numbers(content: bytes) -> Iterator[int]:
 
 
 def _varint(content: bytes, place: int) -> tuple[int, int]:
-    """A number of a protocol buffer, and the place behind it."""
-    value, shift = 0, 0
+    """Return a number of a protocol buffer, and the place after it."""
+    value = 0
+    shift = 0
     while place < len(content):
         byte = content[place]
         value |= (byte & 0x7F) << shift
-        place, shift = place + 1, shift + 7
+        place += 1
+        shift += 7
         if byte < 0x80:
             break
     return value, place
 
 
 def model_subwords(processor: Any) -> list[str]:
-    """All subwords except special tokens, in the order of the model and of mBART's embeddings."""
-    return [
-        str(processor.id_to_piece(number))
-        for number in range(processor.get_piece_size())
-        if not (processor.is_control(number) or processor.is_unknown(number))
-    ]
+    """Return the subwords without special tokens, in the order of the model."""
+    subwords = []
+    for number in range(processor.get_piece_size()):
+        if not (processor.is_control(number) or processor.is_unknown(number)):
+            subwords.append(str(processor.id_to_piece(number)))
+    return subwords
 
 
 class MarianPipeline(SentencePiecePipeline):
-    """The two SentencePiece models of OPUS-MT, one for each language; only in a checkpoint."""
+    """The SentencePiece models of OPUS-MT, one for each language; only in checkpoints."""
 
     name = "marian"
     files = ("source.spm", "target.spm", "source.dict.txt", "target.dict.txt")
@@ -297,25 +288,17 @@ class MarianPipeline(SentencePiecePipeline):
 
 
 def read_subwords(dictionary: Path) -> list[str]:
-    """The subwords of a dictionary file.
-
-    Raises:
-        GtransError: it is missing, or is no dictionary.
-    """
+    """Return the subwords of a file; raises GtransError if it is no dictionary."""
     return [entry.text for entry in read_dictionary_file(dictionary)]
 
 
 def subwords_in(contents: str, dictionary: Path) -> list[str]:
-    """The subwords in the text of a dictionary file.
-
-    Raises:
-        GtransError: it is no dictionary.
-    """
+    """Return the subwords of the text of a dictionary file."""
     return [entry.text for entry in parse_dictionary(contents, dictionary)]
 
 
 def write_subwords(subwords: Sequence[str], path: Path) -> None:
-    """Write a dictionary file, in which every subword has the count 1."""
+    """Write a dictionary file in which every subword has the count 1."""
     with atomic_writer(path) as file:
         file.writelines(dictionary_lines((subword, 1) for subword in subwords))
 
