@@ -19,8 +19,8 @@ from gtrans.text.reader.base import (
     Role,
     Segment,
     chosen_references,
+    only_system,
     sentence_of,
-    the_only_system,
 )
 
 _ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});")
@@ -161,7 +161,7 @@ class TestSet(Reader):
             for name in self.references:
                 chosen += [text for text in candidates if text.name == name]
         else:
-            name = the_only_system(self.path, names, self.choice.system)
+            name = only_system(self.path, names, self.choice.system)
             chosen = [text for text in candidates if text.name == name][:1]
         self.column = f"{chosen[0].role or 'text'} {chosen[0].name}".strip()
         for document in documents:

@@ -1,27 +1,25 @@
 """The text pipeline of Moses and BPE: from a sentence to tokens and, if possible, back.
 
-``encode`` runs, in this order: :func:`gtrans.text.pipeline.clean`, Moses punctuation
-normalisation (of characters, not of spaces), Moses tokenisation with joint marks, Moses escapes,
-truecasing of the first word, joint BPE. ``decode`` undoes everything except the first two. Four
-things differ from the Moses scripts, so that ``decode`` can give back the text:
+``encode`` runs :func:`gtrans.text.pipeline.clean`, Moses punctuation normalisation (of characters,
+not of spaces), Moses tokenisation with joint markers, Moses escapes, truecasing of the first word,
+and joint BPE. ``decode`` undoes everything except the first two. Four things differ from the Moses
+scripts, so that ``decode`` can give back the text:
 
-* **Joint marks.** The Moses detokeniser cannot know whether ``GNU / Linux`` was written
-  without spaces. Moses itself writes ``foo @-@ bar`` for ``foo-bar``. Likewise, a symbol that
-  the detokeniser would space wrongly has an ``@`` on each side without a space:
-  ``GNU @/@ Linux``, ``/etc @/``. Symbols that the detokeniser spaces correctly have no mark.
-* **Space marks.** Where that is not enough, there is a token of its own: ``&#32;`` for a
-  space (``100 € &#32; für``, which Moses would write ``100 €für``), ``&#8288;`` for none.
+* **Joint markers.** Moses writes ``foo @-@ bar`` for ``foo-bar``. Likewise, any symbol that its
+  detokeniser would space wrongly has an ``@`` on each side without a space: ``GNU @/@ Linux``,
+  ``/etc @/``.
+* **Space tokens.** Where that is not enough, ``&#32;`` stands for a space (``100 € &#32; für``,
+  which Moses would write ``100 €für``), ``&#8288;`` for none.
 * **First word.** Truecasing changes only the first word of a sentence, and only if ``decode`` can
-  undo it. ``@lower@`` in front of a sentence means that ``decode`` must not capitalise it.
-* **Reserved tokens.** ``<s>``, ``[en]`` and the like in the text never become tokens of
-  the vocabulary. Moses escapes ``& | < > ' " [ ]``; without tokenisation,
+  undo it. ``@lower@`` before a sentence tells ``decode`` not to capitalise it.
+* **Special tokens.** ``<s>``, ``[en]`` and the like in the text never become tokens of the
+  vocabulary. Moses escapes ``& | < > ' " [ ]``; without tokenisation,
   :mod:`gtrans.text.pipeline` escapes them.
 
 Chinese and Japanese are split into characters, Chinese with ``--segmenter jieba`` into words, and
 joined again without spaces (a space in the text is the token ``&#32;``, too). Their punctuation is
-not normalised, because the rules are made for European text. Languages that Moses does not know use
-its default rules, which are for English.
-This module imports neither torch nor fairseq.
+not normalised, because the rules are for European text. Languages that Moses does not know use its
+default rules, for English. This module needs neither torch nor fairseq.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import accumulate, chain
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +48,13 @@ from gtrans.text.workers import map_chunks
 
 LOWER_TOKEN = "@lower@"
 
-# Inside this module, marks are code points to which Unicode assigns no characters; in the tokenised
-# text they are "@" on a side of a symbol, and tokens of their own for a space and for none.
+# Inside this module, markers are code points to which Unicode assigns no characters; in the
+# tokenised text they are "@" on a side of a symbol, and tokens for a space and for none.
 _LEFT, _RIGHT, _SPACE, _NO_SPACE = "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd3"
 _JOINERS = {0x200C: "\u02ec", 0x200D: "\u02ee"}
 _STAND_INS = {ord(letter): chr(joiner) for joiner, letter in _JOINERS.items()}
 _GAPS = {_SPACE: "&#32;", _NO_SPACE: "&#8288;"}
-_ESCAPED_GAPS = {escape: mark for mark, escape in _GAPS.items()}
+_ESCAPED_GAPS = {escape: marker for marker, escape in _GAPS.items()}
 _SYMBOL = re.compile(r"(?:[^\w\s]|_)+")
 _MARKED = re.compile(r"(@?)((?:[^\w\s@&]|_|&\w+;|&#\d+;)+)(@?)")
 _AT_ESCAPE = "&#64;"
@@ -85,9 +83,9 @@ class MosesSteps:
     """The steps of the pipeline that can be skipped; BPE always runs.
 
     Attributes:
-        segmenter: what finds the words of Chinese: ``jieba``; None: every character is a token.
-        plain: tokens as Moses itself writes them, without joint and space marks, as models that
-            were trained elsewhere know them.
+        segmenter: finds the words of Chinese: ``jieba``; None: every character is a token.
+        plain: tokens as Moses writes them, without joint markers and space tokens, for models
+            that were trained elsewhere.
     """
 
     normalise: bool = True
@@ -97,7 +95,7 @@ class MosesSteps:
     plain: bool | None = None
 
     def record(self) -> dict[str, Any]:
-        """The entry of ``prepare.json``: all steps that are not None."""
+        """Return the entry of ``prepare.json``: all steps that are not None."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
@@ -109,11 +107,10 @@ class MosesPipeline(TextPipeline):
     """Moses steps, then BPE.
 
     Args:
-        lang: language code; :func:`gtrans.languages.language_code` of it chooses the rules.
+        lang: language code, which chooses the rules.
         steps: the steps that run.
-        best_case: lower-cased word to its most frequent spelling; needed by ``segment``
-            when ``steps.truecase``.
-        bpe: the merges; needed by ``segment`` and ``encode``.
+        best_case: lower-cased word to its most frequent spelling, for truecasing.
+        bpe: the merges, for ``segment``.
     """
 
     def __init__(
@@ -142,7 +139,7 @@ class MosesPipeline(TextPipeline):
         self._detokeniser = MosesDetokenizer(rules if rules in _DETOKENISER_LANGUAGES else "")
 
     def tokenise(self, sentence: str) -> str:
-        """Normalised and escaped tokens, separated by one space; never empty."""
+        """Return normalised and escaped tokens, separated by one space; never empty."""
         text = clean(sentence)
         if self.steps.normalise and self._normaliser is not None:
             text = str(self._normaliser.normalize(text))
@@ -153,21 +150,25 @@ class MosesPipeline(TextPipeline):
             return " ".join(self._tokeniser.tokenize(text, aggressive_dash_splits=True))
         if not self._spaced:
             text = _FULL_WIDTH_SPACE.sub(_SPACE, text)
-        # Moses would split words at joiners; while it runs, rare letters stand for them.
-        use_stand_ins = not _STAND_INS.keys() & set(map(ord, text))
-        lettered = text.translate(_JOINERS) if use_stand_ins else text
-        tokens: list[str] = self._tokeniser.tokenize(lettered, escape=False)
-        if use_stand_ins:
-            tokens = [token.translate(_STAND_INS) for token in tokens]
+        tokens = self._moses_tokens(text)
         if _spaces(tokens, text) is None:  # Moses has changed a character (only in contrived text)
             tokens = re.findall(r"\w+|[^\w\s]", text)
         if self._words:
             tokens = _joined_to_words(tokens, text)
-        marked = self._mark_gaps(self._mark_joints(tokens, text), text)
+        marked = self._mark_joints(tokens, text)
+        marked = self._mark_gaps(marked, text)
         return " ".join(self._write(token) for token in marked)
 
+    def _moses_tokens(self, text: str) -> list[str]:
+        """Tokenise with Moses, which would split words at joiners: letters stand for these."""
+        can_stand_in = not _STAND_INS.keys() & set(map(ord, text))
+        if not can_stand_in:
+            return list(self._tokeniser.tokenize(text, escape=False))
+        tokens = self._tokeniser.tokenize(text.translate(_JOINERS), escape=False)
+        return [token.translate(_STAND_INS) for token in tokens]
+
     def detokenise(self, tokens: str) -> str:
-        """Plain text of what ``tokenise`` returned."""
+        """Return the plain text of the words of ``tokenise``."""
         if not self.steps.tokenise:
             return unescape(tokens)
         if self.steps.plain:
@@ -176,7 +177,7 @@ class MosesPipeline(TextPipeline):
         return _plain(self._join(words)).strip()
 
     def segment(self, tokens: str) -> str:
-        """BPE tokens of what ``tokenise`` returned: truecasing, then the merges."""
+        """Truecase the words of ``tokenise``, then merge their characters to subwords."""
         if self._bpe is None:
             raise ValueError("this pipeline has no BPE merges")
         words = tokens.split(" ")
@@ -184,10 +185,12 @@ class MosesPipeline(TextPipeline):
         subwords = self._bpe.segment_tokens([word for word in words if word])
         if len(self._bpe.cache) > _REMEMBERED_WORDS:
             self._bpe.cache.clear()
-        return " ".join([LOWER_TOKEN, *subwords] if lower else subwords)
+        if lower:
+            subwords = [LOWER_TOKEN, *subwords]
+        return " ".join(subwords)
 
     def count_words(self, lines: Sequence[str]) -> Counter[str]:
-        """Counts of the truecased words, from which the merges are learnt."""
+        """Count the truecased words, from which the merges are learnt."""
         counts = Counter[str]()
         for line in lines:
             words = line.split(" ")
@@ -196,11 +199,13 @@ class MosesPipeline(TextPipeline):
         return counts
 
     def unsegment(self, tokens: str) -> str:
-        """Tokenised text of BPE tokens; the first word is capitalised unless it is marked."""
+        """Join subwords to words; the first one is capitalised unless ``@lower@`` precedes it."""
         subwords = tokens.split()
         lower = self.steps.truecase and LOWER_TOKEN in subwords[:1]
+        if lower:
+            del subwords[0]
         # A model may stop in the middle of a word.
-        words = _BPE_JOINT.sub("", " ".join(subwords[1:] if lower else subwords)).split()
+        words = _BPE_JOINT.sub("", " ".join(subwords)).split()
         if self.steps.truecase and not lower:
             first = _first_word(words)
             if first is not None:
@@ -208,7 +213,7 @@ class MosesPipeline(TextPipeline):
         return " ".join(words)
 
     def _truecase(self, words: list[str]) -> bool:
-        """Give the first word its usual case, in place; returns whether it needs the mark."""
+        """Give the first word its usual case, in place; return whether it needs ``@lower@``."""
         first = _first_word(words) if self.steps.truecase else None
         if first is None:
             return False
@@ -219,52 +224,60 @@ class MosesPipeline(TextPipeline):
         return _capitalised(words[first]) != word
 
     def _mark_joints(self, tokens: list[str], text: str) -> list[str]:
-        """Tokens of ``text``, with joint marks where the detokeniser needs them."""
+        """Put joint markers on the tokens of ``text`` where the detokeniser needs them."""
         spaces = _spaces(tokens, text) or []
         marked = list(tokens)
-        # The rules ignore a marked symbol (for instance in pairing quotation marks), so a mark
-        # can make another symbol wrong; a few rounds are enough.
+        # The rules ignore a symbol with markers (for instance in pairing quotation marks), so
+        # these can make another symbol wrong; a few rounds are enough.
         for _ in range(3):
             before = list(marked)
-            written = _spaces(tokens, self._join(marked)) or spaces
-            wrong = [gap for gap, space in enumerate(spaces) if space != written[gap]]
-            around_gaps = chain.from_iterable((gap, gap + 1) for gap in wrong)
-            for index in around_gaps:
-                spaced = self._spaced or not re.match(f"[{_FULL_WIDTH}]", tokens[index])
-                if spaced and _SYMBOL.fullmatch(tokens[index]):
-                    left = index > 0 and not spaces[index - 1]
-                    right = index < len(spaces) and not spaces[index]
-                    marked[index] = _LEFT * left + tokens[index] + _RIGHT * right
+            rejoined = _spaces(tokens, self._join(marked)) or spaces
+            for gap, space in enumerate(spaces):
+                if space == rejoined[gap]:
+                    continue
+                for index in (gap, gap + 1):
+                    if self._can_be_marked(tokens[index]):
+                        left = index > 0 and not spaces[index - 1]
+                        right = index < len(spaces) and not spaces[index]
+                        marked[index] = _LEFT * left + tokens[index] + _RIGHT * right
             if marked == before:
                 break
         return marked
 
+    def _can_be_marked(self, token: str) -> bool:
+        if not self._spaced and re.match(f"[{_FULL_WIDTH}]", token):
+            return False
+        return _SYMBOL.fullmatch(token) is not None
+
     def _mark_gaps(self, marked: list[str], text: str) -> list[str]:
-        """Tokens with joint marks, and marks of their own where these do not give back ``text``."""
+        """Insert space tokens where joint markers do not give back ``text``."""
         bare = [word.strip(_LEFT + _RIGHT) for word in marked if word not in _GAPS]
         spaces = _spaces(bare, _plain(text))
         for everywhere in (False, False, True):
-            written = _spaces(bare, _plain(self._join(marked)))
-            if spaces is None or written == spaces:
+            rejoined = _spaces(bare, _plain(self._join(marked)))
+            if spaces is None or rejoined == spaces:
                 break
             begins = [position for position, token in enumerate(marked) if token not in _GAPS]
-            gaps = begins[1:]
-            for number, position in reversed([*enumerate(gaps)]):
-                wrong = everywhere or written is None or written[number] != spaces[number]
-                if wrong and marked[position - 1] not in _GAPS:
+            # From the end, because an insertion moves the tokens after it.
+            for number in reversed(range(len(begins) - 1)):
+                position = begins[number + 1]
+                is_wrong = rejoined is None or rejoined[number] != spaces[number]
+                if (everywhere or is_wrong) and marked[position - 1] not in _GAPS:
                     marked.insert(position, _SPACE if spaces[number] else _NO_SPACE)
         return marked
 
     def _join(self, tokens: list[str]) -> str:
-        """Moses detokenisation of unescaped tokens, with joint marks applied."""
+        """Detokenise unescaped tokens with Moses, then apply joint markers."""
         text: str = self._detokeniser.detokenize(tokens, unescape=False)
-        text = re.sub(f" *{_LEFT}", "", re.sub(f"{_RIGHT} *", "", text))
+        text = re.sub(f"{_RIGHT} *", "", text)
+        text = re.sub(f" *{_LEFT}", "", text)
         if not self._spaced:
             text = _FULL_WIDTH_SPACE.sub("", text)
-        return re.sub(f"(?: *{_SPACE})+ *", _SPACE, re.sub(f" *{_NO_SPACE} *", "", text))
+        text = re.sub(f" *{_NO_SPACE} *", "", text)
+        return re.sub(f"(?: *{_SPACE})+ *", _SPACE, text)
 
     def _write(self, token: str) -> str:
-        """A token with joint marks as it is written in the tokenised text."""
+        """Return a token with joint markers as the tokenised text has it."""
         if token.isalnum():  # most tokens: nothing to escape
             return token
         bare = token.strip(_LEFT + _RIGHT)
@@ -274,7 +287,9 @@ class MosesPipeline(TextPipeline):
         if bare == token:
             return escaped
         escaped = escaped.replace("@", _AT_ESCAPE)
-        return f"{'@' * token.startswith(_LEFT)}{escaped}{'@' * token.endswith(_RIGHT)}"
+        left = "@" if token.startswith(_LEFT) else ""
+        right = "@" if token.endswith(_RIGHT) else ""
+        return f"{left}{escaped}{right}"
 
     def _read(self, word: str) -> str:
         """Inverse of ``_write``."""
@@ -291,12 +306,12 @@ class MosesPipeline(TextPipeline):
 
 
 def _plain(text: str) -> str:
-    """Joined tokens with the spaces that they mark."""
+    """Replace the markers of spaces by spaces."""
     return text.replace(_SPACE, " ")
 
 
 def rules_of(lang: str) -> str:
-    """The language whose Moses rules a code uses: ``zh_CN -> zh``."""
+    """Return the language whose Moses rules a code uses: ``zh_CN -> zh``."""
     return language_code(lang) or re.split("[_-]", lang)[0].lower()
 
 
@@ -306,7 +321,7 @@ def is_chinese(lang: str) -> bool:
 
 
 def _joined_to_words(tokens: list[str], text: str) -> list[str]:
-    """Neighbouring ideographs of ``tokens`` joined to the words of ``text``."""
+    """Join neighbouring ideographs of ``tokens`` to the words of ``text``."""
     ends = set(accumulate(map(len, chinese_words(text))))
     joined: list[str] = []
     position = 0
@@ -324,7 +339,7 @@ def _joined_to_words(tokens: list[str], text: str) -> list[str]:
 
 
 def _first_word(words: list[str]) -> int | None:
-    """The place of the first word that is no opening punctuation; None: there is none."""
+    """Return the place of the first word that is no opening punctuation."""
     for place, word in enumerate(words):
         if word not in _OPENING:
             return place
@@ -337,7 +352,7 @@ def _capitalised(word: str) -> str:
 
 
 def _spaces(tokens: list[str], text: str) -> list[bool] | None:
-    """Whether each two tokens have a space between them; None: ``text`` has other tokens."""
+    """Return for each two tokens whether a space is between them; None: they are not ``text``."""
     spaces: list[bool] = []
     position = 0
     for token in tokens:
@@ -372,21 +387,22 @@ def train_best_case(lines: Iterable[str], path: Path, workers: int = 1) -> None:
 
 
 def _spellings(lines: list[str]) -> Counter[tuple[str, str]]:
-    """Counts of the spellings of each lower-cased word."""
-    learn = MosesTruecaser().learn_truecase_weights
+    """Count the spellings of each lower-cased word."""
+    truecaser = MosesTruecaser()
     counts = Counter[tuple[str, str]]()
-    for lower, spelling, count in chain.from_iterable(learn(line.split(" ")) for line in lines):
-        counts[lower, spelling] += count
+    for line in lines:
+        for lower, spelling, count in truecaser.learn_truecase_weights(line.split(" ")):
+            counts[lower, spelling] += count
     return counts
 
 
 def load_best_case(path: Path) -> dict[str, str]:
-    """The most frequent spelling of each lower-cased word, from a file of the Moses truecaser."""
+    """Read a model of the Moses truecaser; see :func:`best_case_of`."""
     return best_case_of(read_text(path))
 
 
 def best_case_of(model: str) -> dict[str, str]:
-    """The most frequent spelling of each lower-cased word, from a model of the Moses truecaser."""
+    """Return the most frequent spelling of each lower-cased word of a Moses truecaser."""
     best_case = {}
     for line in model.split("\n"):
         words = line.split()
@@ -400,11 +416,7 @@ def best_case_of(model: str) -> dict[str, str]:
 
 @functools.cache
 def jieba_tokenizer() -> Any:
-    """The tokenizer of jieba.
-
-    Raises:
-        GtransError: jieba is missing.
-    """
+    """Return the tokenizer of jieba; raises GtransError if jieba is missing."""
     require(("jieba",), "`--segmenter jieba`")
     jieba: Any = importlib.import_module("jieba")
     jieba.setLogLevel(logging.WARNING)
@@ -412,5 +424,5 @@ def jieba_tokenizer() -> Any:
 
 
 def chinese_words(text: str) -> list[str]:
-    """The words of ``text``, one after the other, as :func:`jieba_tokenizer` finds them."""
+    """Split ``text`` into words with jieba."""
     return list(jieba_tokenizer().cut(text))

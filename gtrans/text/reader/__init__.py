@@ -9,11 +9,10 @@ SGM           test sets of NIST, WMT and IWSLT: ``<srcset>``, ``<refset>``, ``<t
 WMT XML       test sets of WMT from 2021 on: ``<src>``, ``<ref translator>``, ``<hyp system>``
 ============  =====================================================================================
 
-The contents of a file decide its format, and its name where they do not. All may be gzipped. Text
-of any other kind (HTML, subtitles, XML, ..) is rejected by its name, so that no command takes
-markup for sentences. A new format is a file of this package with one subclass of :class:`Reader`.
-
-This module needs neither torch nor fairseq.
+The contents of a file decide its format, or its name where they do not. All may be gzipped. Other
+formats (HTML, subtitles, XML, ..) are rejected by name, so that no command takes markup for
+sentences. A new format is a file of this package with one subclass of :class:`Reader`. This module
+needs neither torch nor fairseq.
 """
 
 from __future__ import annotations
@@ -56,12 +55,12 @@ for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
 def open_text(
     path: str | os.PathLike[str], role: Role = "source", choice: Choice = ANY, once: bool = False
 ) -> Reader:
-    """The reader of a file, by its format.
+    """Return the reader of a file, by its format.
 
     Args:
-        path: the file, gzipped or not; with ``once`` also a pipe, or ``-``, the standard input.
-        role: what the text is used as.
-        choice: what to read of it.
+        path: the file; with ``once`` also a pipe, or ``-``, the standard input.
+        role: the use of the text.
+        choice: the text to read of it.
         once: it is opened only once.
 
     Raises:
@@ -74,15 +73,18 @@ def open_text(
 
 
 def _reader(name: str, first: Sequence[tuple[int, str]], *more: Any) -> Reader:
-    """The reader of the first format that recognises these first lines."""
+    """Return the reader of the first format that recognises these first lines."""
     head = Head(name, first)
     if head.first.startswith("<"):  # as published test sets do
         add_lab_texts()
-    return next(kind for kind in Reader.kinds if kind.recognises(head))(name, head, *more)
+    for kind in Reader.kinds:
+        if kind.recognises(head):
+            return kind(name, head, *more)
+    raise AssertionError("plain text takes all that no other format does")
 
 
 def check_plain(path: str, lines: Sequence[tuple[int, str]]) -> None:
-    """Raises GtransError if the first lines of a stream, with their numbers, are no plain text."""
+    """Raises GtransError if the first lines of a stream, with numbers, are no plain text."""
     _plain(_reader(path, lines[: Head.LINES], iter(()), "source", ANY))
 
 
@@ -96,34 +98,22 @@ def _plain(reader: Reader) -> Plain:
 
 
 def plain_lines(path: str | os.PathLike[str]) -> Iterator[str]:
-    """All lines of a file of plain text, also empty ones, without white space at their ends.
-
-    Raises:
-        GtransError: it cannot be read, or is of another format.
-    """
+    """Yield the lines of plain text as :meth:`Plain.raw_lines`."""
     return _plain(open_text(path)).raw_lines()
 
 
 def iterate_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str | None]]:
-    """What :meth:`Plain.sentences` yields of a file of plain text."""
+    """Yield the sentences of plain text as :meth:`Plain.sentences`."""
     return _plain(open_text(path)).sentences()
 
 
 def is_plain(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is plain text.
-
-    Raises:
-        GtransError: it cannot be read.
-    """
+    """Return whether a file is plain text."""
     return isinstance(open_text(path), Plain)
 
 
 def has_boundaries(path: str | os.PathLike[str]) -> bool:
-    """Whether a file divides its text into documents, by boundaries or ids.
-
-    Raises:
-        GtransError: it cannot be read.
-    """
+    """Return whether a file divides its text into documents, by boundaries or ids."""
     reader = open_text(path)
     if not isinstance(reader, Plain):
         return True
@@ -131,7 +121,7 @@ def has_boundaries(path: str | os.PathLike[str]) -> bool:
 
 
 def read_documents(path: str | os.PathLike[str]) -> list[list[str]]:
-    """The sentences of all documents of a file; no document is empty.
+    """Return the sentences of all documents of a file; no document is empty.
 
     Raises:
         GtransError: it cannot be read, is of no known format, or holds no sentence.
@@ -154,7 +144,7 @@ class Sides(NamedTuple):
 
     Attributes:
         source, target: the files; the same path if one has both.
-        choice: what to read of them.
+        choice: the text to read of them.
     """
 
     source: Path
@@ -162,10 +152,10 @@ class Sides(NamedTuple):
     choice: Choice = ANY
 
     def read(self, quiet: bool = False) -> Iterator[tuple[str, str] | None]:
-        """Sentence pairs, ``None`` at each boundary between documents.
+        """Yield sentence pairs, and ``None`` at each boundary between documents.
 
         Args:
-            quiet: do not say which pairs are left out.
+            quiet: print no message about pairs that are left out.
 
         Raises:
             GtransError: a file cannot be read, one has a sentence where the other has none, or
@@ -196,8 +186,11 @@ def _plain_pairs(source: Plain, target: Plain) -> Iterator[tuple[str, str] | Non
                 "sides need the same sentences and boundaries, and no sentence may be empty on one "
                 "side only; `gtrans get-corpus own --empty drop` leaves such pairs out."
             )
-        document += left[1] is None
-        yield None if left[1] is None or right[1] is None else (left[1], right[1])
+        if left[1] is None or right[1] is None:
+            document += 1
+            yield None
+        else:
+            yield left[1], right[1]
     if left is None:
         raise GtransError(f"'{source.path}' and '{target.path}' hold no sentence; check the prefix")
 
@@ -205,7 +198,9 @@ def _plain_pairs(source: Plain, target: Plain) -> Iterator[tuple[str, str] | Non
 def _place(side: Plain, line: tuple[int, str | None] | None) -> str:
     if line is None:
         return f"{side.path} ends"
-    return f"{side.path}:{line[0]} is {'a sentence' if line[1] else 'a document boundary'}"
+    number, sentence = line
+    kind = "a sentence" if sentence else "a document boundary"
+    return f"{side.path}:{number} is {kind}"
 
 
 def _used_pairs(
@@ -214,7 +209,8 @@ def _used_pairs(
     any_pair = False  # whether any document has a pair
     for pairs in matched(source, target):
         has_pair = False  # whether this one has
-        if source.path == target.path and source.column and source.column == target.column:
+        has_column = source.path == target.path and source.column != ""
+        if has_column and source.column == target.column:
             raise GtransError(_ONE_SIDE.format(source.path, f", '{source.column}'"))
         if len(target.references) > 1:
             names = listed(target.references)
@@ -222,8 +218,9 @@ def _used_pairs(
                 f"{target.path} has the references {names}; choose one with `--reference`"
             )
         for left, right in pairs:
-            empty = "" if left.text() and right.text() else "without a text on a side"
-            reason = left.left_out or right.left_out or empty
+            reason = left.left_out or right.left_out
+            if not reason and not (left.text() and right.text()):
+                reason = "without a text on a side"
             if reason:
                 left_out[reason] += 1
                 continue
@@ -241,22 +238,21 @@ def _used_pairs(
 def matched(
     source: Iterable[Document], target: Iterable[Document], strict: bool = True
 ) -> Iterator[list[tuple[Segment, Segment]]]:
-    """The pairs of segments of each document of two sides.
+    """Yield the pairs of segments of each document of two sides.
 
     Segments are matched by their ids if all have one, in the order of the source; otherwise by
     their order.
 
     Args:
         source, target: two readers.
-        strict: a segment that a side lacks is a mistake; otherwise it is one without a text.
+        strict: a segment that a side lacks is a mistake; otherwise it has an empty text.
 
     Raises:
         GtransError: a document is missing on one side, has another name there, or other segments.
     """
     for number, (left, right) in enumerate(zip_longest(source, target), start=1):
         places = _document_place(source, left), _document_place(target, right)
-        have_names = left and right and left.name and right.name
-        if left is None or right is None or (have_names and left.name != right.name):
+        if left is None or right is None or _have_other_names(left, right):
             raise GtransError(
                 f"document {number} is {places[0]}, but {places[1]}; both sides need the same "
                 "documents"
@@ -264,8 +260,12 @@ def matched(
         yield _matched_segments(left, right, places, strict)
 
 
+def _have_other_names(left: Document, right: Document) -> bool:
+    return left.name != "" and right.name != "" and left.name != right.name
+
+
 def _document_place(side: Iterable[Document], document: Document | None) -> str:
-    """Where a document of a reader stands, for messages."""
+    """Return the file and line of a document, for messages."""
     path = getattr(side, "path", "")
     if document is None:
         return f"missing in {path}"
@@ -275,7 +275,8 @@ def _document_place(side: Iterable[Document], document: Document | None) -> str:
 def _matched_segments(
     source: Document, target: Document, places: Sequence[str], strict: bool
 ) -> list[tuple[Segment, Segment]]:
-    left, right = source.segments, target.segments
+    left = source.segments
+    right = target.segments
     if all(segment.name for segment in (*left, *right)):
         return _matched_by_name(source, target, places, strict)
     if len(right) == 1 and right[0].left_out == NO_REFERENCE:
@@ -308,18 +309,15 @@ def _matched_by_name(
 def read_parallel(
     source: str | os.PathLike[str], target: str | os.PathLike[str], choice: Choice = ANY
 ) -> list[tuple[list[str], list[str]]]:
-    """All document pairs of two sides; both have the same number of sentences.
-
-    Raises:
-        GtransError: as :meth:`Sides.read`.
-    """
+    """Return the document pairs that :meth:`Sides.read` divides a text into."""
     documents: list[tuple[list[str], list[str]]] = [([], [])]
     for pair in Sides(Path(source), Path(target), choice).read():
         if pair is None:
             documents.append(([], []))
         else:
-            documents[-1][0].append(pair[0])
-            documents[-1][1].append(pair[1])
+            sources, targets = documents[-1]
+            sources.append(pair[0])
+            targets.append(pair[1])
     return documents
 
 
@@ -334,7 +332,7 @@ class Identified:
         path: the file.
         documents: the segments of each document, in the order of the file.
         references: the names of its references.
-        others: its documents of other directions, which are not read.
+        others: the documents of other directions, which are not read.
         with_markup: the number of rows from which markup was left out.
     """
 
@@ -345,12 +343,15 @@ class Identified:
     with_markup: int = 0
 
     def texts(self) -> list[list[str]]:
-        """The documents as lists of segments."""
-        return [[segment.text() for segment in segments] for segments in self.documents.values()]
+        """Return the text of each segment of each document."""
+        texts = []
+        for segments in self.documents.values():
+            texts.append([segment.text() for segment in segments])
+        return texts
 
 
 def read_identified(path: str, role: Role, choice: Choice = ANY) -> Identified | None:
-    """The documents of a file with ids, whose rows may stand in any order; None: it has none.
+    """Return the documents of a file with ids, in any order of rows; None: it has no ids.
 
     Raises:
         GtransError: it cannot be read, a document or a segment comes twice, or it holds no text.
@@ -375,8 +376,9 @@ def read_identified(path: str, role: Role, choice: Choice = ANY) -> Identified |
             names.add(segment.name)
         segments += document.segments
     identified.references = reader.references
-    identified.with_markup = reader.with_markup if isinstance(reader, RowReader) else 0
-    identified.others = frozenset(reader.others if isinstance(reader, RowReader) else ())
+    if isinstance(reader, RowReader):
+        identified.with_markup = reader.with_markup
+        identified.others = frozenset(reader.others)
     if not any(map(any, identified.texts())):
         raise GtransError(f"'{path}' holds no {role}; give rows with a document id and a text")
     return identified

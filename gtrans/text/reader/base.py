@@ -1,4 +1,4 @@
-"""What every format is read as, documents of segments; plain text, and other texts."""
+"""The classes of all readers, plain text, and how text of other formats is rejected."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _LINE_ENDS = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
 
 
 def sentence_of(text: str, path: str | Path, line: int) -> str:
-    """A sentence on one line, without white space at its ends.
+    """Return a sentence on one line, without white space at its ends.
 
     Raises:
         GtransError: it is a whole text, or would be a boundary between documents.
@@ -57,15 +57,15 @@ def sentence_of(text: str, path: str | Path, line: int) -> str:
 
 @dataclass(frozen=True)
 class Choice:
-    """What to read of files that have more than one text.
+    """The text to read of a file that has several.
 
     Attributes:
-        direction: such as ``en-de``, of rows of several language pairs; empty: there is only one.
-        target_lang: the target language, where the direction is not known.
+        direction: the language pair of the rows to read, such as ``en-de``; empty: all.
+        target_lang: the target language, if the direction is not known.
         references: names of references; empty: all.
-        system: the system whose translations are wanted, if there are several systems.
-        columns: names of columns that have a text, by its role.
-        without_markup: leave tags and fenced code in the texts of rows out.
+        system: the system whose translations to read; empty: there is one.
+        columns: names of columns by role.
+        without_markup: leave out tags and fenced code in the texts of rows.
     """
 
     direction: str = ""
@@ -83,10 +83,10 @@ class Segment(NamedTuple):
     """A part of a document: a sentence, or what a format calls a segment.
 
     Attributes:
-        line: where it begins in its file, from 1.
-        texts: its text; several for several references. It may be empty.
+        line: its first line in the file, from 1.
+        texts: its text, which may be empty; several for several references.
         name: its id; empty: it has none.
-        left_out: why it is not to be used; empty: it is used.
+        left_out: the reason not to use it; empty: it is used.
     """
 
     line: int
@@ -95,13 +95,13 @@ class Segment(NamedTuple):
     left_out: str = ""
 
     def text(self, number: int = 0) -> str:
-        """The text of a reference; the last one if this segment has fewer."""
+        """Return the text of a reference; the last one if this segment has fewer."""
         return self.texts[min(number, len(self.texts) - 1)]
 
 
 @dataclass
 class Document:
-    """A document: its id (empty: it has none), its first line in its file, and its segments."""
+    """A document: its id (or empty), its first line in the file, and its segments."""
 
     name: str
     line: int
@@ -109,7 +109,7 @@ class Document:
 
     @property
     def sentences(self) -> list[str]:
-        """The text of each segment; of several references, the first one."""
+        """The text of each segment, or its first reference."""
         return [segment.text() for segment in self.segments]
 
 
@@ -119,7 +119,7 @@ class Head:
     Attributes:
         path: its name, for messages.
         suffix: the end of its name without ``.gz``, such as ``.jsonl``.
-        numbered, lines: the first lines that are not empty, with and without their numbers.
+        numbered, lines: the first lines that are not empty, with and without numbers.
     """
 
     LINES = 200
@@ -133,26 +133,26 @@ class Head:
         self.first = self.lines[0] if self.lines else ""
 
     def share(self, pattern: str) -> float:
-        """The share of these lines that begin with a pattern."""
-        return sum(bool(re.match(pattern, line)) for line in self.lines) / max(len(self.lines), 1)
+        """Return the share of these lines that begin with a pattern."""
+        matches = sum(re.match(pattern, line) is not None for line in self.lines)
+        return matches / max(len(self.lines), 1)
 
 
 class Reader(Iterable[Document]):
-    """The documents of a file, read once and in its order.
+    """The documents of a file, read once and in order.
 
     A new format is a file of this package with one subclass: :meth:`recognises` says by the
     beginning of a file whether it is of this format, and ``__iter__`` yields its documents from
-    ``self.lines``. All subclasses are known to :func:`gtrans.text.reader.open_text`.
+    ``self.lines``. :func:`gtrans.text.reader.open_text` tries all subclasses.
 
     Attributes:
-        kinds: all formats, the last one that is defined first; the one that takes what no other
-            does is the last.
-        title: what the format is called in messages.
+        kinds: all formats, in the order in which they are tried: the last defined one first.
+        title: name of the format in messages.
         has_ids: whether documents have ids.
         path: the file, for messages.
-        role: what the text is used as.
-        references: the names of its references, as far as it has been read.
-        column: which of its texts is read, of a format that has several; empty until it is read.
+        role: the use of the text.
+        references: the names of its references read so far.
+        column: the column that is read; empty until then, and for formats without columns.
     """
 
     kinds: ClassVar[list[type[Reader]]] = []
@@ -171,47 +171,39 @@ class Reader(Iterable[Document]):
         self.column = ""
 
     def wrong(self, line: int, what: str) -> GtransError:
-        """The error for a line of the file."""
+        """Return the error for a line of the file."""
         return GtransError(f"{self.path}:{line}: {what}")
 
     @classmethod
     @abstractmethod
     def recognises(cls, head: Head) -> bool:
-        """Whether a file that begins so is of this format.
+        """Return whether a file that begins so is of this format.
 
         Raises:
-            GtransError: it is, and nevertheless cannot be read.
+            GtransError: it is, but cannot be read.
         """
 
     @abstractmethod
     def __iter__(self) -> Iterator[Document]:
-        """The documents.
+        """Yield the documents.
 
         Raises:
-            GtransError: with file and line: the text is not as its format has it.
+            GtransError: the text is not as its format has it; the message names the line.
         """
 
 
 def chosen_references(path: str, names: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """The references that are wanted.
-
-    Raises:
-        GtransError: one of them is not there.
-    """
-    missing = next((name for name in wanted if name not in names), None)
-    if missing is not None:
-        raise GtransError(
-            f"{path} has no reference '{missing}' (`--reference`), only {listed(names)}"
-        )
+    """Return the wanted references, or all; raises GtransError if one is missing."""
+    for name in wanted:
+        if name not in names:
+            raise GtransError(
+                f"{path} has no reference '{name}' (`--reference`), only {listed(names)}"
+            )
     return list(wanted or names)
 
 
-def the_only_system(path: str, names: Sequence[str], wanted: str) -> str:
-    """The translations of the system that is wanted, or of the only one.
-
-    Raises:
-        GtransError: there are several.
-    """
+def only_system(path: str, names: Sequence[str], wanted: str) -> str:
+    """Return the wanted system, or the only one; raises GtransError if there are several."""
     if wanted not in names and len(names) > 1:
         raise GtransError(
             f"{path} has translations by {listed(names)}; name one of them: "
@@ -221,8 +213,9 @@ def the_only_system(path: str, names: Sequence[str], wanted: str) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names in words, for a message."""
-    return ", ".join(name or "one without a name" for name in names) or "none"
+    """Return names in words, for a message."""
+    words = [name or "one without a name" for name in names]
+    return ", ".join(words) or "none"
 
 
 # ---- plain text, and what is none ----------------------------------------------------------------
@@ -287,7 +280,7 @@ _HEADER = re.compile(r"[\w.-]+(?:([,;])[\w.-]+)(?:\1[\w.-]+)*")
 
 
 def _other_format(head: Head) -> tuple[str, str] | None:
-    """The format of a file that is no plain text, and what to do; None: it is plain text."""
+    """Return the format of a file and what to do; None: it is plain text."""
     for pattern, share, what, way_out in _LINES:
         if head.share(pattern) > share:
             return what, way_out
@@ -308,7 +301,7 @@ def _other_format(head: Head) -> tuple[str, str] | None:
 
 
 def _tag_of_markup(head: Head) -> tuple[int, str] | None:
-    """The first line with a tag, and its number, if many lines are tags; None: they are not."""
+    """Return the first line with a tag, and its number, if many lines are tags; otherwise None."""
     lines = [(number, line) for number, line in head.numbered if not is_boundary(line)]
     tags = [(number, line) for number, line in lines if _TAG_LINE.match(line)]
     if _PAGE.match(head.first):
@@ -322,7 +315,7 @@ def _tag_of_markup(head: Head) -> tuple[int, str] | None:
 
 
 def _markup(head: Head) -> tuple[str, str] | None:
-    """The format of XML that no command reads, and what to do; None: it is HTML or the like."""
+    """Return the format of XML and what to do; None: it is HTML or the like."""
     text = "\n".join(head.lines)
     before = _BEFORE_ROOT.match(text)
     while before:
@@ -334,8 +327,9 @@ def _markup(head: Head) -> tuple[str, str] | None:
         return name.upper(), CONVERT
     if name.lower() == "tt":
         return "subtitles (TTML)", _TITLES
-    is_xml = head.first.lower().startswith("<?xml") and name.lower() != "html"
-    return (f"XML (<{name}>)", CONVERT) if is_xml else None
+    if head.first.lower().startswith("<?xml") and name.lower() != "html":
+        return f"XML (<{name}>)", CONVERT
+    return None
 
 
 _INNER_END = re.compile(
@@ -345,13 +339,13 @@ _LAST = re.compile(r"""[\w,;–-]$""")
 
 
 def notice_running_text(path: str | os.PathLike[str], lines: Sequence[str]) -> None:
-    """Say so if the lines of a text are paragraphs, or broken at a width, and no sentences."""
+    """Print a message if the lines of a text are paragraphs, or broken at a width."""
     kept = [line for line in lines if not is_boundary(line)]
     several = sum(len(_INNER_END.findall(line)) > 1 for line in kept)
-    broken = sum(
-        _LAST.search(line) is not None and following[:1].islower()
-        for line, following in pairwise(lines)
-    )
+    broken = 0
+    for line, following in pairwise(lines):
+        if _LAST.search(line) and following[:1].islower():
+            broken += 1
     for count, what in ((several, "have several sentences"), (broken, "end inside a sentence")):
         if 2 * count > len(kept):
             print_message(
@@ -375,11 +369,11 @@ class Plain(Reader):
         return True
 
     def raw_lines(self) -> Iterator[str]:
-        """All lines, also empty ones and boundaries, without white space at their ends."""
+        """Yield all lines, also empty ones and boundaries, without white space at their ends."""
         return (line.strip() for _, line in self.lines)
 
     def sentences(self) -> Iterator[tuple[int, str | None]]:
-        """``(line number, sentence)``, and ``(line number, None)`` between two documents.
+        """Yield ``(line number, sentence)``, and ``(line number, None)`` between two documents.
 
         Raises:
             GtransError: a line is too long.
@@ -394,7 +388,8 @@ class Plain(Reader):
             if boundary and started:
                 yield boundary, None
             check_length(self.path, number, sentence)
-            boundary, started = 0, True
+            boundary = 0
+            started = True
             yield number, sentence
 
     def __iter__(self) -> Iterator[Document]:

@@ -29,9 +29,9 @@ def have_markup(texts: Sequence[str]) -> bool:
 
 
 def without_markup(text: str) -> str:
-    """A text without tags and without fenced blocks of code; a fenced block of prose stays.
+    """Return a text without tags and fenced blocks of code; a fenced block of prose stays.
 
-    A translation keeps markup as it is, so a score of it would say nothing about the translation.
+    A translation keeps markup, so its score would say nothing about the translation.
     """
     if "```" in text or "~~~" in text:
         text = _FENCED.sub(_prose_of_block, text)
@@ -41,7 +41,7 @@ def without_markup(text: str) -> str:
 
 
 def _prose_of_block(block: re.Match[str]) -> str:
-    """The text of a fenced block if it is prose; nothing if it is code."""
+    """Return the text of a fenced block if it is prose; nothing if it is code."""
     head, inside = block[2].strip(), block[3]
     if inside.strip():
         return "" if head or _CODE.match(inside) else inside

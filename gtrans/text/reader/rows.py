@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, groupby
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from gtrans.data.documents import check_length
@@ -24,7 +25,7 @@ from gtrans.text.reader.base import (
     Role,
     Segment,
     chosen_references,
-    the_only_system,
+    only_system,
 )
 from gtrans.text.reader.markup import without_markup
 
@@ -37,7 +38,7 @@ _TEXT_COLUMNS: dict[Role, str] = {
     "source": "source src srctext sourcetext paragraphs text",
 }
 _TEXTS = {role: names.split() for role, names in _TEXT_COLUMNS.items()}
-"""Names of the column that has the text, the first one that a file has; without ``_`` and ``-``."""
+"""Names of the column with the text, in the order in which they are tried, as :func:`_name`."""
 _PAIR = ("lp", "langpair", "languagepair")
 _FROM = ("srclang", "sourcelang", "srclanguage", "sourcelanguage")
 _TO = ("tgtlang", "trglang", "targetlang", "tgtlanguage", "targetlanguage")
@@ -46,13 +47,13 @@ _OBJECT = re.compile(r'\{\s*"')
 
 
 class Row(NamedTuple):
-    """A line of a file of documents with ids.
+    """A row of a file of documents with ids.
 
     Attributes:
-        number: of the line, from 1.
+        number: its line, from 1.
         document: the id of its document.
-        segments: its segments: one if it has an id, else one for each line of its text.
-        value: what its column holds.
+        segments: one if it has an id, else one for each line of its text.
+        value: the value of its column.
     """
 
     number: int
@@ -62,25 +63,22 @@ class Row(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Its text, or the text of the only system where its column has texts by name."""
-        return next(iter(_alternatives(self.value).values()), "")
+        """Its first text."""
+        texts = _alternatives(self.value)
+        return next(iter(texts.values()), "")
 
 
 class RowReader(Reader):
     """JSON lines, and tables with a header and tabs, with the id of a document in every row.
 
-    Columns are known by their names; case, ``-`` and ``_`` make no difference. So WMT24++
-    (``document_id``, ``segment_id``, ``source``, ``target``), WMT25 and WMT26 (``doc_id``,
-    ``src_text``, ``refs``, ``hypothesis``), ParaDocs (``src_docid``, ``src``, ``tgt``) and HPLT
-    (``id``, ``text``) are read as they are. A row without a segment's id has a segment in each line
-    of its text.
-
-    Rows of the Hugging Face hub have a text for each language, ``translation: {en: .., de: ..}``.
-    JSON lines without document ids have a document in every row.
+    Columns are found by their names; case, ``-`` and ``_`` make no difference. So WMT24++, WMT25,
+    WMT26, ParaDocs and HPLT are read as they are, and rows of the Hugging Face hub, which have a
+    text for each language, ``translation: {en: .., de: ..}``. A row without a segment's id has a
+    segment in each line of its text. In JSON lines without document ids, every row is a document.
 
     Attributes:
         cells: the names of the columns of a table; None: it is JSON lines.
-        others: the documents of other directions, with the numbers of their rows left out.
+        others: the documents of other directions, and how many of their rows are left out.
         with_markup: the number of rows from which markup was left out.
     """
 
@@ -88,8 +86,9 @@ class RowReader(Reader):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        is_json = _OBJECT.match(self.head.first) is not None
-        self.cells = None if is_json else [_name(cell) for cell in self.head.first.split("\t")]
+        self.cells: list[str] | None = None
+        if _OBJECT.match(self.head.first) is None:
+            self.cells = [_name(cell) for cell in self.head.first.split("\t")]
         self.others = Counter[str]()
         self.with_markup = 0
         self._has_document_ids = True
@@ -101,7 +100,9 @@ class RowReader(Reader):
         """See :meth:`Reader.recognises`."""
         if _OBJECT.match(head.first):
             # A line of plain text may begin with a brace, too.
-            if head.share(_OBJECT.pattern) > 0.5 or head.suffix in (".jsonl", ".ndjson", ".json"):
+            if head.share(_OBJECT.pattern) > 0.5:
+                return True
+            if head.suffix in (".jsonl", ".ndjson", ".json"):
                 return True
             try:
                 return isinstance(parse_json(head.first, head.path), dict)
@@ -118,10 +119,10 @@ class RowReader(Reader):
         return False
 
     def __iter__(self) -> Iterator[Document]:
-        """The documents; rows that follow each other and have the same id are of one."""
-        for name, group in groupby(self.rows(), lambda row: row.document):
+        """Yield the documents: consecutive rows with the same id are one."""
+        for name, group in groupby(self.rows(), attrgetter("document")):
             rows = list(group)
-            if len(rows) > 1 and any(len(row.segments) > 1 for row in rows[1:]):
+            if any(len(row.segments) > 1 for row in rows[1:]):
                 raise self.wrong(
                     rows[1].number,
                     f"document '{name}' comes again; give every document once, or its segments "
@@ -131,7 +132,7 @@ class RowReader(Reader):
             yield Document(name, rows[0].number, segments)
 
     def rows(self) -> Iterator[Row]:
-        """The rows of the wanted direction.
+        """Yield the rows of the wanted direction.
 
         Raises:
             GtransError: a line is no row like the others, an id or a text is missing, or there
@@ -146,14 +147,14 @@ class RowReader(Reader):
                 self._look_for_ids(row)
             direction = _direction(row)
             is_known = wanted != "" and direction != ""
-            is_new = direction not in directions
-            if is_new:
+            if direction not in directions:
                 directions.append(direction)
-            if is_new and len(directions) > 1 and not is_known:
-                names = ", ".join(filter(None, directions))
-                raise self.wrong(
-                    number, f"rows of several directions; choose one with `--direction`: {names}"
-                )
+                if len(directions) > 1 and not is_known:
+                    names = ", ".join(filter(None, directions))
+                    raise self.wrong(
+                        number,
+                        f"rows of several directions; choose one with `--direction`: {names}",
+                    )
             if not is_known or _same_direction(wanted, direction):
                 has_wanted = True
                 yield self._row(number, row)
@@ -167,11 +168,7 @@ class RowReader(Reader):
             )
 
     def _find_column(self, number: int, row: Mapping[str, Any]) -> str:
-        """The column with the text of this role; empty: there is none.
-
-        Raises:
-            GtransError: the column of ``--columns`` is missing.
-        """
+        """Return the column with the text of this role; empty: there is none."""
         name = self.choice.columns.get(self.role)
         if name and _name(name) not in row:
             raise self.wrong(
@@ -185,11 +182,7 @@ class RowReader(Reader):
         return self._column_of_language(number, row)
 
     def _column_of_language(self, number: int, row: Mapping[str, Any]) -> str:
-        """The column that is named after the wanted language; empty: there is none.
-
-        Raises:
-            GtransError: several are, and it is not known which language is wanted.
-        """
+        """Return the column that is named after the wanted language; empty: there is none."""
         source, _, target = self.choice.direction.partition("-")
         target = target or self.choice.target_lang
         wanted = source if self.role == "source" else target
@@ -205,22 +198,23 @@ class RowReader(Reader):
         return columns[0] if len(columns) == 1 else ""
 
     def _look_for_ids(self, row: Mapping[str, Any]) -> None:
-        """Let every row be a document if the first one of JSON lines has no id of one."""
-        has_ids = not row.keys().isdisjoint(self._id_columns)
-        self._has_document_ids = has_ids or self.cells is not None
+        """Let every row be a document if the first of JSON lines has no document id."""
+        has_id = not row.keys().isdisjoint(self._id_columns)
+        self._has_document_ids = has_id or self.cells is not None
         if not self._has_document_ids:
-            _say_without_ids(self.path)
+            _report_missing_ids(self.path)
 
     @property
     def _id_columns(self) -> tuple[str, ...]:
-        """Names of the columns that may have the id of a document."""
+        """Names of columns with document ids."""
         return (*_DOCUMENT, "id") if self.column in _WHOLE_TEXT else _DOCUMENT
 
     def _document(self, number: int, row: Mapping[str, Any]) -> str:
-        """The id of the document of a row."""
+        """Return the id of the document of a row."""
         if not self._has_document_ids:
             return str(number)
-        document = next((row[name] for name in self._id_columns if name in row), None)
+        ids = [row[name] for name in self._id_columns if name in row]
+        document = ids[0] if ids else None
         if not isinstance(document, str | int) or not str(document).strip():
             raise self.wrong(
                 number,
@@ -232,38 +226,40 @@ class RowReader(Reader):
     def _row(self, number: int, row: Mapping[str, Any]) -> Row:
         document = self._document(number, row)
         value = row.get(self.column)
-        ids = [str(row[key]) for key in _SEGMENT if row.get(key) not in (None, "")]
-        name = ids[0] if ids else ""
+        name = _segment_id(row)
         is_bad_source = str(row.get("isbadsource", "")).lower() in ("true", "1")
         left_out = BAD_SOURCE if is_bad_source else ""
-        read = self._texts(number, row)
-        kept = read
+        texts = self._texts(number, row)
+        had_markup = False
         if self.choice.without_markup:
-            kept = [without_markup(text) for text in read]
-        self.with_markup += kept != read
-        texts = [lines_of(text) for text in kept]
+            plain = [without_markup(text) for text in texts]
+            had_markup = plain != texts
+            texts = plain
+        self.with_markup += had_markup
+        lines = [lines_of(text) for text in texts]
         if name:
-            texts = [[" ".join(lines)] for lines in texts]
-        if self.role == "reference" and not any(map(any, texts)):
-            reason = ONLY_MARKUP if kept != read else NO_REFERENCE
-            # A row that was published before its references has no text in their place.
-            if kept != read or not isinstance(value, str):
-                return Row(number, document, [Segment(number, [""], name, reason)], value)
-        if len(set(map(len, texts))) > 1:
+            lines = [[" ".join(parts)] for parts in lines]
+        lacks_reference = self.role == "reference" and not any(map(any, lines))
+        # A row that was published before its references has no text in their place.
+        if lacks_reference and (had_markup or not isinstance(value, str)):
+            reason = ONLY_MARKUP if had_markup else NO_REFERENCE
+            return Row(number, document, [Segment(number, [""], name, reason)], value)
+        if len(set(map(len, lines))) > 1:
             raise self.wrong(number, "its references have different numbers of lines")
-        lines = list(zip(*texts, strict=True)) or [("",) * len(texts)]
-        for line in chain.from_iterable(lines):
-            check_length(self.path, number, line)
-        segments = [Segment(number, list(line), name, left_out) for line in lines]
+        segments = []
+        for parallel in list(zip(*lines, strict=True)) or [("",) * len(lines)]:
+            for line in parallel:
+                check_length(self.path, number, line)
+            segments.append(Segment(number, list(parallel), name, left_out))
         return Row(number, document, segments, value)
 
     def _texts(self, number: int, row: Mapping[str, Any]) -> list[str]:
-        """The text of a row; several for several references, none if there is none yet."""
+        """Return the text of a row, or its references; nothing if there is none yet."""
         value = row.get(self.column)
         texts = _alternatives(value)
         # A test set may be published before its references.
-        may_lack = self.role == "reference" and self.column in row
-        may_lack = may_lack and (not value or isinstance(value, dict))
+        is_reference = self.role == "reference" and self.column in row
+        may_lack = is_reference and (not value or isinstance(value, dict))
         if _has_other_values(value) or not (texts or may_lack):
             names = f"one of: {', '.join(_TEXTS[self.role])}"
             if self.column:
@@ -272,14 +268,14 @@ class RowReader(Reader):
         self._names |= dict.fromkeys(texts)
         wanted = list(texts)
         if self.role != "reference":
-            wanted = [the_only_system(self.path, wanted, self.choice.system)]
+            wanted = [only_system(self.path, wanted, self.choice.system)]
         elif self.choice.references and wanted != [""]:
             wanted = [name for name in self.choice.references if name in texts]
         self.references = list(dict.fromkeys([*self.references, *wanted]))
         return [texts[name] for name in wanted]
 
     def _with_languages(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """A row by the names of its columns; its texts in several languages become columns."""
+        """Return a row by the names of its columns; texts by language become columns."""
         named = {_name(key): value for key, value in row.items()}
         texts = named.get("translation")
         if not isinstance(texts, dict) or not texts or not all(map(language_code, texts)):
@@ -291,7 +287,7 @@ class RowReader(Reader):
         return named
 
     def _entries(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The rows with their lines and the names of their columns."""
+        """Yield the number of each row's line, and its values by the names of the columns."""
         head = self.head.numbered[0][0]
         for number, line in self.lines:
             if self.cells is None and line.strip():
@@ -311,7 +307,7 @@ class RowReader(Reader):
 
 
 @cache
-def _say_without_ids(path: str) -> None:
+def _report_missing_ids(path: str) -> None:
     print_message(
         f"{path}: its rows have no document ids, so each of them is a document of its own"
     )
@@ -329,17 +325,30 @@ def _name(cell: str) -> str:
 
 
 def _alternatives(value: Any) -> dict[str, str]:
-    """The text of a row by its name; several texts, as in ``refs`` of WMT25, have names."""
+    """Return the texts of a value by name; several, as in ``refs`` of WMT25, have names."""
     if isinstance(value, str):
         return {"": value}
     if isinstance(value, list) and value and all(isinstance(line, str) for line in value):
-        return {"": "\n".join(map(" ".join, map(str.split, value)))}
-    alternatives = {}
-    for name, item in value.items() if isinstance(value, dict) else ():
-        text = _alternatives(item.get("ref") if isinstance(item, dict) else item).get("")
+        lines = [" ".join(line.split()) for line in value]
+        return {"": "\n".join(lines)}
+    alternatives: dict[str, str] = {}
+    if not isinstance(value, dict):
+        return alternatives
+    for name, item in value.items():
+        if isinstance(item, dict):
+            item = item.get("ref")
+        text = _alternatives(item).get("")
         if text:
             alternatives[name] = text
     return alternatives
+
+
+def _segment_id(row: Mapping[str, Any]) -> str:
+    """Return the id of the segment in a row; empty: it has none."""
+    for name in _SEGMENT:
+        if row.get(name) not in (None, ""):
+            return str(row[name])
+    return ""
 
 
 def _has_other_values(value: Any) -> bool:
@@ -350,16 +359,20 @@ def _has_other_values(value: Any) -> bool:
 
 
 def _direction(row: Mapping[str, Any]) -> str:
-    """The direction that a row names: ``en-de_DE``; empty: none."""
+    """Return the direction that a row names: ``en-de_DE``; empty: none."""
     pair = _first_value(row, _PAIR)
+    if pair:
+        return pair
     sides = _first_value(row, _FROM), _first_value(row, _TO)
-    return pair or "-".join(filter(None, sides))
+    return "-".join(filter(None, sides))
 
 
 def _first_value(row: Mapping[str, Any], names: Sequence[str]) -> str:
-    """The value of the first of these columns that has one; empty: none has."""
-    values = [str(row[name]) for name in names if row.get(name)]
-    return values[0] if values else ""
+    """Return the value of the first of these columns that has one; empty: none has."""
+    for name in names:
+        if row.get(name):
+            return str(row[name])
+    return ""
 
 
 def _same_direction(wanted: str, direction: str) -> bool:
@@ -379,6 +392,6 @@ def _same_variety(first: str, second: str) -> bool:
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a row's text that are not empty, with single spaces."""
+    """Return the lines of a text that are not empty, with single spaces."""
     lines = (" ".join(line.split()) for line in text.split("\n"))
     return [line for line in lines if line]
