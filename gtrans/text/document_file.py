@@ -1,4 +1,4 @@
-"""The interface of formats: documents out of a file, and a file out of their translations."""
+"""The interface of document formats: sentences out of a file, and translations into it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ LEFT = "left as they are"
 
 @dataclass(frozen=True)
 class Note:
-    """What could not be kept, or was not translated.
+    """A note on a text that was not translated, or on markup that could not be kept.
 
     Attributes:
-        where: the file, and its line or the begin of the text.
-        kind: one of those above; a summary counts them.
-        detail: what follows the kind.
-        count: of how many places it tells.
+        where: the file, and its line or the beginning of the text.
+        kind: one of the kinds above, which a summary counts.
+        detail: follows the kind.
+        count: number of places.
     """
 
     where: str
@@ -35,15 +35,17 @@ class Note:
     count: int = 1
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.detail if self.kind == LEFT else self.kind + self.detail}"
+        if self.kind == LEFT:
+            return f"{self.where}: {self.detail}"
+        return f"{self.where}: {self.kind}{self.detail}"
 
 
 class TextBlock(Protocol):
     """Running text of a document: a paragraph, a heading, a cell, a line.
 
     Attributes:
-        line: where it begins in its file, from 1; 0: lines say nothing.
-        sentences: its sentences; those without a letter are left out.
+        line: its first line in the file, from 1; 0: the format has no lines.
+        sentences: its sentences, without those that have no letter.
         moved: whether markup inside a word could not stay there in the last translation.
     """
 
@@ -52,7 +54,7 @@ class TextBlock(Protocol):
     moved: bool
 
     def translated(self, translations: Iterable[str], joint: str) -> Any:
-        """The content with the translations of ``sentences``, ``joint`` between two of them."""
+        """Return the content with the translations of ``sentences``, joined by ``joint``."""
 
 
 class DocumentFile(ABC):
@@ -63,11 +65,11 @@ class DocumentFile(ABC):
 
     Attributes:
         path: the file, for messages.
-        documents: its documents, each a list of blocks.
-        notes: after :meth:`translated`, what of it could not be kept or was not translated.
-        languages: of the source and the target; None if they are not known.
-        libraries: that its format needs.
-        has_lines: whether its lines or rows are sentences, if they are not to be split.
+        documents: the blocks of each document.
+        notes: notes on the last translation.
+        languages: source and target language; None if they are not known.
+        libraries: libraries that the format needs.
+        has_lines: whether lines or rows are sentences unless they are to be split.
     """
 
     libraries: ClassVar[Sequence[str]] = ()
@@ -89,18 +91,18 @@ class DocumentFile(ABC):
         return documents
 
     def names(self) -> list[tuple[str, list[str]]]:
-        """The id of each document and the ids of its sentences; by default they are counted."""
+        """Return the id of each document and of its sentences; by default numbers."""
         return counted(self.sentences)
 
     def where(self) -> list[str]:
-        """Where each sentence of all documents stands, for messages."""
+        """Return the place of each sentence of all documents, for messages."""
         places = []
         for block in chain.from_iterable(self.documents):
             places += [self.place(block.line)] * len(block.sentences)
         return places
 
     def place(self, line: int) -> str:
-        """The file, and a line of it; 0: lines say nothing."""
+        """Return the file and a line of it, for messages; 0: the file alone."""
         return f"{self.path}:{line}" if line else self.path
 
     def note_moved(self, blocks: Iterable[TextBlock]) -> None:
@@ -112,24 +114,24 @@ class DocumentFile(ABC):
 
     @abstractmethod
     def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
-        """The file with other sentences.
+        """Return the file with the translation of each sentence of each document.
 
         Args:
-            translations: for each document, of each of its sentences.
-            joint: what stands between two sentences of a block.
+            translations: a translation for each sentence of each document.
+            joint: the text between two sentences of a block.
         """
 
     def by_block(
         self, translations: Sequence[Sequence[str]]
     ) -> Iterator[tuple[TextBlock, list[str]]]:
-        """Every block, and the translations of its sentences."""
+        """Yield every block with the translations of its sentences."""
         following = chain.from_iterable(translations)
         for block in chain.from_iterable(self.documents):
             yield block, list(islice(following, len(block.sentences)))
 
 
 def counted(documents: Sequence[Sequence[object]]) -> list[tuple[str, list[str]]]:
-    """Documents and their sentences by numbers from 1."""
+    """Number documents and their sentences from 1."""
     names = []
     for number, document in enumerate(documents, start=1):
         sentences = [str(place) for place in range(1, len(document) + 1)]

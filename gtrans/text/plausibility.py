@@ -1,8 +1,8 @@
-"""Warnings about texts that can be read, but are probably not what the user meant.
+"""Warnings about texts that can be read, but are probably not the intended ones.
 
-Scripts and function words tell the language; lengths tell whether the two sides of a corpus belong
-together. Every check looks at a sample of the text and stays silent when in doubt: a warning is
-printed, and the command goes on.
+Scripts and function words show the language; lengths show whether the two sides of a corpus belong
+together. Every check takes a sample of the text and is silent when in doubt. A warning is printed,
+and the command goes on.
 """
 
 from __future__ import annotations
@@ -158,9 +158,10 @@ _MOJIBAKE = re.compile(
 
 
 def function_words(tag: str) -> frozenset[str]:
-    """Frequent function words of a language; none if they are not known."""
+    """Return frequent function words of a language; none if they are not known."""
     code = language_code(tag) or ""
-    return _FUNCTION_WORDS.get(_WRITTEN_LIKE.get(code, code), frozenset())
+    written = _WRITTEN_LIKE.get(code, code)
+    return _FUNCTION_WORDS.get(written, frozenset())
 
 
 @dataclass(frozen=True)
@@ -168,10 +169,10 @@ class TextSample:
     """Sentences of one side of a corpus, in their order.
 
     Attributes:
-        name: what the text is called in warnings: its file.
-        lang: the language that it is given for; empty: not known.
+        name: name of the text in warnings: its file.
+        lang: its language according to the user; empty: not known.
         sentences: without boundaries between documents.
-        documents: how many documents it is divided into; 0: not known.
+        documents: number of documents; 0: not known.
     """
 
     name: str
@@ -181,13 +182,13 @@ class TextSample:
 
     @classmethod
     def of(cls, name: str, lang: str, documents: Iterable[Sequence[str]]) -> TextSample:
-        """The first sentences of documents."""
+        """Take the first sentences of documents."""
         sentences = islice(chain.from_iterable(documents), PairSampler.RUN * PairSampler.MOST)
         return cls(name, lang, list(sentences))
 
     @cached_property
     def other_language(self) -> str:
-        """What the text looks like if that is not ``lang``: a code, or a script in capitals."""
+        """The language of the text if it is not ``lang``: a code, or a script in capitals."""
         return _other_language(self.sentences, self.lang)
 
     @cached_property
@@ -238,12 +239,14 @@ class PairSampler:
         self._runs[-1].append(pair)
 
     def samples(self, names: Sequence[str], languages: Sequence[str]) -> list[TextSample]:
-        """The kept pairs as two texts."""
-        pairs = [pair for run in self._runs for pair in run]
-        return [
-            TextSample(names[side], languages[side], [pair[side] for pair in pairs], self.documents)
-            for side in range(2)
-        ]
+        """Return the kept pairs as two texts."""
+        pairs = list(chain.from_iterable(self._runs))
+        samples = []
+        for side in range(2):
+            sentences = [pair[side] for pair in pairs]
+            sample = TextSample(names[side], languages[side], sentences, self.documents)
+            samples.append(sample)
+        return samples
 
 
 def implausible(
@@ -252,16 +255,11 @@ def implausible(
     translation: TextSample | None = None,
     plain: bool = True,
 ) -> list[str]:
-    """Warnings about texts that belong together.
+    """Return warnings about texts that belong together, with a sentence for each of the others.
 
     Args:
-        source: the source; None: there is none.
-        target: its reference, a sentence for each of the source.
-        translation: a translation, a sentence for each of the others.
+        source, target, translation: a source, its reference and a translation; None: there is none.
         plain: also warn about text that is tokenised or escaped.
-
-    Returns:
-        one line for each suspicion; empty: all is plausible.
     """
     found: list[str] = []
     texts = [text for text in (source, target, translation) if text is not None]
@@ -287,7 +285,7 @@ def implausible(
 
 
 def unlike(text: TextSample, other: TextSample) -> list[str]:
-    """Warnings about a text that is written differently from another of the same language."""
+    """Return warnings about differences in writing between two texts of a language."""
     found = []
     for left, right in ((text, other), (other, text)):
         if left.lower_case > 0.95 and right.lower_case < 0.5:
@@ -313,7 +311,7 @@ def _all_ascii(text: TextSample) -> bool:
 
 
 def _garbled(text: TextSample) -> list[str]:
-    """A warning about UTF-8 that was read as another encoding."""
+    """Warn about UTF-8 that was read as another encoding."""
     garbled = sum(_MOJIBAKE.search(sentence) is not None for sentence in text.sentences)
     if garbled <= max(0.02 * len(text.sentences), 1):
         return []
@@ -336,45 +334,47 @@ def _empty(text: TextSample) -> list[str]:
 def _languages(
     texts: Iterable[TextSample], source: TextSample | None, target: TextSample | None
 ) -> list[str]:
-    """A warning for each text in another language; one if two are swapped."""
+    """Warn about each text in another language, once if two are swapped."""
     if source is not None and target is not None and _are_swapped(source, target):
         return [
             f"{source.name} looks like {_shown(source.other_language)} and {target.name} like "
             f"{_shown(target.other_language)}: are the two sides swapped?"
         ]
-    return [
-        f"{text.name}: it looks like {_shown(text.other_language)}, not like "
-        f"{_shown(language_code(text.lang) or text.lang)}; is it the right file, and the right "
-        "language?"
-        for text in texts
-        if text.other_language
-    ]
+    warnings = []
+    for text in texts:
+        if text.other_language:
+            own = language_code(text.lang) or text.lang
+            warnings.append(
+                f"{text.name}: it looks like {_shown(text.other_language)}, not like "
+                f"{_shown(own)}; is it the right file, and the right language?"
+            )
+    return warnings
 
 
 def _are_swapped(source: TextSample, target: TextSample) -> bool:
-    codes = [language_code(text.lang) or text.lang for text in (source, target)]
-    looks = [text.other_language for text in (source, target)]
-    return all(_is(looked, code) for looked, code in zip(looks, codes[::-1], strict=True))
+    return _looks_like(source, target.lang) and _looks_like(target, source.lang)
 
 
-def _is(looked: str, code: str) -> bool:
-    """Whether a language or script fits a code."""
-    return looked != "" and (looked == code or looked == _SCRIPT_OF.get(code))
+def _looks_like(text: TextSample, lang: str) -> bool:
+    """Return whether the other language, or script, of a text is ``lang``."""
+    code = language_code(lang) or lang
+    return text.other_language != "" and text.other_language in (code, _SCRIPT_OF.get(code))
 
 
-def _shown(what: str) -> str:
-    """A language or script in words."""
-    if what.isupper():
-        return "text in Chinese characters" if what == "CJK" else f"text in {what.title()} letters"
-    name = language_name(what)
-    return f"{name} ({what})" if name else what
+def _shown(language: str) -> str:
+    """Return a language or script in words."""
+    if language == "CJK":
+        return "text in Chinese characters"
+    if language.isupper():
+        return f"text in {language.title()} letters"
+    name = language_name(language)
+    return f"{name} ({language})" if name else language
 
 
 def _other_language(sentences: Sequence[str], tag: str) -> str:
-    """The language of sentences if they are not in the language ``tag``; empty: they may be.
+    """Return the language of sentences if it is not ``tag``; empty: it may be.
 
-    Returns:
-        a code; or a script, if no language of it is known by its function words.
+    It is a code, or a script if no language of it is known by its function words.
     """
     code = language_code(tag)
     expected = _expected_script(tag, code)
@@ -407,7 +407,7 @@ def _has(letters: re.Pattern[str], sentences: Iterable[str], number: float) -> b
 
 
 def _count_scripts(sentences: Iterable[str]) -> Counter[str]:
-    """The number of letters of each script; Chinese characters and kana count as one script."""
+    """Count the letters of each script; Chinese characters and kana are one script."""
     characters = Counter[str]()
     for sentence in sentences:
         characters.update(sentence)
@@ -425,7 +425,7 @@ def _script(letter: str) -> str:
 
 
 def _language_of(sentences: Iterable[str], code: str = "") -> str:
-    """The language with most function words; empty: ``code`` is as likely, or none is."""
+    """Return the language with most function words; empty: ``code`` is as likely, or none is."""
     words = Counter[str]()
     for sentence in sentences:
         words.update(_WORD.findall(sentence.lower()))
@@ -436,7 +436,8 @@ def _language_of(sentences: Iterable[str], code: str = "") -> str:
     if not code:
         return best
     # Related languages share many function words; the others decide between them.
-    best_words, own_words = _FUNCTION_WORDS[best], _FUNCTION_WORDS[code]
+    best_words = _FUNCTION_WORDS[best]
+    own_words = _FUNCTION_WORDS[code]
     for_best = _count(words, best_words - own_words)
     for_own = _count(words, own_words - best_words)
     is_clear = for_best >= max(_FEWEST_FUNCTION_WORDS, 0.05 * words.total())
@@ -453,7 +454,7 @@ def _count(words: Counter[str], listed: Iterable[str]) -> int:
 def _equal(
     role: str, text: TextSample, other_role: str, other: TextSample, least: float
 ) -> list[str]:
-    """A warning if at least a share of the sentences of two texts are the same."""
+    """Warn if at least a share of the sentences of two texts are the same."""
     pairs = zip(text.sentences, other.sentences, strict=False)
     with_letters = [(left, right) for left, right in pairs if _LETTER.search(left)]
     same = sum(left == right for left, right in with_letters)
@@ -467,11 +468,10 @@ def _equal(
 
 
 def _shifted(source: TextSample, target: TextSample) -> list[str]:
-    """A warning if sentences are as long as the next or previous one of the other side."""
-    sides = [np.log1p([len(sentence) for sentence in text.sentences]) for text in (source, target)]
-    if len(sides[0]) != len(sides[1]) or len(sides[0]) < _FEWEST_LENGTHS:
+    """Warn if sentences are as long as the next or previous one of the other side."""
+    left, right = _log_lengths(source), _log_lengths(target)
+    if len(left) != len(right) or len(left) < _FEWEST_LENGTHS:
         return []
-    left, right = sides
     least = max(0.6, _correlation(left, right) + 0.3)
     where = ""
     if _correlation(left[:-1], right[1:]) > least:
@@ -486,6 +486,12 @@ def _shifted(source: TextSample, target: TextSample) -> list[str]:
     ]
 
 
+def _log_lengths(text: TextSample) -> NDArray[np.float64]:
+    lengths = [len(sentence) for sentence in text.sentences]
+    logarithms: NDArray[np.float64] = np.log1p(lengths)
+    return logarithms
+
+
 def _correlation(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
     if np.ptp(left) == 0 or np.ptp(right) == 0:
         return 0.0
@@ -496,10 +502,10 @@ def _correlation(left: NDArray[np.float64], right: NDArray[np.float64]) -> float
 
 
 class Overlaps:
-    """Finds text that several splits of a corpus have, or one has more than once.
+    """Finds text that several splits of a corpus share, or one repeats.
 
-    A sentence pair counts as the same if the pair before it in its document is the same, too:
-    short sentences alone recur in every corpus. Of both only a hash is kept, eight bytes.
+    Two sentence pairs are the same if the pairs before them are, too: short sentences alone recur
+    in every corpus. Only a hash of both is kept, eight bytes.
     """
 
     def __init__(self) -> None:
@@ -514,7 +520,7 @@ class Overlaps:
         self._previous = pair
 
     def warnings(self) -> list[str]:
-        """A line for each two splits that share many pairs, and for many repeated pairs."""
+        """Return a line for each two splits that share many pairs, and for many repeated pairs."""
         found = []
         hashes = {split: np.frombuffer(values, np.int64) for split, values in self._hashes.items()}
         for split, own in hashes.items():

@@ -88,22 +88,25 @@ class StepRecord:
     Args:
         folder: the folder to which the steps write.
         header: the other entries of ``prepare.json``.
-        finished: by step, the digest ``depends_on``, and its ``outputs`` (sizes in bytes) and
+        finished: for each step the digest ``depends_on``, and ``outputs`` (sizes in bytes) and
             ``digests`` by file name.
     """
 
     def __init__(self, folder: Path, header: dict[str, Any], finished: dict[str, Any]) -> None:
-        self._folder, self.header, self._finished = folder, header, finished
-        self._taken = {LAST_STEP}
+        self._folder = folder
+        self.header = header
+        self._finished = finished
+        self._used = {LAST_STEP}
 
     def save(self) -> None:
         """Write ``prepare.json``."""
+        state = {**self.header, "finished": self._finished}
         with atomic_writer(self._folder / STATE_FILE) as file:
-            json.dump({**self.header, "finished": self._finished}, file, indent=2)
+            json.dump(state, file, indent=2)
             file.write("\n")
 
     def forget(self, *names: str) -> None:
-        """Take steps out of the record, and delete the files that they wrote."""
+        """Take steps out of the record, and delete their files."""
         outputs: list[str] = []
         for name in names:
             step = self._finished.pop(name, None)
@@ -114,8 +117,9 @@ class StepRecord:
             (self._folder / output).unlink(missing_ok=True)
 
     def forget_others(self) -> None:
-        """Forget steps of earlier options, which this run has not taken."""
-        self.forget(*(self._finished.keys() - self._taken))
+        """Forget steps of earlier options, which this run did not need."""
+        unused = self._finished.keys() - self._used
+        self.forget(*unused)
 
     def step(
         self, name: str, depends_on: Any, outputs: Sequence[str], work: Callable[[Any], None]
@@ -129,9 +133,9 @@ class StepRecord:
             work: runs the step, given ``outputs``.
 
         Returns:
-            the digest of what the step depends on.
+            The digest of ``depends_on``.
         """
-        self._taken.add(name)
+        self._used.add(name)
         current = digest_of_values(depends_on)
         entry = self._finished.get(name)
         reason = "started"
@@ -154,14 +158,14 @@ class StepRecord:
         return current
 
     def _is_unchanged(self, entry: dict[str, Any]) -> bool:
-        """Whether the files that a step has written are still the same."""
+        """Return whether the files of a step are still the same."""
         if entry["outputs"] != self._sizes(entry["outputs"]):
             return False
         digests = entry.get("digests", {})
         return all(digest(self._folder / name) == digests[name] for name in digests)
 
     def _sizes(self, names: Iterable[str]) -> dict[str, int]:
-        """The sizes of the files that exist."""
+        """Return the sizes of the files that exist."""
         sizes = {}
         for name in names:
             path = self._folder / name
@@ -174,10 +178,10 @@ class StepRecord:
 
 
 def prepare(options: PreparationOptions) -> list[SideCounts]:
-    """Prepare a corpus in ``options.out``, skipping the steps that are finished.
+    """Prepare a corpus in ``options.out``, without the steps that are finished.
 
     Returns:
-        what the folder holds now, by split and language.
+        The counts of each split and language.
 
     Raises:
         GtransError: an option or an input file is wrong, or another process prepares in the same
@@ -203,7 +207,7 @@ def prepare(options: PreparationOptions) -> list[SideCounts]:
 def _checked_sides(
     options: PreparationOptions, split: str, prefix: str, overlaps: Overlaps
 ) -> Sides:
-    """The two sides of a text, after reading and checking them."""
+    """Read and check the two sides of a text."""
     file = Path(prefix)
     if file.is_file() and open_text(file).has_ids:
         source, target = file, file
@@ -238,7 +242,7 @@ class _PreparationRun:
         self.workers = options.workers or all_cores()
         self.model = SentencePiecePipeline if options.sentencepiece is not None else None
         self.steps = options.steps
-        # How many merges, or how large the vocabulary is to become.
+        # The number of merges, or the size of the vocabulary.
         self.bpe: dict[str, Any] = {"merges": options.bpe_merges or DEFAULT_MERGES}
         if options.bpe_codes is not None:
             self.bpe = {"merges": count_merges(options.bpe_codes)}
@@ -251,8 +255,9 @@ class _PreparationRun:
             self.bert_subwords = BertSubwords(options.bert)
         if options.reuse is not None:
             self._reuse(options.reuse)
-        learnt = options.bpe_codes is None or self.steps.truecase
-        self.learns = bool(learnt and self.model is None and options.reuse is None)
+        has_models = self.model is not None or options.reuse is not None
+        needs_training = options.bpe_codes is None or self.steps.truecase
+        self.learns = needs_training and not has_models
 
     def _reuse(self, reuse: Path) -> None:
         """Take the options of an earlier preparation, which must be finished."""
@@ -265,12 +270,14 @@ class _PreparationRun:
             load_dictionary(reuse / f"dict.{lang}.txt")
         self.steps = MosesSteps(**state["steps"])
         self.bpe = state["bpe"]
-        self.model = SUBWORD_MODELS[state["subwords"]] if state.get("subwords") else None
+        self.model = None
+        if state.get("subwords"):
+            self.model = SUBWORD_MODELS[state["subwords"]]
         if self.options.bert is None and state.get("bert") is not None:
             self.bert_subwords = recorded_bert_subwords(reuse)
 
     def run(self) -> list[SideCounts]:
-        """Run the steps that are not finished; returns the counts of the splits."""
+        """Run the steps that are not finished; return the counts of the splits."""
         record = self._open()
         languages = self.options.languages
         digests = {split: _digests(texts) for split, texts in self.inputs.items()}
@@ -299,7 +306,7 @@ class _PreparationRun:
         return counts
 
     def _encode_step(self, record: StepRecord, split: str, text: Any, models: str) -> str:
-        """Encode a split, if it is not done; returns the digest of what it depends on."""
+        """Encode a split, if it is not done; return the digest of the step."""
         languages = self.options.languages
         outputs = [f"text/{split}.bpe.{lang}" for lang in languages]
         if split != "train":
@@ -347,10 +354,10 @@ class _PreparationRun:
         return record
 
     def _earlier(self) -> dict[str, Any]:
-        """The state of the folder; empty for an empty folder.
+        """Return the state of the folder, empty for an empty folder.
 
         Raises:
-            GtransError: this run may not go on there.
+            GtransError: this run may not continue there.
         """
         folder = f"`--out` '{self.out}'"
         # A run that was killed at its beginning leaves only hidden files.
@@ -380,7 +387,7 @@ class _PreparationRun:
         return state
 
     def _models(self, record: StepRecord, tokenised: str | None) -> str:
-        """Learn or copy the models that segment the text; returns their digest."""
+        """Learn or copy the models that segment the text; return the digest of the step."""
         options = self.options
         names = pipeline_files(record.header)
         files = [options.bpe_codes]
@@ -397,7 +404,6 @@ class _PreparationRun:
         return record.step("models", depends_on, names, work)
 
     def _copy_models(self, names: Sequence[str]) -> None:
-        """Copy the models of the earlier preparation."""
         assert self.options.reuse is not None
         for name in names:
             copy_file(self.options.reuse / name, self.out / name)
@@ -411,25 +417,35 @@ class _PreparationRun:
         self._write(outputs, tokenise, self._pairs("train"))
 
     def _learn(self, _: Sequence[str]) -> None:
-        """The truecasers and the codes of BPE, from the training text."""
+        """Learn truecasers and the codes of BPE from the training text."""
         given_codes = self.options.bpe_codes
         codes = self.out / CODES_FILE
         counts = Counter[str]()
-        for lang in self.options.languages if self.learns else ():
-            best_case = None
-            if self.steps.truecase:
-                model = self.out / TRUECASE_FILE.format(lang)
-                train_best_case(self._read(f"train.tok.{lang}"), model, self.workers)
-                best_case = load_best_case(model)
-            if given_codes is None:
-                count = MosesPipeline(lang, self.steps, best_case).count_words
-                for chunk in map_chunks(count, self._read(f"train.tok.{lang}"), self.workers):
-                    counts.update(chunk)
+        if self.learns:
+            for lang in self.options.languages:
+                best_case = None
+                if self.steps.truecase:
+                    best_case = self._learn_best_case(lang)
+                if given_codes is None:
+                    counts += self._count_words(MosesPipeline(lang, self.steps, best_case))
         if given_codes is None:
             counts.pop("", None)  # from the empty lines
             learn_codes(counts, self.bpe["merges"], self.bpe.get("symbols"), codes)
         else:
             copy_file(given_codes, codes)
+
+    def _learn_best_case(self, lang: str) -> dict[str, str]:
+        model = self.out / TRUECASE_FILE.format(lang)
+        train_best_case(self._read(f"train.tok.{lang}"), model, self.workers)
+        return load_best_case(model)
+
+    def _count_words(self, pipeline: MosesPipeline) -> Counter[str]:
+        """Count the truecased words of the training text of a language."""
+        counts = Counter[str]()
+        lines = self._read(f"train.tok.{pipeline.lang}")
+        for chunk in map_chunks(pipeline.count_words, lines, self.workers):
+            counts.update(chunk)
+        return counts
 
     def _encode(self, split: str, outputs: Sequence[str]) -> None:
         source_lang, target_lang = self.options.languages
@@ -447,16 +463,18 @@ class _PreparationRun:
             self._write(outputs, [source.encode, target.encode, str], rows)
 
     def _pairs(self, split: str) -> Iterator[tuple[str, str]]:
-        """Sentence pairs of a split, two empty strings at each document boundary."""
+        """Yield the sentence pairs of a split, and two empty strings at each boundary."""
         for position, sides in enumerate(self.inputs[split]):
             if position:
                 yield "", ""
-            yield from (pair or ("", "") for pair in sides.read(quiet=True))
+            for pair in sides.read(quiet=True):
+                yield pair or ("", "")
 
     def _read(self, name: str) -> Iterator[str]:
-        """The lines of a file in ``text/``, without their line ends."""
+        """Yield the lines of a file in ``text/``."""
         with open(self.out / "text" / name, encoding="utf-8", newline="\n") as file:
-            yield from (line.removesuffix("\n") for line in file)
+            for line in file:
+                yield line.removesuffix("\n")
 
     def _write(
         self,
@@ -464,7 +482,7 @@ class _PreparationRun:
         functions: Sequence[Callable[[str], str]],
         rows: Iterable[tuple[str, ...]],
     ) -> None:
-        """Write files together: each gets the results of its function for its column."""
+        """Write files together, each with the results of its function for its column."""
         chunks = map_chunks(partial(_apply, functions), rows, self.workers)
         with ExitStack() as stack:
             targets = [self.out / name for name in names]
@@ -483,12 +501,14 @@ class _PreparationRun:
         _write_ids(self.out / outputs[0], len(subwords.entries), chain.from_iterable(encoded))
 
     def _dictionaries(self) -> list[Path]:
-        """The joint dictionary, or one for each language; none if the training text makes it."""
+        """Return the given dictionaries, one or one for each language; none if it is learnt."""
         if self.options.reuse is not None:
             return [self.options.reuse / f"dict.{lang}.txt" for lang in self.options.languages]
         if self.model is not None:
             return [self.out / self.model.files[-1]]
-        return [] if self.options.dictionary is None else [self.options.dictionary]
+        if self.options.dictionary is not None:
+            return [self.options.dictionary]
+        return []
 
     def _binarise(self, _: Sequence[str]) -> None:
         """Write the dictionaries and the ids of all splits, as ``fairseq-preprocess`` does."""
@@ -504,10 +524,11 @@ class _PreparationRun:
             for lang in languages:
                 for line in self._read(f"train.bpe.{lang}"):
                     counts.update(line.split())
-            dictionaries = [Dictionary()]
+            joint = Dictionary()
             for subword, count in counts.items():
-                dictionaries[0].add_symbol(subword, count)
-            dictionaries[0].finalize()
+                joint.add_symbol(subword, count)
+            joint.finalize()
+            dictionaries = [joint]
         for lang, dictionary in zip(languages, (dictionaries[0], dictionaries[-1]), strict=True):
             write_dictionary(dictionary, self.out / f"dict.{lang}.txt")
             ids_of = partial(_ids, dictionary.indices, dictionary.unk(), dictionary.eos())
@@ -519,7 +540,7 @@ class _PreparationRun:
 
 
 def _digests(texts: Iterable[Sides]) -> list[Any]:
-    """The digests of the texts of a split, and the choice of texts read from each."""
+    """Return the digests of the texts of a split, and the choice of text in each."""
     digests = []
     for sides in texts:
         # The direction is already known by the languages.
@@ -538,7 +559,7 @@ def _apply(functions: Sequence[Callable[[str], str]], rows: list[Sequence[str]])
 
 
 def _ids(indices: dict[str, int], unknown: int, end: int, lines: list[str]) -> list[Any]:
-    """An array ``(subwords + 1,)`` of ids for each line."""
+    """Return the ids ``(subwords + 1,)`` of each line."""
     arrays = []
     for line in lines:
         ids = [indices.get(subword, unknown) for subword in line.split()]
@@ -547,7 +568,7 @@ def _ids(indices: dict[str, int], unknown: int, end: int, lines: list[str]) -> l
 
 
 def _bert_subwords(subwords: BertSubwords, lines: list[str]) -> list[Tensor]:
-    """``(subwords + 1,)`` ids of BERT for each line."""
+    """Return the ids ``(subwords + 1,)`` of BERT for each line."""
     import torch
 
     from gtrans.modules.bert import SEP
@@ -557,7 +578,7 @@ def _bert_subwords(subwords: BertSubwords, lines: list[str]) -> list[Tensor]:
 
 
 def _write_ids(data: Path, entries: int, lines: Iterable[Tensor]) -> None:
-    """Write the ids of lines; the two files of fairseq appear when both are complete."""
+    """Write the ids of lines; the two files appear when both are complete."""
     from fairseq.data import indexed_dataset
 
     with replacing(data, data.with_suffix(".idx")) as (temporary, index):
@@ -584,7 +605,7 @@ class SideCounts:
         documents, sentences: their numbers.
         longest: subwords of the longest sentence.
         types: different subwords that are in the dictionary.
-        subwords, unknown: number of subwords, and how many of them are not in the dictionary.
+        subwords, unknown: all subwords, and those that are not in the dictionary.
     """
 
     split: str
@@ -598,14 +619,15 @@ class SideCounts:
 
 
 def count_split(folder: Path, split: str, languages: tuple[str, str]) -> list[SideCounts]:
-    """The counts of both languages of a split of a prepared folder.
+    """Count both languages of a split of a prepared folder.
 
     Raises:
         GtransError: a file is missing or damaged, or the sides have other boundaries.
     """
     from gtrans.data.binarised import count_entries, load_dictionary, load_lines
 
-    sides, boundaries = [], []
+    sides = []
+    boundaries = []
     for lang in languages:
         dictionary = load_dictionary(folder / f"dict.{lang}.txt")
         path = str(folder / f"{split}.{'-'.join(languages)}.{lang}")
@@ -632,7 +654,7 @@ def count_split(folder: Path, split: str, languages: tuple[str, str]) -> list[Si
 
 
 def table(counts: Iterable[SideCounts]) -> list[tuple[str, ...]]:
-    """The rows of the table, its header first; :data:`COLUMNS` explains them."""
+    """Return the rows of the table, header first; :data:`COLUMNS` explains them."""
     names = ("split", "language", "documents", "sentences", "longest", "types", "unknown")
     rows: list[tuple[str, ...]] = [names]
     for side in counts:
@@ -650,7 +672,7 @@ def table(counts: Iterable[SideCounts]) -> list[tuple[str, ...]]:
 
 
 def warnings(counts: Iterable[SideCounts]) -> list[str]:
-    """A warning for each split that is mostly unknown, or one document of several sentences."""
+    """Return a warning for each split of unknown words, or of one document."""
     messages: list[str] = []
     for side in counts:
         name = f"{side.split}.{side.lang}"

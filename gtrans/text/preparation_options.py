@@ -27,14 +27,19 @@ def _flag(group: str, word: str, meaning: str, default: Any = None, **extra: Any
     """A field that is a flag of ``gtrans prepare``.
 
     Args:
-        group: of flags; of "subwords", only one may be given.
+        group: group of flags; only one of "subwords" may be given.
         word: stands for the value in the help; empty: the flag is a switch.
         meaning: the help.
-        default: the default.
+        default: its default.
         extra: further arguments of argparse.
     """
-    extra |= {"metavar": word, "type": _TYPES.get(word, str)} if word else {"action": "store_true"}
-    return field(default=default, metadata={"group": group, "help": meaning, **extra})
+    metadata = {"group": group, "help": meaning, **extra}
+    if word:
+        metadata["metavar"] = word
+        metadata["type"] = _TYPES.get(word, str)
+    else:
+        metadata["action"] = "store_true"
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class PreparationOptions:
     """Options of ``gtrans prepare``; None: not given.
 
     A prefix stands for the two files ``PREFIX.LANG`` or ``PREFIX.LANG.gz``, or is a file that has
-    both sides; ``choice`` says what to read of it.
+    both sides, of which ``choice`` names the text.
     """
 
     source_lang: str = _flag("corpus", "LANG", "source language", required=True)
@@ -122,9 +127,15 @@ class PreparationOptions:
     @property
     def splits(self) -> dict[str, Sequence[str]]:
         """The prefixes of each split, by fairseq's name of the split."""
-        splits = {"train": self.train, "valid": (self.valid,) if self.valid else ()}
-        splits |= {f"test{number or ''}": (prefix,) for number, prefix in enumerate(self.test)}
-        return {name: prefixes for name, prefixes in splits.items() if prefixes}
+        splits: dict[str, Sequence[str]] = {}
+        if self.train:
+            splits["train"] = self.train
+        if self.valid:
+            splits["valid"] = [self.valid]
+        for number, prefix in enumerate(self.test):
+            name = f"test{number}" if number else "test"
+            splits[name] = [prefix]
+        return splits
 
     @property
     def steps(self) -> MosesSteps:
@@ -132,14 +143,20 @@ class PreparationOptions:
         if self.sentencepiece is not None:
             return NO_STEPS
         return MosesSteps(
-            self.normalise, not self.no_tokenise, not self.no_truecase, self.segmenter
+            normalise=self.normalise,
+            tokenise=not self.no_tokenise,
+            truecase=not self.no_truecase,
+            segmenter=self.segmenter,
         )
 
     def files(self, splits: Iterable[str]) -> list[str]:
-        """Names of the files that ``fairseq-preprocess`` writes for these splits."""
-        texts = [f"{split}.{self.pair}.{lang}" for split in splits for lang in self.languages]
-        dictionaries = [f"dict.{lang}.txt" for lang in self.languages]
-        return dictionaries + [f"{text}.{kind}" for text in texts for kind in ("bin", "idx")]
+        """Return the names of the files that ``fairseq-preprocess`` writes for these splits."""
+        files = [f"dict.{lang}.txt" for lang in self.languages]
+        for split in splits:
+            for lang in self.languages:
+                name = f"{split}.{self.pair}.{lang}"
+                files += [f"{name}.bin", f"{name}.idx"]
+        return files
 
 
 _MOSES = ("normalise", "no_tokenise", "no_truecase", "segmenter", "bpe_merges", "bpe_symbols")

@@ -23,19 +23,20 @@ _CHUNKS_AHEAD = 4  # chunks for each worker that run, or wait to be written
 
 
 def all_cores() -> int:
-    """How many processors this process may use."""
+    """Return the number of processors that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)  # only of Linux
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
+    if affinity is not None:
+        return len(affinity(0))
+    return os.cpu_count() or 1
 
 
 def map_chunks(
     function: Callable[[list[Item]], Result], items: Iterable[Item], workers: int
 ) -> Iterator[Result]:
-    """Results of ``function`` for chunks of items, in order, from at most ``workers`` processes.
+    """Yield ``function`` of chunks of items, in order, from at most ``workers`` processes.
 
-    The items are read only a few chunks for each process ahead of the results that were taken, so
-    memory does not grow with their number. There are no more processes than chunks, and a text of
-    one chunk needs no other process.
+    Items are read only a few chunks ahead, so memory does not grow with their number. A text of one
+    chunk needs no other process.
 
     Raises:
         GtransError: one of the processes was killed.
