@@ -79,7 +79,6 @@ def count_entries(lines: Any, size: int) -> Any:
 
 
 def _check(path: str, lines: Any, dictionary: Dictionary, size: int) -> None:
-    """Compare the ids of a file with its index and with the dictionary."""
     ends = np.cumsum(lines.sizes, dtype=np.int64)
     if not len(ends):
         raise GtransError(f"{path}.idx: it has no line; {_WAY_OUT}.")

@@ -40,13 +40,11 @@ class DocumentDataset(FairseqDataset):
         """Keep the corpus and its units.
 
         Args:
-            source: indexed dataset of the source lines.
-            target: indexed dataset of the target lines; None: there is no target.
+            source, target: indexed datasets of lines; the target may be None.
             units: the lines of each unit.
             examples: builds examples and batches.
             shuffle: units of equal length come in random order.
-            bert_subwords: indexed dataset of the source lines in BERT's subwords, if examples have
-                them.
+            bert_subwords: indexed dataset of the source lines in BERT's subwords.
             units_in_epoch: returns the units of an epoch, if every epoch has its own.
         """
         self.source = source
@@ -235,5 +233,4 @@ class DocumentDataset(FairseqDataset):
 
 
 def _ids(lines: Any, numbers: range) -> list[Tensor]:
-    """Return the ids ``(words + 1,)`` of each of some lines of an indexed dataset."""
     return [lines[number].long() for number in numbers]

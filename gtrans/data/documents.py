@@ -1,9 +1,8 @@
 """The lines of text files, on which :mod:`gtrans.text.reader` builds documents.
 
-Files are UTF-8, gzipped or not (their first bytes decide, not their name); a byte order mark at the
-start is dropped. Only ``\\n`` (or ``\\r\\n``) ends a line: U+2028, U+0085 and the like stay inside
-their sentence. Other files than text are rejected by their names. Every error names the file and
-the line (counted from 1). This module needs neither torch nor fairseq.
+Files are UTF-8, gzipped or not (their first bytes decide); a byte order mark is dropped. Only
+``\\n`` (or ``\\r\\n``) ends a line: U+2028, U+0085 and the like stay inside their sentence. Every
+error names the file and the line, from 1. This module needs neither torch nor fairseq.
 """
 
 from __future__ import annotations
@@ -52,11 +51,7 @@ _MAGIC = {
 
 
 def resolve(prefix: str, lang: str) -> Path:
-    """The file of one side of a corpus: ``PREFIX.LANG``, which may end in one of :data:`ENDS`.
-
-    Raises:
-        GtransError: there is none.
-    """
+    """Find ``PREFIX.LANG``, which may end in one of :data:`ENDS`; raises GtransError."""
     plain = Path(f"{prefix}.{lang}")
     for end in ENDS:
         path = Path(f"{plain}{end}")
@@ -78,7 +73,7 @@ def resolve(prefix: str, lang: str) -> Path:
 
 @contextmanager
 def _open_bytes(path: Path, once: bool) -> Iterator[IO[bytes]]:
-    """The unpacked bytes of ``path``; failures of the file system become GtransError."""
+    """Open a file for its unpacked bytes; raises GtransError if that fails."""
     if str(path) == STANDARD_STREAM and once:
         if sys.stdin is None:
             raise GtransError("the standard input is closed; name a file")
@@ -111,14 +106,15 @@ def _open_bytes(path: Path, once: bool) -> Iterator[IO[bytes]]:
 def iterate_raw_lines(
     path: str | os.PathLike[str], once: bool = False, strip: bool = True
 ) -> Iterator[str]:
-    """All lines of a file with empty lines and boundaries, stripped of white space.
+    """Yield all lines of a file, stripped of white space.
 
-    Gzipped files are unpacked; only a line feed ends a line. ``once``: the file is read only once,
-    so it may be a pipe, or ``-``, the standard input. Without ``strip`` only the line's end is
-    taken away.
+    Args:
+        path: the file; with ``once`` also a pipe, or ``-``, the standard input.
+        once: the file is read only once.
+        strip: False: strip only the line end.
 
     Raises:
-        GtransError: no such file, not readable, not UTF-8 (with the line's number).
+        GtransError: no such file, not readable, not UTF-8.
     """
     name = "standard input" if str(path) == STANDARD_STREAM else str(path)
     with _open_bytes(Path(path), once) as file:
@@ -137,7 +133,6 @@ def iterate_raw_lines(
 
 
 def _refuse_binary(name: str, first: bytes) -> None:
-    """Raises GtransError if the first bytes are not the beginning of a text in UTF-8."""
     for magic, (what, way_out) in _MAGIC.items():
         if first.startswith(magic):
             raise GtransError(f"'{name}' is no text but {what}; {way_out}")
@@ -148,39 +143,27 @@ def _refuse_binary(name: str, first: bytes) -> None:
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """The contents of a file, unpacked if it is gzipped.
-
-    Raises:
-        GtransError: no such file, or not readable.
-    """
+    """Return the contents of a file, unpacked; raises GtransError if it cannot be read."""
     with _open_bytes(Path(path), once=False) as file:
         return file.read()
 
 
 def line_end(path: str | os.PathLike[str]) -> str:
-    """What ends the first line of a file, and so its lines: ``\\r\\n`` or ``\\n``.
-
-    Raises:
-        GtransError: no such file, or not readable.
-    """
+    """Return what ends the first line of a file: ``\\r\\n`` or ``\\n``."""
     with _open_bytes(Path(path), once=False) as file:
         return "\r\n" if file.readline().endswith(b"\r\n") else "\n"
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """The text of a file, gzipped or not, without a byte order mark.
-
-    Raises:
-        GtransError: no such file, not readable, not UTF-8 (with the line's number).
-    """
+    """Return the text of a file, gzipped or not; raises GtransError if it has none in UTF-8."""
     return decoded(read_bytes(path), path)
 
 
 def decoded(contents: bytes, path: str | os.PathLike[str]) -> str:
-    """The text of the contents of a file, without a byte order mark.
+    """Return the text of the contents of a file, without a byte order mark.
 
     Raises:
-        GtransError: they are not UTF-8 (with the line's number).
+        GtransError: they are not UTF-8; the message names the line.
     """
     contents = contents.removeprefix(_BYTE_ORDER_MARK)
     try:
@@ -193,7 +176,7 @@ def decoded(contents: bytes, path: str | os.PathLike[str]) -> str:
 
 
 def check_length(path: str | os.PathLike[str], number: int, sentence: str) -> None:
-    """Raises GtransError, naming the line, if a sentence is a whole text without line breaks."""
+    """Raises GtransError if a sentence is a whole text without line breaks."""
     if len(sentence) > LONGEST_SENTENCE:
         raise GtransError(
             f"{path}:{number}: a line of {len(sentence):,} characters; give one sentence per line, "
@@ -204,10 +187,7 @@ def check_length(path: str | os.PathLike[str], number: int, sentence: str) -> No
 def check_sides(
     source_blank: NDArray[np.bool_], target_blank: NDArray[np.bool_], name: str
 ) -> None:
-    """Raises GtransError if a line is empty on one side only, or one side has more lines.
-
-    ``source_blank (lines,)`` and ``target_blank (lines,)`` are True for empty lines.
-    """
+    """Raises GtransError if the sides differ in lines or in empty lines, each ``(lines,)``."""
     lines = min(len(source_blank), len(target_blank))
     differ = np.flatnonzero(source_blank[:lines] != target_blank[:lines])
     if differ.size:

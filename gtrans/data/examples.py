@@ -107,7 +107,6 @@ class ExampleBuilder:
         return lengths
 
     def _only_predicted(self, target: Tensor, span: UnitSpan) -> Tensor:
-        """Put padding on the sentences of ``target (length,)`` that are not predicted."""
         ends = target.eq(self.frame.eos).long()
         sentence = ends.cumsum(0) - ends + span.target.start
         read = sentence.lt(span.predicted.start) | sentence.ge(span.predicted.stop)
@@ -116,7 +115,6 @@ class ExampleBuilder:
     def _replaced(
         self, sentences: Sequence[Tensor], current: int, context: ContextText | None
     ) -> list[Tensor]:
-        """Return the sentences with the context replaced."""
         replaced = list(sentences)
         if context is None or self.unit.context_kind in ("true", "none"):
             return replaced

@@ -1,12 +1,9 @@
 """A cache of features of texts on disk, which several processes may share.
 
-A folder holds a subfolder for each model, named by its fingerprint. In it are files (shards) in
-the safetensors format, each with many entries. A shard is written under a temporary name,
-renamed when it is complete, and never changed. So an interruption loses only entries that have
-not been written, and any number of processes can read and write at the same time.
-
-What cannot be written, because the disk is full or read-only, is computed again; that is a warning
-and ends no training. A shard that is damaged is left out.
+A folder has a subfolder for each model, named by its fingerprint, with shards in the safetensors
+format. A shard is written under a temporary name, renamed when it is complete, and never changed.
+So an interruption loses only entries that have not been written, and any number of processes can
+read and write at the same time. A full disk or a damaged shard is a warning and ends no training.
 """
 
 from __future__ import annotations
@@ -45,11 +42,11 @@ class FeatureCache:
 
     @staticmethod
     def key(row: Tensor) -> str:
-        """The key of a row ``(length,)`` of ids."""
+        """Return the key of a row ``(length,)`` of ids."""
         return hashlib.sha256(row.numpy().tobytes()).hexdigest()[:32]
 
     def get(self, keys: Sequence[str]) -> list[Tensor | None]:
-        """The features of ``keys``; None for those that are not in the cache."""
+        """Return the features of ``keys``; None for those that are not in the cache."""
         features = [self._entry(key) for key in keys]
         if any(entry is None for entry in features) and self._discover():
             features = [self._entry(key) for key in keys]
@@ -63,10 +60,10 @@ class FeatureCache:
         return tensor
 
     def put(self, entries: Mapping[str, Tensor]) -> None:
-        """Add entries; :meth:`flush` writes them, or a later :meth:`put` when many have come.
+        """Add entries, which :meth:`flush` writes, or a later call when there are many.
 
-        Entries put together are written together, so a run that is killed and goes on finds the
-        features of all rows of a batch or of none, and computes them in the same batches.
+        Entries put together are written together, so a run that is killed and resumed finds all
+        rows of a batch or none, and computes features in the same batches.
         """
         if self._failed:
             return
@@ -101,7 +98,7 @@ class FeatureCache:
             )
 
     def _discover(self) -> bool:
-        """Open shards that are new in the folder; returns whether there are any."""
+        """Open new shards of the folder; return whether there are any."""
         changed = self._folder.stat().st_mtime_ns if self._folder.is_dir() else None
         if changed == self._seen:
             return False
@@ -111,11 +108,7 @@ class FeatureCache:
         return any(opened)
 
     def _open(self, path: Path) -> bool:
-        """Open a shard; returns whether there are entries in it.
-
-        Raises:
-            GtransError: it cannot be read, but is not damaged.
-        """
+        """Open a shard; return whether it has entries."""
         from safetensors import SafetensorError, safe_open
 
         try:

@@ -1,23 +1,19 @@
 """Streams: several documents that are read in parallel, window after window, with a memory.
 
 Feng et al. 2022, §3.4 and §5.3: sentences are read in document order, and parameters are updated
-after a window of sentences, whose length is drawn for every update. The model reads a document
-sentence by sentence or chunk by chunk; below, a *step* is either. A stream has several tracks, each
-with one document at a time; when it ends, the next document begins in its track. A batch is one
-window: the next steps of all tracks of a stream, the same number in each. A row of the batch is a
-*run*, consecutive steps of one document, so a track that changes documents within a window gives
-several rows. With windows of whole documents, every track has one document in a window.
+after a window of sentences, whose length is drawn for every update. A *step* is a sentence or a
+chunk. A stream has several tracks, each with one document at a time. A batch is one window: the
+next steps of all tracks of a stream, the same number in each. A row of the batch is a *run*,
+consecutive steps of one document, so a track that changes documents gives several rows.
 
-A window with more tokens than ``--max-tokens`` is read in parts, one after the other in the same
-update. In the authors' code (``yukunnf/RecurrentMemForDocMT``, ``main.py``) each part is one
-sentence of every document.
+A window with more than ``--max-tokens`` is read in parts in the same update. In the authors' code
+(``yukunnf/RecurrentMemForDocMT``, ``main.py``) each part is one sentence of every document.
 
-The memory with which a window of a document begins comes from the window before, so the same worker
-must read both, in order. fairseq gives batch i to worker i modulo the number of workers, and adds
-up the gradients of ``--update-freq`` consecutive batches of a worker. So there is one stream for
-each batch of an update: worker r gets the windows of streams r, r + workers, .. in turn, and every
-update reads one window of every stream. One worker with ``--update-freq 2`` therefore sees exactly
-the batches of two workers.
+The memory of a document goes from window to window, so the same worker must read them in order.
+fairseq gives batch i to worker i modulo the number of workers, and adds up the gradients of
+``--update-freq`` consecutive batches of a worker. So there is one stream for each batch of an
+update, and every update reads one window of every stream: worker r gets streams r, r + workers, ..
+in turn. One worker with ``--update-freq 2`` sees exactly the batches of two workers.
 """
 
 from __future__ import annotations
@@ -43,11 +39,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """How many steps of a document an update reads.
+    """The steps of a window are drawn from ``min_window .. max_window``.
 
-    Attributes:
-        min_window, max_window: the number is drawn from ``min_window .. max_window``;
-            ``max_window`` 0: all steps of a document, as long as it may be.
+    ``max_window`` 0: a window has whole documents.
     """
 
     min_window: int
@@ -55,7 +49,6 @@ class StreamOptions:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        """Raises GtransError for lengths out of range."""
         if self.max_window != 0 and self.max_window < 2:
             raise GtransError(
                 "`--max-window` must be at least 2, or 0 for whole documents, but is "
@@ -82,7 +75,7 @@ Window = list[list[StreamRun]]
 
 
 class _Place(NamedTuple):
-    """Where a track is: a document, and the number of its next step."""
+    """A document, and the next step of it."""
 
     document: int
     step: int
@@ -164,8 +157,7 @@ def stream_windows(
         streams: number of streams.
         tracks: tracks of each stream.
         draw: returns the length of a window; 0: one whole document in each track.
-        fits: whether steps may be read at once; a window that does not fit is read in parts, of at
-            least one step of each track.
+        fits: whether runs may be read at once; otherwise a window is read in parts.
     """
     waiting = deque(queue)
     all_streams = [_Stream(counts, [None] * tracks) for _ in range(streams)]
@@ -190,8 +182,7 @@ def stream_windows(
 def interleave_for_workers(windows: Sequence[Sequence[Any]], workers: int) -> list[Any]:
     """Return the windows of all streams in the order in which fairseq gives them to ``workers``.
 
-    Stream s belongs to worker s modulo ``workers``; a worker reads its streams in turn. Workers
-    with fewer windows get empty batches at the end.
+    Workers with fewer windows get empty batches at the end.
     """
     by_worker: list[list[Any]] = []
     for worker in range(workers):
@@ -285,12 +276,11 @@ class StreamDataset(DocumentDataset):
         """Return windows of the documents ``indices``, in the order in which workers get them.
 
         A stream has ``max_sentences`` tracks; None: as many as fill ``max_tokens`` with the longest
-        windows of steps of average length, if there is room for two long steps of each. A window
-        that exceeds ``max_tokens``, with padding, has several parts.
+        windows of average steps, if there is room for two long steps of each.
 
         Raises:
-            GtransError: nearly all parts are single steps of their documents, so that the memory
-                would hardly be trained: no gradient goes from one part to another.
+            GtransError: nearly all parts are single steps of their documents. No gradient goes from
+                part to part, so the memory would hardly be trained.
         """
         counts = self._steps.counts.tolist()
         generator = np.random.default_rng([self.options.seed, self.epoch])
@@ -312,7 +302,6 @@ class StreamDataset(DocumentDataset):
         return interleave_for_workers(batches, self.workers)
 
     def _take(self, windows: Sequence[Sequence[Window]]) -> list[list[list[int]]]:
-        """Make the runs of all windows the rows of the data set; return their numbers."""
         self._runs = []
         self._stream_and_part = []
         batches: list[list[list[int]]] = []
@@ -348,7 +337,6 @@ class StreamDataset(DocumentDataset):
             )
 
     def _tracks(self, steps: int, max_tokens: int | None) -> int:
-        """Return how many tracks fill ``max_tokens``; documents have ``steps`` together."""
         tokens = self._longer(self.documents)
         window = float(tokens.mean())  # tokens of a window of one track: a document
         if self.options.max_window:
@@ -378,12 +366,10 @@ class StreamDataset(DocumentDataset):
         return longer
 
     def _padded(self, runs: Sequence[StreamRun]) -> int:
-        """Return the tokens of the longer side of a batch of these runs, with padding."""
         longest = int(self._longer(self._lines(runs)).max())
         return longest * len(runs)
 
     def _lines(self, runs: Sequence[StreamRun]) -> Ints:
-        """Return ``(runs, 2)`` the lines of every run."""
         numbers = np.array([astuple(run) for run in runs], np.int64)
         document, position, count = numbers.reshape(-1, 3).T
         first = self._steps.first[document] + position

@@ -1,11 +1,8 @@
 """Translation units: what a model sees at once, and which lines of a corpus form them.
 
-One binarised corpus serves every model. A unit decides, for training, search, force decoding and
-evaluation, which sentences of a document form a row of a batch, which of them are translated, and
-whether a document is translated at once or part after part. :func:`document_units` applies a unit
-to all documents of a corpus when it is loaded.
-
-This module needs neither torch nor fairseq. Lengths are in tokens of the caller, such as subwords.
+A unit decides, for training, search, force decoding and evaluation, which sentences of a document
+form a row of a batch, and which of them are translated. :func:`document_units` cuts a corpus into
+units when it is loaded. This module needs neither torch nor fairseq.
 """
 
 from __future__ import annotations
@@ -40,11 +37,10 @@ class UnitSpan(NamedTuple):
     """One row of a batch, as sentence numbers of its document, or as lines of a corpus.
 
     Attributes:
-        source: sentences on the source side.
-        target: sentences on the target side, part of ``source``.
+        source, target: sentences on either side; ``target`` is part of ``source``.
         predicted: the part of ``target`` that the decoder predicts; the rest is given.
         kept: the part of ``predicted`` whose translations are used. Every sentence of a document
-            is kept in exactly one span, in order.
+            is kept in exactly one span.
     """
 
     source: range
@@ -79,18 +75,15 @@ class Unit(ABC):
 
     @abstractmethod
     def cut(self, source_lengths: Lengths, target_lengths: Lengths | None = None) -> list[UnitSpan]:
-        """Return the rows of one document, whose translation is known.
+        """Return the rows of one document.
 
         Args:
-            source_lengths: tokens of every source sentence, without special tokens.
-            target_lengths: tokens of every target sentence; None: as long as the source.
+            source_lengths, target_lengths: tokens of every sentence, without special tokens; None:
+                as many as the source.
         """
 
     def cut_to_translate(self, source_lengths: Lengths) -> list[UnitSpan]:
-        """Return the rows of one document to translate.
-
-        There is one row if a part needs the translations of the parts before.
-        """
+        """Return the rows of one document to translate; one, if a part needs the parts before."""
         if self.sentence_by_sentence or self.tokens_at_once is not None:
             return _one_row(source_lengths)
         return self.cut(source_lengths)
@@ -118,9 +111,9 @@ class Unit(ABC):
 
     @property
     def tokens_at_once(self) -> int | None:
-        """Most tokens of a row that are translated at once; None: all of them.
+        """Most tokens of a row that are translated at once; None: all.
 
-        With a number, a row to translate is a whole document, translated part after part.
+        With a number, a row to translate is a whole document.
         """
         return None
 
@@ -154,12 +147,10 @@ class WindowUnit(Unit):
 
     Attributes:
         before, after: sentences of context; fewer at the ends of the document.
-        context_kind: the context is the ``true`` one, is replaced by one ``fixed`` sentence or by
-            ``random`` words, or is left out (``none``).
-        context_sides: sides on which a row has context. ``source``: the source alone; ``both``:
-            both sides, and the decoder also predicts the context (concatenation); ``history``:
-            both sides, and the decoder reads its earlier translations, so that a document is
-            translated sentence by sentence.
+        context_kind: ``true``, replaced by one ``fixed`` sentence or ``random`` words, or ``none``.
+        context_sides: ``source``: context on the source side alone; ``both``: the decoder also
+            predicts the context (concatenation); ``history``: the decoder reads its earlier
+            translations, so a document is translated sentence by sentence.
     """
 
     name = "window"
@@ -171,7 +162,6 @@ class WindowUnit(Unit):
     context_sides: str = "source"
 
     def __post_init__(self) -> None:
-        """Raises GtransError for options out of range, naming flag and value."""
         _at_least(0, "context-before", self.before)
         _at_least(0, "context-after", self.after)
         if self.context_sides != "source" and self.context_kind in ("fixed", "random"):
@@ -218,8 +208,8 @@ class DocumentUnit(Unit):
 
     Attributes:
         max_doc_tokens: most tokens of a row (:func:`split_chunks`).
-        overlap: in decoding, sentences of the row before with which a row begins; their
-            translations are given (:func:`split_overlapping`).
+        overlap: in decoding, sentences that a row shares with the one before
+            (:func:`split_overlapping`).
     """
 
     name = "document"
@@ -228,7 +218,6 @@ class DocumentUnit(Unit):
     overlap: int = 0
 
     def __post_init__(self) -> None:
-        """Raises GtransError for a limit that is too small for any sentence."""
         _at_least(_SHORTEST_LIMIT, "max-doc-tokens", self.max_doc_tokens)
         _at_least(0, "overlap", self.overlap)
 
@@ -257,10 +246,7 @@ class DocumentUnit(Unit):
 
 @dataclass(frozen=True)
 class StreamUnit(Unit):
-    """A whole document, which a model reads step by step: here a step is a sentence.
-
-    In training :mod:`gtrans.data.stream` cuts it into runs of steps.
-    """
+    """A whole document in steps, here sentences; in training :mod:`gtrans.data.stream` cuts it."""
 
     name = "stream"
     trained_in_runs = True
@@ -275,17 +261,13 @@ class StreamUnit(Unit):
 
     @property
     def sentence_by_sentence(self) -> bool:
-        """True: the finished translation of a sentence is needed to update the memory."""
+        """True: the memory needs the translation of each sentence."""
         return True
 
 
 @dataclass(frozen=True)
 class ChunkStreamUnit(StreamUnit):
-    """A whole document, which a model reads chunk by chunk.
-
-    Attributes:
-        max_doc_tokens, overlap: of chunks, as in :class:`DocumentUnit`.
-    """
+    """A whole document in steps that are chunks, as :class:`DocumentUnit` cuts them."""
 
     has_chunks = True
 
@@ -293,7 +275,6 @@ class ChunkStreamUnit(StreamUnit):
     overlap: int = 0
 
     def __post_init__(self) -> None:
-        """Raises GtransError as the document unit does."""
         _ = self._documents
 
     @property
@@ -312,7 +293,7 @@ class ChunkStreamUnit(StreamUnit):
 
     @property
     def sentence_by_sentence(self) -> bool:
-        """False: the memory is updated once for each chunk."""
+        """False: the memory needs the translation of each chunk."""
         return False
 
     @property
@@ -325,20 +306,15 @@ class ChunkStreamUnit(StreamUnit):
         return replace(self, max_doc_tokens=max_doc_tokens)
 
     def unlimited(self) -> ChunkStreamUnit:
-        """The same: a document of any length is read with its memory, as in training."""
+        """Return the unit itself: a document of any length is read with its memory."""
         return self
 
 
 def unit_of(name: str | None, settings: Any) -> Unit:
-    """Return the unit ``name`` with the options of ``settings``.
-
-    Args:
-        name: one of :data:`UNITS`; None: ``document``.
-        settings: options of :class:`gtrans.data.unit_options.UnitConfig`.
+    """Return the unit ``name`` (None: ``document``) with the options of ``settings``.
 
     Raises:
-        GtransError: an option out of range, ``--context-kind fixed`` without a sentence, or
-            another context than the true one for a unit without context.
+        GtransError: an option is out of range or contradicts another.
     """
     kind = str(settings.context_kind or "true")
     if name not in (None, "window") and kind != "true":
@@ -370,7 +346,6 @@ def _at_least(least: int, flag: str, value: int) -> None:
 
 
 def _one_row(lengths: Lengths) -> list[UnitSpan]:
-    """Return one row of all sentences; none for an empty document."""
     return [UnitSpan.whole(range(len(lengths)))] if lengths else []
 
 
@@ -378,17 +353,16 @@ def split_chunks(source_lengths: Lengths, target_lengths: Lengths, max_tokens: i
     """Group the sentences of one document greedily, in order.
 
     A sentence costs ``max(source length, target length) + 2``, so that a chunk fits on both
-    sides with its special tokens. The next sentence joins a chunk if their costs sum up to
-    at most ``max_tokens``. A sentence that costs more is a chunk of its own; no sentence is
-    ever cut. This is the input of "up to 512 tokens" of Bao et al. (2021),
-    G-Transformer, cut as in the authors' code.
+    sides with its special tokens. A sentence joins the chunk if their costs are at most
+    ``max_tokens`` together; no sentence is ever cut. This is "up to 512 tokens" of
+    G-Transformer (Bao et al. 2021), cut as in the authors' code.
 
     Args:
         source_lengths, target_lengths: tokens of every sentence, without special tokens.
         max_tokens: the limit, special tokens included.
 
     Returns:
-        Consecutive ranges of sentence numbers, which cover all sentences.
+        The sentence numbers of each chunk.
     """
     costs = _costs(source_lengths, target_lengths)
     chunks: list[range] = []
@@ -408,21 +382,17 @@ def split_overlapping(
 ) -> list[tuple[int, range]]:
     """As :func:`split_chunks`, but a chunk begins with sentences of the one before.
 
-    Args:
-        source_lengths, target_lengths: as in :func:`split_chunks`.
-        max_tokens: the limit of all sentences of a chunk together.
-        overlap: sentences before its own that a chunk reads; fewer if there is no room for a new
-            one.
+    A chunk reads up to ``overlap`` sentences before its own: fewer if there is no room.
 
     Returns:
-        For each chunk the first sentence that it reads, and its own sentences, which together
-        cover the document.
+        For each chunk the first sentence that it reads, and its own sentences.
     """
     costs = _costs(source_lengths, target_lengths)
     chunks: list[tuple[int, range]] = []
     start = 0
     while start < len(costs):
-        used, read = costs[start], start
+        used = costs[start]
+        read = start
         while start - read < overlap and read > 0 and used + costs[read - 1] <= max_tokens:
             read -= 1
             used += costs[read]
@@ -446,13 +416,11 @@ def _costs(source_lengths: Lengths, target_lengths: Lengths) -> list[int]:
 
 
 class Selection(NamedTuple):
-    """A part of a training set, the same in every epoch, command and process.
-
-    A smaller sample is part of a larger one.
+    """A part of a training set, always the same; a smaller sample is part of a larger one.
 
     Attributes:
         min_tokens: fewest tokens of a document; shorter ones are left out before the draw.
-        units: how many units are drawn (sentences, windows, chunks); 0: all.
+        units: number of units to draw; 0: all.
     """
 
     min_tokens: int = 0
@@ -468,10 +436,9 @@ class Units:
     """The lines of a corpus that form each unit; empty lines stand between documents.
 
     Attributes:
-        lines: ``(units, 4, 2)`` the first line and the line after the last of each of the four
-            ranges of a unit's :class:`UnitSpan`. Lines are counted from 0, with the empty ones.
-        first_sentence: ``(units,)`` number of the first kept sentence among all sentences
-            of the corpus.
+        lines: ``(units, 4, 2)`` the begin and end of the four ranges of each :class:`UnitSpan`,
+            in lines from 0, the empty ones included.
+        first_sentence: ``(units,)`` number of the first kept sentence in the corpus.
     """
 
     lines: Ints

@@ -213,7 +213,6 @@ class MosesPipeline(TextPipeline):
         return " ".join(words)
 
     def _truecase(self, words: list[str]) -> bool:
-        """Give the first word its usual case, in place; return whether it needs ``@lower@``."""
         first = _first_word(words) if self.steps.truecase else None
         if first is None:
             return False
@@ -224,7 +223,6 @@ class MosesPipeline(TextPipeline):
         return _capitalised(words[first]) != word
 
     def _mark_joints(self, tokens: list[str], text: str) -> list[str]:
-        """Put joint markers on the tokens of ``text`` where the detokeniser needs them."""
         spaces = _spaces(tokens, text) or []
         marked = list(tokens)
         # The rules ignore a symbol with markers (for instance in pairing quotation marks), so
@@ -277,7 +275,6 @@ class MosesPipeline(TextPipeline):
         return re.sub(f"(?: *{_SPACE})+ *", _SPACE, text)
 
     def _write(self, token: str) -> str:
-        """Return a token with joint markers as the tokenised text has it."""
         if token.isalnum():  # most tokens: nothing to escape
             return token
         bare = token.strip(_LEFT + _RIGHT)
@@ -306,7 +303,6 @@ class MosesPipeline(TextPipeline):
 
 
 def _plain(text: str) -> str:
-    """Replace the markers of spaces by spaces."""
     return text.replace(_SPACE, " ")
 
 
@@ -321,7 +317,6 @@ def is_chinese(lang: str) -> bool:
 
 
 def _joined_to_words(tokens: list[str], text: str) -> list[str]:
-    """Join neighbouring ideographs of ``tokens`` to the words of ``text``."""
     ends = set(accumulate(map(len, chinese_words(text))))
     joined: list[str] = []
     position = 0
@@ -339,7 +334,6 @@ def _joined_to_words(tokens: list[str], text: str) -> list[str]:
 
 
 def _first_word(words: list[str]) -> int | None:
-    """Return the place of the first word that is no opening punctuation."""
     for place, word in enumerate(words):
         if word not in _OPENING:
             return place
@@ -387,7 +381,6 @@ def train_best_case(lines: Iterable[str], path: Path, workers: int = 1) -> None:
 
 
 def _spellings(lines: list[str]) -> Counter[tuple[str, str]]:
-    """Count the spellings of each lower-cased word."""
     truecaser = MosesTruecaser()
     counts = Counter[tuple[str, str]]()
     for line in lines:

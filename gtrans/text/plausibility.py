@@ -311,7 +311,6 @@ def _all_ascii(text: TextSample) -> bool:
 
 
 def _garbled(text: TextSample) -> list[str]:
-    """Warn about UTF-8 that was read as another encoding."""
     garbled = sum(_MOJIBAKE.search(sentence) is not None for sentence in text.sentences)
     if garbled <= max(0.02 * len(text.sentences), 1):
         return []
@@ -334,7 +333,6 @@ def _empty(text: TextSample) -> list[str]:
 def _languages(
     texts: Iterable[TextSample], source: TextSample | None, target: TextSample | None
 ) -> list[str]:
-    """Warn about each text in another language, once if two are swapped."""
     if source is not None and target is not None and _are_swapped(source, target):
         return [
             f"{source.name} looks like {_shown(source.other_language)} and {target.name} like "
@@ -356,13 +354,11 @@ def _are_swapped(source: TextSample, target: TextSample) -> bool:
 
 
 def _looks_like(text: TextSample, lang: str) -> bool:
-    """Return whether the other language, or script, of a text is ``lang``."""
     code = language_code(lang) or lang
     return text.other_language != "" and text.other_language in (code, _SCRIPT_OF.get(code))
 
 
 def _shown(language: str) -> str:
-    """Return a language or script in words."""
     if language == "CJK":
         return "text in Chinese characters"
     if language.isupper():
@@ -454,7 +450,6 @@ def _count(words: Counter[str], listed: Iterable[str]) -> int:
 def _equal(
     role: str, text: TextSample, other_role: str, other: TextSample, least: float
 ) -> list[str]:
-    """Warn if at least a share of the sentences of two texts are the same."""
     pairs = zip(text.sentences, other.sentences, strict=False)
     with_letters = [(left, right) for left, right in pairs if _LETTER.search(left)]
     same = sum(left == right for left, right in with_letters)

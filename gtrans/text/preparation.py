@@ -158,14 +158,12 @@ class StepRecord:
         return current
 
     def _is_unchanged(self, entry: dict[str, Any]) -> bool:
-        """Return whether the files of a step are still the same."""
         if entry["outputs"] != self._sizes(entry["outputs"]):
             return False
         digests = entry.get("digests", {})
         return all(digest(self._folder / name) == digests[name] for name in digests)
 
     def _sizes(self, names: Iterable[str]) -> dict[str, int]:
-        """Return the sizes of the files that exist."""
         sizes = {}
         for name in names:
             path = self._folder / name
@@ -207,7 +205,6 @@ def prepare(options: PreparationOptions) -> list[SideCounts]:
 def _checked_sides(
     options: PreparationOptions, split: str, prefix: str, overlaps: Overlaps
 ) -> Sides:
-    """Read and check the two sides of a text."""
     file = Path(prefix)
     if file.is_file() and open_text(file).has_ids:
         source, target = file, file
@@ -230,8 +227,6 @@ def _checked_sides(
 
 
 class _PreparationRun:
-    """One run of all steps."""
-
     def __init__(self, options: PreparationOptions, inputs: dict[str, list[Sides]]) -> None:
         self.options = options
         self.inputs = inputs
@@ -260,7 +255,6 @@ class _PreparationRun:
         self.learns = needs_training and not has_models
 
     def _reuse(self, reuse: Path) -> None:
-        """Take the options of an earlier preparation, which must be finished."""
         from gtrans.data.binarised import load_dictionary
 
         state = read_state(reuse)
@@ -306,7 +300,6 @@ class _PreparationRun:
         return counts
 
     def _encode_step(self, record: StepRecord, split: str, text: Any, models: str) -> str:
-        """Encode a split, if it is not done; return the digest of the step."""
         languages = self.options.languages
         outputs = [f"text/{split}.bpe.{lang}" for lang in languages]
         if split != "train":
@@ -317,14 +310,12 @@ class _PreparationRun:
     def _bert_step(
         self, record: StepRecord, split: str, text: Any, bert_subwords: BertSubwords
     ) -> None:
-        """Write BERT's subwords of a split, if it is not done."""
         name = f"{split}.{self.options.pair}.{self.options.source_lang}.bert"
         outputs = [f"{name}.bin", f"{name}.idx"]
         work = partial(self._write_bert_subwords, bert_subwords, split)
         record.step(f"bert {split}", (text, bert_subwords.fingerprint), outputs, work)
 
     def _open(self) -> StepRecord:
-        """Create the data folder, or continue the preparation in it."""
         state = self._earlier()
         header: dict[str, Any] = {
             "format": STATE_FORMAT,
@@ -387,7 +378,6 @@ class _PreparationRun:
         return state
 
     def _models(self, record: StepRecord, tokenised: str | None) -> str:
-        """Learn or copy the models that segment the text; return the digest of the step."""
         options = self.options
         names = pipeline_files(record.header)
         files = [options.bpe_codes]
@@ -417,7 +407,6 @@ class _PreparationRun:
         self._write(outputs, tokenise, self._pairs("train"))
 
     def _learn(self, _: Sequence[str]) -> None:
-        """Learn truecasers and the codes of BPE from the training text."""
         given_codes = self.options.bpe_codes
         codes = self.out / CODES_FILE
         counts = Counter[str]()
@@ -440,7 +429,6 @@ class _PreparationRun:
         return load_best_case(model)
 
     def _count_words(self, pipeline: MosesPipeline) -> Counter[str]:
-        """Count the truecased words of the training text of a language."""
         counts = Counter[str]()
         lines = self._read(f"train.tok.{pipeline.lang}")
         for chunk in map_chunks(pipeline.count_words, lines, self.workers):
@@ -471,7 +459,6 @@ class _PreparationRun:
                 yield pair or ("", "")
 
     def _read(self, name: str) -> Iterator[str]:
-        """Yield the lines of a file in ``text/``."""
         with open(self.out / "text" / name, encoding="utf-8", newline="\n") as file:
             for line in file:
                 yield line.removesuffix("\n")
@@ -511,7 +498,6 @@ class _PreparationRun:
         return []
 
     def _binarise(self, _: Sequence[str]) -> None:
-        """Write the dictionaries and the ids of all splits, as ``fairseq-preprocess`` does."""
         import torch
         from fairseq.data import Dictionary
 
@@ -540,7 +526,6 @@ class _PreparationRun:
 
 
 def _digests(texts: Iterable[Sides]) -> list[Any]:
-    """Return the digests of the texts of a split, and the choice of text in each."""
     digests = []
     for sides in texts:
         # The direction is already known by the languages.
@@ -559,7 +544,6 @@ def _apply(functions: Sequence[Callable[[str], str]], rows: list[Sequence[str]])
 
 
 def _ids(indices: dict[str, int], unknown: int, end: int, lines: list[str]) -> list[Any]:
-    """Return the ids ``(subwords + 1,)`` of each line."""
     arrays = []
     for line in lines:
         ids = [indices.get(subword, unknown) for subword in line.split()]
@@ -568,7 +552,6 @@ def _ids(indices: dict[str, int], unknown: int, end: int, lines: list[str]) -> l
 
 
 def _bert_subwords(subwords: BertSubwords, lines: list[str]) -> list[Tensor]:
-    """Return the ids ``(subwords + 1,)`` of BERT for each line."""
     import torch
 
     from gtrans.modules.bert import SEP

@@ -255,7 +255,6 @@ def _record_numbers(content: bytes) -> Iterator[int]:
 
 
 def _varint(content: bytes, place: int) -> tuple[int, int]:
-    """Return a number of a protocol buffer, and the place after it."""
     value = 0
     shift = 0
     while place < len(content):

@@ -73,7 +73,6 @@ def open_text(
 
 
 def _reader(name: str, first: Sequence[tuple[int, str]], *more: Any) -> Reader:
-    """Return the reader of the first format that recognises these first lines."""
     head = Head(name, first)
     if head.first.startswith("<"):  # as published test sets do
         add_lab_texts()
@@ -265,7 +264,6 @@ def _have_other_names(left: Document, right: Document) -> bool:
 
 
 def _document_place(side: Iterable[Document], document: Document | None) -> str:
-    """Return the file and line of a document, for messages."""
     path = getattr(side, "path", "")
     if document is None:
         return f"missing in {path}"

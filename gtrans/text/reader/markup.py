@@ -41,7 +41,6 @@ def without_markup(text: str) -> str:
 
 
 def _prose_of_block(block: re.Match[str]) -> str:
-    """Return the text of a fenced block if it is prose; nothing if it is code."""
     head, inside = block[2].strip(), block[3]
     if inside.strip():
         return "" if head or _CODE.match(inside) else inside

@@ -168,7 +168,6 @@ class RowReader(Reader):
             )
 
     def _find_column(self, number: int, row: Mapping[str, Any]) -> str:
-        """Return the column with the text of this role; empty: there is none."""
         name = self.choice.columns.get(self.role)
         if name and _name(name) not in row:
             raise self.wrong(
@@ -206,11 +205,9 @@ class RowReader(Reader):
 
     @property
     def _id_columns(self) -> tuple[str, ...]:
-        """Names of columns with document ids."""
         return (*_DOCUMENT, "id") if self.column in _WHOLE_TEXT else _DOCUMENT
 
     def _document(self, number: int, row: Mapping[str, Any]) -> str:
-        """Return the id of the document of a row."""
         if not self._has_document_ids:
             return str(number)
         ids = [row[name] for name in self._id_columns if name in row]
@@ -254,7 +251,6 @@ class RowReader(Reader):
         return Row(number, document, segments, value)
 
     def _texts(self, number: int, row: Mapping[str, Any]) -> list[str]:
-        """Return the text of a row, or its references; nothing if there is none yet."""
         value = row.get(self.column)
         texts = _alternatives(value)
         # A test set may be published before its references.
@@ -287,7 +283,6 @@ class RowReader(Reader):
         return named
 
     def _entries(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield the number of each row's line, and its values by the names of the columns."""
         head = self.head.numbered[0][0]
         for number, line in self.lines:
             if self.cells is None and line.strip():
@@ -325,7 +320,6 @@ def _name(cell: str) -> str:
 
 
 def _alternatives(value: Any) -> dict[str, str]:
-    """Return the texts of a value by name; several, as in ``refs`` of WMT25, have names."""
     if isinstance(value, str):
         return {"": value}
     if isinstance(value, list) and value and all(isinstance(line, str) for line in value):
@@ -344,7 +338,6 @@ def _alternatives(value: Any) -> dict[str, str]:
 
 
 def _segment_id(row: Mapping[str, Any]) -> str:
-    """Return the id of the segment in a row; empty: it has none."""
     for name in _SEGMENT:
         if row.get(name) not in (None, ""):
             return str(row[name])
@@ -359,7 +352,6 @@ def _has_other_values(value: Any) -> bool:
 
 
 def _direction(row: Mapping[str, Any]) -> str:
-    """Return the direction that a row names: ``en-de_DE``; empty: none."""
     pair = _first_value(row, _PAIR)
     if pair:
         return pair
@@ -368,7 +360,6 @@ def _direction(row: Mapping[str, Any]) -> str:
 
 
 def _first_value(row: Mapping[str, Any], names: Sequence[str]) -> str:
-    """Return the value of the first of these columns that has one; empty: none has."""
     for name in names:
         if row.get(name):
             return str(row[name])
