@@ -29,9 +29,10 @@ Published sets are read in their own formats (docs/contrastive.md describes them
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from gtrans.annexes import add_lab_readers
 from gtrans.cli.shared.options import (
@@ -49,7 +50,7 @@ from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import READERS, Item, ReadOptions, read_items
 from gtrans.evaluation.contrastive.accuracy import document_of, gained_margins, is_right
 from gtrans.evaluation.contrastive.control import shuffled_contexts
-from gtrans.evaluation.contrastive.report import Result, lines_of, test_lines, to_json
+from gtrans.evaluation.contrastive.report import SystemResult, lines_of, test_lines, to_json
 from gtrans.evaluation.contrastive.results_file import (
     HIGHER,
     LOWER,
@@ -67,7 +68,7 @@ EXAMPLE = (
 )
 NEEDS = ()
 MODEL = "model"
-"""The name of the system of ``--path``."""
+"""Name of the system of ``--path``."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -170,46 +171,53 @@ def run(args: argparse.Namespace) -> None:
         for note in notes:
             print_message(note)
     # Files first: a mistake in one should not wait for a model.
-    results = {name: _of_file(args, name, path, items) for name, path in files.items()}
+    results: dict[str, SystemResult] = {}
+    for name, path in files.items():
+        results[name] = _result_of_file(args, name, path, items)
     if args.path is not None:
-        results = {MODEL: _of_model(args, variants), **results}
+        results = {MODEL: _result_of_model(args, variants), **results}
+    first_result = next(iter(results.values()))
     if args.output:
         with atomic_writer(args.output) as file:
-            file.writelines(f"{line}\n" for line in next(iter(results.values())).lines)
-    bare = sum(not document_of(item) for item in items)
-    if bare:
-        print_message(
-            f"{bare} of {len(items)} items name no document and count as independent; if several "
-            "are of one document, intervals are too narrow and p-values too small"
-        )
+            file.writelines(f"{line}\n" for line in first_result.lines)
+    _warn_of_unknown_documents(items)
     if args.json:
         print(json_text(to_json(results)))
     elif len(results) == 1:
-        print_lines(*lines_of(next(iter(results.values()))))
+        print_lines(*lines_of(first_result))
     else:
         for name, result in results.items():
             print_lines(f"{name}:", *lines_of(result), "")
         print_lines(*test_lines(results))
 
 
+def _warn_of_unknown_documents(items: Sequence[Item]) -> None:
+    count = sum(not document_of(item) for item in items)
+    if count:
+        print_message(
+            f"{count} of {len(items)} items name no document and count as independent; if several "
+            "are of one document, intervals are too narrow and p-values too small"
+        )
+
+
 def _items_of(args: argparse.Namespace) -> list[Item]:
-    """The items of all sets; raises GtransError if two sets share one, whatever its id."""
+    """Read the items of all sets; raise GtransError if two sets share an item with any id."""
     options = ReadOptions(args.documents and Path(args.documents), args.context)
     items: list[Item] = []
-    origin: dict[tuple[object, ...], str] = {}
+    origins: dict[tuple[object, ...], str] = {}
     for path in args.set:
-        path_items = read_items(path, args.format, options)
-        keyed = {(item.phenomenon, item.source, *item.candidates): item for item in path_items}
-        # A set may repeat an item itself, as some are published.
-        for both in keyed:
-            if both not in origin:
-                continue
-            raise GtransError(
-                f"`--set`: item '{keyed[both].id}' of {path} is also in {origin[both]} and would "
-                "count twice; give each item once."
-            )
-        origin.update(dict.fromkeys(keyed, path))
-        items += path_items
+        keys: list[tuple[object, ...]] = []
+        for item in read_items(path, args.format, options):
+            key = (item.phenomenon, item.source, *item.candidates)
+            if key in origins:
+                raise GtransError(
+                    f"`--set`: item '{item.id}' of {path} is also in {origins[key]} and would "
+                    "count twice; give each item once."
+                )
+            keys.append(key)
+            items.append(item)
+        # Some published sets repeat an item.
+        origins.update(dict.fromkeys(keys, path))
     if not any(item.contrastive for item in items):
         raise GtransError(
             f"`--set` {' '.join(args.set)}: has no wrong candidates, so there is nothing to choose "
@@ -223,28 +231,16 @@ def _items_of(args: argparse.Namespace) -> list[Item]:
 
 
 def _checked_files(args: argparse.Namespace) -> dict[str, str]:
-    """The files of other systems by their names.
-
-    Raises:
-        GtransError: an option has an impossible value, there is no system, or options contradict
-            each other.
-    """
+    """Check the options, and return the files of other systems by name."""
     check_scoring(args)
     check_chunks(args)
     files = system_names(args.scores, "--scores")
     if args.path is None and not files:
         raise GtransError("give a model, `--path` CKPT, or `--scores` FILE.")
-    for flag, names in ((LOWER, args.lower_is_better), (HIGHER, args.higher_is_better)):
-        if names is not None and not files:
-            raise GtransError(f"`{flag}` is about `--scores`, which are missing.")
-        for name in names or ():
-            if name not in files:
-                raise GtransError(
-                    f"`{flag}` {name}: no file of `--scores` has this name; take one of "
-                    f"{', '.join(files)}."
-                )
+    _check_names(LOWER, args.lower_is_better, files)
+    _check_names(HIGHER, args.higher_is_better, files)
     for name in files:
-        _better_scores(args, name)
+        _direction_of_scores(args, name)
     if args.path is None and args.shuffled_context:
         raise GtransError("`--shuffled-context` needs a model, `--path` CKPT.")
     if args.path is not None and MODEL in files:
@@ -257,50 +253,83 @@ def _checked_files(args: argparse.Namespace) -> dict[str, str]:
     return files
 
 
-def _inputs(args: argparse.Namespace) -> list[str | Path]:
-    """The files that the model and the sets are read from.
+def _check_names(flag: str, names: Sequence[str] | None, files: Mapping[str, str]) -> None:
+    if names is None:
+        return
+    if not files:
+        raise GtransError(f"`{flag}` is about `--scores`, which are missing.")
+    for name in names:
+        if name not in files:
+            raise GtransError(
+                f"`{flag}` {name}: no file of `--scores` has this name; take one of "
+                f"{', '.join(files)}."
+            )
 
-    A set may have several in a folder; JSON lines there are earlier results.
+
+def _inputs(args: argparse.Namespace) -> list[str | Path]:
+    """Return the files of the model and the sets.
+
+    A set may be a folder of several files; JSON lines there are earlier results.
     """
     from gtrans.text.prepared_folder import prepared_files
 
-    inputs: list[str | Path] = args.path.split(":") if args.path else []
+    inputs: list[str | Path] = []
+    if args.path:
+        inputs += args.path.split(":")
     for path in map(Path, args.set):
-        there = path.rglob("*") if path.is_dir() else [path]
-        inputs += [file for file in there if file == path or file.suffix != ".jsonl"]
-    return [*inputs, *(prepared_files(args.data) if args.data else [])]
+        if not path.is_dir():
+            inputs.append(path)
+            continue
+        inputs += [file for file in path.rglob("*") if file.suffix != ".jsonl"]
+    if args.data:
+        inputs += prepared_files(args.data)
+    return inputs
 
 
-def _of_file(args: argparse.Namespace, name: str, path: str, items: Sequence[Item]) -> Result:
-    """A system of ``--scores``."""
-    better, is_named = _better_scores(args, name)
-    return _of_scores(items, read_scores(path, items, better, is_named))
+def _result_of_file(
+    args: argparse.Namespace,
+    name: str,
+    path: str,
+    items: Sequence[Item],
+) -> SystemResult:
+    direction = _direction_of_scores(args, name)
+    scores = read_scores(path, items, direction.flag, direction.is_named)
+    return _result_of_scores(items, scores)
 
 
-def _better_scores(args: argparse.Namespace, name: str) -> tuple[str | None, bool]:
-    """The option that says which scores of a system are better, and whether it names the system.
+class _Direction(NamedTuple):
+    """The option that says which scores of a system are better, and whether it names the system."""
 
-    An option that names the system counts more than one that is given for all.
+    flag: str | None
+    is_named: bool
+
+
+def _direction_of_scores(args: argparse.Namespace, name: str) -> _Direction:
+    """Return which scores of a system are better; an option that names the system decides.
 
     Raises:
         GtransError: both options are given for it.
     """
     systems = {HIGHER: args.higher_is_better, LOWER: args.lower_is_better}
     naming = [flag for flag, names in systems.items() if names and name in names]
-    of_all = [flag for flag, names in systems.items() if names == []]
-    chosen = naming or of_all
-    if len(chosen) > 1:
+    without_names = [flag for flag, names in systems.items() if names == []]
+    flags = naming or without_names
+    if len(flags) > 1:
         raise GtransError(f"`{LOWER}` and `{HIGHER}` are both given for {name}; name the systems.")
-    return (chosen[0] if chosen else None), bool(naming)
+    return _Direction(flags[0] if flags else None, bool(naming))
 
 
-def _of_scores(items: Sequence[Item], scores: Sequence[Sequence[float]]) -> Result:
+def _result_of_scores(items: Sequence[Item], scores: Sequence[Sequence[float]]) -> SystemResult:
+    right = list(map(is_right, items, scores))
     lines = list(map(scores_line, items, scores))
-    return Result(items, list(map(is_right, items, scores)), lines)
+    return SystemResult(items, right, lines)
 
 
-def _of_model(args: argparse.Namespace, variants: Sequence[Sequence[Item]]) -> Result:
-    """The model on the first variant; the second one is its control."""
+def _result_of_model(
+    args: argparse.Namespace,
+    variants: Sequence[Sequence[Item]],
+) -> SystemResult:
+    """Score the first variant; the second variant is the control."""
     require(ENGINE, "gtrans contrast --path")
     # Imported on demand: torch and fairseq need seconds, which --help and a mistake in a
     # set should not.
@@ -320,10 +349,11 @@ def _of_model(args: argparse.Namespace, variants: Sequence[Sequence[Item]]) -> R
     target = task.pipeline(str(task.cfg.target_lang))
     encoders = task.source_encoder(), target
     whole = args.max_doc_tokens is None and not args.overlap
-    results: list[Result] = []
+    results: list[SystemResult] = []
     scored: list[Sequence[Sequence[float]]] = []
     for name, variant in zip(("true context", "shuffled context"), variants, strict=False):
-        plain = [item.as_text((source.detokenise, target.detokenise)) for item in variant]
+        detokenise = source.detokenise, target.detokenise
+        plain = [item.as_text(detokenise) for item in variant]
         scores = score_items(
             models,
             task,
@@ -334,7 +364,8 @@ def _of_model(args: argparse.Namespace, variants: Sequence[Sequence[Item]]) -> R
             progress=name,
         )
         scored.append(scores)
-        results.append(_of_scores(with_places(task, encoders[0], variant, plain, whole), scores))
+        items = with_places(task, encoders[0], variant, plain, whole)
+        results.append(_result_of_scores(items, scores))
     result = replace(results[0], unit=str(task.cfg.unit))
     if len(results) > 1:
         gains = gained_margins(variants[0], *scored)

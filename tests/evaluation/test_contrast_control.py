@@ -10,7 +10,7 @@ from support.contrast_items import generated, small_item
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive.accuracy import Gain, gained_margins, is_right, tabulate
 from gtrans.evaluation.contrastive.control import shuffled_contexts
-from gtrans.evaluation.contrastive.report import Result, lines_of, to_json
+from gtrans.evaluation.contrastive.report import SystemResult, lines_of, to_json
 
 
 def test_random_contexts_come_from_other_items():
@@ -114,7 +114,7 @@ def test_the_control_and_the_margin_are_shown_next_to_the_true_context():
     low, high = gain.interval
     assert (high - low) / 2 == pytest.approx(radius, abs=1e-5)
     right, control = ([*map(is_right, items, scores)] for scores in (true, other))
-    result = Result(items, right, control=control, gains=gained)
+    result = SystemResult(items, right, control=control, gains=gained)
     first, row = lines_of(result)
     assert first.split("cue")[1].split() == [
         "shuffled",
@@ -137,5 +137,5 @@ def test_items_that_no_context_can_move_have_no_margin():
     scores = [[-1.0, -2.0], [-1.0, -2.0], [float("nan"), -2.0]]
     assert gained_margins(items, scores, scores) == [0.0, None, None]
     assert Gain((0.25,), ("",)).interval is None
-    result = Result([bare], [True], control=[True], gains=[None])
+    result = SystemResult([bare], [True], control=[True], gains=[None])
     assert lines_of(result)[1].endswith("-")

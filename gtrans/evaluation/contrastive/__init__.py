@@ -11,10 +11,10 @@ from gtrans.evaluation.contrastive.items import Item, ReadOptions, read_jsonl
 
 __all__ = ["READERS", "Item", "ReadOptions", "read_items"]
 
-READERS: dict[str, Callable[[str | os.PathLike[str], ReadOptions], list[Item]]] = {
-    "jsonl": read_jsonl,
-}
-"""A reader for each format, the choices of ``--format``; :mod:`gtrans.lab` adds other sets'."""
+Reader = Callable[[str | os.PathLike[str], ReadOptions], list[Item]]
+
+READERS: dict[str, Reader] = {"jsonl": read_jsonl}
+"""A reader for each choice of ``--format``; :mod:`gtrans.lab` adds more."""
 
 
 def read_items(
@@ -22,11 +22,10 @@ def read_items(
     format: str = "jsonl",
     options: ReadOptions | None = None,
 ) -> list[Item]:
-    """All items of a file or folder in their order; at least one.
+    """Read the items of a file or folder.
 
     Raises:
-        GtransError: there is no item, one has a name that the tables need for themselves, or an
-            error of the reader of the format.
+        GtransError: a file is wrong, there is no item, or a phenomenon has the name of a total.
     """
     items = READERS[format](path, options or ReadOptions())
     if not items:

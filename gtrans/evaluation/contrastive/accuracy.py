@@ -1,8 +1,7 @@
 """Accuracy on contrastive sets by phenomenon, distance and group, and comparisons of systems.
 
-Items of one document are not independent: a film says Sie or du throughout. So where a set names
-the documents of its items, intervals and tests are over documents; without names they take items
-for independent, and the report says so.
+Items of one document are not independent: a film says Sie or du throughout. Intervals and tests
+are over documents where the set names them; otherwise items count as independent.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from gtrans.evaluation.contrastive.items import Item
 from gtrans.evaluation.significance import not_rejected
 
 ALL, UNKNOWN = "all", "unknown"
-"""The names of a total, and of a distance that is not known."""
+"""Names of a total, and of an unknown distance."""
 Interval = tuple[float, float]
 NORMAL = float(norm.ppf(0.975))
 FLIPS = 2000  # for the interval of a difference
 
 
 def document_of(item: Item) -> str:
-    """The document of an item, or its block; nothing where the set names neither."""
+    """Return the document of an item, or its block; empty: the set names neither."""
     return item.document or item.block
 
 
@@ -40,9 +39,9 @@ class Sample:
 
     Attributes:
         values: one for each item.
-        documents: the document of each; nothing: it is not known.
+        documents: the document of each item; empty: unknown.
         cue: the side of the cue; ``source/target`` if items differ.
-        chance: the share of right items of scores drawn at random.
+        chance: the accuracy of random scores.
     """
 
     values: tuple[float, ...]
@@ -52,17 +51,17 @@ class Sample:
 
     @property
     def items(self) -> int:
-        """The number of items."""
+        """Number of items."""
         return len(self.values)
 
     @property
     def mean(self) -> float:
-        """Of all values."""
+        """Mean of all values."""
         return fmean(self.values)
 
     @cached_property
     def clusters(self) -> list[tuple[float, int]]:
-        """Sum and number of the values of each document; without a name an item is one."""
+        """Sum and number of the values of each document; an item without a document is one."""
         sums: dict[str | int, tuple[float, int]] = {}
         for place, value in enumerate(self.values):
             document = self.documents[place] or place
@@ -72,16 +71,12 @@ class Sample:
 
     @property
     def document_count(self) -> int | None:
-        """The number of documents; None where none is named."""
+        """Number of documents; None: no item names one."""
         return len(self.clusters) if any(self.documents) else None
 
     @property
     def error(self) -> float:
-        """The standard error of the mean over at least two documents, by the jackknife.
-
-        The jackknife leaves out one document at a time. So a document that has most of the items,
-        and draws the mean to itself, does not hide how far it is from the others.
-        """
+        """Standard error of the mean over at least two documents, by the jackknife."""
         count = len(self.clusters)
         total = sum(value for value, _ in self.clusters)
         squares = []
@@ -92,31 +87,33 @@ class Sample:
 
     @property
     def equal_documents(self) -> float:
-        """How many documents of equal size would say as much; all of them, if they are equal."""
+        """Number of equally large documents with as much information."""
         squares = sum(size**2 for _, size in self.clusters)
         return self.items**2 / squares
 
     @property
     def quantile(self) -> float:
-        """How many standard errors from the mean its 95% interval ends: Student's t."""
-        return float(student.ppf(0.975, max(1.0, self.equal_documents - 1)))
+        """Student's t at the end of a 95% interval, in standard errors."""
+        freedom = max(1.0, self.equal_documents - 1)
+        return float(student.ppf(0.975, freedom))
 
 
-Kind = TypeVar("Kind", bound=Sample)
-Table = dict[tuple[str, str], Kind]
+SampleType = TypeVar("SampleType", bound=Sample)
+ItemValues = list[tuple[Item, float]]
+Table = dict[tuple[str, str], SampleType]
 """By phenomenon and distance; :data:`ALL` in the place of either is a total."""
 
 
 def tabulate(
     items: Sequence[Item],
     values: Sequence[float | None],
-    kind: type[Kind],
-) -> Table[Kind]:
-    """Values of items, but for None, by phenomenon and distance, with all totals.
+    sample_type: type[SampleType],
+) -> Table[SampleType]:
+    """Collect values that are not None by phenomenon and distance, with all totals.
 
-    Phenomena are in order of appearance, distances ascend, and the unknown one is the last.
+    Phenomena are in order of appearance; distances ascend, the unknown distance is the last.
     """
-    cells: dict[tuple[str, str], list[tuple[Item, float]]] = {}
+    cells: dict[tuple[str, str], ItemValues] = {}
     for item, value in zip(items, values, strict=True):
         if value is None:
             continue
@@ -124,74 +121,94 @@ def tabulate(
         cell = cells.setdefault((item.phenomenon, distance), [])
         cell.append((item, value))
     phenomena = dict.fromkeys(phenomenon for phenomenon, _ in cells)
-    distances = sorted({at for _, at in cells}, key=lambda at: (at == UNKNOWN, len(at), at))
+    distances = sorted({distance for _, distance in cells}, key=_distance_order)
+    names = [*phenomena, ALL]
+    distances.append(ALL)
     table = {}
-    for name, distance in product([*phenomena, ALL], [*distances, ALL]):
-        chosen = []
-        for (phenomenon, at), pairs in cells.items():
-            if name in (phenomenon, ALL) and distance in (at, ALL):
-                chosen += pairs
-        if chosen:
-            table[name, distance] = sample(chosen, kind)
+    for name, distance in product(names, distances):
+        pairs: ItemValues = []
+        for (cell_phenomenon, cell_distance), cell in cells.items():
+            if name in (cell_phenomenon, ALL) and distance in (cell_distance, ALL):
+                pairs += cell
+        if pairs:
+            table[name, distance] = sample(pairs, sample_type)
     return table
 
 
-def sample(pairs: Iterable[tuple[Item, float]], kind: type[Kind]) -> Kind:
-    """The values of some items."""
-    items, values = zip(*pairs, strict=True)
+def _distance_order(distance: str) -> tuple[bool, int, str]:
+    return distance == UNKNOWN, len(distance), distance
+
+
+def sample(
+    pairs: Iterable[tuple[Item, float]],
+    sample_type: type[SampleType],
+) -> SampleType:
+    """Return a sample of items and their values."""
+    values = []
+    documents = []
+    chances = []
     cues: set[str] = set()
-    for item in items:
+    for item, value in pairs:
+        values.append(value)
+        documents.append(document_of(item))
+        chances.append(1 / (1 + len(item.rivals)))
         cues.update(item.cue.split("/"))
-    chance = math.fsum(1 / (1 + len(item.rivals)) for item in items) / len(items)
-    return kind(
-        values=values,
-        documents=tuple(document_of(item) for item in items),
+    return sample_type(
+        values=tuple(values),
+        documents=tuple(documents),
         cue="/".join(sorted(cues)),
-        chance=chance,
+        chance=math.fsum(chances) / len(chances),
     )
 
 
-def by_group(items: Sequence[Item], right: Sequence[bool | None]) -> dict[str, dict[str, Accuracy]]:
-    """Accuracy in each group of the authors' tables: name of the grouping, value, result."""
-    collected: dict[str, dict[str, list[tuple[Item, float]]]] = {}
+def by_group(
+    items: Sequence[Item],
+    right: Sequence[bool | None],
+) -> dict[str, dict[str, Accuracy]]:
+    """Return the accuracy in each group of the authors' tables, by grouping and group."""
+    collected: dict[str, dict[str, ItemValues]] = {}
     for item, value in zip(items, right, strict=True):
         if value is None:
             continue
         for name, group in item.groups.items():
             groups = collected.setdefault(name, {})
-            groups.setdefault(group, []).append((item, bool(value)))
+            pairs = groups.setdefault(group, [])
+            pairs.append((item, bool(value)))
     tables: dict[str, dict[str, Accuracy]] = {}
     for name, groups in collected.items():
-        # Groups such as ">3" come last.
-        ordered = sorted(groups, key=lambda group: (group.startswith(">"), group))
-        tables[name] = {group: sample(groups[group], Accuracy) for group in ordered}
+        tables[name] = {}
+        for group in sorted(groups, key=_group_order):
+            tables[name][group] = sample(groups[group], Accuracy)
     return tables
+
+
+def _group_order(group: str) -> tuple[bool, str]:
+    """Sort groups such as ``>3`` last."""
+    return group.startswith(">"), group
 
 
 # --- one system -----------------------------------------------------------------------------------
 
 
 def is_right(item: Item, scores: Sequence[float]) -> bool:
-    """Whether the right candidate has strictly the highest score.
+    """Return whether the right candidate has strictly the highest score.
+
+    An item with a score of NaN counts as wrong.
 
     Args:
         item: an item.
         scores: the scores of its candidates, the right one first; higher is better.
-            An item with a score of NaN counts as wrong. Some published sets list the right
-            candidate again among the wrong ones; such a copy is ignored.
     """
     return all(scores[0] > scores[rival] for rival in item.rivals)
 
 
 def wilson_interval(right: float, items: float, quantile: float = NORMAL) -> Interval:
-    """95% Wilson interval of an accuracy of ``right`` out of ``items`` (at least 1).
-
-    Unlike the normal approximation, it does not shrink to a point at 0 or 100%.
+    """Return the 95% Wilson interval of an accuracy.
 
     Args:
         right: number of right items.
-        items: number of items; of clustered items, as many as independent ones would say as much.
-        quantile: of the distribution.
+        items: number of independent items, at least 1.
+        quantile: end of the interval in standard errors.
     """
     share = right / items
     square = quantile**2
@@ -204,14 +221,13 @@ def wilson_interval(right: float, items: float, quantile: float = NORMAL) -> Int
 
 
 class Accuracy(Sample):
-    """The result of a system; values are 1 for an item that it gets right, else 0."""
+    """Result of a system; the value of a right item is 1, of a wrong item 0."""
 
     @property
     def interval(self) -> Interval:
-        """95% interval of the accuracy: Wilson's, of as many items as the documents are worth.
+        """95% Wilson interval of the accuracy, of independent items with the same variance.
 
-        The variance over documents says how many independent items would have it, at most all of
-        them. Where all items are right, or all wrong, a document counts as one item.
+        Where all items are right, or all wrong, a document counts as one item.
         """
         count = self.document_count
         if count is None:
@@ -220,13 +236,13 @@ class Accuracy(Sample):
             return 0.0, 1.0
         share = self.mean
         variance = self.error**2
+        independent: float = self.items
         if share in (0, 1):
-            worth = self.equal_documents
+            independent = self.equal_documents
         elif variance:
-            worth = min(max(share * (1 - share) / variance, 1.0), self.items)
-        else:
-            worth = self.items
-        return wilson_interval(share * worth, worth, self.quantile)
+            same_variance = share * (1 - share) / variance
+            independent = min(max(same_variance, 1.0), self.items)
+        return wilson_interval(share * independent, independent, self.quantile)
 
 
 # --- two systems ----------------------------------------------------------------------------------
@@ -234,62 +250,59 @@ class Accuracy(Sample):
 
 @dataclass(frozen=True)
 class Change(Sample):
-    """A system beside the first one on the same items.
+    """A system compared with the first one on the same items.
 
-    Values are 1 for an item that the system alone gets right, -1 for one that the first one alone
-    gets right, else 0.
+    The value is 1 if only this system is right, -1 if only the first one is, else 0.
 
     Attributes:
-        p_holm: :attr:`p_value`, adjusted for the number of systems; None: there are not several.
+        p_holm: :attr:`p_value`, adjusted for several systems; None: there is one.
     """
 
     p_holm: float | None = None
 
     @property
     def only_first(self) -> int:
-        """Items that the first system alone gets right."""
+        """Items that only the first system gets right."""
         return self.values.count(-1)
 
     @property
     def only_other(self) -> int:
-        """Items that the other system alone gets right."""
+        """Items that only the other system gets right."""
         return self.values.count(1)
 
     @property
     def p_value(self) -> float:
-        """Exact and two-sided: 1 if the systems differ nowhere.
+        """Exact two-sided p-value; 1 if the systems differ nowhere.
 
-        If the systems are equally good, the difference of a document is as likely to be in favour
-        of one as of the other; p is the share of all ways to flip them whose sum is at least as far
-        from 0. Of items without documents it is the test of McNemar (1947), "Note on the sampling
-        error of the difference between correlated proportions or percentages", Psychometrika 12.
+        It counts all ways to flip the signs of documents with a sum at least as far from 0; for
+        items without documents it is the test of McNemar (1947), Psychometrika 12.
         """
         sizes = [abs(int(total)) for total, _ in self.clusters if total]
         if not sizes:
             return 1.0
         observed = abs(self.only_other - self.only_first)
         if max(sizes) == 1:
-            return float(binomtest((len(sizes) - observed) // 2, len(sizes)).pvalue)
-        # How probable each sum of the flipped differences is.
-        masses = np.array([1.0])
+            fewer = (len(sizes) - observed) // 2
+            return float(binomtest(fewer, len(sizes)).pvalue)
+        # The probability of each sum of flipped differences, from the least one.
+        probabilities = np.array([1.0])
         for size in sizes:
-            wider = np.zeros(len(masses) + 2 * size)
-            wider[: len(masses)] = 0.5 * masses
-            wider[2 * size :] += 0.5 * masses
-            masses = wider
-        sums = np.abs(np.arange(len(masses)) - sum(sizes))
-        return float(min(1.0, masses[sums >= observed].sum()))
+            count = len(probabilities)
+            wider = np.zeros(count + 2 * size)
+            wider[:count] = 0.5 * probabilities
+            wider[2 * size :] += 0.5 * probabilities
+            probabilities = wider
+        sums = np.arange(len(probabilities)) - sum(sizes)
+        extreme = np.abs(sums) >= observed
+        return float(min(1.0, probabilities[extreme].sum()))
 
     @property
     def interval(self) -> Interval:
-        """95% interval of the difference, the mean.
+        """95% interval of the difference of accuracies.
 
-        Over documents it has the differences that flips of the documents do not reject; with fewer
-        than six, that is all. Of items without documents it is the adjusted Wald interval of
-        Bonett and Price (2012), "Adjusted Wald confidence interval for a difference of binomial
-        proportions based on paired data", Journal of Educational and Behavioral Statistics 37. One
-        item is added to each side's share, so that there is an interval where the systems differ
-        nowhere.
+        It contains the differences that flips of documents do not reject; fewer than six documents
+        reject none. For items without documents it is the adjusted Wald interval of Bonett and
+        Price (2012), Journal of Educational and Behavioral Statistics 37.
         """
         if self.document_count:
             generator = np.random.default_rng(1)
@@ -302,13 +315,14 @@ class Change(Sample):
             first = (self.only_first + 1) / items
             other = (self.only_other + 1) / items
             change = other - first
-            radius = NORMAL * math.sqrt((first + other - change**2) / items)
+            variance = (first + other - change**2) / items
+            radius = NORMAL * math.sqrt(variance)
             low, high = change - radius, change + radius
         return max(low, -1.0), min(high, 1.0)
 
 
 def changes(first: Sequence[bool | None], other: Sequence[bool | None]) -> list[int | None]:
-    """The values of a :class:`Change`; None for an item that one system is not judged by."""
+    """Return the values of a :class:`Change`; None: an item that one system cannot be judged by."""
     values: list[int | None] = []
     for before, after in zip(first, other, strict=True):
         if before is None or after is None:
@@ -320,17 +334,16 @@ def changes(first: Sequence[bool | None], other: Sequence[bool | None]) -> list[
 
 # --- margins --------------------------------------------------------------------------------------
 #
-# An accuracy says nothing of a small use of context where a model prefers one candidate whatever it
-# reads. The margin of an item, the score of its right candidate less the best of the wrong ones,
-# moves with the context all the same; a preference is in both readings and cancels out.
+# An accuracy does not show a small use of context where a model prefers one candidate in any
+# context. The margin does: a preference is the same in both contexts and cancels out.
 
 
 class Gain(Sample):
-    """What the own context adds to the margin, in nats."""
+    """Gain in margin from an item's own context, in nats."""
 
     @property
     def interval(self) -> Interval | None:
-        """95% interval, over items where no document is named; None: there are fewer than two."""
+        """95% interval; None: there are fewer than two documents (or items without documents)."""
         if len(self.clusters) < 2:
             return None
         radius = self.quantile * self.error
@@ -338,9 +351,9 @@ class Gain(Sample):
 
 
 def margin(item: Item, scores: Sequence[float]) -> float:
-    """The score of the right candidate, which is the first, less the best of the wrong ones.
+    """Return the score of the right candidate, the first, less the best wrong score.
 
-    NaN: the item has no wrong one, or a score is not finite.
+    NaN: the item has no wrong candidate, or a score is not finite.
     """
     right = scores[0]
     rivals = [scores[rival] for rival in item.rivals]
@@ -356,14 +369,13 @@ def gained_margins(
     true: Sequence[Sequence[float]],
     random: Sequence[Sequence[float]],
 ) -> list[float | None]:
-    """The margin of every item with its own context less that with the context of another item.
+    """Return the margin of every item in its own context less its margin in a random context.
 
-    None: the item has no context, so that both readings are the same, or its :func:`margin` is not
-    known in one of them.
+    None: the item has no context, or a :func:`margin` is NaN.
 
     Args:
-        items: the items, with their own contexts.
-        true, random: the scores of their candidates in the two readings, the right one first.
+        items: the items in their own contexts.
+        true, random: the scores of their candidates in both contexts, the right one first.
     """
     gains: list[float | None] = []
     for item, own, other in zip(items, true, random, strict=True):

@@ -1,4 +1,4 @@
-"""The control of contrastive scoring: every item with the context of another one."""
+"""The control of contrastive scoring: every item with the context of another item."""
 
 from __future__ import annotations
 
@@ -7,94 +7,122 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 
 from gtrans.errors import GtransError
-from gtrans.evaluation.contrastive.items import Item
+from gtrans.evaluation.contrastive.items import Item, Sentences
 
 
 def shuffled_contexts(items: Sequence[Item], seed: int = 1) -> tuple[list[Item], list[str]]:
-    """The items, each with the context of another item: a control for the use of context.
+    """Give each item the context of another item, a control for the use of context.
 
-    The context of an item is the sentences before the first one in which its candidates differ.
-    The context of another item, the donor, replaces it on both sides; on the target side the
-    context of the donor's right translation. Donors are chosen as follows:
+    The context is the sentences before the first one in which candidates differ. A donor gives its
+    source context, with its right translation. It
 
-    - of the same form of text, tokenised or not;
-    - of the same phenomenon and distance if possible, then of the same phenomenon, then any;
-      ``it:er`` and ``it:sie`` count as the same one, because what stands behind the colon is the
-      answer, and a context with a noun of the right gender would still help;
-    - with the same number of sentences of context if possible, otherwise the closest number;
-    - never the item itself or its twin, which are recognised by the sentences after the context,
-      and never one with the same context;
-    - at random, depending on ``seed``, the id of the item and the other items.
+    - has the same form of text, tokenised or not;
+    - has the same phenomenon and distance if possible, then the same phenomenon, then any;
+      ``it:er`` and ``it:sie`` are the same phenomenon: the part behind the colon is the answer;
+    - has the same number of sentences of context if possible, otherwise the closest number;
+    - has another context, and is neither the item nor its twin;
+    - is drawn at random by ``seed``, the id of the item and the other items.
 
     An item without context is not changed.
 
     Returns:
-        the items, and notes of where their contexts are less than they should be.
+        the items, and notes on items without a suitable donor.
 
     Raises:
         GtransError: there is no donor for an item.
     """
-    groups: dict[Hashable, dict[int, list[Item]]] = {}
-    for item in items:
-        if item.context:
-            for kind in _kinds(item):
-                groups.setdefault(kind, {}).setdefault(item.context, []).append(item)
-    question = {id(item): _question(item) for item in items}
-
-    def donors(item: Item) -> Iterator[Item]:
-        begin = random.Random(f"{seed}/{item.id}").random()
-        for kind in _kinds(item):
-            lengths = groups[kind]
-            for length in sorted(lengths, key=lambda n: (abs(n - item.context), n)):
-                candidates = lengths[length]
-                first = int(begin * len(candidates))
-                yield from (*candidates[first:], *candidates[:first])
-
-    changed, bare, foreign = [], 0, 0
+    donors = _Donors(items, seed)
+    shuffled = []
+    without_context = 0
+    other_phenomenon = 0
     for item in items:
         if not item.context:
-            changed.append(item)
-            bare += 1
+            shuffled.append(item)
+            without_context += 1
             continue
-        own = item.source[: item.context]
-        for donor in donors(item):
-            if donor.source[: donor.context] != own and question[id(donor)] != question[id(item)]:
-                break
-        else:
-            raise GtransError(
-                "`--shuffled-context`: there is no other item with another context to take one for "
-                f"{item.id} from; give a larger set."
-            )
-        foreign += _phenomenon(donor) != _phenomenon(item)
-        begin, context = item.context, donor.target[: donor.context]
-        changed.append(
-            replace(
-                item,
-                source=donor.source[: donor.context] + item.source[begin:],
-                target=context + item.target[begin:],
-                contrastive=tuple(context + candidate[begin:] for candidate in item.contrastive),
-            )
+        donor = donors.find(item)
+        other_phenomenon += _phenomenon(donor) != _phenomenon(item)
+        shuffled.append(_in_context_of(donor, item))
+    notes = []
+    if without_context:
+        notes.append(
+            f"`--shuffled-context`: {without_context} of {len(items)} items have no context, so "
+            "their control is the item itself"
         )
-    notes = {
-        f"{bare} of {len(items)} items have no context, so their control is the item itself": bare,
-        f"{foreign} of {len(items)} items have the context of another phenomenon: theirs has no "
-        "other": foreign,
-    }
-    return changed, [f"`--shuffled-context`: {note}" for note, count in notes.items() if count]
+    if other_phenomenon:
+        notes.append(
+            f"`--shuffled-context`: {other_phenomenon} of {len(items)} items have the context of "
+            "another phenomenon: theirs has no other"
+        )
+    return shuffled, notes
+
+
+class _Donors:
+    """The items that can give their context to others."""
+
+    def __init__(self, items: Sequence[Item], seed: int) -> None:
+        self._seed = seed
+        self._groups: dict[Hashable, dict[int, list[Item]]] = {}  # by group and size of context
+        for item in items:
+            if not item.context:
+                continue
+            for key in _groups_of(item):
+                by_length = self._groups.setdefault(key, {})
+                by_length.setdefault(item.context, []).append(item)
+
+    def find(self, item: Item) -> Item:
+        """Return the first candidate with another context that is no twin of the item."""
+        context = _context(item)
+        rest = _without_context(item)
+        for donor in self._candidates(item):
+            if _context(donor) != context and _without_context(donor) != rest:
+                return donor
+        raise GtransError(
+            "`--shuffled-context`: there is no other item with another context to take one for "
+            f"{item.id} from; give a larger set."
+        )
+
+    def _candidates(self, item: Item) -> Iterator[Item]:
+        """Yield candidates, the best groups and lengths first."""
+        share = random.Random(f"{self._seed}/{item.id}").random()
+        for key in _groups_of(item):
+            by_length = self._groups[key]
+            closest = sorted(by_length, key=lambda length: (abs(length - item.context), length))
+            for length in closest:
+                candidates = by_length[length]
+                first = int(share * len(candidates))
+                yield from candidates[first:]
+                yield from candidates[:first]
+
+
+def _in_context_of(donor: Item, item: Item) -> Item:
+    begin = item.context
+    target_context = donor.target[: donor.context]
+    contrastive = [target_context + candidate[begin:] for candidate in item.contrastive]
+    return replace(
+        item,
+        source=_context(donor) + item.source[begin:],
+        target=target_context + item.target[begin:],
+        contrastive=tuple(contrastive),
+    )
 
 
 def _phenomenon(item: Item) -> str:
-    """Without the answer."""
+    """Return the phenomenon without the answer."""
     return item.phenomenon.partition(":")[0]
 
 
-def _kinds(item: Item) -> list[Hashable]:
-    """Groups of items to search for a donor, the best one first."""
-    form, question = item.form, _phenomenon(item)
-    return [(form, question, item.distance), (form, question), (form,)]
+def _groups_of(item: Item) -> list[Hashable]:
+    """Return keys of groups with donors for an item, the best group first."""
+    phenomenon = _phenomenon(item)
+    return [(item.form, phenomenon, item.distance), (item.form, phenomenon), (item.form,)]
 
 
-def _question(item: Item) -> Hashable:
-    """The sentences and candidates after the context, which twins have in common."""
-    begin = item.context
-    return item.source[begin:], frozenset(candidate[begin:] for candidate in item.candidates)
+def _context(item: Item) -> Sentences:
+    return item.source[: item.context]
+
+
+def _without_context(item: Item) -> Hashable:
+    """Return the sentences after the context, which twins have in common."""
+    candidates = [candidate[item.context :] for candidate in item.candidates]
+    return item.source[item.context :], frozenset(candidates)

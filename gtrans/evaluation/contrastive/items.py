@@ -1,9 +1,7 @@
 """Items of contrastive sets.
 
-An item is a source document, its right translation and one or more wrong ones. A model gives
-each candidate a score. The item counts as right if the score of the right candidate is strictly
-the highest, so ties gain nothing. This package imports neither torch nor fairseq;
-:mod:`gtrans.translating.force_decode` computes the scores.
+An item is a source document, its right translation and one or more wrong ones. A model scores
+every candidate; the item is right if the right candidate has strictly the highest score.
 """
 
 from __future__ import annotations
@@ -33,19 +31,16 @@ class Item:
     Attributes:
         id: name, unique in its file.
         phenomenon: what the item tests.
-        distance: how many sentences the cue is before the sentence that needs it; 0 is the
-            same sentence. None: unknown.
-        cue: the side that has the cue: ``source``, or ``target`` if it is not in the source.
-        source: the K source sentences.
+        distance: number of sentences from the cue to the sentence that needs it; None: unknown.
+        cue: the side of the cue: ``source``, or ``target`` if the source lacks it.
+        source: K source sentences.
         target: the right K target sentences.
         contrastive: wrong candidates of K sentences each.
-        form: how the sentences are written, one of :data:`FORMS`.
-        right_index: place of the right candidate in the published file, from 0.
-        groups: what the item belongs to in the tables of its authors: name of a grouping (such
-            as ``gender``) to the value (``f``).
-        block: the items of a block belong together, as in the sets of Bawden et al.; or nothing.
-        document: what the item was taken from, such as a film; items of one document are not
-            independent. Nothing: the set does not say, and the block stands for it.
+        form: one of :data:`FORMS`.
+        right_index: index of the right candidate in the published file.
+        groups: groups in the authors' tables: name of a grouping (``gender``) to value (``f``).
+        block: block of items, as in the sets of Bawden et al.; may be empty.
+        document: origin, such as a film; empty: unknown, and the block stands for it.
     """
 
     id: str
@@ -68,24 +63,29 @@ class Item:
 
     @cached_property
     def texts_digest(self) -> str:
-        """Of the last sentences; those before them may be more or fewer, as by ``--context``."""
-        candidates = [candidate[-1] for candidate in self.candidates]
-        return digest_of_values(self.source[-1], *candidates)[:16]
+        """Digest of the last sentences, which ``--context`` does not change."""
+        last_sentences = [candidate[-1] for candidate in self.candidates]
+        return digest_of_values(self.source[-1], *last_sentences)[:16]
 
     @property
     def rivals(self) -> list[int]:
-        """Places in :attr:`candidates` of the wrong ones; a copy of the right one is no rival."""
+        """Indices of the wrong candidates in :attr:`candidates`, without copies of the right one.
+
+        Some published sets have such copies.
+        """
         return [n for n, wrong in enumerate(self.contrastive, 1) if wrong != self.target]
 
     def in_file_order(self, values: Sequence[_Value]) -> list[_Value]:
-        """Values of the candidates, the right one first, in the order of the published file."""
-        first, *others = values
-        return [*others[: self.right_index], first, *others[self.right_index :]]
+        """Return values, the right candidate's first, in the order of the published file."""
+        ordered = list(values[1:])
+        ordered.insert(self.right_index, values[0])
+        return ordered
 
     def right_first(self, values: Sequence[_Value]) -> list[_Value]:
-        """The reverse of :meth:`in_file_order`."""
-        place = self.right_index
-        return [values[place], *values[:place], *values[place + 1 :]]
+        """Reverse :meth:`in_file_order`."""
+        ordered = list(values)
+        right = ordered.pop(self.right_index)
+        return [right, *ordered]
 
     @property
     def context(self) -> int:
@@ -96,10 +96,7 @@ class Item:
         return len(self.target) - 1
 
     def as_text(self, join: tuple[Callable[[str], str], Callable[[str], str]]) -> Item:
-        """The item as plain text, the input of the text pipelines.
-
-        Tokens are joined and truecased sentences begin with a capital again, so that the
-        pipeline produces the tokens that the model was trained on.
+        """Return the item as plain text, the input of the text pipelines.
 
         Args:
             join: functions that detokenise a sentence of Moses tokens, for source and target.
@@ -109,13 +106,11 @@ class Item:
         join_source, join_target = join
         if self.form == "truecased":
             join_source = join_target = _with_capital
-        contrastive = []
-        for candidate in self.contrastive:
-            contrastive.append(tuple(join_target(sentence) for sentence in candidate))
+        contrastive = [tuple(map(join_target, candidate)) for candidate in self.contrastive]
         return replace(
             self,
-            source=tuple(join_source(sentence) for sentence in self.source),
-            target=tuple(join_target(sentence) for sentence in self.target),
+            source=tuple(map(join_source, self.source)),
+            target=tuple(map(join_target, self.target)),
             contrastive=tuple(contrastive),
             form="text",
         )
@@ -130,8 +125,8 @@ class ReadOptions:
     """Options of the readers.
 
     Attributes:
-        documents: folder of the documents that contain the contexts of a JSON file.
-        context: the most sentences of context, for sets that do not define it.
+        documents: folder of documents with the contexts of a JSON file.
+        context: most sentences of context, for sets that do not define it.
     """
 
     documents: Path | None = None
@@ -142,14 +137,13 @@ class ReadOptions:
 
 
 def read_jsonl(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]:
-    """Items of a file with a JSON object per line, as ``gtrans make-corpus`` writes it.
+    """Read JSON lines, as ``gtrans make-corpus`` writes them.
 
-    Its keys are the fields of :class:`Item`, with lists instead of tuples; ``form``,
-    ``groups``, ``block`` and ``document`` may be left out. Other keys and empty lines are ignored.
+    Keys are the fields of :class:`Item`, with lists instead of tuples; ``form``, ``groups``,
+    ``block`` and ``document`` are optional. Other keys and empty lines are ignored.
 
     Raises:
-        GtransError: the file cannot be read or has no item, or a line is not an item; the
-            message names the line.
+        GtransError: the file cannot be read, or a line is not an item.
     """
     if os.path.isdir(path):
         raise GtransError(
@@ -177,15 +171,23 @@ def _is_text(value: Any) -> bool:
 
 
 def _are_sentences(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(map(_is_text, value))
+    return _is_list_of(_is_text, value)
 
 
 def _are_candidates(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(map(_are_sentences, value))
+    return _is_list_of(_are_sentences, value)
+
+
+def _is_list_of(is_valid: Callable[[Any], bool], value: Any) -> bool:
+    if not isinstance(value, list) or not value:
+        return False
+    return all(map(is_valid, value))
 
 
 def _are_groups(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_is_text, value.values()))
+    if not isinstance(value, dict):
+        return False
+    return all(map(_is_text, value.values()))
 
 
 def _is_distance(value: Any) -> bool:
@@ -214,30 +216,37 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "block": (_is_string, "a text"),
     "document": (_is_string, "a text"),
 }
-"""For each key of an item, what fits it, in code and in words."""
-_DEFAULTS: dict[str, Any] = {"form": FORMS[0], "groups": {}, "block": "", "document": ""}
+"""For each key of an item, a check of its value, and its description."""
+_DEFAULTS: dict[str, Any] = {
+    "form": FORMS[0],
+    "groups": {},
+    "block": "",
+    "document": "",
+}
 
 
 def _item(entry: Any) -> Item:
-    """The item of a decoded line; raises ValueError that describes the mistake."""
+    """Return the item of a decoded line; raise ValueError that describes a mistake."""
     if not isinstance(entry, dict):
         raise ValueError("an item must be a JSON object")
-    values: dict[str, Any] = {name: entry.get(name, _DEFAULTS.get(name)) for name in _FIELDS}
-    for name, (fits, what) in _FIELDS.items():
-        if not fits(values[name]):
-            raise ValueError(f"{name!r} must be {what}, but is {json.dumps(values[name])[:60]}")
-    right = _words(values["target"])
-    for candidate in [values["target"], *values["contrastive"]]:
-        if len(candidate) != len(values["source"]):
+    values: dict[str, Any] = {}
+    for name, (is_valid, description) in _FIELDS.items():
+        value = entry.get(name, _DEFAULTS.get(name))
+        if not is_valid(value):
+            raise ValueError(f"{name!r} must be {description}, but is {json.dumps(value)[:60]}")
+        values[name] = value
+    source, target, contrastive = values["source"], values["target"], values["contrastive"]
+    for candidate in [target, *contrastive]:
+        if len(candidate) != len(source):
             raise ValueError(
                 "'source', 'target' and 'contrastive' have different numbers of sentences"
             )
     # White space makes no difference to a model.
-    if right in [_words(candidate) for candidate in values["contrastive"]]:
+    if _words(target) in map(_words, contrastive):
         raise ValueError("a wrong translation in 'contrastive' equals 'target'")
-    for name in ("source", "target"):
-        values[name] = tuple(values[name])
-    values["contrastive"] = tuple(tuple(candidate) for candidate in values["contrastive"])
+    values["source"] = tuple(source)
+    values["target"] = tuple(target)
+    values["contrastive"] = tuple(map(tuple, contrastive))
     return Item(**values)
 
 

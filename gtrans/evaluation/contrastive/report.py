@@ -1,13 +1,14 @@
-"""What ``gtrans contrast`` prints of systems: accuracies and tests, as text and JSON.
+"""The output of ``gtrans contrast``: accuracies and tests, as text and JSON.
 
-:data:`OF_SYSTEMS` and :data:`OF_CHANGES` are the columns of all tables; from each follow the
-heading and the text on the terminal and the entry in JSON.
+:data:`SYSTEM_COLUMNS` and :data:`CHANGE_COLUMNS` have the heading, the text and the JSON key of
+every column.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 from gtrans.evaluation.contrastive.accuracy import (
@@ -15,6 +16,7 @@ from gtrans.evaluation.contrastive.accuracy import (
     Accuracy,
     Change,
     Gain,
+    Sample,
     Table,
     by_group,
     changes,
@@ -28,17 +30,16 @@ _LEAST = 1e-300  # smaller p-values are rounded to 0
 
 
 @dataclass(frozen=True)
-class Result:
-    """The reported numbers of a system.
+class SystemResult:
+    """The result of a system on all items.
 
     Attributes:
         items: all items.
-        right: whether it gets each right; None: the item cannot be judged.
-        lines: for each item what the system makes of it, as JSON.
+        right: whether each item is right; None: it cannot be judged.
+        lines: the JSON line of each item for ``--output``.
         unit: the unit of the model; empty for files of other systems.
-        control: as ``right``, with shuffled contexts.
-        gains: what the own context adds to the margin of each item over a shuffled one; None
-            without a control, or without scores.
+        control: ``right`` with shuffled contexts; None without a control.
+        gains: gain in margin of each item over its control; None without a control.
     """
 
     items: Sequence[Item]
@@ -49,7 +50,13 @@ class Result:
     gains: Sequence[float | None] | None = None
 
 
-_Row = tuple[Sequence[str], Any, Sequence[str]]
+@dataclass(frozen=True)
+class _TextRow:
+    """A line of a table: texts before the columns, a sample, and texts behind the columns."""
+
+    before: Sequence[str]
+    sample: Sample
+    behind: Sequence[str] = ()
 
 
 # --- columns --------------------------------------------------------------------------------------
@@ -57,6 +64,20 @@ _Row = tuple[Sequence[str], Any, Sequence[str]]
 
 def _percent(value: Any) -> str:
     return f"{100 * value:.1f}"
+
+
+def _percent_interval(ends: Any) -> str:
+    low, high = ends
+    return f"{_percent(low)}-{_percent(high)}"
+
+
+def _points(change: Any) -> str:
+    return in_digits(100 * change, 1, "+")
+
+
+def _points_interval(ends: Any) -> str:
+    low, high = ends
+    return change_interval((100 * low, 100 * high), 1)
 
 
 def _p(value: Any) -> str:
@@ -68,10 +89,10 @@ class ReportColumn:
     """A value of a system or of a change.
 
     Attributes:
-        head: its heading on the terminal; nothing: it is not printed.
-        key: its key in JSON; nothing: it is not there.
-        name: the property of the cell that has the value; None there: the cell has no value.
-        show: its text.
+        head: heading on the terminal; empty: not printed.
+        key: key in JSON; empty: not in JSON.
+        name: the property of a sample with the value; the value may be None.
+        show: formats the value.
     """
 
     head: str
@@ -79,30 +100,27 @@ class ReportColumn:
     name: str
     show: Callable[[Any], str] = str
 
+    def value(self, sample: Sample) -> Any:
+        """Return the value of a sample; None: it has none."""
+        return getattr(sample, self.name)
+
 
 _COUNTS = (
     ReportColumn("items", "items", "items"),
     ReportColumn("documents", "documents", "document_count"),
 )
-OF_SYSTEMS = (
+SYSTEM_COLUMNS = (
     ReportColumn("accuracy", "accuracy", "mean", _percent),
-    ReportColumn(
-        "95% interval", "interval", "interval", lambda ends: "-".join(map(_percent, ends))
-    ),
+    ReportColumn("95% interval", "interval", "interval", _percent_interval),
     *_COUNTS,
     ReportColumn("", "chance", "chance"),
 )
-OF_CHANGES = (
+CHANGE_COLUMNS = (
     *_COUNTS,
     ReportColumn("only first", "only_first", "only_first"),
     ReportColumn("only system", "only_other", "only_other"),
-    ReportColumn("change", "", "mean", lambda change: in_digits(100 * change, 1, "+")),
-    ReportColumn(
-        "95% interval",
-        "",
-        "interval",
-        lambda ends: change_interval([100 * end for end in ends], 1),
-    ),
+    ReportColumn("change", "", "mean", _points),
+    ReportColumn("95% interval", "", "interval", _points_interval),
     ReportColumn("p", "p", "p_value", _p),
     ReportColumn("p Holm", "p_holm", "p_holm", _p),
 )
@@ -111,8 +129,8 @@ OF_CHANGES = (
 # --- JSON -----------------------------------------------------------------------------------------
 
 
-def to_json(results: Mapping[str, Result]) -> dict[str, Any]:
-    """The first system, and all others with their tests against it, by their names."""
+def to_json(results: Mapping[str, SystemResult]) -> dict[str, Any]:
+    """Return the first system, and the others with their tests against it."""
     first = next(iter(results))
     others = {}
     for name, table in _changes(results).items():
@@ -121,11 +139,14 @@ def to_json(results: Mapping[str, Result]) -> dict[str, Any]:
     return with_schema("contrast", entry)
 
 
-def _changes(results: Mapping[str, Result]) -> dict[str, Table[Change]]:
-    """Each other system beside the first one."""
+def _changes(results: Mapping[str, SystemResult]) -> dict[str, Table[Change]]:
     first, *others = results
-    items, right = results[first].items, results[first].right
-    tables = {name: tabulate(items, changes(right, results[name].right), Change) for name in others}
+    items = results[first].items
+    right = results[first].right
+    tables = {}
+    for name in others:
+        values = changes(right, results[name].right)
+        tables[name] = tabulate(items, values, Change)
     if len(tables) < 2:
         return tables
     for key in tables[others[0]]:
@@ -136,32 +157,41 @@ def _changes(results: Mapping[str, Result]) -> dict[str, Table[Change]]:
 
 
 def _of_change(table: Table[Change]) -> dict[str, Any]:
-    entry: dict[str, Any] = {}
-    for kind, cells in (("", _by_phenomenon(table)), ("_by_distance", _by_distance(table))):
-        differences = {}
-        for key, cell in cells.items():
-            differences[key] = {"value": cell.mean, "interval": cell.interval}
-        entry[f"mcnemar{kind}"] = _json(OF_CHANGES, cells)
-        entry[f"difference{kind}"] = differences
-    return entry
+    by_phenomenon = _by_phenomenon(table)
+    by_distance = _by_distance(table)
+    return {
+        "mcnemar": _json_of_all(CHANGE_COLUMNS, by_phenomenon),
+        "difference": _differences(by_phenomenon),
+        "mcnemar_by_distance": _json_of_all(CHANGE_COLUMNS, by_distance),
+        "difference_by_distance": _differences(by_distance),
+    }
 
 
-def _of_system(result: Result) -> dict[str, Any]:
-    """A system in JSON; accuracies are from 0 to 1, keys of distances strings.
+def _differences(cells: Mapping[str, Change]) -> dict[str, Any]:
+    differences = {}
+    for name, change in cells.items():
+        differences[name] = {"value": change.mean, "interval": change.interval}
+    return differences
 
-    ``contrastive``, ``intervals``, ``items`` and ``cue`` by phenomenon and distance;
+
+def _of_system(result: SystemResult) -> dict[str, Any]:
+    """Return a system in JSON; accuracies are from 0 to 1, keys of distances strings.
+
+    ``contrastive``, ``intervals``, ``items`` and ``cue`` are by phenomenon and distance;
     ``by_phenomenon``, ``by_distance``, ``by_group`` and ``all`` have all values of
-    :data:`OF_SYSTEMS`. With a control there is also ``shuffled_context``, which repeats the entries
-    that hold accuracies, and of scores ``above_shuffled_context`` with the gains in nats.
+    :data:`SYSTEM_COLUMNS`. With a control, ``shuffled_context`` has the accuracies again, and
+    ``above_shuffled_context`` the gains in nats.
     """
     table = tabulate(result.items, result.right, Accuracy)
-    groups = by_group(result.items, result.right)
+    groups = {}
+    for name, cells in by_group(result.items, result.right).items():
+        groups[name] = _json_of_all(SYSTEM_COLUMNS, cells)
     entry: dict[str, Any] = {
         "unit": result.unit,
         **_accuracies(table),
-        "by_group": {name: _json(OF_SYSTEMS, cells) for name, cells in groups.items()},
-        "items": _each(table, lambda cell: cell.items),
-        "cue": _each(table, lambda cell: cell.cue),
+        "by_group": groups,
+        "items": _nested(table, attrgetter("items")),
+        "cue": _nested(table, attrgetter("cue")),
     }
     if result.control is not None:
         control = tabulate(result.items, result.control, Accuracy)
@@ -171,7 +201,7 @@ def _of_system(result: Result) -> dict[str, Any]:
         for key, gain in tabulate(result.items, result.gains, Gain).items():
             gains[key] = {"value": gain.mean, "interval": gain.interval, "items": gain.items}
         entry["above_shuffled_context"] = {
-            "contrastive": _each(gains, dict),
+            "contrastive": _nested(gains, dict),
             "by_phenomenon": _by_phenomenon(gains, total=False),
             "by_distance": _by_distance(gains),
             "all": gains.get((ALL, ALL)),
@@ -180,29 +210,34 @@ def _of_system(result: Result) -> dict[str, Any]:
 
 
 def _accuracies(table: Table[Accuracy]) -> dict[str, Any]:
+    total = table.get((ALL, ALL))
     return {
-        "contrastive": _each(table, lambda cell: cell.mean),
-        "intervals": _each(table, lambda cell: cell.interval),
-        "by_phenomenon": _json(OF_SYSTEMS, _by_phenomenon(table, total=False)),
-        "by_distance": _json(OF_SYSTEMS, _by_distance(table)),
-        "all": _json(OF_SYSTEMS, table).get((ALL, ALL)),
+        "contrastive": _nested(table, attrgetter("mean")),
+        "intervals": _nested(table, attrgetter("interval")),
+        "by_phenomenon": _json_of_all(SYSTEM_COLUMNS, _by_phenomenon(table, total=False)),
+        "by_distance": _json_of_all(SYSTEM_COLUMNS, _by_distance(table)),
+        "all": None if total is None else _json(SYSTEM_COLUMNS, total),
     }
 
 
-def _json(columns: Iterable[ReportColumn], cells: Mapping[Any, Any]) -> dict[Any, dict[str, Any]]:
-    """The values of cells that are there."""
-    entries: dict[Any, dict[str, Any]] = {}
-    for name, cell in cells.items():
-        entries[name] = {}
-        for column in columns:
-            value = getattr(cell, column.name)
-            if column.key and value is not None:
-                entries[name][column.key] = value
-    return entries
+def _json(columns: Iterable[ReportColumn], sample: Sample) -> dict[str, Any]:
+    entry = {}
+    for column in columns:
+        value = column.value(sample)
+        if column.key and value is not None:
+            entry[column.key] = value
+    return entry
 
 
-def _each(table: Mapping[tuple[str, str], Any], value: Callable[[Any], Any]) -> dict[str, Any]:
-    """A value of each phenomenon and distance."""
+def _json_of_all(
+    columns: Iterable[ReportColumn],
+    samples: Mapping[str, Sample],
+) -> dict[str, dict[str, Any]]:
+    return {name: _json(columns, sample) for name, sample in samples.items()}
+
+
+def _nested(table: Mapping[tuple[str, str], Any], value: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return a value of each cell by phenomenon, then by distance, without totals."""
     nested: dict[str, dict[str, Any]] = {}
     for (name, distance), cell in table.items():
         if ALL not in (name, distance):
@@ -211,12 +246,7 @@ def _each(table: Mapping[tuple[str, str], Any], value: Callable[[Any], Any]) -> 
 
 
 def _by_phenomenon(table: Mapping[tuple[str, str], Any], total: bool = True) -> dict[str, Any]:
-    """The cells of whole phenomena.
-
-    Args:
-        table: all cells.
-        total: also the cell of all phenomena, where there are several.
-    """
+    """Return the cells of whole phenomena; ``total``: also the total of several phenomena."""
     cells = {}
     for (name, distance), cell in table.items():
         if distance == ALL:
@@ -237,42 +267,47 @@ def _by_distance(table: Mapping[tuple[str, str], Any]) -> dict[str, Any]:
 # --- text -----------------------------------------------------------------------------------------
 
 
-def lines_of(result: Result) -> list[str]:
-    """All tables of a system as text, with an empty line between them."""
-    groups: list[_Row] = []
+def lines_of(result: SystemResult) -> list[str]:
+    """Return all tables of a system as text, with an empty line between them."""
+    group_rows = []
     for name, cells in by_group(result.items, result.right).items():
-        groups += [([name, key], cell, []) for key, cell in cells.items()]
+        for value, sample in cells.items():
+            group_rows.append(_TextRow([name, value], sample))
     lines = _accuracy_lines(result)
-    of_groups = _lines(["group", "value"], OF_SYSTEMS, groups)
-    if lines and of_groups:
+    group_lines = _lines(["group", "value"], SYSTEM_COLUMNS, group_rows)
+    if lines and group_lines:
         lines.append("")
-    return lines + of_groups
+    return lines + group_lines
 
 
-def _accuracy_lines(result: Result) -> list[str]:
-    """The table: a line for each phenomenon and distance, and totals of several of them."""
+def _accuracy_lines(result: SystemResult) -> list[str]:
+    """Return a table with a line for each phenomenon and distance, and totals."""
     table = tabulate(result.items, result.right, Accuracy)
-    behind: dict[str, Callable[[tuple[str, str]], str]] = {}
-    behind["cue"] = lambda key: table[key].cue
+    control: Table[Accuracy] = {}
+    gains: Table[Gain] = {}
+    heads = ["cue"]
     if result.control is not None:
         control = tabulate(result.items, result.control, Accuracy)
-        behind["shuffled context"] = lambda key: _percent(control[key].mean)
+        heads.append("shuffled context")
     if result.gains is not None:
         gains = tabulate(result.items, result.gains, Gain)
-        behind["margin above it, nats"] = lambda key: _gain_text(gains.get(key))
-    names = _without_total([name for name, distance in table if distance == ALL])
-    rows: list[_Row] = []
-    for name in names:
+        heads.append("margin above it, nats")
+    rows = []
+    for name in _without_total([name for name, distance in table if distance == ALL]):
         distances = [distance for phenomenon, distance in table if phenomenon == name]
         for distance in _without_total(distances):
             key = name, distance
-            more = [text(key) for text in behind.values()]
-            rows.append(([name, distance], table[key], more))
-    return _lines(["phenomenon", "distance"], OF_SYSTEMS, rows, list(behind))
+            behind = [table[key].cue]
+            if result.control is not None:
+                behind.append(_percent(control[key].mean))
+            if result.gains is not None:
+                behind.append(_gain_text(gains.get(key)))
+            rows.append(_TextRow([name, distance], table[key], behind))
+    return _lines(["phenomenon", "distance"], SYSTEM_COLUMNS, rows, heads)
 
 
 def _without_total(names: Sequence[str]) -> Sequence[str]:
-    """The names of lines; a total, which is the last, is left out where it is of one line only."""
+    """Drop the last name, a total, where it is the total of one line."""
     return names if len(names) > 2 else names[:1]
 
 
@@ -280,52 +315,58 @@ def _gain_text(gain: Gain | None) -> str:
     if gain is None:
         return "-"
     value = in_digits(gain.mean, 3, "+")
-    return value if gain.interval is None else f"{value} ({change_interval(gain.interval, 3)})"
+    if gain.interval is None:
+        return value
+    return f"{value} ({change_interval(gain.interval, 3)})"
 
 
-def test_lines(results: Mapping[str, Result]) -> list[str]:
-    """The paired tests of all other systems with the first one."""
-    rows: list[_Row] = []
+def test_lines(results: Mapping[str, SystemResult]) -> list[str]:
+    """Return the paired tests of all other systems with the first one."""
+    rows = []
+    has_documents = False
     for name, table in _changes(results).items():
-        rows += [([name, key], test, []) for key, test in _by_phenomenon(table).items()]
-    named = any(test.document_count is not None for _, test, _ in rows)
+        for phenomenon, change in _by_phenomenon(table).items():
+            has_documents = has_documents or change.document_count is not None
+            rows.append(_TextRow([name, phenomenon], change))
     first = next(iter(results))
-    test_name = "documents flipped" if named else "McNemar"
+    test_name = "documents flipped" if has_documents else "McNemar"
     heads = {"only first": f"only {first}", "p": f"p ({test_name})"}
     columns = []
-    for column in OF_CHANGES:
+    for column in CHANGE_COLUMNS:
         head = heads.get(column.head, column.head)
         columns.append(replace(column, head=head))
     return _lines(["system", "phenomenon"], columns, rows)
 
 
 def _lines(
-    heads: Sequence[str],
+    before: Sequence[str],
     columns: Iterable[ReportColumn],
-    rows: Sequence[_Row],
-    more: Sequence[str] = (),
+    rows: Sequence[_TextRow],
+    behind: Sequence[str] = (),
 ) -> list[str]:
-    """A table on the terminal, without columns that are empty in all rows.
+    """Return a table on the terminal, without empty columns.
 
     Args:
-        heads: headings of the texts before the columns, flush left.
-        columns: the columns of the cells.
-        rows: texts before the columns, the cell, and texts behind them.
-        more: headings of the texts behind the columns.
+        before, behind: headings of the texts before and behind the columns.
+        columns: the columns of the samples.
+        rows: the rows.
     """
     if not rows:
         return []
     shown = []
     for column in columns:
-        values = [getattr(cell, column.name) for _, cell, _ in rows]
-        if column.head and any(value is not None for value in values):
+        has_values = any(column.value(row.sample) is not None for row in rows)
+        if column.head and has_values:
             shown.append(column)
-    text = [[*heads, *[column.head for column in shown], *more]]
-    for before, cell, behind in rows:
+    heads = [column.head for column in shown]
+    table = [[*before, *heads, *behind]]
+    for row in rows:
         cells = []
         for column in shown:
-            value = getattr(cell, column.name)
+            value = column.value(row.sample)
             cells.append("-" if value is None else column.show(value))
-        text.append([*before, *cells, *behind])
-    flush_left = {0, len(heads) + len(shown)} if more else set(range(len(heads)))
-    return aligned(text, flush_left)
+        table.append([*row.before, *cells, *row.behind])
+    flush_left = set(range(len(before)))
+    if behind:
+        flush_left = {0, len(before) + len(shown)}
+    return aligned(table, flush_left)

@@ -1,8 +1,8 @@
 """Files with the scores of the candidates of each item.
 
-What ``gtrans contrast --output`` writes can be read again, and so can plain files of other
-programs: one score a line, for every candidate in the order of the published file, as the
-evaluation scripts of ContraPro and of Voita et al. read them.
+``gtrans contrast`` reads its own ``--output`` and plain files of other programs: one score a line,
+for every candidate in the order of the published file, as the evaluation scripts of ContraPro and
+of Voita et al. read them.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import json
 import math
 import os
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gtrans.data.documents import iterate_raw_lines
 from gtrans.errors import GtransError
@@ -25,22 +26,20 @@ HIGHER, LOWER = "--higher-is-better", "--lower-is-better"
 AnyPath = str | os.PathLike[str]
 
 
+class _NumberedLine(NamedTuple):
+    number: int
+    text: str
+
+
 def is_results_file(path: Path) -> bool:
-    """Whether a file begins with what :func:`scores_line` returns."""
+    """Return whether a file begins like a line of :func:`scores_line`."""
     with open(path, encoding="utf-8", errors="replace") as file:
         first = file.readline(_LONGEST_LINE)
     return first.startswith('{"id": ') and '"texts": ' in first
 
 
 def scores_line(item: Item, scores: Sequence[float]) -> str:
-    """The line of an item in the file of scores, as JSON.
-
-    Args:
-        item: the item.
-        scores: the scores of its candidates, the right one first, as everywhere in the program.
-            In the file they have the order of the published file, and ``right`` is the place of
-            the right candidate in it, from 0.
-    """
+    """Return the JSON line of an item; ``scores``: of its candidates, the right one first."""
     places = item.in_file_order(range(len(scores)))
     line = {
         "id": item.id,
@@ -60,20 +59,21 @@ def read_scores(
     better: str | None,
     is_named: bool = False,
 ) -> list[list[float]]:
-    """The scores of the candidates of each item, the right one first; higher is better.
+    """Return the scores of the candidates of each item, the right one first; higher is better.
 
     Args:
-        path: the file; JSON if its first line begins with ``{``, plain otherwise.
-        items: the items, in the order of the file.
+        path: JSON lines if the first line begins with ``{``, otherwise plain lines.
+        items: the items in the order of the file.
         better: :data:`HIGHER` or :data:`LOWER`; None: the scores are log-probabilities.
-        is_named: whether the user named this system with the option, and not all systems.
+        is_named: the option ``better`` names this system.
 
     Raises:
-        GtransError: the file cannot be read, does not fit the items, or has a value that is not
-            a finite number; log-probabilities are above 0; or no score is above 0 where all
-            systems are said to have losses.
+        GtransError: the file does not fit the items, or a score does not fit ``better``.
     """
-    lines = [(number, line) for number, line in enumerate(iterate_raw_lines(path), 1) if line]
+    lines = []
+    for number, text in enumerate(iterate_raw_lines(path), 1):
+        if text:
+            lines.append(_NumberedLine(number, text))
     if _is_json(lines):
         results = _scores_of_entries(path, lines, items)
     else:
@@ -90,42 +90,53 @@ def read_scores(
             f"losses; name the systems that have losses, `{LOWER}` NAME."
         )
     sign = -1 if better == LOWER else 1
-    return [
-        item.right_first([sign * score for score in scores])
-        for item, scores in zip(items, results, strict=True)
-    ]
+    ordered = []
+    for item, scores in zip(items, results, strict=True):
+        signed = [sign * score for score in scores]
+        ordered.append(item.right_first(signed))
+    return ordered
 
 
 def _scores_of_entries(
-    path: AnyPath, lines: Sequence[tuple[int, str]], items: Sequence[Item]
+    path: AnyPath,
+    lines: Sequence[_NumberedLine],
+    items: Sequence[Item],
 ) -> list[list[float]]:
-    """The scores of JSON lines, in the order of the published file."""
     results = []
-    for (place, entry), item in zip(_entries(path, lines, items), items, strict=True):
+    entries = _entries(path, lines, items)
+    for (place, entry), item in zip(entries, items, strict=True):
         scores = entry.get("scores")
-        if not isinstance(scores, list) or any(type(s) not in (int, float) for s in scores):
+        if not isinstance(scores, list) or not all(map(_is_number, scores)):
             raise GtransError(f"{place}: 'scores' must be a list of numbers.")
         if len(scores) != len(item.candidates):
             raise GtransError(
                 f"{place}: 'scores' has {len(scores)} numbers, but the item has "
                 f"{len(item.candidates)} candidates."
             )
-        results.append([float(score) for score in scores])
+        results.append(list(map(float, scores)))
     return results
 
 
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float)
+
+
 def _scores_of_lines(
-    path: AnyPath, lines: Sequence[tuple[int, str]], items: Sequence[Item]
+    path: AnyPath,
+    lines: Sequence[_NumberedLine],
+    items: Sequence[Item],
 ) -> list[list[float]]:
-    """The scores of plain lines, in the order of the published file."""
-    values = iter([_number(line, f"{path}:{number}") for number, line in lines])
+    values = []
+    for line in lines:
+        values.append(_number(line.text, f"{path}:{line.number}"))
     wanted = sum(len(item.candidates) for item in items)
     if len(lines) != wanted:
         raise GtransError(
             f"`--scores` {path}: has {len(lines)} scores, but the sets have {wanted} candidates "
             f"({len(items)} items); give one score a line for each, in the order of the sets."
         )
-    return [[next(values) for _ in item.candidates] for item in items]
+    remaining = iter(values)
+    return [list(islice(remaining, len(item.candidates))) for item in items]
 
 
 def _number(text: str, place: str) -> float:
@@ -138,26 +149,25 @@ def _number(text: str, place: str) -> float:
     return value
 
 
-def _is_json(lines: Sequence[tuple[int, str]]) -> bool:
-    """Whether lines are not plain."""
-    return bool(lines) and lines[0][1].startswith("{")
+def _is_json(lines: Sequence[_NumberedLine]) -> bool:
+    return bool(lines) and lines[0].text.startswith("{")
 
 
 def _entries(
     path: AnyPath,
-    lines: Sequence[tuple[int, str]],
+    lines: Sequence[_NumberedLine],
     items: Sequence[Item],
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The place and the object of each JSON line, in the order of the items."""
-    for place_of_item, ((number, line), item) in enumerate(zip(lines, items, strict=False), 1):
-        place = f"{path}:{number}"
-        entry = parse_json(line, place)
+    pairs = zip(lines, items, strict=False)
+    for item_number, (line, item) in enumerate(pairs, 1):
+        place = f"{path}:{line.number}"
+        entry = parse_json(line.text, place)
         if not isinstance(entry, dict):
             raise GtransError(f"{place}: must be a JSON object.")
         if entry.get("id") != item.id:
             raise GtransError(
                 f"{place}: 'id' is {json.dumps(entry.get('id'))[:80]}, but item "
-                f"{place_of_item} of the sets is '{item.id}'; give the sets in the same order."
+                f"{item_number} of the sets is '{item.id}'; give the sets in the same order."
             )
         if entry.get("texts", item.texts_digest) != item.texts_digest:
             raise GtransError(
