@@ -18,7 +18,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gtrans.cli.shared.options import (
     add_choice,
@@ -31,7 +31,7 @@ from gtrans.cli.shared.options import (
 )
 from gtrans.environment import ENGINE
 from gtrans.errors import GtransError
-from gtrans.evaluation.cxmi import Cxmi, Sentence, corpus_cxmi
+from gtrans.evaluation.cxmi import Cxmi, ScoredSentence, corpus_cxmi
 from gtrans.evaluation.table import write_rows
 from gtrans.files import begins_with, check_output, check_replaceable
 from gtrans.messages import json_text, print_lines, print_message, with_schema
@@ -50,9 +50,9 @@ EXAMPLE = (
 )
 NEEDS = ENGINE
 COLUMNS = ("document", "sentence", "tokens", "with_context", "without_context", "cxmi")
-"""Of the file of sentences."""
+"""Columns of ``--output``."""
 OWN_FILES = ("\t".join(COLUMNS), '{"document": ')
-"""How files begin that this command wrote, which it may replace."""
+"""Beginnings of files that this command wrote, and may replace."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -110,75 +110,39 @@ def run(args: argparse.Namespace) -> None:
         GtransError: a file, a checkpoint or the data folder is missing or damaged, they do
             not fit each other, or an option has an impossible value.
     """
-    check_scoring(args)
-    check_chunks(args)
-    for flag in ("max_doc_tokens", "overlap"):
-        if args.context is not None and getattr(args, flag):
-            shown = f"--{flag.replace('_', '-')} {getattr(args, flag)}"
-            raise GtransError(
-                f"`{shown}` cuts documents, but with `--context {args.context}` every sentence is "
-                "scored with the sentences before it; leave one of them out."
-            )
-    if args.without_data is not None and args.without is None:
-        raise GtransError("`--without-data` is the folder of `--without`, which is missing.")
-    if args.output:
-        check_output("--output", args.output, _inputs(args))
-        check_replaceable(
-            "--output",
-            args.output,
-            lambda path: begins_with(path, *OWN_FILES),
-            args.force,
-        )
+    _check(args)
     documents = read_parallel(args.src, args.ref, choice_of(args))
 
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.search.options import split_paths
-    from gtrans.translating.force_decode import (
-        CorpusSide,
-        ScoredCorpus,
-        alone,
-        in_shuffled_context,
-        token_scores,
-    )
-    from gtrans.translating.loading import load_models, set_chunks
+    from gtrans.translating.force_decode import alone, in_shuffled_context, token_scores
 
-    def loaded(paths: str, data: str | None) -> tuple[list[Any], Any, ScoredCorpus]:
-        models, task = load_models(split_paths(paths), data, cpu=args.cpu, fp16=args.fp16)
-        set_chunks(task, args.max_doc_tokens, args.overlap)
-        source = CorpusSide(task.source_encoder(), [source for source, _ in documents])
-        pipeline = task.pipeline(str(task.cfg.target_lang))
-        target = CorpusSide(pipeline, [target for _, target in documents])
-        return models, task, ScoredCorpus(source, target, args.context)
-
-    models, task, text = loaded(args.path, args.data)
-    _warn(args, documents, task.cfg)
-    scores = token_scores(models, task, text, args.max_tokens)
-    bare, bare_task, bare_text = models, task, text
+    model = _load(args, args.path, args.data, documents)
+    _warn(args, documents, model.task.cfg)
+    scores = token_scores(model.models, model.task, model.corpus, args.max_tokens)
+    other = model
     if args.without is not None:
-        bare, bare_task, bare_text = loaded(args.without, args.without_data or args.data)
-    without = alone(bare, bare_task, bare_text, args.max_tokens)
+        other = _load(args, args.without, args.without_data or args.data, documents)
+    without = alone(other.models, other.task, other.corpus, args.max_tokens)
     sentences = _sentences(scores, without)
     result = corpus_cxmi(sentences)
-    report = with_schema("cxmi", {**asdict(result), "unit": str(task.cfg.unit)})
-    rows = [{name: getattr(sentence, name) for name in COLUMNS} for sentence in sentences]
-    interval = _interval(result, "95% interval ", f", {result.resampled} resampled")
-    lines = [
-        f"CXMI {result.value:.4f} nats, mean over sentences{interval}; "
-        f"{result.per_token:.5f} per token; {result.sentences} sentences, {result.documents} "
-        "documents"
-    ]
+    report = with_schema("cxmi", {**asdict(result), "unit": str(model.task.cfg.unit)})
+    rows = []
+    for sentence in sentences:
+        rows.append({name: getattr(sentence, name) for name in COLUMNS})
+    lines = [_summary(result)]
     if args.shuffled_context:
-        found_shuffled = in_shuffled_context(models, task, text, args.max_tokens)
-        in_shuffled = _sentences(found_shuffled, without)
-        shuffled, true = corpus_cxmi(in_shuffled), corpus_cxmi(_sentences(scores, found_shuffled))
-        report |= {"shuffled_context": asdict(shuffled), "above_shuffled_context": asdict(true)}
-        rows = [
-            row | {"shuffled_context": sentence.with_context}
-            for row, sentence in zip(rows, in_shuffled, strict=True)
-        ]
+        shuffled_scores = in_shuffled_context(
+            model.models, model.task, model.corpus, args.max_tokens
+        )
+        shuffled_sentences = _sentences(shuffled_scores, without)
+        shuffled = corpus_cxmi(shuffled_sentences)
+        above = corpus_cxmi(_sentences(scores, shuffled_scores))
+        report |= {"shuffled_context": asdict(shuffled), "above_shuffled_context": asdict(above)}
+        for row, sentence in zip(rows, shuffled_sentences, strict=True):
+            row["shuffled_context"] = sentence.with_context
         lines.append(
             f"shuffled context: {shuffled.value:.4f} nats{_interval(shuffled)}; the "
-            f"true one has {true.value:.4f} more{_interval(true)}"
+            f"true one has {above.value:.4f} more{_interval(above)}"
         )
     if args.output:
         write_rows(args.output, rows)
@@ -188,30 +152,95 @@ def run(args: argparse.Namespace) -> None:
         print_lines(*lines)
 
 
+def _check(args: argparse.Namespace) -> None:
+    check_scoring(args)
+    check_chunks(args)
+    if args.context is not None:
+        for flag, value in (
+            ("--max-doc-tokens", args.max_doc_tokens),
+            ("--overlap", args.overlap),
+        ):
+            if value:
+                raise GtransError(
+                    f"`{flag} {value}` cuts documents, but with `--context {args.context}` every "
+                    "sentence is scored with the sentences before it; leave one of them out."
+                )
+    if args.without_data is not None and args.without is None:
+        raise GtransError("`--without-data` is the folder of `--without`, which is missing.")
+    if args.output:
+        check_output("--output", args.output, _inputs(args))
+        check_replaceable("--output", args.output, _is_own_file, args.force)
+
+
+def _is_own_file(path: Path) -> bool:
+    return begins_with(path, *OWN_FILES)
+
+
+class _LoadedModel(NamedTuple):
+    """Models of an ensemble, their task, and the corpus in their subwords."""
+
+    models: list[Any]
+    task: Any
+    corpus: ScoredCorpus
+
+
+def _load(
+    args: argparse.Namespace,
+    paths: str,
+    data: str | None,
+    documents: Sequence[tuple[list[str], list[str]]],
+) -> _LoadedModel:
+    from gtrans.search.options import split_paths
+    from gtrans.translating.force_decode import CorpusSide, ScoredCorpus
+    from gtrans.translating.loading import load_models, set_chunks
+
+    models, task = load_models(split_paths(paths), data, cpu=args.cpu, fp16=args.fp16)
+    set_chunks(task, args.max_doc_tokens, args.overlap)
+    source = CorpusSide(task.source_encoder(), [source for source, _ in documents])
+    pipeline = task.pipeline(str(task.cfg.target_lang))
+    target = CorpusSide(pipeline, [target for _, target in documents])
+    return _LoadedModel(models, task, ScoredCorpus(source, target, args.context))
+
+
 def _warn(
     args: argparse.Namespace,
     documents: Sequence[tuple[list[str], list[str]]],
     cfg: Any,
 ) -> None:
-    """Print warnings about texts that are probably not what the user meant."""
     sources = [source for source, _ in documents]
     targets = [target for _, target in documents]
-    left = TextSample.of(str(args.src), str(cfg.source_lang), sources)
-    right = TextSample.of(str(args.ref), str(cfg.target_lang), targets)
-    for warning in implausible(left, right, plain=False):
+    source = TextSample.of(str(args.src), str(cfg.source_lang), sources)
+    target = TextSample.of(str(args.ref), str(cfg.target_lang), targets)
+    for warning in implausible(source, target, plain=False):
         print_message(f"warning: {warning}")
 
 
 def _sentences(
     scores: Sequence[Sequence[Tensor]],
     without: Sequence[Sequence[Tensor]],
-) -> list[Sentence]:
-    """The sentences of all documents, from the scores of their tokens in two readings."""
-    return [
-        Sentence(document, place, len(tokens), float(tokens[:, 0].sum()), float(other[:, 0].sum()))
-        for document, both in enumerate(zip(scores, without, strict=True), start=1)
-        for place, (tokens, other) in enumerate(zip(*both, strict=True), start=1)
-    ]
+) -> list[ScoredSentence]:
+    """Return the sentences of all documents from the scores of their tokens, with and without."""
+    sentences = []
+    for document, pair in enumerate(zip(scores, without, strict=True), start=1):
+        for number, (tokens, other_tokens) in enumerate(zip(*pair, strict=True), start=1):
+            sentence = ScoredSentence(
+                document,
+                number,
+                tokens=len(tokens),
+                with_context=float(tokens[:, 0].sum()),
+                without_context=float(other_tokens[:, 0].sum()),
+            )
+            sentences.append(sentence)
+    return sentences
+
+
+def _summary(result: Cxmi) -> str:
+    interval = _interval(result, "95% interval ", f", {result.resampled} resampled")
+    return (
+        f"CXMI {result.value:.4f} nats, mean over sentences{interval}; "
+        f"{result.per_token:.5f} per token; {result.sentences} sentences, {result.documents} "
+        "documents"
+    )
 
 
 def _interval(result: Cxmi, before: str = "", behind: str = "") -> str:
@@ -222,10 +251,13 @@ def _interval(result: Cxmi, before: str = "", behind: str = "") -> str:
 
 
 def _inputs(args: argparse.Namespace) -> list[str | Path]:
-    """The files that the command reads."""
     from gtrans.text.prepared_folder import prepared_files
 
-    models = [path for paths in (args.path, args.without) if paths for path in paths.split(":")]
-    folders = [folder for folder in (args.data, args.without_data) if folder]
-    data = [file for folder in folders for file in prepared_files(folder)]
-    return [args.src, args.ref, *models, *data]
+    inputs: list[str | Path] = [args.src, args.ref]
+    for paths in (args.path, args.without):
+        if paths:
+            inputs += paths.split(":")
+    for folder in (args.data, args.without_data):
+        if folder:
+            inputs += prepared_files(folder)
+    return inputs

@@ -7,8 +7,7 @@ Machine Translation", ACL 2021, section 2.2:
                      = 1/N sum_i log q(y_i | x_i, C_i) - log q(y_i | x_i)
 
 over the N sentence pairs of a held-out corpus, in nats per sentence; the ``y_i`` are the
-references. Each summand is the pointwise CXMI (P-CXMI) of a sentence. This module imports neither
-torch nor fairseq.
+references. Each summand is the pointwise CXMI (P-CXMI) of a sentence.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from gtrans.evaluation.contrastive.accuracy import Gain
 
 
 @dataclass(frozen=True)
-class Sentence:
-    """A sentence of the reference.
+class ScoredSentence:
+    """A scored sentence of the reference.
 
     Attributes:
         document, sentence: numbers from 1, the second within the document.
@@ -37,7 +36,7 @@ class Sentence:
 
     @property
     def cxmi(self) -> float:
-        """The gain in log-probability through context."""
+        """The gain in log-probability from context."""
         return self.with_context - self.without_context
 
 
@@ -48,10 +47,9 @@ class Cxmi:
     Attributes:
         value: nats per sentence.
         interval: 95% interval of ``value``; None: there is only one sentence.
-        resampled: what the jackknife leaves out: ``documents``, because sentences of a document are
-            not independent; ``sentences`` if there is only one document.
+        resampled: what the jackknife leaves out: ``documents``, or ``sentences`` of one document.
         per_token: nats per token.
-        sentences, documents: how many there are.
+        sentences, documents: their numbers.
     """
 
     value: float
@@ -62,16 +60,26 @@ class Cxmi:
     documents: int
 
 
-def corpus_cxmi(sentences: Sequence[Sentence]) -> Cxmi:
-    """CXMI of at least one sentence, with the interval of a :class:`Gain`."""
-    documents = len({sentence.document for sentence in sentences})
-    names = [str(sentence.document) if documents > 1 else "" for sentence in sentences]
-    gain = Gain(tuple(sentence.cxmi for sentence in sentences), tuple(names))
+def corpus_cxmi(sentences: Sequence[ScoredSentence]) -> Cxmi:
+    """Return the CXMI of at least one sentence."""
+    values = []
+    documents = []
+    tokens = 0
+    for sentence in sentences:
+        values.append(sentence.cxmi)
+        documents.append(str(sentence.document))
+        tokens += sentence.tokens
+    document_count = len(set(documents))
+    resampled = "documents"
+    if document_count == 1:
+        resampled = "sentences"
+        documents = [""] * len(sentences)
+    gain = Gain(tuple(values), tuple(documents))
     return Cxmi(
         value=gain.mean,
         interval=gain.interval,
-        resampled="documents" if documents > 1 else "sentences",
-        per_token=gain.mean * len(sentences) / sum(sentence.tokens for sentence in sentences),
+        resampled=resampled,
+        per_token=gain.mean * len(sentences) / tokens,
         sentences=len(sentences),
-        documents=documents,
+        documents=document_count,
     )

@@ -15,7 +15,7 @@ from support.untrained import task_for
 from torch import Tensor, nn
 
 from gtrans.cli import main
-from gtrans.evaluation.cxmi import Sentence, corpus_cxmi
+from gtrans.evaluation.cxmi import ScoredSentence, corpus_cxmi
 from gtrans.translating.force_decode import CorpusSide, ScoredCorpus, token_scores
 
 if TYPE_CHECKING:
@@ -73,9 +73,9 @@ def test_log_probabilities_by_hand() -> None:
 
 def test_the_corpus_by_hand() -> None:
     sentences = [
-        Sentence(1, 1, 4, -3.0, -4.0),
-        Sentence(1, 2, 4, -3.0, -6.0),
-        Sentence(2, 1, 2, -5.0, -4.5),
+        ScoredSentence(1, 1, 4, -3.0, -4.0),
+        ScoredSentence(1, 2, 4, -3.0, -6.0),
+        ScoredSentence(2, 1, 2, -5.0, -4.5),
     ]
     result = corpus_cxmi(sentences)
     assert result.value == pytest.approx((1 + 3 - 0.5) / 3)
@@ -103,7 +103,7 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says(
     for _ in range(200):
         means = torch.randn(documents, generator=generator).tolist()
         sentences = [
-            Sentence(document, sentence, 5, mean + noise, 0.0)
+            ScoredSentence(document, sentence, 5, mean + noise, 0.0)
             for document, mean in enumerate(means)
             for sentence, noise in enumerate(
                 torch.randn(5 if document else longest, generator=generator).tolist()
