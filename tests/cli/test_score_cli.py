@@ -1,4 +1,4 @@
-"""``gtrans score`` as a user types it: reports, files, mistakes."""
+"""``gtrans score`` as a user types it: reports and files."""
 
 from __future__ import annotations
 
@@ -184,42 +184,6 @@ def test_bpe_lengths_of_a_prepared_folder(
     assert "stem[snowball-german]" in entry["meteor"]["signature"]  # the folder's language
     # In characters and marks: 25 + 15, 34; 34, 36.
     assert report["chunks"] == 4
-
-
-def test_mistakes_end_in_one_line_and_status_1(
-    tmp_path: Path, hyp: str, ref: str, capsys: Capture
-) -> None:
-    missing = str(tmp_path / "missing")
-    latin = tmp_path / "latin"
-    latin.write_bytes("Grüße\n".encode("latin-1"))
-    empty = write(tmp_path / "empty", "")
-    longer = write(tmp_path / "longer", text([*REFERENCES, ["One more."]]))
-    for arguments, part in [
-        (["--hyp", missing, "--ref", ref], missing),
-        (["--hyp", hyp, "--ref", missing], missing),
-        (["--hyp", str(latin), "--ref", ref], str(latin)),
-        (["--hyp", hyp, "--ref", empty], empty),
-        (["--hyp", empty, "--ref", ref], empty),
-        (["--hyp", longer, "--ref", ref], f"lacks 1 document of {longer}: no. 3 ({longer}:8)"),
-        (["--hyp", hyp, "--ref", ref, "--src", longer], f"no. 3 ({longer}:8)"),
-        (["--hyp", hyp], "--ref is missing"),
-        (["--hyp", hyp, hyp, "--ref", ref], "have the same name 'hyp.txt'"),
-        (["--hyp", f"a b={hyp}", "--ref", ref], "'a b' cannot name a system"),
-        (["--hyp", hyp, "--ref", ref, "--documents-only", "--comet"], "aligned sentences"),
-        (
-            ["--hyp", hyp, "--ref", ref, "--documents-only", "--metrics", "ter"],
-            "--metrics ter needs aligned sentences",
-        ),
-    ]:
-        assert part in refusal(capsys, *arguments)
-
-
-def test_a_tokeniser_that_is_not_installed_is_one_line(
-    hyp: str, ref: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
-    error = refusal(capsys, "--hyp", hyp, "--ref", ref, "--target-lang", "ja")
-    assert "the tokeniser for --target-lang ja cannot be used: " in error
 
 
 def test_the_command_starts_without_torch_and_fairseq(hyp: str, ref: str) -> None:

@@ -160,42 +160,6 @@ def test_non_inferiority_stands_in_every_output(tmp_path: Path, capsys: Capture)
     assert strict["non_inferiority"]["p"] > 0.5
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["-1"], "the margin must be a number of at least 0"),
-        (["1e999"], "the margin must be a number of at least 0"),
-        (["chrf=much"], "the margin must be a number of at least 0"),
-        (["blue=1"], "blue is not among the scores here"),
-        (
-            ["ter=1"],
-            "ter is not among the scores here, which are chrf; name one of these",
-        ),
-        (["1", "--resample", "none"], "--resample is none"),
-    ],
-)
-def test_a_wrong_margin_is_one_line(
-    words: list[str], message: str, tmp_path: Path, capsys: Capture
-) -> None:
-    ref = write(tmp_path / "ref", "So.\n\nUnd so.\n")
-    arguments = ["--hyp", f"a={ref}", f"b={ref}", "--ref", ref, "--metrics", "chrf"]
-    assert message in refusal(capsys, *arguments, "--non-inferior", *words)
-
-
-def test_a_mistake_is_said_before_the_work(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A margin of what is not computed, and a wrong seed."""
-    missing = str(tmp_path / "missing")
-    files = ["--hyp", f"a={missing}", f"b={missing}", "--ref", missing]
-    error = refusal(capsys, *files, "--non-inferior", "1", "--documents-only")
-    assert "chrf is not among the scores here" in error
-    for seed in ("abc", "-1"):
-        monkeypatch.setenv("SACREBLEU_SEED", seed)
-        message = f"`SACREBLEU_SEED` must be a number or none, but is '{seed}'"
-        assert message in refusal(capsys, *files)
-
-
 def test_words_of_an_option_that_is_given_twice_are_added_up(
     tmp_path: Path, capsys: Capture
 ) -> None:

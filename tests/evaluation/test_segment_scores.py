@@ -61,28 +61,6 @@ def test_no_reference_is_needed(tmp_path: Path, files: list[str], capsys: Captur
     assert (found["sentences"], found["documents"]) == (6, 2)
 
 
-def test_mistakes(tmp_path: Path, files: list[str], capsys: Capture) -> None:
-    good, short = lines(tmp_path / "m", [*A]), lines(tmp_path / "short", [*A[:5]])
-    only_a = lines(tmp_path / "j", [json.dumps({"a": [1]})])
-    for values, part in [
-        ([f"m={good}"], "1 files for 2 systems"),
-        (
-            [f"m={good}", f"m={short}"],
-            "there are scores 6 of a, 5 of b, but 6 sentences in 2 documents",
-        ),
-        ([f"m={good}", f"m={tmp_path / 'none'}"], "none: No such file"),
-        ([good], "give NAME=FILE"),
-        ([f"s_bleu={good}", f"s_bleu={good}"], "'s_bleu' is a metric of this command"),
-        ([f"m={good}", f"m={lines(tmp_path / 'x', ['1', 'x'])}"], "score 2 is 'x', which is no"),
-        ([f"m={good}", f"m={lines(tmp_path / 'n', ['nan'])}"], "score 1 is 'nan'"),
-        ([f"m={good}", f"m={lines(tmp_path / 'l', ['1', '1e308'])}"], "score 2 is '1e308'"),
-        ([f"m={only_a}"], "j has no scores of 'b', only of a"),
-    ]:
-        assert part in refusal(capsys, *files, "--segment-scores", *values)
-    wrong = ["--segment-scores", f"m={good}", f"m={good}", "--lower-is-better", "k"]
-    assert "--lower-is-better k: there is no" in refusal(capsys, *files, *wrong)
-
-
 def test_segments_that_are_left_out_may_have_scores(tmp_path: Path, capsys: Capture) -> None:
     places = [(document, k) for document in "abc" for k in range(2)]
     bad = [("a", 1), ("b", 0), ("b", 1)]
@@ -157,14 +135,6 @@ def test_files_of_one_name_in_two_folders_keep_their_scores(
     (tmp_path / "out.de").write_text((tmp_path / "run-a/out.de").read_text())
     said = refusal(capsys, "--hyp", f"x={tmp_path}/out.de", hyp[1], *rest)
     assert "has no scores of 'x', only of run-a/out.de, run-b/out.de; name" in said
-
-
-def test_files_of_named_systems_in_another_order_are_refused(
-    tmp_path: Path, files: list[str], capsys: Capture
-) -> None:
-    paths = [lines(tmp_path / f"m.{name}", [json.dumps({name: A})]) for name in "ba"]
-    said = refusal(capsys, *files, "--segment-scores", *(f"m={path}" for path in paths))
-    assert "m.b has no scores of 'a', only of b; name" in said
 
 
 @pytest.mark.parametrize("form", ["jsonl", "tsv"])
