@@ -27,6 +27,7 @@ d-BLEU is computed over whole documents, and over chunks: consecutive sentences 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -34,6 +35,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from gtrans.annexes import add_lab_columns
 from gtrans.cli.shared.options import add_choice, choice_of
@@ -56,7 +58,8 @@ from gtrans.evaluation.metrics import (
 )
 from gtrans.evaluation.other_scores import (
     SCORES,
-    Given,
+    ScoreInput,
+    ScoreResult,
     chosen_scores,
     segment_score_files,
     value_of,
@@ -104,9 +107,11 @@ _MARGIN = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 def _metric(name: str) -> str:
-    """The key of a metric, which may be typed as sacreBLEU or a paper writes it: BLEU, chrF++."""
+    """Return the key of a metric; the user may write it as sacreBLEU or a paper: BLEU, chrF++."""
     key = re.sub(r"chrf2?(\+\+)?", r"chrf\1", name.lower().replace("-", "_"))
-    return {"bleu": "s_bleu"}.get(key, key.replace("++", "_pp"))
+    if key == "bleu":
+        return "s_bleu"
+    return key.replace("++", "_pp")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -278,27 +283,24 @@ def _add_tests(group: argparse._ArgumentGroup) -> None:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Reject impossible values before any work.
-
-    Raises:
-        GtransError: a value is impossible; the message names the flag and the possible values.
-    """
     chosen = chosen_scores(args)
-    # The names of other scores are known once they are computed.
-    unsure = any(flag != "--segment-scores" for flag in chosen)
-    _margins(args, [*_measured(args), *segment_score_files(args)], unsure)
+    # Scores with an option of their own name their metrics once they are computed.
+    may_have_more = any(flag != "--segment-scores" for flag in chosen)
+    _margins(args, [*_metric_keys(args), *segment_score_files(args)], may_have_more)
     seed()
     for flag, score in chosen.items():
         for name in score.needs:
             if not value_of(args, name):
                 raise GtransError(f"{flag} needs {name}; give {' and '.join(score.needs)}")
-    if not args.ref and not (args.src if _reads_texts(args) else chosen):
+    has_input = bool(args.src) if _reads_texts(args) else bool(chosen)
+    if not args.ref and not has_input:
         raise GtransError(
             "--ref is missing; with --src --segment-scores and COMET without reference need none"
         )
-    for flag, wanted in (("--metrics", args.metrics), ("--resegment", args.resegment)):
-        if wanted and not args.ref:
-            raise GtransError(f"{flag} needs the reference; give it with --ref")
+    if not args.ref and args.metrics:
+        raise GtransError("--metrics needs the reference; give it with --ref")
+    if not args.ref and args.resegment:
+        raise GtransError("--resegment needs the reference; give it with --ref")
     if args.documents_only:
         _check_documents_only(args, "--documents-only")
         if args.resegment:
@@ -311,17 +313,25 @@ def _check(args: argparse.Namespace) -> None:
             raise GtransError("--resegment-dir needs --resegment")
         check_output_folder("--resegment-dir", args.resegment_dir)
         check_documents_folder(args.resegment_dir, system_names(args.hyp), args.force)
+    _check_outputs(args)
+
+
+def _check_outputs(args: argparse.Namespace) -> None:
     flags: dict[Path, str] = {}
     for flag, path in _outputs(args).items():
         check_output(flag, path, inputs(args))
-        check_replaceable(flag, path, lambda path: begins_with(path, *OWN_FILES), args.force)
+        check_replaceable(flag, path, _is_own_file, args.force)
         other = flags.setdefault(path.resolve(), flag)
         if other != flag:
             raise GtransError(f"{other} and {flag} are both {path}; give each a file of its own")
 
 
+def _is_own_file(path: Path) -> bool:
+    return begins_with(path, *OWN_FILES)
+
+
 def _check_documents_only(args: argparse.Namespace, why: str) -> None:
-    """Raises GtransError for a score that needs aligned sentences; ``why`` there are none."""
+    """Raise GtransError for a score of aligned sentences; ``why``: why there are none."""
     for key in args.metrics or ():
         if key in DOCUMENT_METRICS:
             continue
@@ -333,42 +343,45 @@ def _check_documents_only(args: argparse.Namespace, why: str) -> None:
             raise GtransError(f"{flag} needs aligned sentences, but {why} has none; leave it out")
 
 
-def _measured(args: argparse.Namespace) -> list[str]:
-    """The scores that compare with the reference, by these options."""
+def _metric_keys(args: argparse.Namespace) -> list[str]:
+    if not args.ref:
+        return []
     default = DOCUMENT_METRICS if args.documents_only else METRICS
-    return list(args.metrics or default) if args.ref else []
+    return list(args.metrics or default)
 
 
 def _reads_texts(args: argparse.Namespace) -> bool:
-    """Whether the translations are scored beside their reference or source."""
-    return bool(args.ref) or any(score.reads for score in chosen_scores(args).values())
+    """Return whether the texts of the reference or the source are needed."""
+    if args.ref:
+        return True
+    return any(score.reads_texts for score in chosen_scores(args).values())
 
 
 def _margins(
     args: argparse.Namespace,
-    known: Collection[str],
-    unsure: bool = False,
+    metrics: Collection[str],
+    may_have_more: bool = False,
 ) -> dict[str, float]:
-    """The margins of ``--non-inferior`` by metric.
+    """Return the margins of ``--non-inferior`` by metric.
 
     Args:
         args: the options.
-        known: the scores that they compute.
-        unsure: whether there may be others.
+        metrics: the metrics of this command.
+        may_have_more: whether it may have other metrics, too.
 
     Raises:
-        GtransError: no such score, no number of at least 0, a score twice, or nothing to compare.
+        GtransError: no such metric, no number of at least 0, a metric twice, or nothing to compare.
     """
     margins: dict[str, float] = {}
     for word in args.non_inferior:
         key, _, number = word.rpartition("=")
         key = key or DEFAULT_MARGIN_METRIC
-        if key not in known and not unsure:
+        if key not in metrics and not may_have_more:
             raise GtransError(
                 f"--non-inferior: {key} is not among the scores here, which are "
-                f"{', '.join(known)}; name one of these, or add it by --metrics"
+                f"{', '.join(metrics)}; name one of these, or add it by --metrics"
             )
-        if not _MARGIN.fullmatch(number) or not float(number) < float("inf"):
+        if not _MARGIN.fullmatch(number) or math.isinf(float(number)):
             raise GtransError(f"--non-inferior {word}: the margin must be a number of at least 0")
         if key in margins:
             raise GtransError(f"--non-inferior has several margins for {key}; give one")
@@ -384,24 +397,25 @@ def _margins(
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the scores.
+    """Print the scores, and write the files of the options.
 
     Raises:
         GtransError: a file is missing, is not UTF-8 or does not match the reference, or
             an option has an impossible value.
     """
     report, _ = report_of(args)
-    content: dict[str, Callable[[Report], str]] = {
-        "--latex": to_latex,
-        "--csv": to_csv,
-        "--json": lambda report: f"{json_text(to_json(report))}\n",
-    }
     for flag, path in _outputs(args).items():
         if flag == "--segments":
             write_rows(path, segments(report), inputs(args))
             continue
+        if flag == "--latex":
+            content = to_latex(report)
+        elif flag == "--csv":
+            content = to_csv(report)
+        else:
+            content = f"{json_text(to_json(report))}\n"
         with atomic_writer(path, inputs(args)) as file:
-            file.write(content[flag](report))
+            file.write(content)
     if args.json == STANDARD_STREAM:
         print(json_text(to_json(report)))
     else:
@@ -409,7 +423,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def report_of(args: argparse.Namespace) -> tuple[Report, Texts]:
-    """The scores, with intervals and tests, and the texts.
+    """Return the scores, with intervals and tests, and the texts.
 
     Args:
         args: the options of ``gtrans score``.
@@ -419,36 +433,20 @@ def report_of(args: argparse.Namespace) -> tuple[Report, Texts]:
     """
     _check(args)
     files = system_names(args.hyp)
-    report, texts = Report(list(files)), Texts([], None, {}, [])
+    texts = Texts([], None, {}, [])
     if _reads_texts(args):
         texts = _read_all(args, files)
-    report.coverage, report.notes = texts.coverage, list(texts.notes)
     languages = _prepared_languages(args.data)
-    first = next(iter(texts.references), None)
-    options = _metric_options(args, languages[1], first or [])
-    given = Given(args, files, texts.sources, first, texts.systems, texts.counted, options)
-    shape = [len(document) for document in first or texts.sources or []]
-    if shape:
-        report.counts = {"sentences": sum(shape), "documents": len(shape)}
-    if len(texts.references) > 1:
-        report.counts["references"] = len(texts.references)
+    first_reference = texts.references[0] if texts.references else None
+    options = _metric_options(args, languages.target, first_reference or [])
+    report = Report(list(files), coverage=texts.coverage, notes=list(texts.notes))
+    report.counts = _counts(texts)
     # First, so that missing files and libraries are reported before the slow work.
-    others = {flag: score.measure(given) for flag, score in chosen_scores(args).items()}
+    others = _other_scores(args, files, texts, options)
     if texts.references:
         _measure(args, report, texts, options, languages)
-    for flag, scores in others.items():
-        for measurement in scores.measurements:
-            if measurement.key in report.measurements:
-                raise GtransError(
-                    f"{flag}: this command has a score '{measurement.key}' of its own; give "
-                    "another name"
-                )
-            if args.resegment and SCORES[flag].aligned:
-                report.resegmented.add(measurement.key)
-            report.measurements[measurement.key] = measurement
-            report.details.setdefault(measurement.key, scores.details)
-        report.notes += scores.notes
-        report.tables += [scores.lines] if scores.lines else []
+    for flag, result in others.items():
+        _add_result(args, report, flag, result)
     margins = _margins(args, report.measurements)
     for key, metric in report.measurements.items():
         if key in report.resegmented:
@@ -463,30 +461,81 @@ def report_of(args: argparse.Namespace) -> tuple[Report, Texts]:
     return report, texts
 
 
+def _counts(texts: Texts) -> dict[str, int]:
+    counts = {}
+    documents = texts.references[0] if texts.references else texts.sources
+    if documents:
+        counts["sentences"] = sum(map(len, documents))
+        counts["documents"] = len(documents)
+    if len(texts.references) > 1:
+        counts["references"] = len(texts.references)
+    return counts
+
+
+def _other_scores(
+    args: argparse.Namespace,
+    files: Mapping[str, str],
+    texts: Texts,
+    options: Options,
+) -> dict[str, ScoreResult]:
+    score_input = ScoreInput(
+        args,
+        files,
+        sources=texts.sources,
+        references=texts.references[0] if texts.references else None,
+        systems=texts.systems,
+        counted=texts.counted,
+        options=options,
+    )
+    results = {}
+    for flag, score in chosen_scores(args).items():
+        results[flag] = score.measure(score_input)
+    return results
+
+
+def _add_result(args: argparse.Namespace, report: Report, flag: str, result: ScoreResult) -> None:
+    for measurement in result.measurements:
+        key = measurement.key
+        if key in report.measurements:
+            raise GtransError(
+                f"{flag}: this command has a score '{key}' of its own; give another name"
+            )
+        if args.resegment and SCORES[flag].aligned:
+            report.resegmented.add(key)
+        report.measurements[key] = measurement
+        report.details.setdefault(key, result.details)
+    report.notes += result.notes
+    if result.lines:
+        report.tables.append(result.lines)
+
+
 def _measure(
     args: argparse.Namespace,
     report: Report,
     texts: Texts,
     options: Options,
-    languages: Sequence[str],
+    languages: _Languages,
 ) -> None:
-    """The metrics that compare with the references, on all of the corpus and on its parts."""
-    keys = _measured(args)
+    keys = _metric_keys(args)
     first, *others = texts.references
     if args.documents_only:
-        corpus = Corpus(first, [[range(len(document))] for document in first], others=others)
+        whole_documents = [[range(len(document))] for document in first]
+        corpus = Corpus(first, whole_documents, others=others)
     else:
-        corpus = _chunks(args, texts, languages)
+        corpus = _corpus_of_chunks(args, texts, languages)
         report.counts["chunks"] = sum(map(len, corpus.chunks))
     report.notes += _notes_on_text(texts.systems, keys, options)
     report.notes += _implausible(args, texts, options)
-    report.measurements = measure(corpus, texts.systems, keys, options, min(8, os.cpu_count() or 1))
-    report.resegmented |= set(report.measurements) if args.resegment else set()
+    jobs = min(8, os.cpu_count() or 1)
+    report.measurements = measure(corpus, texts.systems, keys, options, jobs)
+    if args.resegment:
+        report.resegmented |= set(report.measurements)
     s_bleu = report.measurements.get("s_bleu")
     if s_bleu:
-        tests = partial(resample, unit=args.resample, all_tests=args.all_tests)
-        lengths = token_counts(first, options)
-        report.buckets = by_part(s_bleu, lengths, tests if args.test_parts else None)
+        test = None
+        if args.test_parts:
+            test = partial(resample, unit=args.resample, all_tests=args.all_tests)
+        report.buckets = by_part(s_bleu, token_counts(first, options), test)
 
 
 def _notes_on_text(
@@ -494,7 +543,6 @@ def _notes_on_text(
     keys: Sequence[str],
     options: Options,
 ) -> list[str]:
-    """Warnings about text that the tokeniser is not meant for."""
     notes = []
     if options.tokenize != "none":
         for name, documents in systems.items():
@@ -511,105 +559,117 @@ def _notes_on_text(
 
 
 def _implausible(args: argparse.Namespace, texts: Texts, options: Options) -> list[str]:
-    """Warnings about translations that are probably not what the user meant."""
-    systems = system_names(args.hyp)
-    lang, first = options.target_lang, texts.references[0]
-    target = replace(TextSample.of(args.ref[0], lang, first), documents=len(first))
-    left = None
+    paths = system_names(args.hyp)
+    lang = options.target_lang
+    first = texts.references[0]
+    reference = TextSample.of(args.ref[0], lang, first)
+    reference = replace(reference, documents=len(first))
+    source = None
     if texts.sources is not None:
-        left = TextSample.of(args.src, "", texts.sources)
-    found: list[str] = []
-    has_lines = not args.documents_only and not args.resegment and is_plain(args.ref[0])
+        source = TextSample.of(args.src, "", texts.sources)
+    is_aligned = not args.documents_only and not args.resegment
+    needs_boundaries = is_aligned and is_plain(args.ref[0]) and len(first) > 1
+    warnings: list[str] = []
     for name, documents in texts.systems.items():
-        translation = TextSample.of(systems[name], lang, documents)
-        if has_lines and len(first) > 1 and not has_boundaries(systems[name]):
+        translation = TextSample.of(paths[name], lang, documents)
+        if needs_boundaries and not has_boundaries(paths[name]):
             translation = replace(translation, documents=1)
-        found += implausible(left, target, translation, plain=False)
-    return list(dict.fromkeys(found))
+        warnings += implausible(source, reference, translation, plain=False)
+    return list(dict.fromkeys(warnings))
 
 
 # --- files ----------------------------------------------------------------------------------------
 
 
 def inputs(args: argparse.Namespace) -> list[str]:
-    """The files that the command reads."""
-    sets = [value_of(args, flag) for flag, score in chosen_scores(args).items() if score.file]
-    scores = [word.partition("=")[2] for word in args.segment_scores]
-    texts = (*args.ref, args.src, *sets, *system_names(args.hyp).values(), *scores)
-    return [path for path in texts if path]
+    """Return the files that the command reads."""
+    paths = [*args.ref, args.src]
+    for flag, score in chosen_scores(args).items():
+        if score.file:
+            paths.append(value_of(args, flag))
+    paths += system_names(args.hyp).values()
+    paths += [word.partition("=")[2] for word in args.segment_scores]
+    return list(filter(None, paths))
 
 
 def _outputs(args: argparse.Namespace) -> dict[str, Path]:
-    """The files to write beside the printed lines, by flag."""
-    json_file = Path(args.json) if args.json and args.json != STANDARD_STREAM else None
-    files = {"--latex": args.latex, "--csv": args.csv, "--json": json_file}
-    files["--segments"] = args.segments
-    return {flag: path for flag, path in files.items() if path is not None}
+    outputs = {}
+    if args.latex is not None:
+        outputs["--latex"] = args.latex
+    if args.csv is not None:
+        outputs["--csv"] = args.csv
+    if args.json and args.json != STANDARD_STREAM:
+        outputs["--json"] = Path(args.json)
+    if args.segments is not None:
+        outputs["--segments"] = args.segments
+    return outputs
 
 
 def _read_all(args: argparse.Namespace, files: Mapping[str, str]) -> Texts:
     """Read all texts, and write the resegmented ones.
 
-    A translation of plain text with one line for each document has whole documents scored only.
-
-    Raises:
-        GtransError: a file cannot be read or does not match, or a score is asked for that
-            needs aligned sentences where there are none.
+    Sets ``args.documents_only`` if a translation has one line for each document.
     """
-    whole: Alignment = "whole" if args.documents_only else "aligned"
-    alignment = "resegmented" if args.resegment else whole
-    always = args.resegment == "always"
-    prepared = _prepared_languages(args.data)[1]
-    choice = choice_of(args, target_lang=args.target_lang or prepared)
+    alignment: Alignment = "aligned"
+    if args.resegment:
+        alignment = "resegmented"
+    elif args.documents_only:
+        alignment = "whole"
+    target_lang = args.target_lang or _prepared_languages(args.data).target
     texts = read_texts(
         args.ref,
         args.src,
         files,
         alignment,
-        choice,
-        always,
-        args.common_documents,
+        choice_of(args, target_lang=target_lang),
+        always_resegment=args.resegment == "always",
+        only_common=args.common_documents,
     )
-    if texts.free is not None:
+    path = texts.whole_documents_file
+    if path is not None:
         args.documents_only = True
-        _check_documents_only(args, f"{texts.free}, which has one line for each document,")
+        _check_documents_only(args, f"{path}, which has one line for each document,")
         print_message(
-            f"{texts.free} has one line for each document: no s-BLEU, scores over whole documents "
+            f"{path} has one line for each document: no s-BLEU, scores over whole documents "
             "only (--resegment splits it into sentences)"
         )
     if args.resegment_dir:
-        written = {f"hyp.{name}.txt": system for name, system in texts.systems.items()}
-        for number, reference in enumerate(texts.references, start=1):
-            written[f"ref{number if number > 1 else ''}.txt"] = reference
-        if texts.sources is not None:
-            written["src.txt"] = texts.sources
-        write_documents(args.resegment_dir, written, inputs(args))
+        _write_resegmented(args, texts)
     return texts
+
+
+def _write_resegmented(args: argparse.Namespace, texts: Texts) -> None:
+    documents = {}
+    for name, system in texts.systems.items():
+        documents[f"hyp.{name}.txt"] = system
+    documents["ref.txt"] = texts.references[0]
+    for number, reference in enumerate(texts.references[1:], start=2):
+        documents[f"ref{number}.txt"] = reference
+    if texts.sources is not None:
+        documents["src.txt"] = texts.sources
+    write_documents(args.resegment_dir, documents, inputs(args))
 
 
 # --- words ----------------------------------------------------------------------------------------
 
 
-def _prepared_languages(data_dir: str | None) -> tuple[str, str]:
-    """Source and target language of a folder made by ``gtrans prepare``, as they are written there.
+class _Languages(NamedTuple):
+    source: str = ""
+    target: str = ""
 
-    Raises:
-        GtransError: it was not made so, or not completely.
-    """
+
+def _prepared_languages(data_dir: str | None) -> _Languages:
+    """Return the languages of a folder of ``gtrans prepare``; empty without a folder."""
     if data_dir is None:
-        return "", ""
+        return _Languages()
     from gtrans.text.prepared_folder import read_state
 
     state = read_state(Path(data_dir))
-    return state["source_lang"], state["target_lang"]
+    return _Languages(state["source_lang"], state["target_lang"])
 
 
 def _metric_options(args: argparse.Namespace, prepared: str, references: Documents) -> Options:
-    """How words are counted: by the target language, by default the one of ``--data``.
-
-    Raises:
-        GtransError: there is no such language.
-    """
+    """Return the options of the metrics; ``prepared``: the target language of ``--data``."""
     target_lang = language_code(prepared) or ""
     if args.target_lang:
         target_lang = known_language("--target-lang", args.target_lang)
@@ -617,36 +677,46 @@ def _metric_options(args: argparse.Namespace, prepared: str, references: Documen
     return Options(args.tokenize, target_lang, args.lowercase, without_spaces)
 
 
-def _chunks(args: argparse.Namespace, texts: Texts, languages: Sequence[str]) -> Corpus:
-    """The references with their chunks, and the name of a chunk in signatures.
+class _Lengths(NamedTuple):
+    documents: list[list[int]]
+    unit: str
 
-    ``languages``: of source and target in the prepared folder.
-    """
+
+def _corpus_of_chunks(args: argparse.Namespace, texts: Texts, languages: _Languages) -> Corpus:
+    """Return the references with chunks by the lengths of both sides, or of the reference alone."""
     first, *others = texts.references
-    sides = [first] if texts.sources is None else [texts.sources, first]
-    per_side = zip(sides, languages[-len(sides) :], strict=True)
-    lengths, units = zip(*(_lengths(*side, args.data) for side in per_side), strict=True)
-    unit = f"chunk({args.max_doc_tokens},{'+'.join(dict.fromkeys(units))})"
+    sources = first if texts.sources is None else texts.sources
+    source_lang = languages.target if texts.sources is None else languages.source
+    source = _lengths(sources, source_lang, args.data)
+    target = _lengths(first, languages.target, args.data)
+    units = "+".join(dict.fromkeys([source.unit, target.unit]))
+    chunk_unit = f"chunk({args.max_doc_tokens},{units})"
     if texts.sources is None:
-        # Other lengths give other chunks and another score, so the signature says which.
-        unit += "|lengths:ref"
-    pairs = zip(lengths[0], lengths[-1], strict=True)
-    chunks = [split_chunks(*pair, args.max_doc_tokens) for pair in pairs]
-    return Corpus(first, chunks, unit, others)
+        # Other lengths give other chunks and another score, so the signature names them.
+        chunk_unit += "|lengths:ref"
+    chunks = []
+    for source_lengths, target_lengths in zip(source.documents, target.documents, strict=True):
+        chunks.append(split_chunks(source_lengths, target_lengths, args.max_doc_tokens))
+    return Corpus(first, chunks, chunk_unit, others)
 
 
-def _lengths(documents: Documents, lang: str, data_dir: str | None) -> tuple[list[list[int]], str]:
-    """Length of every sentence: in BPE tokens with a prepared folder, otherwise in words.
+def _lengths(documents: Documents, lang: str, data_dir: str | None) -> _Lengths:
+    """Return lengths in BPE tokens of a prepared folder, otherwise in words.
 
-    Where there are no spaces between words, characters are counted.
+    In text without spaces between words, characters are counted.
     """
-    tokens: Callable[[str], str] = str
+    tokenise: Callable[[str], str] = str
     unit = "words"
     if data_dir is not None:
         # Imported on demand: most calls need no pipeline, and sacremoses starts slowly.
         from gtrans.text.prepared_folder import load_pipeline
 
-        tokens, unit = load_pipeline(data_dir, lang).encode, "bpe"
+        tokenise = load_pipeline(data_dir, lang).encode
+        unit = "bpe"
     elif is_written_without_spaces(documents):
-        tokens, unit = spaced, "characters"
-    return [[len(tokens(line).split()) for line in lines] for lines in documents], unit
+        tokenise = spaced
+        unit = "characters"
+    lengths = []
+    for document in documents:
+        lengths.append([len(tokenise(sentence).split()) for sentence in document])
+    return _Lengths(lengths, unit)

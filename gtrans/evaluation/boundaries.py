@@ -1,9 +1,9 @@
 """Tokens of a text, and the places between them at which a sentence may end.
 
-Tokens serve an edit distance, not a metric: words, numbers, single punctuation marks, and single
-characters of scripts that put no spaces between words (Chinese, Japanese, Thai, Lao,
-Khmer, Burmese). Case, width and the form of quotation marks, brackets and dashes do not count, but
-whether a mark opens or closes does.
+The tokens serve an edit distance, not a metric: words, numbers, single punctuation marks, and
+single characters of scripts without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese). Case,
+width and the forms of quotation marks, brackets and dashes are normalised; a quotation mark keeps
+its direction.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OPENING = frozenset("([{“")  # normal forms, as the next ones
 _CLOSING = frozenset(")]}'”")
 _INSIDE = frozenset(",，、;；(（-")
 WRAPPED = 0.2
-"""If more of its line ends stand inside of sentences, a text has lines of some width."""
+"""A text with a larger share of line ends inside sentences is wrapped at some width."""
 
 _SAME = (
     dict.fromkeys("'‘’‚‛‹›`´", "'")
@@ -48,7 +48,7 @@ _QUOTES = _ALTERNATING | _OPENS | frozenset("”»」』〞")
 
 
 class Edge(IntEnum):
-    """What stands at a place between two tokens, from the best place for a boundary down."""
+    """A place between two tokens; lower values are better places for a boundary."""
 
     LINE_END = 0
     SENTENCE_END = 1
@@ -62,12 +62,15 @@ class Edge(IntEnum):
 
 @cache
 def _pattern() -> re.Pattern[str]:
-    """The pattern of a token; letters of many scripts carry marks that are no ``\\w``."""
-    marks = "".join(
-        chr(code) for code in range(0x300, 0x10000) if unicodedata.category(chr(code))[0] == "M"
-    )
+    # Letters of many scripts have combining marks, which ``\w`` lacks.
+    characters = map(chr, range(0x300, 0x10000))
+    marks = "".join(filter(_is_combining, characters))
     word = rf"(?:(?![{_WITHOUT_SPACES}])[\w{marks}])+"
     return re.compile(rf"[{_WITHOUT_SPACES}][{marks}]*|{word}|[^\w\s]")
+
+
+def _is_combining(character: str) -> bool:
+    return unicodedata.category(character).startswith("M")
 
 
 @cache
@@ -76,12 +79,13 @@ def _normal(token: str) -> str:
 
 
 def tokens_of(text: str) -> list[str]:
-    """The tokens of a text, in their normal form."""
-    return _normal_tokens(text, list(_pattern().finditer(text)))
+    """Return the tokens of a text in their normal form."""
+    matches = list(_pattern().finditer(text))
+    return _normal_tokens(text, matches)
 
 
 def cased_tokens(text: str) -> list[str]:
-    """The tokens of a text, in their normal form but for capitals."""
+    """Return the tokens of a text in their normal form, with a capital where there was one."""
     matches = list(_pattern().finditer(text))
     return _cased(matches, _normal_tokens(text, matches))
 
@@ -95,39 +99,42 @@ def _cased(matches: Sequence[re.Match[str]], tokens: Sequence[str]) -> list[str]
 
 
 def _normal_tokens(text: str, matches: Sequence[re.Match[str]]) -> list[str]:
-    """The normal forms of tokens; a quotation mark is one that opens, or one that closes."""
+    """Return the normal forms of tokens; quotation marks become “ or ”."""
     tokens = []
-    spaces = not _has_no_spaces(text)
+    has_spaces = not _has_no_spaces(text)
     last = len(matches) - 1
-    opened, alternating = "", False
-    for place, token in enumerate(matches):
-        mark = token.group()
-        if mark not in _QUOTES:
-            tokens.append(_normal(mark))
+    opened = ""  # the last opening mark with two forms
+    alternating = False  # whether the last mark with a single form opened
+    for place, match in enumerate(matches):
+        token = match.group()
+        if token not in _QUOTES:
+            tokens.append(_normal(token))
             continue
-        before = place == 0 or matches[place - 1].end() < token.start()
-        after = place == last or token.end() < matches[place + 1].start()
-        if mark in _CLOSED_BY.get(opened, ""):
+        space_before = place == 0 or matches[place - 1].end() < match.start()
+        space_after = place == last or match.end() < matches[place + 1].start()
+        if token in _CLOSED_BY.get(opened, ""):
             opens = False
-        elif spaces and before != after:
-            opens = before
+        elif has_spaces and space_before != space_after:
+            opens = space_before
+        elif token in _ALTERNATING:
+            opens = not alternating
         else:
-            opens = not alternating if mark in _ALTERNATING else mark in _OPENS
-        if mark in _ALTERNATING:
+            opens = token in _OPENS
+        if token in _ALTERNATING:
             alternating = opens
         else:
-            opened = mark if opens else ""
+            opened = token if opens else ""
         tokens.append("“" if opens else "”")
     return tokens
 
 
 def is_word(token: str) -> bool:
-    """Whether a token is a word or a number, and no punctuation mark."""
+    """Return whether a token is a word or a number."""
     return token[0].isalnum()
 
 
 def ends_a_sentence(tokens: list[str]) -> bool:
-    """Whether a final punctuation mark ends the text, maybe before quotes and brackets."""
+    """Return whether a final punctuation mark ends the text, quotes and brackets aside."""
     for token in reversed(tokens):
         if token not in _CLOSING:
             return token in _FINAL
@@ -135,52 +142,63 @@ def ends_a_sentence(tokens: list[str]) -> bool:
 
 
 class TokenisedText:
-    """A text of one document with its tokens.
+    """A text of one document with its tokens. Line ends are hints for boundaries.
 
     Attributes:
-        tokens: their normal forms.
+        tokens: normal forms, (tokens,).
         cased: the same with capitals, (tokens,).
-        edges: an :class:`Edge` for every place: before the first token, after each token,
-            (tokens + 1).
+        edges: the :class:`Edge` before the first token and after each token, (tokens + 1).
     """
 
     def __init__(self, text: str) -> None:
-        """Find the tokens of ``text``, whose line ends are hints for boundaries."""
         matches = list(_pattern().finditer(text))
         self._text = text
-        self._found = matches
-        self._raw = [token.group() for token in matches]
+        self._matches = matches
+        self._raw = [match.group() for match in matches]
         self.tokens = _normal_tokens(text, matches)
         self.cased = _cased(matches, self.tokens)
         self.edges: NDArray[np.int8] = np.array(self._find_edges(), dtype=np.int8)
 
     def part(self, start: int, stop: int) -> str:
-        """The text from the token ``start`` to the one before ``stop``, in one line."""
+        """Return the text from token ``start`` to the token before ``stop`` in one line."""
         if start == stop:
             return ""
-        text = self._text[self._found[start].start() : self._found[stop - 1].end()]
-        # Lines of a script without spaces are joined without one.
-        around = rf"(?<=[{_WITHOUT_SPACES}。，！？、])\s*\n\s*(?=[{_WITHOUT_SPACES}])"
-        return " ".join(re.sub(around, "", text).split())
+        begin = self._matches[start].start()
+        end = self._matches[stop - 1].end()
+        text = self._text[begin:end]
+        # Lines of a script without spaces are joined without a space.
+        line_end = rf"(?<=[{_WITHOUT_SPACES}。，！？、])\s*\n\s*(?=[{_WITHOUT_SPACES}])"
+        text = re.sub(line_end, "", text)
+        return " ".join(text.split())
 
     def _gap(self, place: int) -> str:
-        return self._text[self._found[place - 1].end() : self._found[place].start()]
+        """Return the space before a token."""
+        begin = self._matches[place - 1].end()
+        end = self._matches[place].start()
+        return self._text[begin:end]
 
     def _line_ends(self) -> set[int]:
-        """The places of line ends, unless lines end inside of sentences."""
-        ends = {place for place in range(1, len(self._raw)) if "\n" in self._gap(place)}
+        """Return the places of line ends between sentences; none in wrapped text."""
+        between = set()
         inside = set()
-        for place in ends:
-            if self._raw[place][0].islower() or self._raw[place - 1] in _INSIDE:
+        for place in range(1, len(self._raw)):
+            if "\n" not in self._gap(place):
+                continue
+            goes_on = self._raw[place][0].islower()
+            if goes_on or self._raw[place - 1] in _INSIDE:
                 inside.add(place)
-        return set() if len(inside) > WRAPPED * len(ends) else ends - inside
+            else:
+                between.add(place)
+        is_wrapped = len(inside) > WRAPPED * (len(inside) + len(between))
+        return set() if is_wrapped else between
 
     def _find_edges(self) -> list[Edge]:
         edges = [Edge.LINE_END]
         line_ends = self._line_ends()
         after_final = False  # only closing marks since a final punctuation mark
         for place in range(1, len(self._raw)):
-            before, after = self._raw[place - 1], self._raw[place]
+            before = self._raw[place - 1]
+            after = self._raw[place]
             gap = self._gap(place)
             closes = self.tokens[place] in _CLOSING or after in _FINAL
             if before in _FINAL:
@@ -195,12 +213,16 @@ class TokenisedText:
                 edges.append(Edge.SENTENCE_END)
             elif not before[0].isalnum():
                 edges.append(Edge.PUNCTUATION)
+            elif after[0].islower():
+                edges.append(Edge.LOWER_CASE)
             else:
-                edges.append(Edge.LOWER_CASE if after[0].islower() else Edge.SPACE)
-        return [*edges, Edge.LINE_END] if self._raw else edges
+                edges.append(Edge.SPACE)
+        if self._raw:
+            edges.append(Edge.LINE_END)
+        return edges
 
     def _belongs_together(self, place: int) -> bool:
-        """Whether no sentence ends between two tokens, such as behind an opening mark."""
+        """Return whether no sentence can end here, such as behind an opening mark."""
         if self.tokens[place - 1] in _OPENING:
             return True
         if self.tokens[place] in _CLOSING - {"'"}:
@@ -212,34 +234,38 @@ class TokenisedText:
         return not _stands_alone(before) and not _stands_alone(after)
 
     def _abbreviates(self, place: int) -> bool:
-        """Whether a full stop stands behind a single letter, which it abbreviates."""
-        if place == 0 or self._raw[place] != "." or self._gap(place):
+        """Return whether a token is the full stop of a single letter."""
+        if place == 0:
+            return False
+        if self._raw[place] != "." or self._gap(place):
             return False
         letter = self._raw[place - 1]
         return len(letter) == 1 and letter.isalpha() and not _stands_alone(letter)
 
 
 def _has_no_spaces(text: str) -> bool:
-    """Whether most letters of a text are of scripts that have no spaces between words."""
-    return 2 * len(re.findall(f"[{_WITHOUT_SPACES}]", text)) >= sum(map(str.isalpha, text))
+    count = len(re.findall(f"[{_WITHOUT_SPACES}]", text))
+    letters = sum(map(str.isalpha, text))
+    return 2 * count >= letters
 
 
 def _stands_alone(raw: str) -> bool:
-    """Whether a token needs no space beside it: of a script without spaces, or full-width."""
-    return raw[0] > "\u2fff" or re.match(f"[{_WITHOUT_SPACES}]", raw) is not None
+    """Return whether a token needs no space beside it."""
+    is_full_width = raw[0] > "\u2fff"
+    return is_full_width or re.match(f"[{_WITHOUT_SPACES}]", raw) is not None
 
 
 # --- how likely a sentence ends between two tokens -----------------------------------------------
 
 ODDS, ODDS_LIMIT = 4, 4.0
-"""Gain of a boundary for each doubling of its odds, on either side of it; at most so many."""
+"""Gain of a boundary for each doubling of its odds on either side, and the most doublings."""
 UNPUNCTUATED = 0.3
-"""A sentence counts so much as one that ends before its final punctuation."""
+"""Count of a sentence as one that ends before its final punctuation."""
 PRIOR = 2
-"""The odds after one token weigh as much as so many occurrences of the last two tokens."""
+"""The odds beside one token count as this many occurrences of two tokens."""
 TOGETHER, TOGETHER_LIMIT = 3, 4.0
-"""Cost of a boundary for each doubling of the odds that its two tokens follow each other; at most
-so many (half as many the other way)."""
+"""Cost of a boundary for each doubling of the odds that its two tokens follow each other, and the
+most doublings (half as many down)."""
 CAPITAL = 10
 """Gain of a boundary without a final mark, before a capital that only begins sentences."""
 
@@ -247,27 +273,28 @@ _Counts = dict[str | tuple[str, ...], float]
 
 
 class Habits:
-    """With what the sentences of a text begin and end, and what stands together in them.
+    """Counts of tokens at both ends of sentences, and of pairs of tokens inside them.
 
-    In a script without spaces, where tokens are characters, the latter tells the inside of words.
+    Pairs mark the inside of words in scripts without spaces, where tokens are characters.
 
     Args:
-        sentences: the tokens of each, with capitals.
+        sentences: the tokens of each sentence, with capitals.
     """
 
     def __init__(self, sentences: Sequence[Sequence[str]]) -> None:
-        given = [tuple(tokens) for tokens in sentences if tokens]
-        # How often each token and each pair occurs, begins sentences, and ends them.
-        seen = Counter[str | tuple[str, ...]]()
-        for tokens in given:
-            seen.update(tokens)
-            seen.update(pairwise(tokens))
-        self._seen: _Counts = dict(seen)
+        counts = Counter[str | tuple[str, ...]]()  # of tokens and pairs
         self._begins: _Counts = {}
         self._ends: _Counts = {}
-        self._total = max(1, sum(len(tokens) for tokens in given))
-        self._share = max(1, len(given)) / self._total
-        for tokens in given:
+        total = 0
+        sentence_count = 0
+        for sentence in sentences:
+            if not sentence:
+                continue
+            tokens = tuple(sentence)
+            total += len(tokens)
+            sentence_count += 1
+            counts.update(tokens)
+            counts.update(pairwise(tokens))
             _count(self._begins, tokens, 1.0)
             _count(self._ends, tokens[::-1], 1.0)
             bare = len(tokens)
@@ -275,11 +302,14 @@ class Habits:
                 bare -= 1
             if 0 < bare < len(tokens):
                 _count(self._ends, tokens[:bare][::-1], UNPUNCTUATED)
+        self._counts: _Counts = dict(counts)
+        self._total = max(1, total)
+        self._share = max(1, sentence_count) / self._total
 
     def gains(self, text: TokenisedText) -> NDArray[np.int64]:
-        """The gain of a boundary at each place of a text, (tokens + 1); 0 at both ends."""
+        """Return the gain of a boundary at each place of a text, (tokens + 1); 0 at both ends."""
         tokens = tuple(text.cased)
-        evidence = [0] * (len(tokens) + 1)
+        gains = [0] * (len(tokens) + 1)
         for place in range(1, len(tokens)):
             left = tokens[max(0, place - 2) : place]
             right = tokens[place : place + 2]
@@ -290,37 +320,41 @@ class Habits:
             is_unmarked = text.edges[place] >= Edge.PUNCTUATION
             if is_unmarked and self._only_begins(right[0]):
                 gain += CAPITAL
-            evidence[place] = gain
-        return np.array(evidence)
+            gains[place] = gain
+        return np.array(gains)
 
-    def _odds(self, edge: _Counts, tokens: tuple[str, ...], pair: tuple[str, ...]) -> float:
-        """Doublings of the odds of a boundary beside tokens, the nearest first."""
-        token = tokens[0]
-        at_edge = edge.get(token, 0.0) + 2 * self._share
-        share = at_edge / (self._seen.get(token, 0) + 2)
-        at_edge = edge.get(tokens, 0.0) + PRIOR * share
-        share = at_edge / (self._seen.get(pair, 0) + PRIOR)
+    def _odds(self, at_edge: _Counts, tokens: tuple[str, ...], pair: tuple[str, ...]) -> float:
+        """Return the doublings of the odds of a boundary.
+
+        ``at_edge``: counts of tokens at this end of sentences; ``tokens``: one or two tokens beside
+        the boundary, the nearest first; ``pair``: the same in the order of the text.
+        """
+        nearest = tokens[0]
+        count = at_edge.get(nearest, 0.0) + 2 * self._share
+        share = count / (self._counts.get(nearest, 0) + 2)
+        count = at_edge.get(tokens, 0.0) + PRIOR * share
+        share = count / (self._counts.get(pair, 0) + PRIOR)
         odds = log2(share / self._share)
         return max(-ODDS_LIMIT, min(ODDS_LIMIT, odds))
 
     def _together(self, left: str, right: str) -> float:
-        """Doublings of the odds that two tokens follow each other (mutual information)."""
-        both = self._seen.get(left, 0) * self._seen.get(right, 0)
-        expected = both / self._total
-        found = self._seen.get((left, right), 0)
-        odds = log2((found + 0.5) / (expected + 0.5))
+        """Return the doublings of the odds that two tokens follow each other."""
+        product = self._counts.get(left, 0) * self._counts.get(right, 0)
+        expected = product / self._total
+        observed = self._counts.get((left, right), 0)
+        odds = log2((observed + 0.5) / (expected + 0.5))
         return max(-TOGETHER_LIMIT / 2, min(TOGETHER_LIMIT, odds))
 
     def _only_begins(self, token: str) -> bool:
-        """Whether inside of sentences a token with a capital more often has none."""
+        """Return whether a token with a capital mostly has none inside sentences."""
         if not token[0].isupper():
             return False
-        inside = self._seen.get(token, 0) - self._begins.get(token, 0)
-        without_capital = self._seen.get(token.casefold(), 0)
-        return without_capital > inside
+        inside = self._counts.get(token, 0) - self._begins.get(token, 0)
+        lower_case = self._counts.get(token.casefold(), 0)
+        return lower_case > inside
 
 
 def _count(counts: _Counts, tokens: tuple[str, ...], weight: float) -> None:
-    """Count the outermost token of a sentence, and the two outermost ones."""
+    """Count the first token of a sentence, and the first two."""
     for key in (tokens[0], tokens[:2]):
         counts[key] = counts.get(key, 0.0) + weight

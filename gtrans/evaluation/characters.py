@@ -1,7 +1,6 @@
 """Text that is written without spaces between words: Chinese, Japanese, Thai and others.
 
-Where a score counts "words", such a sentence would be a single word, and any space in it would
-change the score. So each of its characters is taken for a word.
+Scores that count words count each of its characters as a word.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ _OTHERS = (
     r"\u2e80-\u2fdf\u3005-\u3007\u3100-\u312f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     r"\U00020000-\U0003ffff\u0e01-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff"
 )
-# Without spaces around it, too: the punctuation of these scripts, full-width forms, and the quotes,
-# dashes, dots and symbols that they share with others.
+# Punctuation of these scripts, full-width forms, and the quotes, dashes, dots and symbols that they
+# share with others.
 _PUNCTUATION = (
     r"\u3000-\u3004\u3008-\u303f\uff01-\uff65\uffa0-\uffef"
     r"\u00b7\u00d7\u2010-\u2027\u2030-\u205e\u2190-\u2bff"
@@ -29,7 +28,7 @@ _SHARE_OF_KANA = 0.1
 
 
 def is_written_without_spaces(documents: Sequence[Sequence[str]]) -> bool:
-    """Whether most letters are of scripts that have no spaces between words."""
+    """Return whether most letters are of scripts without spaces between words."""
     text = _joined(documents)
     count = len(_SCRIPTS.findall(text))
     letters = sum(map(str.isalpha, text))
@@ -41,7 +40,7 @@ def _joined(documents: Sequence[Sequence[str]]) -> str:
 
 
 def is_chinese(documents: Sequence[Sequence[str]]) -> bool:
-    """Whether text that is written without spaces is Chinese."""
+    """Return whether text without spaces between words is Chinese."""
     text = _joined(documents)
     kana = len(_JAPANESE.findall(text))
     chinese = len(re.findall(r"[\u3400-\u4dbf\u4e00-\u9fff]", text))
@@ -49,5 +48,5 @@ def is_chinese(documents: Sequence[Sequence[str]]) -> bool:
 
 
 def spaced(text: str) -> str:
-    """The text with spaces around every character of these scripts."""
+    """Return the text with spaces around every character of these scripts."""
     return _CHARACTERS.sub(r" \g<0> ", text)

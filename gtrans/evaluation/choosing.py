@@ -1,9 +1,8 @@
-"""Choosing between a model and others that were trained from it, with few errors.
+"""Choose between a model and models that were trained from it, with few errors.
 
-The documents that stopped a training and picked its checkpoints flatter the model. So other
-documents choose: a trained model replaces the baseline only if a one-sided paired randomisation
-test over these documents finds it better. Each model has a test of its own. The chance to take one
-of two models that are only as good as the baseline is therefore at most twice the level.
+Documents that stopped a training flatter its model, so other documents choose. A trained model
+replaces the baseline only if a one-sided paired randomisation test over these documents finds it
+better. Two models that are only as good as the baseline have two chances at the 5% level.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from gtrans.evaluation.significance import RANDOMISATION_TRIALS, SIGNIFICANT, re
 LEAST_DOCUMENTS = 20
 """With fewer documents, nothing can be chosen."""
 STOPPING_SHARE = 3
-"""One in so many documents stops the training; the others choose."""
+"""One in three documents stops the training; the others choose."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Verdict:
 
     @property
     def is_possible(self) -> bool:
-        """Whether there are enough documents to choose at all."""
+        """Whether there are enough documents."""
         return self.documents >= LEAST_DOCUMENTS
 
     @property
@@ -50,7 +49,7 @@ class Verdict:
 
     @property
     def answer(self) -> Literal["better", "worse", "undecided"]:
-        """What the test says about the trained model."""
+        """Result of the test."""
         if self.replaces:
             return "better"
         if self.is_possible and self.interval is not None and self.interval[1] < 0:
@@ -62,30 +61,25 @@ def compare_candidates(
     measurement: Measurement,
     trials: int = RANDOMISATION_TRIALS,
 ) -> list[Verdict]:
-    """Compare all trained models with the baseline.
-
-    Args:
-        measurement: all systems on the documents that choose; the first one is the baseline.
-        trials: number of trials of each test.
-    """
+    """Compare all trained models with the baseline, the first system of ``measurement``."""
     # The margin is 0: a candidate rejects the hypothesis that it is at most as good.
-    found = resample(measurement, bootstrap_trials=1, randomisation_trials=trials, margin=0.0)
+    resampled = resample(measurement, bootstrap_trials=1, randomisation_trials=trials, margin=0.0)
     verdicts = []
-    for system, comparison in found.comparisons.items():
+    for system, comparison in resampled.comparisons.items():
         verdicts.append(
             Verdict(
                 system,
                 comparison["difference"],
                 comparison.get("non_inferiority", {"p": 1.0})["p"],
                 comparison.get("interval"),
-                found.units,
+                resampled.units,
             )
         )
     return verdicts
 
 
 def choose(baseline: str, verdicts: list[Verdict]) -> str:
-    """The name of the best system that replaces the baseline, or else the baseline."""
+    """Return the best system that replaces the baseline, or else the baseline."""
     better = [verdict for verdict in verdicts if verdict.replaces]
     if not better:
         return baseline

@@ -1,4 +1,4 @@
-"""Documents that one of the files of ``gtrans score`` lacks: named, or left out of all files."""
+"""Find documents that one of the files of ``gtrans score`` lacks, and leave them out of all."""
 
 from __future__ import annotations
 
@@ -13,82 +13,92 @@ COMMON = "--common-documents"
 
 
 def common_documents(files: ScoreFiles) -> tuple[ScoreFiles, list[str]]:
-    """The files without the documents that one of them lacks, and notes that name these.
+    """Return the files with their common documents, and notes that name the others.
 
-    Documents of plain text have no ids: they are told apart by their numbers of sentences.
+    Documents of plain text have no ids. Their numbers of sentences, or their words, tell them
+    apart.
 
     Raises:
-        GtransError: no document is common, or it cannot be told which ones are.
+        GtransError: no document is common, or documents cannot be told apart.
     """
     main = files.main
     notes: list[str] = []
-    kept = set(range(len(main.sizes)))
+    common = set(range(len(main.sizes)))
     places: dict[str, dict[int, int]] = {}
     for key, file in files.by_key().items():
         places[key] = _places_of_documents(file, main)
-        kept &= places[key].keys()
-        notes += _notes_of_documents(file, main, places[key])
-    if not kept:
+        common &= places[key].keys()
+        notes += _lacking_notes(file, main, places[key])
+    if not common:
         raise GtransError(f"no document is in all files; {COMMON} leaves nothing to score")
     if not notes:
         return files, []
-    chosen = {}
+    reduced = {}
     for key, file in files.by_key().items():
-        chosen[key] = _with_documents(file, main, [places[key][number] for number in sorted(kept)])
-    return files.replaced(chosen), list(dict.fromkeys(notes))
+        kept = [places[key][number] for number in sorted(common)]
+        reduced[key] = _with_documents(file, main, kept)
+    return files.replaced(reduced), list(dict.fromkeys(notes))
 
 
-def _notes_of_documents(file: ScoreFile, main: ScoreFile, places: Mapping[int, int]) -> list[str]:
-    """Which documents one of two files lacks."""
-    names, own_names = _names_of_documents(main), _names_of_documents(file)
-    lacking = [name for number, name in enumerate(names) if number not in places]
-    more = [name for place, name in enumerate(own_names) if place not in places.values()]
-    if main.ids is not None:
-        documents = main.ids.documents
-        lacking = [name for name in lacking if not all_missing(documents[name])]
-        more = [name for name in more if name not in main.ids.others]
+def _lacking_notes(file: ScoreFile, main: ScoreFile, places: Mapping[int, int]) -> list[str]:
+    """Return notes on the documents that only one of two files has.
+
+    Args:
+        file, main: the two files.
+        places: see :func:`_places_of_documents`.
+    """
+    only_main = []
+    for number, name in enumerate(_names_of_documents(main)):
+        is_scored = main.ids is None or not all_missing(main.ids.documents[name])
+        if number not in places and is_scored:
+            only_main.append(name)
+    ignored = frozenset[str]() if main.ids is None else main.ids.others
+    matched = set(places.values())
+    only_file = []
+    for place, name in enumerate(_names_of_documents(file)):
+        if place not in matched and name not in ignored:
+            only_file.append(name)
     notes = []
-    for path, other, missing in ((file.path, main.path, lacking), (main.path, file.path, more)):
-        if missing:
-            notes.append(
-                f"{path} lacks {_some(len(missing), 'document')} of {other}, which no score "
-                f"counts: {_listed(missing)}"
-            )
+    if only_main:
+        notes.append(_lacking_note(file.path, main.path, only_main))
+    if only_file:
+        notes.append(_lacking_note(main.path, file.path, only_file))
     return notes
 
 
+def _lacking_note(path: str, other: str, names: Sequence[str]) -> str:
+    count = "1 document" if len(names) == 1 else f"{len(names)} documents"
+    shown = ", ".join(names[:3])
+    if len(names) > 3:
+        shown += f" and {len(names) - 3} more"
+    return f"{path} lacks {count} of {other}, which no score counts: {shown}"
+
+
 def _names_of_documents(file: ScoreFile) -> list[str]:
-    """The ids of documents; of plain text their numbers and first lines."""
+    """Return the ids of documents, or the numbers and first lines of documents in plain text."""
     if file.ids is not None:
         return list(file.ids.documents)
     names = []
-    begin = 0
+    first = 0
     for number, size in enumerate(file.sizes, start=1):
-        names.append(f"no. {number} ({file.path}:{file.plain.places[begin]})")
-        begin += size
+        names.append(f"no. {number} ({file.path}:{file.plain.places[first]})")
+        first += size
     return names
 
 
-def _some(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:3])
-    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
-
-
 def _places_of_documents(file: ScoreFile, main: ScoreFile) -> dict[int, int]:
-    """The place in a file of each document that it has, by the document's number in the main file.
+    """Map the number of a document in the main file to its number in ``file``.
 
     Raises:
-        GtransError: the documents of plain text cannot be told apart by their sizes.
+        GtransError: documents of plain text cannot be told apart.
     """
+    places: dict[int, int] = {}
     if file.ids is not None and main.ids is not None:
-        where = {name: place for place, name in enumerate(file.ids.documents)}
-        return {
-            number: where[name] for number, name in enumerate(main.ids.documents) if name in where
-        }
+        own_numbers = {name: number for number, name in enumerate(file.ids.documents)}
+        for number, name in enumerate(main.ids.documents):
+            if name in own_numbers:
+                places[number] = own_numbers[name]
+        return places
     same_lines = file.ids is None and by_lines(file, main) is not None
     if same_lines or len(file.sizes) == len(main.sizes):
         return {number: number for number in range(len(main.sizes))}
@@ -103,35 +113,38 @@ def _places_of_documents(file: ScoreFile, main: ScoreFile) -> dict[int, int]:
 
 
 def _places_in_plain_text(file: ScoreFile, main: ScoreFile) -> dict[int, int]:
-    """The place of each document that plain text has; empty: it cannot be told.
+    """Map document numbers as :func:`_places_of_documents`; empty if they cannot be told apart.
 
-    Documents belong together if they have the same number of sentences and no other order is
-    possible; where several are possible, by the words that they share.
+    Numbers of sentences decide where they allow one order only, otherwise shared words.
     """
     by_size = _only_order(file.sizes, main.sizes)
     if by_size is not None:
         return by_size
     places: dict[int, int] = {}
     for place, document in enumerate(file.plain.documents):
-        alike = {}
+        shares = {}
         for number, other in enumerate(main.plain.documents):
             if len(other) == len(document):
-                alike[number] = _shared_words(document, other)
-        if not alike:
+                shares[number] = _shared_words(document, other)
+        if not shares:
             continue
-        best = max(alike, key=lambda number: alike[number])
-        is_unclear = alike[best] == 0 or list(alike.values()).count(alike[best]) > 1
-        if is_unclear or best <= max(places, default=-1):
+        largest = max(shares.values())
+        candidates = [number for number, share in shares.items() if share == largest]
+        if largest == 0 or len(candidates) > 1:
+            return {}
+        best = candidates[0]
+        is_in_order = best > max(places, default=-1)
+        if not is_in_order:
             return {}
         places[best] = place
     return places
 
 
 def _only_order(sizes: Sequence[int], main_sizes: Sequence[int]) -> dict[int, int] | None:
-    """The only way to leave documents of the longer file out, so that the sizes are the same.
+    """Match documents by size, leaving out some of the longer file.
 
     Returns:
-        the place of each document by its number in the main file; None: there are several ways, or
+        the number in ``sizes`` by the number in ``main_sizes``; None: there are several ways, or
         none.
     """
     is_longer = len(sizes) > len(main_sizes)
@@ -151,7 +164,7 @@ def _only_order(sizes: Sequence[int], main_sizes: Sequence[int]) -> dict[int, in
 
 
 def _subsequence(wanted: Sequence[int], values: Sequence[int]) -> list[int] | None:
-    """The first places of values that are the wanted ones in their order; None: there are none."""
+    """Return the first places at which ``values`` has the wanted ones in order, else None."""
     places: list[int] = []
     for place, value in enumerate(values):
         if len(places) == len(wanted):
@@ -164,7 +177,6 @@ def _subsequence(wanted: Sequence[int], values: Sequence[int]) -> list[int] | No
 
 
 def _shared_words(document: Sequence[str], other: Sequence[str]) -> float:
-    """The share of different words of two documents that are in both."""
     words = set(tokens_of(" ".join(document)))
     others = set(tokens_of(" ".join(other)))
     shared = len(words & others)
@@ -172,37 +184,38 @@ def _shared_words(document: Sequence[str], other: Sequence[str]) -> float:
 
 
 def _with_documents(file: ScoreFile, main: ScoreFile, places: Sequence[int]) -> ScoreFile:
-    """A file with these of its documents alone."""
     if file.ids is not None:
         names = list(file.ids.documents)
         documents = {}
         for place in places:
-            documents[names[place]] = file.ids.documents[names[place]]
-        known = file.ids.others | file.ids.documents.keys()
-        ids = replace(file.ids, documents=documents, others=known - documents.keys())
+            name = names[place]
+            documents[name] = file.ids.documents[name]
+        all_names = file.ids.others | file.ids.documents.keys()
+        others = all_names - documents.keys()
+        ids = replace(file.ids, documents=documents, others=others)
         return replace(file, ids=ids)
     texts = by_lines(file, main) or file.plain.documents
-    plain = _plain_of([texts[place] for place in places])
-    return replace(file, plain=plain)
+    kept = [texts[place] for place in places]
+    return replace(file, plain=_plain_of(kept))
 
 
 def _plain_of(documents: Sequence[Sequence[str]]) -> PlainLines:
-    """Plain text of documents, as if a file held them with an empty line between them."""
     lines = [""]
     for document in documents:
         lines += [*document, ""]
     sentences = {number: line for number, line in enumerate(lines) if line}
-    return PlainLines(lines[1:-1], sentences, [list(document) for document in documents])
+    return PlainLines(lines[1:-1], sentences, list(map(list, documents)))
 
 
 def lacking_documents(file: ScoreFile, main: ScoreFile) -> GtransError | None:
-    """The error for plain text that has the documents of the other file but for some."""
-    if len(file.sizes) == len(main.sizes) or 1 in (len(file.sizes), len(main.sizes)):
+    """Return the error for plain text that lacks documents of the other file; None: it does not."""
+    counts = {len(file.sizes), len(main.sizes)}
+    if len(counts) == 1 or 1 in counts:
         return None
     places = _places_in_plain_text(file, main)
     if not places:
         return None
-    shown = "; ".join(_notes_of_documents(file, main, places))
+    shown = "; ".join(_lacking_notes(file, main, places))
     shown = shown.replace(", which no score counts", "")
     return GtransError(
         f"{shown}; both files need the same documents, or {COMMON} leaves them out of both"

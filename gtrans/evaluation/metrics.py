@@ -1,16 +1,14 @@
-"""Metrics of translated documents, each over a named unit: BLEU, chrF, TER, METEOR.
+"""BLEU, chrF, TER and METEOR of translated documents.
 
 Bao et al. (2021), G-Transformer, Appendix A, define s-BLEU (over aligned sentences) and
-d-BLEU ("matching n-grams in the whole document"). BLEU matches and clips n-grams within a
-segment, so a score depends on what a segment is. Therefore every signature has the unit of the
-segments in addition to what sacreBLEU writes.
+d-BLEU ("matching n-grams in the whole document"). BLEU clips n-grams within a segment, so the
+score depends on the unit of a segment, and every signature names it.
 
-Every metric is a function of statistics that are summed over segments. :func:`measure` counts each
-segment of each system once; corpus scores, subsets and resampling only add up these statistics.
-Scores and signatures equal sacreBLEU's to the last digit, whose statistics of segments are used;
-METEOR is nltk's.
+A metric is a function of statistics that are summed over segments. :func:`measure` counts every
+segment once; corpus scores, subsets and resampling add up these statistics. Statistics and
+signatures are sacreBLEU's, METEOR is nltk's.
 
-A new metric is one entry of :data:`METRICS`. This module imports neither torch nor fairseq.
+A new metric is one entry of :data:`METRICS`.
 """
 
 from __future__ import annotations
@@ -20,6 +18,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import version
+from itertools import chain
 from multiprocessing import get_context
 from typing import Any, Literal
 
@@ -41,8 +40,7 @@ Statistics = NDArray[np.float64]
 MOSES = "moses"
 TOKENIZERS = (*BLEU.TOKENIZERS, MOSES)
 
-# This many segments are counted at a time, for all systems together.
-_SEGMENTS_AT_ONCE = 500
+_SEGMENTS_AT_ONCE = 500  # counted in one task
 _PARALLEL_FROM = 4000  # segments of all systems; for fewer, one process is faster
 _ASIAN = CHINESE | {"ja", "ja-mecab"}
 # Tokenisers that do not split text without spaces into words or characters.
@@ -54,14 +52,12 @@ class Options:
     """Options of the metrics.
 
     Attributes:
-        tokenize: one of :data:`TOKENIZERS`; None: the one that sacreBLEU recommends for
-            ``target_lang`` (``zh``, ``ja``, ``ko``; otherwise ``13a``).
-        target_lang: code of the language of the translations
-            (:func:`gtrans.languages.language_code`); also chooses METEOR's stemmer and synonyms
-            and how TER treats Chinese and Japanese.
+        tokenize: one of :data:`TOKENIZERS`; None: sacreBLEU's for ``target_lang`` (``zh``, ``ja``,
+            ``ko``; otherwise ``13a``).
+        target_lang: language code (:func:`gtrans.languages.language_code`); also chooses METEOR's
+            stemmer and synonyms, and characters as TER's words in Chinese and Japanese.
         lowercase: ignore case.
-        without_spaces: the translations are written without spaces between words, whatever
-            their language is.
+        without_spaces: the translations have no spaces between words, in any language.
     """
 
     tokenize: str | None = None
@@ -75,15 +71,14 @@ class Options:
 
 @dataclass(frozen=True)
 class Corpus:
-    """References, and how they are divided into segments.
+    """References, and their segments.
 
     Attributes:
-        references: documents of sentences, at least one sentence in all. Of several references
-            it is the first one, whose lengths divide the documents into chunks.
+        references: documents of sentences: the first reference.
         chunks: for each document, the ranges of sentences that are one chunk
-            (:func:`gtrans.data.units.split_chunks`); together every sentence once, in order.
-        chunk_unit: how a signature names that unit, e.g. ``chunk(512,bpe)``.
-        others: the other references, with the same documents and sentences.
+            (:func:`gtrans.data.units.split_chunks`).
+        chunk_unit: name of the chunks in a signature, such as ``chunk(512,bpe)``.
+        others: more references with the same documents and sentences.
     """
 
     references: Documents
@@ -92,15 +87,16 @@ class Corpus:
     others: Sequence[Documents] = ()
 
     def spans(self, unit: Unit) -> list[list[range]]:
-        """For each document, the ranges of sentences that are one segment of a unit."""
+        """Return for each document the ranges of sentences that are one segment."""
         if unit == "chunk":
-            return [list(spans) for spans in self.chunks]
+            return list(map(list, self.chunks))
         spans = []
         for document in self.references:
+            count = len(document)
             if unit == "document":
-                spans.append([range(len(document))])
+                spans.append([range(count)])
             else:
-                spans.append([range(place, place + 1) for place in range(len(document))])
+                spans.append([range(place, place + 1) for place in range(count)])
         return spans
 
 
@@ -109,19 +105,18 @@ class Measurement:
     """One metric on all systems.
 
     Attributes:
-        key: the metric's key in reports.
-        label: its name in tables.
-        unit: what one segment is.
+        key: key in reports.
+        label: name in tables.
+        unit: unit of a segment.
         higher_is_better: false for error rates.
-        signature: to be reported with every score.
-        statistics: for each system, the statistics of every segment, ``(segments, columns)``; the
-            second column has the length of the reference (for a mean, the number 1).
-        documents: ``(segments,)`` the document of every segment, counted from 0, ascending.
-        compute: the scores ``(...)`` from sums of statistics ``(..., columns)``.
-        digits: of its scores in tables.
-        neutral: more is not always better, so nothing is called better or worse, and the score is
-            printed with ``--details`` only.
-        of_segment: scores of single segments, if they are computed in another way.
+        signature: sacreBLEU's signature with the unit.
+        statistics: by system, ``(segments, columns)``; the second column is the length of the
+            reference, or 1 for a mean.
+        documents: ``(segments,)`` the document of every segment from 0, ascending.
+        compute: scores ``(...)`` from sums of statistics ``(..., columns)``.
+        digits: digits in tables.
+        neutral: neither more nor less is better.
+        of_segment: scores of single segments; None: as ``compute``.
     """
 
     key: str
@@ -137,7 +132,7 @@ class Measurement:
     of_segment: Callable[[Statistics], Statistics] | None = None
 
     def score(self, system: str, segments: NDArray[Any] | None = None) -> float:
-        """The score of a system on the corpus, or on some of its segments alone."""
+        """Return the score of a system on the corpus, or on some of its segments."""
         chosen = self.statistics[system]
         if segments is not None:
             chosen = chosen[segments]
@@ -145,7 +140,7 @@ class Measurement:
 
 
 def mean_of(sums: Statistics) -> Statistics:
-    """The scores of a metric that is a mean: its statistics are a score and the number 1."""
+    """Return means, from sums of scores and of the number 1."""
     return sums[..., 0] / sums[..., 1]
 
 
@@ -156,19 +151,15 @@ def measure(
     options: Options | None = None,
     jobs: int = 1,
 ) -> dict[str, Measurement]:
-    """Compute the statistics of every segment of every system for the metrics ``keys``.
+    """Count the statistics of every segment of every system.
 
     Args:
         corpus: references and their segments.
-        systems: the documents of each system, by name. An empty sentence is an empty
-            translation. A document must have as many sentences as its reference, unless all
-            metrics are of the unit ``document``.
-        keys: keys of :data:`METRICS`; None: all of them.
+        systems: documents by name, with the sentences of the reference unless all metrics have the
+            unit ``document``. An empty sentence is an empty translation.
+        keys: keys of :data:`METRICS`; None: all.
         options: tokeniser, case, language.
-        jobs: number of processes for a large corpus; it does not change the result.
-
-    Returns:
-        measurements by key, in the order of :data:`METRICS`.
+        jobs: number of processes for a large corpus.
 
     Raises:
         GtransError: the tokeniser cannot be used.
@@ -176,7 +167,9 @@ def measure(
     keys = [key for key in METRICS if keys is None or key in keys]
     options = options or Options()
     references = [corpus.references, *corpus.others]
-    signatures = {key: METRICS[key].signature(options, len(references)) for key in keys}
+    signatures = {}
+    for key in keys:
+        signatures[key] = METRICS[key].signature(options, len(references))
     tasks = _tasks(corpus, systems, keys, options)
     sentences = sum(len(document) for document in corpus.references)
     if jobs > 1 and sentences * len(systems) >= _PARALLEL_FROM:
@@ -188,16 +181,18 @@ def measure(
     for key in keys:
         metric = METRICS[key]
         unit = corpus.chunk_unit if metric.unit == "chunk" else metric.unit
-        parts = [part for task, part in zip(tasks, counted, strict=True) if task.key == key]
-        statistics = [np.concatenate(of_system) for of_system in zip(*parts, strict=True)]
+        parts = [rows for task, rows in zip(tasks, counted, strict=True) if task.key == key]
+        statistics = {}
+        for number, system in enumerate(systems):
+            statistics[system] = np.concatenate([rows[number] for rows in parts])
         segments = [len(spans) for spans in corpus.spans(metric.unit)]
         measurements[key] = Measurement(
-            key,
-            metric.label,
-            metric.unit,
-            metric.higher_is_better,
+            key=key,
+            label=metric.label,
+            unit=metric.unit,
+            higher_is_better=metric.higher_is_better,
             signature=f"{signatures[key]}|unit:{unit}",
-            statistics=dict(zip(systems, statistics, strict=True)),
+            statistics=statistics,
             documents=np.repeat(np.arange(len(corpus.references)), segments),
             compute=metric.compute,
             of_segment=metric.of_segment,
@@ -205,18 +200,12 @@ def measure(
     return measurements
 
 
-_Texts = list[list[str]]  # of each reference or system, its segments
+_Texts = list[list[str]]  # the segments of each reference or system
 
 
 @dataclass(frozen=True)
 class _CountTask:
-    """Some segments, to be counted by one process.
-
-    Attributes:
-        key: the metric.
-        options: tokeniser, case, language.
-        references, systems: the segments of each.
-    """
+    """Segments that one process counts for the metric ``key``."""
 
     key: str
     options: Options
@@ -225,43 +214,36 @@ class _CountTask:
 
 
 def _tasks(
-    corpus: Corpus, systems: Mapping[str, Documents], keys: Sequence[str], options: Options
+    corpus: Corpus,
+    systems: Mapping[str, Documents],
+    keys: Sequence[str],
+    options: Options,
 ) -> list[_CountTask]:
-    """The segments of all metrics in parts that processes can count."""
-    references: list[Documents] = [corpus.references, *corpus.others]
-    translations = list(systems.values())
-    reference_words, translation_words = references, translations
+    plain = [corpus.references, *corpus.others, *systems.values()]
+    count = 1 + len(corpus.others)
+    words = plain
     if any(METRICS[key].of_words for key in keys):
-        reference_words = [with_words(text, options) for text in references]
-        translation_words = [with_words(text, options) for text in translations]
+        words = [with_words(documents, options) for documents in plain]
     tasks: list[_CountTask] = []
     # TER takes longest: started last, it would leave all processes but one idle.
     for key in sorted(keys, key=lambda key: key != "ter"):
         metric = METRICS[key]
         spans = None if metric.unit == "document" else corpus.spans(metric.unit)
-        left = reference_words if metric.of_words else references
-        right = translation_words if metric.of_words else translations
-        joined_left = [_join(text, spans) for text in left]
-        joined_right = [_join(text, spans) for text in right]
-        for start in range(0, len(joined_left[0]), _SEGMENTS_AT_ONCE):
-            part = slice(start, start + _SEGMENTS_AT_ONCE)
-            task = _CountTask(
-                key,
-                options,
-                references=[texts[part] for texts in joined_left],
-                systems=[texts[part] for texts in joined_right],
-            )
-            tasks.append(task)
+        documents_of_texts = words if metric.of_words else plain
+        texts = [_join(documents, spans) for documents in documents_of_texts]
+        for start in range(0, len(texts[0]), _SEGMENTS_AT_ONCE):
+            parts = [segments[start : start + _SEGMENTS_AT_ONCE] for segments in texts]
+            tasks.append(_CountTask(key, options, parts[:count], parts[count:]))
     return tasks
 
 
 def _count(task: _CountTask) -> list[Statistics]:
-    """For each system, the statistics of some segments."""
-    return METRICS[task.key].count(task.options, task.references, task.systems)
+    metric = METRICS[task.key]
+    return metric.count(task.options, task.references, task.systems)
 
 
 def _join(documents: Documents, spans: Sequence[Sequence[range]] | None) -> list[str]:
-    """One segment per range, or per document: its sentences that are not empty."""
+    """Join the sentences of each range, or of each document, to one segment."""
     if spans is None:
         return [" ".join(filter(None, document)) for document in documents]
     segments = []
@@ -273,37 +255,38 @@ def _join(documents: Documents, spans: Sequence[Sequence[range]] | None) -> list
 
 
 def _of_sacrebleu(metric: Any, references: _Texts, systems: _Texts) -> list[Statistics]:
-    """The statistics of every segment of each system, as sacreBLEU sums them for its tests.
+    """Return sacreBLEU's statistics of every segment, by system.
 
-    The method has no public name, but ``sacrebleu --paired-bs`` rests on the same numbers.
+    ``sacrebleu --paired-bs`` rests on the same method, which is not public.
     """
-    return [
-        np.array(metric._extract_corpus_statistics(system, references), np.float64)
-        for system in systems
-    ]
+    statistics = []
+    for segments in systems:
+        rows = metric._extract_corpus_statistics(segments, references)
+        statistics.append(np.array(rows, np.float64))
+    return statistics
 
 
 # --- BLEU -----------------------------------------------------------------------------------------
 
 
 class _MosesTokens(BaseTokenizer):
-    """Stands for Moses' tokeniser in signatures; the text that it is given has tokens already."""
+    """Moses' tokeniser in signatures; :func:`with_words` has tokenised the text."""
 
     def __init__(self, lang: str) -> None:
         self._lang = lang or "en"
 
     def signature(self) -> str:
-        """Its name in the signature of a score."""
+        """Return the name in signatures."""
         return f"{MOSES}-{self._lang},sacremoses-{version('sacremoses')}"
 
     def __call__(self, line: str) -> str:
-        """The same line."""
+        """Return the line unchanged."""
         return line
 
 
 @cache
 def build_bleu(options: Options) -> Any:
-    """sacreBLEU's BLEU, whose tokeniser caches words.
+    """Return sacreBLEU's BLEU.
 
     Raises:
         GtransError: the tokeniser needs a package or model that is not there.
@@ -324,12 +307,10 @@ def build_bleu(options: Options) -> Any:
     except (ImportError, OSError, RuntimeError) as error:
         # sacreBLEU reports a missing extra in several lines; ours is one.
         reason = " ".join(str(error).split())
-        chosen = (
-            f"--tokenize {options.tokenize}"
-            if options.tokenize
-            else f"the tokeniser for --target-lang {options.target_lang}"
-        )
-        raise GtransError(f"{chosen} cannot be used: {reason}") from error
+        tokeniser = f"the tokeniser for --target-lang {options.target_lang}"
+        if options.tokenize:
+            tokeniser = f"--tokenize {options.tokenize}"
+        raise GtransError(f"{tokeniser} cannot be used: {reason}") from error
     if moses:
         bleu.tokenizer = _MosesTokens(options.target_lang)
         bleu.tokenizer_signature = bleu.tokenizer.signature()
@@ -337,10 +318,10 @@ def build_bleu(options: Options) -> Any:
 
 
 def with_words(documents: Documents, options: Options) -> Documents:
-    """The documents as the tokeniser is given them: with Moses, their tokens.
+    """Return the input of sacreBLEU's tokeniser: with Moses, text in tokens without escapes.
 
-    Papers that score "tokenised output and references" count the n-grams of Moses' tokens
-    (``multi-bleu.perl``). Case and characters are kept; there are no escapes.
+    Papers that score "tokenised output and references" count n-grams of Moses' tokens
+    (``multi-bleu.perl``).
     """
     if options.tokenize != MOSES:
         return documents
@@ -357,19 +338,20 @@ def with_words(documents: Documents, options: Options) -> Documents:
 
 def _bleu_words(segment: str, options: Options) -> list[str]:
     text = segment.lower() if options.lowercase else segment
-    return str(build_bleu(options).tokenizer(text.rstrip())).split()
+    tokenizer = build_bleu(options).tokenizer
+    return str(tokenizer(text.rstrip())).split()
 
 
 def token_counts(documents: Documents, options: Options) -> list[int]:
-    """The number of BLEU's tokens of each sentence of plain text."""
+    """Return the number of BLEU's tokens of each sentence."""
     counts = []
-    for document in with_words(documents, options):
-        counts += [len(_bleu_words(sentence, options)) for sentence in document]
+    for sentence in chain.from_iterable(with_words(documents, options)):
+        counts.append(len(_bleu_words(sentence, options)))
     return counts
 
 
 def counts_words_by_spaces(key: str, options: Options) -> bool:
-    """Whether a metric takes what stands between two spaces for a word."""
+    """Return whether spaces separate the words of a metric."""
     if key == "ter":
         return not _asian(options)
     name = build_bleu(options).tokenizer.signature()
@@ -377,14 +359,14 @@ def counts_words_by_spaces(key: str, options: Options) -> bool:
 
 
 def _bleu_counts(options: Options, references: _Texts, systems: _Texts) -> list[Statistics]:
-    """Lengths of translation and closest reference, matches of 1- to 4-grams, totals of these."""
+    """Return rows of (length, reference length, matches of 1- to 4-grams, numbers of n-grams)."""
     return _of_sacrebleu(build_bleu(options), references, systems)
 
 
 def _bleu(sums: Statistics, effective_order: bool = False) -> Statistics:
-    """BLEU from sums of :func:`_bleu_counts`, by sacreBLEU's formula.
+    """Return BLEU from sums of :func:`_bleu_counts`.
 
-    With ``effective_order``, n-grams that a sentence is too short for do not count.
+    With ``effective_order``, n-grams that are longer than the sentence do not count.
     """
     compute_bleu: Any = BLEU.compute_bleu  # sums are whole numbers in floats
     scores = []
@@ -415,32 +397,28 @@ def _chrf_counts(
     systems: _Texts,
     words: int = 0,
 ) -> list[Statistics]:
-    """For n-grams of 1 to 6 characters, then of words: of translation, of reference, of both.
+    """Return rows of (n-grams of the translation, of the reference, of both) for each order.
 
-    Of several references a segment takes the one with the best score.
-
-    Args:
-        options: case.
-        references, systems: the segments of each.
-        words: the largest order of words.
+    Orders are 1 to 6 characters, then 1 to ``words`` words. A segment counts the reference with the
+    best score.
     """
     return _of_sacrebleu(_chrf_metric(options, words), references, systems)
 
 
 def _chrf(sums: Statistics) -> Statistics:
-    """chrF2 from sums of :func:`_chrf_counts`: means over the orders that both sides have."""
-    own = sums[..., 0::3]
+    """Return chrF2 from sums of :func:`_chrf_counts`, a mean over the orders of both sides."""
+    translation = sums[..., 0::3]
     reference = sums[..., 1::3]
-    both = sums[..., 2::3]
-    counted = (own > 0) & (reference > 0)
-    own_or_one = np.where(counted, own, 1)
+    matches = sums[..., 2::3]
+    counted = (translation > 0) & (reference > 0)
+    translation_or_one = np.where(counted, translation, 1)
     reference_or_one = np.where(counted, reference, 1)
-    precision = np.where(counted, both / own_or_one, 0.0)
-    recall = np.where(counted, both / reference_or_one, 0.0)
+    precision = np.where(counted, matches / translation_or_one, 0.0)
+    recall = np.where(counted, matches / reference_or_one, 0.0)
     orders = np.maximum(counted.sum(-1), 1)
-    # One after the other, as sacreBLEU adds them, for equal last digits.
-    mean_precision = sum(precision[..., n] for n in range(own.shape[-1])) / orders
-    mean_recall = sum(recall[..., n] for n in range(own.shape[-1])) / orders
+    # sacreBLEU adds one after the other; another order would change the last digits.
+    mean_precision = sum(np.moveaxis(precision, -1, 0)) / orders
+    mean_recall = sum(np.moveaxis(recall, -1, 0)) / orders
     weighted = 4 * mean_precision + mean_recall
     weighted = np.where(weighted > 0, weighted, 1.0)
     score: Statistics = 5 * mean_precision * mean_recall / weighted
@@ -451,7 +429,7 @@ def _chrf(sums: Statistics) -> Statistics:
 
 
 def _asian(options: Options) -> bool:
-    """Whether TER separates characters; without, a Chinese sentence would be a single word."""
+    """Return whether TER takes characters for words."""
     return options.target_lang in _ASIAN or options.tokenize in _ASIAN
 
 
@@ -461,29 +439,30 @@ def _ter_metric(options: Options) -> Any:
 
 
 def _ter_counts(options: Options, references: _Texts, systems: _Texts) -> list[Statistics]:
-    """Edits of each segment, and the mean length of its references."""
+    """Return rows of (edits, mean length of the references)."""
     score = _ter_metric(options).sentence_score
-    by_segment = [list(segment) for segment in zip(*references, strict=True)]
+    by_segment = list(map(list, zip(*references, strict=True)))
     statistics = []
     for text in systems:
         rows = []
         for segment, others in zip(text, by_segment, strict=True):
-            found = score(segment, others)
-            rows.append([found.num_edits, found.ref_length])
+            edits = score(segment, others)
+            rows.append([edits.num_edits, edits.ref_length])
         statistics.append(np.array(rows, np.float64))
     return statistics
 
 
 def _ter(sums: Statistics) -> Statistics:
-    """TER; without a word in the reference, 100 for any edit."""
+    """Return TER from sums of :func:`_ter_counts`; 100 for edits of an empty reference."""
     edits, length = sums[..., 0], sums[..., 1]
-    share = np.where(length > 0, edits / np.where(length > 0, length, 1), edits > 0)
-    return 100 * share
+    has_words = length > 0
+    share = edits / np.where(has_words, length, 1)
+    return 100 * np.where(has_words, share, edits > 0)
 
 
 # --- METEOR ---------------------------------------------------------------------------------------
 
-# Languages with a stemmer of Snowball's; English has Porter's, nltk's default for METEOR.
+# English has Porter's stemmer, nltk's default for METEOR.
 _SNOWBALL = {
     "ar": "arabic",
     "da": "danish",
@@ -505,7 +484,7 @@ _SNOWBALL = {
 
 
 def stem_function(lang: str) -> tuple[str, Callable[[str], str] | None]:
-    """Name of the stemmer of a language, and the stemmer; ``("", None)`` if it has none."""
+    """Return the name and the stemmer of a language; ``("", None)`` if it has none."""
     # Imported on demand, here and below: nltk takes longer than scoring a small corpus.
     if lang == "en":
         from nltk.stem.porter import PorterStemmer
@@ -518,8 +497,8 @@ def stem_function(lang: str) -> tuple[str, Callable[[str], str] | None]:
     return "", None
 
 
-class _Words:
-    """The parts of nltk's METEOR that depend on the language; without, words have no more forms."""
+class _WordForms:
+    """Stems and synonyms for nltk's METEOR, where there are some for the language."""
 
     def __init__(self, lang: str) -> None:
         self.name, stem = stem_function(lang)
@@ -531,7 +510,6 @@ class _Words:
 
 
 def _wordnet() -> Any:
-    """English WordNet if nltk finds it on this machine, otherwise None; nothing is downloaded."""
     import nltk
 
     for resource in ("corpora/wordnet", "corpora/wordnet.zip"):
@@ -543,29 +521,32 @@ def _wordnet() -> Any:
     return None
 
 
-_words = cache(_Words)
+_word_forms = cache(_WordForms)
 
 
 def _meteor_counts(options: Options, references: _Texts, systems: _Texts) -> list[Statistics]:
-    """METEOR of each segment, and the number 1.
+    """Return rows of (METEOR, 1).
 
-    It is nltk's (Lavie and Agarwal 2007), with one set of parameters for all languages: words
-    match, then their stems, then synonyms. METEOR 1.5 (Denkowski and Lavie 2014) has other scores.
+    METEOR is nltk's (Lavie and Agarwal 2007), with one set of parameters for all languages.
+    METEOR 1.5 (Denkowski and Lavie 2014) has other scores.
     """
     from nltk.translate.meteor_score import meteor_score
 
     tokenizer = build_bleu(options).tokenizer
-    words = _words(options.target_lang)
-    tools: Any = {"stemmer": words, "wordnet": words}
+    forms: Any = _word_forms(options.target_lang)
+
+    def words(segment: str) -> list[str]:
+        return str(tokenizer(segment.rstrip())).split()
+
     by_segment: list[list[list[str]]] = []
-    for segment in zip(*references, strict=True):
-        by_segment.append([tokenizer(text.rstrip()).split() for text in segment])
+    for segments in zip(*references, strict=True):
+        by_segment.append(list(map(words, segments)))
     statistics = []
     for text in systems:
         rows = []
-        for sentence, others in zip(text, by_segment, strict=True):
-            own = tokenizer(sentence.rstrip()).split()
-            rows.append([meteor_score(others, own, **tools), 1])
+        for segment, others in zip(text, by_segment, strict=True):
+            score = meteor_score(others, words(segment), stemmer=forms, wordnet=forms)
+            rows.append([score, 1])
         statistics.append(np.array(rows, np.float64))
     return statistics
 
@@ -578,7 +559,7 @@ def _meteor(sums: Statistics) -> Statistics:
 
 
 def _signed(metric: Any, references: int) -> Signature:
-    """sacreBLEU's signature, which it has once a metric has scored something."""
+    # A metric has a signature once it has scored something.
     metric.corpus_score([""], [[""]] * references)
     signature: Signature = metric.get_signature()
     return signature
@@ -592,10 +573,17 @@ def _chrf_signature(options: Options, references: int, words: int = 0) -> str:
     return str(_signed(_chrf_metric(options, words), references))
 
 
+def _ter_signature(options: Options, references: int) -> str:
+    return str(_signed(_ter_metric(options), references))
+
+
 def _meteor_signature(options: Options, references: int) -> str:
-    words = _words(options.target_lang)
-    modules = ["exact", *([f"stem[{words.name}]"] if words.name else [])]
-    modules += ["wordnet"] if words.wordnet else []
+    forms = _word_forms(options.target_lang)
+    modules = ["exact"]
+    if forms.name:
+        modules.append(f"stem[{forms.name}]")
+    if forms.wordnet:
+        modules.append("wordnet")
     signature = Signature({"num_refs": references})
     for key, value in {
         "case": "lc",
@@ -613,17 +601,13 @@ def _meteor_signature(options: Options, references: int) -> str:
 
 @dataclass(frozen=True)
 class Metric:
-    """An entry of :data:`METRICS`.
+    """An entry of :data:`METRICS`; see :class:`Measurement`.
 
     Attributes:
-        label: name in tables.
-        unit: unit of a segment.
-        count: the statistics of every segment of each system, from options, references, systems.
-        compute: scores from sums of statistics.
-        signature: from options and the number of references.
-        higher_is_better: false for error rates.
+        label, unit, compute, higher_is_better, of_segment: as in a measurement.
+        count: statistics of every segment by system, from options, references and systems.
+        signature: sacreBLEU's part, from options and the number of references.
         of_words: it counts the words of the tokeniser.
-        of_segment: scores of single segments, if they are computed in another way.
     """
 
     label: str
@@ -637,15 +621,21 @@ class Metric:
 
 
 _BLEU = Metric(
-    "s-BLEU",
-    "sentence",
-    _bleu_counts,
-    _bleu,
-    _bleu_signature,
+    label="s-BLEU",
+    unit="sentence",
+    count=_bleu_counts,
+    compute=_bleu,
+    signature=_bleu_signature,
     of_words=True,
     of_segment=partial(_bleu, effective_order=True),
 )
-_CHRF = Metric("chrF2", "sentence", _chrf_counts, _chrf, _chrf_signature)
+_CHRF = Metric(
+    label="chrF2",
+    unit="sentence",
+    count=_chrf_counts,
+    compute=_chrf,
+    signature=_chrf_signature,
+)
 METRICS: dict[str, Metric] = {
     "s_bleu": _BLEU,
     "d_bleu": replace(_BLEU, label="d-BLEU", unit="document"),
@@ -658,23 +648,23 @@ METRICS: dict[str, Metric] = {
         signature=partial(_chrf_signature, words=2),
     ),
     "ter": Metric(
-        "TER",
-        "sentence",
-        _ter_counts,
-        _ter,
-        lambda options, references: str(_signed(_ter_metric(options), references)),
+        label="TER",
+        unit="sentence",
+        count=_ter_counts,
+        compute=_ter,
+        signature=_ter_signature,
         higher_is_better=False,
     ),
     "meteor": Metric(
-        "METEOR",
-        "sentence",
-        _meteor_counts,
-        _meteor,
-        _meteor_signature,
+        label="METEOR",
+        unit="sentence",
+        count=_meteor_counts,
+        compute=_meteor,
+        signature=_meteor_signature,
         of_words=True,
     ),
 }
-"""Every score that :func:`measure` can compute, in the order of reports."""
+"""Every score of :func:`measure`, in the order of reports."""
 
 DOCUMENT_METRICS = tuple(key for key, spec in METRICS.items() if spec.unit == "document")
 """The metrics that need no aligned sentences."""

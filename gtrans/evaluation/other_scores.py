@@ -1,6 +1,6 @@
-"""Scores beside :data:`gtrans.evaluation.metrics.METRICS`: COMET, and scores in files.
+"""Scores with an option of their own: COMET, and scores in files.
 
-Each is computed where its option is given, see :data:`SCORES`; :mod:`gtrans.lab` adds its own.
+:data:`SCORES` lists them; :mod:`gtrans.lab` adds more.
 """
 
 from __future__ import annotations
@@ -28,20 +28,19 @@ DEFAULT_MODEL = "Unbabel/wmt22-comet-da"
 _LARGEST = 1e100
 _COMET_LINE = re.compile(r"(?:(?P<system>.*)\t)?Segment \d+\t(?:.*\t)?score: (?P<score>\S+)")
 _KEYS = ("prediction", "COMET", "score")
-"""Where an object has a score."""
+"""Keys of a score in a JSON object."""
 
 
 @dataclass(frozen=True)
-class Given:
-    """What a score is measured from.
+class ScoreInput:
+    """The input of a score.
 
     Attributes:
         args: the options of ``gtrans score``.
-        files: the translations, by system.
-        sources, references: documents of sentences, the first reference; None: not given.
-        systems: the translations in the lines of the reference; empty without one.
-        counted: for each sentence of each document of the files, whether it is among these.
-        options: how words are found.
+        files: paths of the translations by system.
+        sources, references: the source and the first reference; None: not given.
+        systems, counted: see :class:`gtrans.evaluation.texts.Texts`.
+        options: tokeniser, case and language.
     """
 
     args: argparse.Namespace
@@ -54,14 +53,14 @@ class Given:
 
 
 @dataclass
-class Found:
-    """What a score adds to the report.
+class ScoreResult:
+    """A score's part of the report.
 
     Attributes:
-        measurements: scores with what intervals and tests need; none if there is nothing to score.
+        measurements: the scores; empty if there is nothing to score.
         notes: printed below the table.
-        details: for JSON, by system: what the first score is made of.
-        lines: for ``--details``: a table.
+        details: more values of the first score for JSON, by system.
+        lines: a table for ``--details``.
     """
 
     measurements: list[Measurement]
@@ -72,32 +71,32 @@ class Found:
 
 @dataclass(frozen=True)
 class OtherScore:
-    """A score, or several, that is computed where its option is given.
+    """A score, or several, that is computed if its option is given.
 
     Attributes:
-        settings: what argparse is told of the option.
-        measure: computes it.
-        reads: whether it compares texts beside the reference or the source, not only files.
-        aligned: whether it compares sentences of source, reference and translation.
-        needs: the options that it needs.
-        file: whether the value of its option is a file.
+        settings: argparse's keyword arguments for the option.
+        measure: computes the score.
+        reads_texts: it needs the texts of the reference or the source.
+        aligned: it compares sentences of source, reference and translation.
+        needs: other options that it needs.
+        file: the value of its option is a file.
     """
 
     settings: Mapping[str, Any]
-    measure: Callable[[Given], Found]
-    reads: bool = False
+    measure: Callable[[ScoreInput], ScoreResult]
+    reads_texts: bool = False
     aligned: bool = False
     needs: tuple[str, ...] = ()
     file: bool = False
 
 
 def value_of(args: argparse.Namespace, flag: str) -> Any:
-    """The value of the option of a score."""
+    """Return the value of an option."""
     return getattr(args, flag.removeprefix("--").replace("-", "_"))
 
 
 def chosen_scores(args: argparse.Namespace) -> dict[str, OtherScore]:
-    """The scores whose options are given."""
+    """Return the scores whose options are given."""
     chosen = {}
     for flag, kind in SCORES.items():
         if value_of(args, flag) not in (None, False, []):
@@ -114,7 +113,7 @@ def _mean(
     documents: Any,
     higher_is_better: bool = True,
 ) -> Measurement:
-    """The mean of scores of sentences or documents; ``documents``: the document of each score."""
+    """Return the mean of scores; ``documents``: the document of each score."""
     statistics = {}
     for name, values in scores.items():
         statistics[name] = np.column_stack([values, np.ones(len(values))])
@@ -134,56 +133,74 @@ def _mean(
 # --- COMET ----------------------------------------------------------------------------------------
 
 
-def measure_comet(given: Given) -> Found:
-    """COMET (Rei et al. 2020, 2022) of every sentence, by the library ``unbabel-comet``.
+def measure_comet(score_input: ScoreInput) -> ScoreResult:
+    """Return COMET (Rei et al. 2020, 2022) of every sentence, by the library ``unbabel-comet``.
 
     Raises:
         GtransError: no library, no such model; no source, or no reference where one is needed.
     """
-    if given.sources is None:
+    if score_input.sources is None:
         raise GtransError("--comet needs the source; give it with --src")
+    model = _comet_model(score_input.args.comet)
+    compares = bool(model.requires_references())
+    if compares and score_input.references is None:
+        raise GtransError("--comet: this model needs the reference; give it with --ref.")
+    gpus = min(1, importlib.import_module("torch").cuda.device_count())
+    scores = {}
+    for system, documents in score_input.systems.items():
+        sides = {"src": score_input.sources, "mt": documents}
+        if compares and score_input.references is not None:
+            sides["ref"] = score_input.references
+        samples = []
+        for texts in zip(*map(chain.from_iterable, sides.values()), strict=True):
+            samples.append(dict(zip(sides, texts, strict=True)))
+        scores[system] = model.predict(samples, batch_size=8, gpus=gpus).scores
+    lengths = list(map(len, score_input.sources))
+    measurement = _mean(
+        key="comet" if compares else "comet_qe",
+        label="COMET" if compares else "COMET (no reference)",
+        unit="sentence",
+        signature=_comet_signature(score_input.args.comet, model, compares),
+        scores=scores,
+        documents=np.repeat(np.arange(len(lengths)), lengths),
+    )
+    return ScoreResult([measurement], _comet_notes(score_input))
+
+
+def _comet_model(name: str) -> Any:
     if find_spec("comet") is None:
         raise GtransError(
             "--comet needs the library unbabel-comet; type: pip install unbabel-comet, here or, as "
             "it needs older libraries, in a second environment, whose scores --segment-scores reads"
         )
-    library, name = importlib.import_module("comet"), given.args.comet
+    library = importlib.import_module("comet")
     try:
         path = name if Path(name).is_file() else library.download_model(name)
-        model = library.load_from_checkpoint(path)
+        return library.load_from_checkpoint(path)
     except Exception as error:  # the library raises nothing more precise
         reason = f"{str(error).strip():.300}"
         raise GtransError(f"--comet {name}: it cannot be loaded ({reason}).") from None
-    compares = bool(model.requires_references())
-    if compares and given.references is None:
-        raise GtransError("--comet: this model needs the reference; give it with --ref.")
-    gpus = min(1, importlib.import_module("torch").cuda.device_count())
-    scores = {}
-    for system, documents in given.systems.items():
-        sides = {"src": given.sources, "mt": documents}
-        if compares and given.references is not None:
-            sides["ref"] = given.references
-        flat = [chain.from_iterable(side) for side in sides.values()]
-        samples = [dict(zip(sides, texts, strict=True)) for texts in zip(*flat, strict=True)]
-        scores[system] = model.predict(samples, batch_size=8, gpus=gpus).scores
-    lengths = [len(document) for document in given.sources]
-    places = np.repeat(np.arange(len(lengths)), lengths)
-    key, label, more = "comet", "COMET", ""
-    if not compares:
-        key, label, more = "comet_qe", "COMET (no reference)", "|reference:none"
+
+
+def _comet_signature(name: str, model: Any, compares: bool) -> str:
     precision = str(next(model.parameters()).dtype).removeprefix("torch.")
-    signature = f"model:{name}|nrefs:{int(compares)}|precision:{precision}{more}"
-    signature += f"|version:{_comet_version()}"
-    measurement = _mean(key, label, "sentence", signature, scores, places)
+    parts = [f"model:{name}", f"nrefs:{int(compares)}", f"precision:{precision}"]
+    if not compares:
+        parts.append("reference:none")
+    parts.append(f"version:{_comet_version()}")
+    return "|".join(parts)
+
+
+def _comet_notes(score_input: ScoreInput) -> list[str]:
     notes = []
-    several = len(given.args.ref)
-    if several > 1:
-        notes.append(f"COMET reads the first reference only; the other scores use all {several}")
-    for system, documents in given.systems.items():
+    references = len(score_input.args.ref)
+    if references > 1:
+        notes.append(f"COMET reads the first reference only; the other scores use all {references}")
+    for system, documents in score_input.systems.items():
         empty = sum(not sentence.strip() for sentence in chain.from_iterable(documents))
         if empty:
             notes.append(f"COMET also scores the {empty} empty translations of {system}")
-    return Found([measurement], notes)
+    return notes
 
 
 def _comet_version() -> str:
@@ -197,7 +214,7 @@ def _comet_version() -> str:
 
 
 def segment_score_files(args: argparse.Namespace) -> dict[str, list[str]]:
-    """The files of each metric of ``--segment-scores``.
+    """Return the files of each metric of ``--segment-scores``.
 
     Raises:
         GtransError: a word is not NAME=FILE, or a name belongs to another metric.
@@ -215,78 +232,88 @@ def segment_score_files(args: argparse.Namespace) -> dict[str, list[str]]:
     return files
 
 
-def measure_segment_scores(given: Given) -> Found:
-    """Means over sentences or documents of the scores that other programs have computed.
+def measure_segment_scores(score_input: ScoreInput) -> ScoreResult:
+    """Return means over sentences or documents of scores that other programs computed.
 
-    A file has one score a line, in the order of the reference's sentences (or one for each
-    document), or it is JSON: a list of scores, or an object with a list for every system. It may
-    also be what ``comet-score`` prints or writes as JSON, JSON lines of MetricX, a ``.seg.score``
-    of mt-metrics-eval, or what ``--segments`` writes of one metric. It may have scores of all
-    sentences (or documents), or only of those that are scored.
+    A file has one score a line, or it is JSON: a list of scores, or an object with a list for every
+    system. It may also be the output of ``comet-score``, JSON lines of MetricX, a ``.seg.score`` of
+    mt-metrics-eval, or one metric of ``--segments``.
 
     Raises:
         GtransError: a file is missing, has no numbers, or fits neither sentences nor documents.
     """
-    files = segment_score_files(given.args)
-    lower = set(given.args.lower_is_better)
+    files = segment_score_files(score_input.args)
+    lower = set(score_input.args.lower_is_better)
     for name in sorted(lower - files.keys()):
         raise GtransError(f"--lower-is-better {name}: there is no --segment-scores {name}=FILE")
     measurements = []
     for name, paths in files.items():
-        measurements.append(_of_files(name, paths, given, name not in lower))
-    return Found(measurements)
+        measurements.append(_mean_of_files(name, paths, score_input, name not in lower))
+    return ScoreResult(measurements)
 
 
-def _of_files(name: str, paths: Sequence[str], given: Given, higher_is_better: bool) -> Measurement:
-    systems = {system: given.files.get(system, system) for system in given.systems}
-    by_system = _of_systems(name, paths, systems)
-    shape = [sum(flags) for flags in given.counted if any(flags)]
-    sentences = list(chain.from_iterable(given.counted))
-    documents = [any(flags) for flags in given.counted]
-    for unit, flags, places in (
-        ("sentence", sentences, np.repeat(range(len(shape)), shape)),
-        ("document", documents, np.arange(len(shape))),
-    ):
-        lengths = {len(scores) for scores in by_system.values()}
-        if not lengths <= {len(flags), sum(flags)}:
-            continue
-        kept = {}
-        for system, values in by_system.items():
-            is_whole = len(values) == len(flags)
-            kept[system] = list(compress(values, flags)) if is_whole else values
-        signature = f"scores:{','.join(Path(path).name for path in paths)}"
-        return _mean(name, name, unit, signature, kept, places, higher_is_better)
+def _mean_of_files(
+    name: str,
+    paths: Sequence[str],
+    score_input: ScoreInput,
+    higher_is_better: bool,
+) -> Measurement:
+    files = {system: score_input.files.get(system, system) for system in score_input.systems}
+    by_system = _scores_by_system(name, paths, files)
+    signature = f"scores:{','.join(Path(path).name for path in paths)}"
+    sizes = [sum(flags) for flags in score_input.counted if any(flags)]
+    numbers = np.arange(len(sizes))
+    sentences = _counted_scores(by_system, list(chain.from_iterable(score_input.counted)))
+    documents = _counted_scores(by_system, list(map(any, score_input.counted)))
+    if sentences is not None:
+        of_sentences = np.repeat(numbers, sizes)
+        return _mean(name, name, "sentence", signature, sentences, of_sentences, higher_is_better)
+    if documents is not None:
+        return _mean(name, name, "document", signature, documents, numbers, higher_is_better)
     counts = ", ".join(f"{len(scores)} of {system}" for system, scores in by_system.items())
     raise GtransError(
-        f"--segment-scores {name}: there are scores {counts}, but {sum(shape)} sentences in "
-        f"{len(shape)} documents; all systems need a score for each of either"
+        f"--segment-scores {name}: there are scores {counts}, but {sum(sizes)} sentences in "
+        f"{len(sizes)} documents; all systems need a score for each of either"
     )
 
 
-def _of_systems(
+def _counted_scores(
+    by_system: Mapping[str, Sequence[float]],
+    flags: Sequence[bool],
+) -> dict[str, Sequence[float]] | None:
+    """Return the scores of counted units; None: there are other numbers of scores."""
+    counted: dict[str, Sequence[float]] = {}
+    for system, scores in by_system.items():
+        if len(scores) == len(flags):
+            counted[system] = list(compress(scores, flags))
+        elif len(scores) == sum(flags):
+            counted[system] = list(scores)
+        else:
+            return None
+    return counted
+
+
+def _scores_by_system(
     name: str,
     paths: Sequence[str],
     systems: Mapping[str, str],
 ) -> dict[str, list[float]]:
-    """The scores of every system; ``systems``: their files by name.
-
-    Raises:
-        GtransError: a file of several systems lacks one, or names another one than it is for.
-    """
-    read = [_read(path) for path in paths]
-    if len(paths) == 1 and "" not in read[0]:
-        paths, read = [*paths] * len(systems), read * len(systems)
+    """Return the scores of every system; ``systems``: their translations' paths."""
+    contents = [_read(path) for path in paths]
+    if len(paths) == 1 and "" not in contents[0]:
+        paths = [*paths] * len(systems)
+        contents *= len(systems)
     if len(paths) != len(systems):
         raise GtransError(
             f"--segment-scores {name}: {len(paths)} files for {len(systems)} systems; give one for "
             "each --hyp, in their order, or a JSON object with a list for every system"
         )
     numbers = {}
-    for system, path, scores in zip(systems, paths, read, strict=True):
-        known = {system_name: key for system_name, key in _keys(scores, systems).items() if key}
-        alone = len(scores) == 1 and known.keys() <= {system}
-        key = next(iter(scores)) if alone else known.get(system)
-        if key is None or [*known.values()].count(key) > 1:
+    for system, path, scores in zip(systems, paths, contents, strict=True):
+        keys = _keys(scores, systems)
+        is_only_system = len(scores) == 1 and keys.keys() <= {system}
+        key = next(iter(scores)) if is_only_system else keys.get(system)
+        if key is None or list(keys.values()).count(key) > 1:
             raise GtransError(
                 f"{path} has no scores of '{system}', only of {', '.join(scores)}; name the "
                 "systems as there, --hyp NAME=FILE"
@@ -295,27 +322,35 @@ def _of_systems(
     return numbers
 
 
-def _keys(scores: Mapping[str, object], systems: Mapping[str, str]) -> dict[str, str | None]:
-    """Under which name scores have each system: its own, or its file's, as COMET has it.
-
-    Of several files the one counts whose path ends most alike; None: there is none, or several.
-    """
-    keys: dict[str, str | None] = {}
-    for system, file in systems.items():
+def _keys(scores: Mapping[str, object], systems: Mapping[str, str]) -> dict[str, str]:
+    """Return the key of each system in scores: its name, or a path like its own, as in COMET."""
+    keys = {}
+    for system, path in systems.items():
         if system in scores:
             keys[system] = system
             continue
-        alike = {key: _equal_ends(Path(file), Path(key)) for key in scores}
-        most = max(alike.values(), default=0)
-        best = [key for key, count in alike.items() if count == most > 0]
-        if not best:
-            best = [key for key in scores if Path(key).name == system]
-        keys[system] = best[0] if len(best) == 1 else None
+        candidates = _most_similar_paths(path, list(scores))
+        if not candidates:
+            candidates = [key for key in scores if Path(key).name == system]
+        if len(candidates) == 1 and candidates[0]:
+            keys[system] = candidates[0]
     return keys
 
 
+def _most_similar_paths(path: str, others: Sequence[str]) -> list[str]:
+    best: list[str] = []
+    most = 1
+    for other in others:
+        count = _equal_ends(Path(path), Path(other))
+        if count > most:
+            most = count
+            best = []
+        if count == most:
+            best.append(other)
+    return best
+
+
 def _equal_ends(path: Path, other: Path) -> int:
-    """How many names at the end of two paths are equal."""
     count = 0
     for name, other_name in zip(reversed(path.parts), reversed(other.parts), strict=False):
         if name != other_name:
@@ -325,21 +360,15 @@ def _equal_ends(path: Path, other: Path) -> int:
 
 
 def _read(path: str) -> Mapping[str, object]:
-    """The scores in a file by system; "" is the only system of a file without names."""
+    """Return the scores in a file by system; "" is the system of a file without names."""
     text = _text_of(path)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    head = lines[0].split("\t") if lines else []
-    if {"system", "score"} <= set(head):
-        rows = []
-        for line in lines[1:]:
-            rows.append(dict(zip(head, line.split("\t"), strict=False)))
-    elif len(lines) > 1 and all(line[0] == "{" for line in lines):
-        rows = [parse_json(line, path) for line in lines]
-    elif lines and lines[0][0] in "[{":
+    are_objects = all(line.startswith("{") for line in lines)
+    is_json = bool(lines) and lines[0].startswith(("[", "{"))
+    if is_json and not (are_objects and len(lines) > 1):
         value = parse_json(text, path)
         return value if isinstance(value, Mapping) else {"": value}
-    else:
-        rows = [row for row in map(_row, lines) if row]
+    rows = _rows(path, lines)
     metrics = dict.fromkeys(str(row.get("metric", "")) for row in rows)
     if len(metrics) > 1:
         raise GtransError(
@@ -348,16 +377,26 @@ def _read(path: str) -> Mapping[str, object]:
         )
     by_system: dict[str, list[Any]] = {}
     for row in rows:
-        by_system.setdefault(str(row.get("system", "")), []).append(row)
+        system = str(row.get("system", ""))
+        by_system.setdefault(system, []).append(row)
     return by_system or {"": []}
 
 
-def _text_of(path: str) -> str:
-    """The text of a file, gzipped or not.
+def _rows(path: str, lines: Sequence[str]) -> list[Any]:
+    """Return the scores of lines: a table with a heading, JSON lines, or lines of COMET."""
+    rows: list[Any] = []
+    heads = lines[0].split("\t") if lines else []
+    if "system" in heads and "score" in heads:
+        for line in lines[1:]:
+            rows.append(dict(zip(heads, line.split("\t"), strict=False)))
+    elif lines and lines[0].startswith("{"):
+        rows = [parse_json(line, path) for line in lines]
+    else:
+        rows = list(filter(None, map(_row, lines)))
+    return rows
 
-    Raises:
-        GtransError: it cannot be read.
-    """
+
+def _text_of(path: str) -> str:
     try:
         data = Path(path).read_bytes()
         if data[:2] == b"\x1f\x8b":
@@ -369,7 +408,7 @@ def _text_of(path: str) -> str:
 
 
 def _row(line: str) -> dict[str, str]:
-    """The score of a line, maybe with its system; empty: the score of all segments together.
+    """Return the score of a line, and its system; empty: the line has the score of a system.
 
     COMET prints "FILE  Segment 0  score: 0.81" and ends with the score of the system;
     mt-metrics-eval has "SYSTEM  0.81".
@@ -380,16 +419,17 @@ def _row(line: str) -> dict[str, str]:
     cells = line.split("\t")
     if cells[-1].startswith("score:"):
         return {}
-    return {"system": cells[0], "score": cells[1]} if len(cells) == 2 else {"score": line}
+    if len(cells) == 2:
+        return {"system": cells[0], "score": cells[1]}
+    return {"score": line}
 
 
 def _numbers(values: object, place: str) -> list[float]:
     if not isinstance(values, list):
         raise GtransError(f"{place} is no list of scores")
     numbers = []
-    for number, value in enumerate(values, start=1):
-        if isinstance(value, Mapping):  # of MetricX, of COMET
-            value = next((value[key] for key in _KEYS if key in value), value)
+    for number, entry in enumerate(values, start=1):
+        value = _value_of_entry(entry)
         try:
             score = math.nan if isinstance(value, bool) else float(value)
         except (ValueError, TypeError):
@@ -398,6 +438,15 @@ def _numbers(values: object, place: str) -> list[float]:
             raise GtransError(f"{place}: score {number} is '{value}', which is no score")
         numbers.append(score)
     return numbers
+
+
+def _value_of_entry(entry: Any) -> Any:
+    """Return the score of an object of MetricX or COMET; any other entry as it is."""
+    if isinstance(entry, Mapping):
+        for key in _KEYS:
+            if key in entry:
+                return entry[key]
+    return entry
 
 
 SCORES: dict[str, OtherScore] = {
@@ -410,7 +459,7 @@ SCORES: dict[str, OtherScore] = {
             f"checkpoint (default: {DEFAULT_MODEL}); needs --src and unbabel-comet",
         },
         measure_comet,
-        reads=True,
+        reads_texts=True,
         aligned=True,
     ),
     "--segment-scores": OtherScore(
@@ -423,7 +472,7 @@ SCORES: dict[str, OtherScore] = {
             "system",
         },
         measure_segment_scores,
-        reads=True,
+        reads_texts=True,
     ),
 }
-"""By the flag of their option."""
+"""Scores by their option."""

@@ -1,25 +1,18 @@
 """Split a translated document into the sentences of its reference.
 
-The translation of a whole document need not have a sentence for each sentence of the reference.
-As mwerSegmenter does (Matusov et al., 2005, "Evaluating Machine Translation Output with
-Automatic Sentence Segmentation"), the split with the smallest edit distance to the references is
-found by dynamic programming. No model is needed. Edit distance with costs for insertion and
-deletion is the lengths minus a gain, so the best split has the largest sum of gains:
+Dynamic programming finds the split with the smallest edit distance to the references, as
+mwerSegmenter does (Matusov et al., 2005, "Evaluating Machine Translation Output with Automatic
+Sentence Segmentation"); here, the split with the largest sum of gains:
 
-* A token that equals a token of the reference gains its weight: more if it is rarer in the
-  references; a share of it, :data:`STEM`, from another form of a word. Another word in the place
-  of a word gains :data:`SUBSTITUTION`. Tokens have to be in the same order; :data:`MOVED` of its
-  weight is gained by every token that occurs anywhere in the reference sentence.
-* A boundary in a place where sentences seldom end costs something, see :data:`COSTS`. What the
-  references' own sentences have around such a place counts, too, see
+* A token gains its weight from the same token of the reference, a share of it (:data:`STEM`) from
+  another form of the word, and :data:`SUBSTITUTION` from another word, in the order of both texts.
+  A token anywhere in the reference sentence gains :data:`MOVED` of its weight.
+* A boundary costs more where sentences seldom end, see :data:`COSTS` and
   :class:`gtrans.evaluation.boundaries.Habits`.
-* A sentence of the reference may be *omitted*, and a stretch between two sentences *added*.
-  Both gain a share of their weight, so they win where nothing fits.
+* A sentence may be *omitted*, and a stretch of the translation *added*, for a share of its weight.
 
-With several references every sentence takes the one that fits best.
-
-A document of n tokens and m tokens of reference takes O(n m) time, K rows of n numbers of memory;
-a long one is searched in a band, see :func:`bands`.
+Every sentence takes the reference that fits best. n tokens and m tokens of reference take O(n m)
+time and, with K sentences, O(K n) memory; long documents are searched in :func:`bands`.
 """
 
 from __future__ import annotations
@@ -60,12 +53,11 @@ from gtrans.messages import json_text, with_schema
 from gtrans.text.reader import Identified
 
 SIGNATURE = "resegmented:edit-distance.6"
-"""The mark of a resegmented translation in signatures; the number counts versions."""
+"""Part of a signature; the number counts versions of this algorithm."""
 
 # The unit of gains is a tenth of the match of the most frequent token.
 COMMONEST, RARER, RAREST = 10, 5.0, 40
-"""Weight of a token: COMMONEST, RARER more for each factor of ten that it is rarer, at most
-RAREST."""
+"""Weight of a token: COMMONEST, and RARER more for each factor of ten, at most RAREST."""
 SUBSTITUTION = 5
 MOVED = 0.3
 COSTS = {
@@ -86,28 +78,25 @@ COSTS = {
         Edge.NONE: 40,
     },
 }
-"""Cost of a boundary by what stands there: for a reference sentence that ends in a final
-punctuation mark (true), and for others, such as headlines."""
+"""Cost of a boundary behind a reference sentence with final punctuation (True) or without."""
 STEM, STEM_LETTERS = 0.5, 5
-"""Share of its weight that a token gains from another one with the same first letters."""
+"""Share of its weight that a token gains from a token with the same first letters."""
 OMITTED, ADDED, OPENING = 0.08, 0.22, 30
-"""Share of its weight that a sentence gains by being omitted, a stretch by being added, less
-OPENING."""
+"""An omitted sentence, or an added stretch, gains this share of its weight, less OPENING."""
 
 CLEARLY_BETTER = 4
-"""Lines as many as the reference's sentences stay unless a stretch of the best split gains more
-than they do by so many average tokens of the reference."""
+"""As many lines as sentences stay unless a stretch of the best split gains this many average tokens
+more."""
 
 LONG, ANCHORS, ROOM = 4000, 16, 100
-"""A translation of more than LONG tokens is searched between so many anchors on either side, and
-ROOM tokens around them."""
+"""More than LONG tokens are searched between ANCHORS on either side, with ROOM tokens around."""
 
 _ROWS_AT_ONCE = 64
 _IMPOSSIBLE = -(10**8)
 
 Gains = NDArray[np.int64]
 Span = tuple[int, int]
-"""The first token of a sentence, and the one behind its last token."""
+"""First token of a sentence, and the token behind it."""
 
 
 @dataclass(frozen=True)
@@ -115,10 +104,10 @@ class Addition:
     """A stretch of the translation that fits no sentence.
 
     Attributes:
-        after: the number of sentences of the document before it.
-        part_of: the position of the sentence that it was made a part of.
+        after: number of sentences before it.
+        part_of: index of the sentence that contains it in the split.
         text: the stretch.
-        tokens: its length.
+        tokens: length.
     """
 
     after: int
@@ -129,32 +118,31 @@ class Addition:
 
 @dataclass(frozen=True)
 class Split:
-    """A document of translation in the sentences of its reference.
+    """A translated document in the sentences of its reference.
 
     Attributes:
-        sentences: as many as the reference has. An omitted one is empty. An addition is a part
-            of the sentence before it, so that nothing of the translation is lost.
-        omitted: positions of the sentences that are not translated.
+        sentences: one for each sentence of the reference, with additions behind it; empty if
+            omitted.
+        omitted: indices of sentences without a translation.
         added: stretches that translate nothing.
         tokens: length of each sentence.
-        gain: the sum of gains, the largest of all splits.
-        moved: whether it was split although it has as many lines as the reference has sentences.
+        gain: the sum of gains.
+        moved: it was split although it had as many lines as the reference has sentences.
     """
 
     sentences: list[str]
     omitted: list[int]
     added: list[Addition]
     tokens: list[int]
-    gain: int = field(compare=False)  # of a band, sums are rounded from its begin
+    gain: int = field(compare=False)  # in a band, sums are rounded from its first column
     moved: bool = False
 
 
 class Resegmenter:
-    """Splits translations of the documents of one reference.
+    """Splits translations of the documents of one or more references.
 
     Args:
-        references: one or more references, each documents of sentences; all of them with
-            the same documents and sentences.
+        references: documents of sentences, the same in each reference.
         always: also split a document whose lines seem to be the reference's sentences.
     """
 
@@ -167,30 +155,29 @@ class Resegmenter:
         for documents in references:
             tokens_of_documents = []
             for document in documents:
-                tokens = [tokens_of(sentence) for sentence in document]
+                tokens = list(map(tokens_of, document))
                 tokens_of_documents.append(tokens)
                 self._counts.update(chain.from_iterable(tokens))
-                sentences += [cased_tokens(sentence) for sentence in document]
+                sentences += map(cased_tokens, document)
             self._references.append(tokens_of_documents)
-        self._total = max(1, sum(self._counts.values()))
+        self._total = max(1, self._counts.total())
         self.weight = cache(self._weight)
         self.habits = Habits(sentences)
 
     def split(self, document: int, lines: Sequence[str]) -> Split:
         """Split the translation of a document.
 
-        The reference itself has its own sentences. As many lines as the reference has sentences
-        stay unless another split is clearly better (:data:`CLEARLY_BETTER`): where one sentence is
-        missing and another one has two lines, all lines between them are in wrong places.
+        As many lines as the reference has sentences stay unless another split is clearly better
+        (:data:`CLEARLY_BETTER`).
 
         Args:
-            document: its number in the references, from 0.
+            document: number in the references, from 0.
             lines: the translation, in lines of any kind.
         """
         characters = _without_spaces(lines)
         for sentences in self._sentences[document]:
             if characters == _without_spaces(sentences):
-                return _as_it_is(sentences, sentences)
+                return _unchanged(sentences, sentences)
         text = TokenisedText("\n".join(lines))
         references = [documents[document] for documents in self._references]
         search = _Search(self, text, references)
@@ -198,11 +185,10 @@ class Resegmenter:
         has_as_many = len(lines) == len(references[0])
         may_stay = has_as_many and not self._always
         if may_stay and not search.is_clearly_better(spans, lines):
-            return _as_it_is(lines, self._sentences[document][0])
+            return _unchanged(lines, self._sentences[document][0])
         return search.split(spans, moved=may_stay)
 
     def _weight(self, token: str) -> int:
-        """The gain of a match."""
         rarity = log10(self._total / max(1, self._counts[token]))
         return int(min(RAREST, COMMONEST + RARER * rarity))
 
@@ -211,44 +197,44 @@ def _without_spaces(lines: Sequence[str]) -> str:
     return "".join("".join(lines).split())
 
 
-def _as_it_is(lines: Sequence[str], reference: Sequence[str]) -> Split:
-    """A document whose lines are the translations of the sentences; empty ones are omitted."""
+def _unchanged(lines: Sequence[str], reference: Sequence[str]) -> Split:
     omitted = []
-    for place, (line, sentence) in enumerate(zip(lines, reference, strict=True)):
+    tokens = []
+    for index, (line, sentence) in enumerate(zip(lines, reference, strict=True)):
+        tokens.append(len(tokens_of(line)))
         if sentence and not line:
-            omitted.append(place)
-    tokens = [len(tokens_of(line)) for line in lines]
+            omitted.append(index)
     return Split(list(lines), omitted, added=[], tokens=tokens, gain=0)
 
 
 @dataclass(frozen=True)
 class _Sentence:
-    """A sentence of a reference; one entry for each token in the arrays.
+    """A sentence of a reference; arrays have one entry for each token.
 
     Attributes:
-        ids: numbers of the same tokens in the translation; -1: not in it.
-        stems: numbers of the same first letters there.
-        words: whether it is a word.
-        weights: the gain of its match.
-        edges: the numbers of its first and its last token, whether a quotation mark opens or not.
-        final: whether the sentence ends in a final punctuation mark.
+        ids: ids of the same tokens in the translation, or -1.
+        stems: ids of the same first letters in the translation, or -1.
+        words: whether a token is a word.
+        weights: the gain of a match.
+        first, last: see :meth:`_Search._edge_id`.
+        final: the sentence ends in a final punctuation mark.
     """
 
     ids: Gains
     stems: Gains
     words: NDArray[np.bool_]
     weights: Gains
-    edges: tuple[int, int]
+    first: int
+    last: int
     final: bool
 
 
 class _Search:
     """The search for the best split of one document.
 
-    Columns are places between tokens of the translation, 0 to n. A row has for each column of a
-    band the largest gain with which the references up to some token can be followed to it. Its
-    lower bits are the column where the sentence began, so that the shorter of two sentences with
-    equal gains counts.
+    Columns are places between tokens of the translation, 0 to n. A row has the largest gain up to
+    each column of a band. Its lower bits are the first column of the sentence, so that the shorter
+    of two sentences with equal gains wins.
     """
 
     def __init__(
@@ -263,13 +249,13 @@ class _Search:
         self._ids: dict[str, int] = {}
         self._stem_ids: dict[str, int] = {}
         self._tokens = _numbered(tokens, self._ids)
-        self._stems = _numbered([token[:STEM_LETTERS] for token in tokens], self._stem_ids)
-        # The token before each place; none before the first one and behind the last one.
-        self._around = np.array([-2, *map(self._edge, tokens), -2])
-        self._words = np.array([is_word(token) for token in tokens], dtype=bool)
-        self._weight = np.array([model.weight(token) for token in tokens], dtype=np.int64)
+        self._stems = _numbered(_stems(tokens), self._stem_ids)
+        # The token before each column; -2 before the first token and behind the last one.
+        self._edge_ids = np.array([-2, *map(self._edge_id, tokens), -2])
+        self._words = _array(map(is_word, tokens), bool)
+        self._weight = _array(map(model.weight, tokens))
         self._columns = np.arange(len(tokens) + 1)
-        self._unit = 1 << len(tokens).bit_length()  # one of gain, above the bits of the column
+        self._unit = 1 << len(tokens).bit_length()  # a gain of 1, above the bits of the column
         habits = model.habits.gains(text)
         self._boundary: dict[bool, Gains] = {}
         for final, costs in COSTS.items():
@@ -280,76 +266,73 @@ class _Search:
         self._gain = 0
         self._sentences: list[list[_Sentence]] = []
         for alternatives in zip(*references, strict=True):
-            self._sentences.append([self._prepare(tokens) for tokens in alternatives])
+            self._sentences.append(list(map(self._prepare, alternatives)))
 
     def _prepare(self, tokens: list[str]) -> _Sentence:
-        """A sentence of a reference, in the numbers of the translation's tokens."""
         ids = [self._ids.get(token, -1) for token in tokens]
-        stems = [self._stem_ids.get(token[:STEM_LETTERS], -1) for token in tokens]
-        edges = (-1, -1)
-        if tokens:
-            edges = self._edge(tokens[0]), self._edge(tokens[-1])
+        stems = [self._stem_ids.get(stem, -1) for stem in _stems(tokens)]
         return _Sentence(
-            ids=np.array(ids, dtype=np.int64),
-            stems=np.array(stems, dtype=np.int64),
-            words=np.array([is_word(token) for token in tokens], dtype=bool),
-            weights=np.array([self._model.weight(token) for token in tokens], dtype=np.int64),
-            edges=edges,
+            ids=_array(ids),
+            stems=_array(stems),
+            words=_array(map(is_word, tokens), bool),
+            weights=_array(map(self._model.weight, tokens)),
+            first=self._edge_id(tokens[0]) if tokens else -1,
+            last=self._edge_id(tokens[-1]) if tokens else -1,
             final=ends_a_sentence(tokens),
         )
 
-    def _edge(self, token: str) -> int:
-        """The number of a token; a mark that closes a quotation has the number of one that opens.
-
-        -1: the translation does not have it.
-        """
+    def _edge_id(self, token: str) -> int:
+        """Return the id of a token; a closing quotation mark has the id of an opening one."""
         if token == "”" and "“" in self._ids:
             token = "“"
         return self._ids.get(token, -1)
 
     def best_spans(self) -> list[Span]:
-        """The begin and end of each sentence in the best split; additions are between them."""
+        """Return the span of each sentence in the best split; additions are between spans."""
         band = self._bands[0] if self._bands else slice(0, len(self._columns))
-        ends = np.where(self._columns[band], _IMPOSSIBLE, 0)
-        stops = []  # for each sentence, where the one before it ends
-        starts = []  # for each sentence, where it begins
+        gains = np.where(self._columns[band], _IMPOSSIBLE, 0)
+        previous_stops = []  # for each sentence and start, the end of the sentence before
+        starts = []  # for each sentence and stop, its start
         for number, alternatives in enumerate(self._sentences):
-            own = self._bands[number]
-            ends, stop = self._with_addition(_fitted(ends, band, own), own)
-            row = (ends + self._omission(number)) * self._unit + self._columns[own]
+            own_band = self._bands[number]
+            gains = _shifted(gains, band, own_band)
+            gains, previous_stop = self._with_addition(gains, own_band)
+            omitted = gains + self._omission(number)
+            row = omitted * self._unit + self._columns[own_band]
             for sentence in alternatives:
-                row = np.maximum(row, self._follow(number, sentence, ends, own))
-            ends, start = np.divmod(row, self._unit)
-            stops.append(stop.astype(np.int32))
+                translated = self._follow(number, sentence, gains, own_band)
+                row = np.maximum(row, translated)
+            gains, start = np.divmod(row, self._unit)
+            previous_stops.append(previous_stop.astype(np.int32))
             starts.append(start.astype(np.int32))
-            band = own
-        ends, stop = self._with_addition(ends, band)
-        self._gain = int(ends[-1])
-        column = int(stop[-1])
+            band = own_band
+        gains, previous_stop = self._with_addition(gains, band)
+        self._gain = int(gains[-1])
+        stop = int(previous_stop[-1])
         spans = []
         for number in reversed(range(len(self._sentences))):
-            first = self._bands[number].start
-            begin = int(starts[number][column - first])
-            spans.append((begin, column))
-            column = int(stops[number][begin - first])
+            offset = self._bands[number].start
+            begin = int(starts[number][stop - offset])
+            spans.append((begin, stop))
+            stop = int(previous_stops[number][begin - offset])
         return spans[::-1]
 
     def is_clearly_better(self, spans: Sequence[Span], lines: Sequence[str]) -> bool:
-        """Whether a split gains clearly more than the lines as they are.
+        """Return whether a split gains clearly more than the lines do.
 
-        The gains are compared stretch by stretch, between places where both have the end of the
-        same sentence, so that many small differences are not taken for a large one.
+        Gains are compared between places where both end the same sentence.
         """
-        ends = np.cumsum([len(tokens_of(line)) for line in lines]).tolist()
-        if not ends or ends[-1] != len(self._tokens):
+        lengths = [len(tokens_of(line)) for line in lines]
+        stops = np.cumsum(lengths).tolist()
+        if not stops or stops[-1] != len(self._tokens):
             return True  # a token reaches over the end of a line
-        own = list(zip([0, *ends[:-1]], ends, strict=True))
-        gained = self._gains_after(spans) - self._gains_after(own)
-        last = len(own) - 1
+        line_spans = list(zip([0, *stops[:-1]], stops, strict=True))
+        gained = self._gains_after(spans) - self._gains_after(line_spans)
+        last = len(line_spans) - 1
         before = 0
-        largest = 0  # gain of a stretch
-        for number, (span, line) in enumerate(zip(spans, own, strict=True)):
-            if span[1] == line[1] or number == last:
+        largest = 0
+        for number, (_, stop) in enumerate(spans):
+            if stop == stops[number] or number == last:
                 largest = max(largest, int(gained[number]) - before)
                 before = int(gained[number])
         weight = 0
@@ -357,99 +340,111 @@ class _Search:
         for sentence in chain.from_iterable(self._sentences):
             weight += int(sentence.weights.sum())
             tokens += len(sentence.weights)
-        return largest > CLEARLY_BETTER * weight / max(1, tokens)
+        average = weight / max(1, tokens)
+        return largest > CLEARLY_BETTER * average
 
     def _gains_after(self, spans: Sequence[Span]) -> Gains:
-        """The sum of gains up to the end of each sentence of a split, (sentences,)."""
-        gain, column = 0, 0
+        """Return the sum of gains at the end of each sentence of a split, (sentences,)."""
+        gain = 0
+        column = 0
         gains = []
         for number, (start, stop) in enumerate(spans):
             gain += self._addition(column, start)
             if start == stop:
                 gain += self._omission(number)
             else:
-                own = slice(start, stop + 1)
-                starts = np.full(stop - start + 1, _IMPOSSIBLE)
-                starts[0] = gain
-                rows = [
-                    self._follow(number, sentence, starts, own)
-                    for sentence in self._sentences[number]
-                ]
-                gain = int(np.max(rows, 0)[-1]) // self._unit
+                gain = self._gain_of_span(number, start, stop, gain)
             column = stop
             gains.append(gain)
         gains[-1] += self._addition(column, len(self._tokens))
         return np.array(gains)
 
+    def _gain_of_span(self, number: int, start: int, stop: int, gain: int) -> int:
+        band = slice(start, stop + 1)
+        gains = np.full(stop - start + 1, _IMPOSSIBLE)
+        gains[0] = gain
+        ends = []
+        for sentence in self._sentences[number]:
+            row = self._follow(number, sentence, gains, band)
+            ends.append(int(row[-1]))
+        return max(ends) // self._unit
+
     def _addition(self, start: int, stop: int) -> int:
-        """The gain of an added stretch; an empty one counts only if it gains something."""
+        """Return the gain of an added stretch; an empty one never costs anything."""
         opening = int(self._boundary[True][stop]) - OPENING
         if start == stop:
             return max(0, opening)
         return int(self._adding[stop] - self._adding[start]) + opening
 
-    def split(self, best: Sequence[Span], moved: bool) -> Split:
-        """The split with these spans of sentences; stretches between them are added."""
-        last = len(self._tokens)
-        spans = _with_additions(best, last)
-        omitted = []
-        for number, (start, stop) in enumerate(best):
-            if start == stop:
-                omitted.append(number)
+    def split(self, sentence_spans: Sequence[Span], moved: bool) -> Split:
+        """Return the split with these spans; stretches between them are added."""
+        token_count = len(self._tokens)
+        spans = _with_additions(sentence_spans, token_count)
         owners: list[int] = []  # for each token, its sentence
+        sentences = []
+        lengths = []
         for number, (start, stop) in enumerate(spans):
             owners += [number] * (stop - start)
+            sentences.append(self._text.part(start, stop))
+            lengths.append(stop - start)
+        omitted = []
         added = []
-        ends = [0] + [stop for _, stop in best]
-        begins = [start for start, _ in best] + [last]
-        for number, (start, stop) in enumerate(zip(ends, begins, strict=True)):
-            if stop > start:
-                text = self._text.part(start, stop)
-                added.append(Addition(number, owners[start], text, stop - start))
+        previous_stop = 0
+        # An empty sentence at the end stands for an addition behind the last sentence.
+        end = token_count, token_count
+        for number, (start, stop) in enumerate([*sentence_spans, end]):
+            if start > previous_stop:
+                text = self._text.part(previous_stop, start)
+                length = start - previous_stop
+                added.append(Addition(number, owners[previous_stop], text, length))
+            if start == stop and number < len(sentence_spans):
+                omitted.append(number)
+            previous_stop = stop
         return Split(
-            sentences=[self._text.part(start, stop) for start, stop in spans],
+            sentences=sentences,
             omitted=omitted,
             added=added,
-            tokens=[stop - start for start, stop in spans],
+            tokens=lengths,
             gain=self._gain,
             moved=moved,
         )
 
     # --- parts of the sum ---------------------------------------------------------------
 
-    def _follow(self, number: int, sentence: _Sentence, starts: Gains, own: slice) -> Gains:
-        """The row at the end of a sentence of the reference, from the gains at its begin."""
-        moved = self._moved(sentence, own)
-        packed = (starts - moved) * self._unit + self._columns[own]
+    def _follow(self, number: int, sentence: _Sentence, gains: Gains, band: slice) -> Gains:
+        """Return the row at the end of a sentence of the reference, from gains at its start."""
+        moved = self._moved(sentence, band)
+        packed = (gains - moved) * self._unit + self._columns[band]
         before: Gains = np.maximum.accumulate(packed)
-        # A sentence has at least one token; one without any is omitted, which has its own price.
-        row = np.concatenate([[_IMPOSSIBLE * self._unit], before[:-1]])
-        for gains in self._gains(sentence, own):
-            reached = np.maximum(row, before)[:-1] + gains
+        # A sentence has at least one token; an omitted sentence has a price of its own.
+        impossible = _IMPOSSIBLE * self._unit
+        row = np.concatenate([[impossible], before[:-1]])
+        for token_gains in self._token_gains(sentence, band):
+            reached = np.maximum(row, before)[:-1] + token_gains
             row[1:] = np.maximum(reached, row[1:])
             row = np.maximum.accumulate(row)
-        end = self._end(number, sentence, own)
-        found: Gains = row + (moved + end) * self._unit
-        return found
+        end = self._end(number, sentence, band)
+        result: Gains = row + (moved + end) * self._unit
+        return result
 
-    def _end(self, number: int, sentence: _Sentence, own: slice) -> Gains:
-        """The gain of the end of a sentence at each place.
+    def _end(self, number: int, sentence: _Sentence, band: slice) -> Gains:
+        """Return the gain of the end of a sentence at each column.
 
-        The place costs nothing where the sentence's last token stands before it, and the first one
-        of the next sentence behind it.
+        The end is free between the last token of the sentence and the first token of the next one.
         """
-        cost = self._boundary[sentence.final][own]
-        following = self._sentences[number + 1 : number + 2]
-        firsts = [other.edges[0] for others in following for other in others]
-        behind = np.isin(self._around[1:][own], firsts)
-        before = self._around[:-1][own] == sentence.edges[1]
-        certain = behind & before
-        ends: Gains = np.where(certain, np.maximum(cost, 0), cost)
+        boundary = self._boundary[sentence.final][band]
+        firsts: list[int] = []
+        if number + 1 < len(self._sentences):
+            firsts = [following.first for following in self._sentences[number + 1]]
+        is_last = self._edge_ids[:-1][band] == sentence.last
+        is_first = np.isin(self._edge_ids[1:][band], firsts)
+        free = np.maximum(boundary, 0)
+        ends: Gains = np.where(is_last & is_first, free, boundary)
         return ends
 
-    def _gains(self, sentence: _Sentence, own: slice) -> Iterator[Gains]:
-        """For each token of the reference, its gain with each token of the translation."""
-        between = slice(own.start, own.stop - 1)
+    def _token_gains(self, sentence: _Sentence, band: slice) -> Iterator[Gains]:
+        """Yield for each token of the reference its gain with each token of the translation."""
+        between = slice(band.start, band.stop - 1)
         tokens = self._tokens[between]
         stems = self._stems[between]
         words = self._words[between]
@@ -466,113 +461,135 @@ class _Search:
             gains = np.where(equal, weights, gains)
             yield from gains * self._unit
 
-    def _moved(self, sentence: _Sentence, own: slice) -> Gains:
-        """Sums over the tokens of the translation that occur in a sentence, in any order."""
-        between = slice(own.start, own.stop - 1)
+    def _moved(self, sentence: _Sentence, band: slice) -> Gains:
+        """Return running sums of gains of tokens that occur anywhere in the sentence."""
+        between = slice(band.start, band.stop - 1)
         present = np.isin(self._tokens[between], sentence.ids)
         weights = MOVED * self._weight[between]
         return _running(weights * present)
 
     def _omission(self, number: int) -> int:
-        weights = [int(sentence.weights.sum()) for sentence in self._sentences[number]]
-        return int(OMITTED * sum(weights) / len(weights)) - OPENING
+        total = 0
+        for sentence in self._sentences[number]:
+            total += int(sentence.weights.sum())
+        return int(OMITTED * total / len(self._sentences[number])) - OPENING
 
-    def _with_addition(self, ends: Gains, own: slice) -> tuple[Gains, Gains]:
-        """The gains before the next sentence, which an added stretch may precede; its begin."""
-        adding = self._adding[own]
-        columns = self._columns[own]
-        without = ends * self._unit + columns
-        jump = np.maximum.accumulate((ends - adding) * self._unit + columns)
-        price = adding - OPENING + self._boundary[True][own]
-        jump += price * self._unit
-        gains, begins = np.divmod(np.maximum(without, jump), self._unit)
-        return gains, begins
+    def _with_addition(self, gains: Gains, band: slice) -> tuple[Gains, Gains]:
+        """Return the gains with an optional added stretch, and the column where it starts."""
+        adding = self._adding[band]
+        columns = self._columns[band]
+        without = gains * self._unit + columns
+        packed = (gains - adding) * self._unit + columns
+        added = np.maximum.accumulate(packed)
+        price = adding - OPENING + self._boundary[True][band]
+        added += price * self._unit
+        best = np.maximum(without, added)
+        gains, starts = np.divmod(best, self._unit)
+        return gains, starts
 
 
 def _numbered(tokens: Sequence[str], ids: dict[str, int]) -> Gains:
-    """The numbers of tokens, which ``ids`` gets if it does not have them."""
-    return np.array([ids.setdefault(token, len(ids)) for token in tokens], dtype=np.int64)
+    """Return the ids of tokens; new tokens are added to ``ids``."""
+    numbers = []
+    for token in tokens:
+        numbers.append(ids.setdefault(token, len(ids)))
+    return _array(numbers)
 
 
-def _with_additions(spans: Sequence[Span], last: int) -> list[Span]:
-    """The spans of sentences with the additions behind them.
+def _stems(tokens: Sequence[str]) -> list[str]:
+    return [token[:STEM_LETTERS] for token in tokens]
 
-    An addition goes to the last sentence before it that has a translation; one at the beginning of
-    the text goes to the first sentence with a translation.
 
-    Args:
-        spans: without additions.
-        last: the number of tokens.
+def _array(values: Iterable[Any], kind: type = np.int64) -> NDArray[Any]:
+    return np.array(list(values), dtype=kind)
+
+
+def _with_additions(spans: Sequence[Span], token_count: int) -> list[Span]:
+    """Return spans that cover all tokens.
+
+    An addition goes to the last translated sentence before it, or else to the first one.
     """
-    present = [number for number, (start, stop) in enumerate(spans) if stop > start]
+    translated = [number for number, (start, stop) in enumerate(spans) if stop > start]
     widened = list(spans)
-    if not present:
-        return [(0, last), *widened[1:]] if widened else []
-    begins = [0] + [spans[number][0] for number in present[1:]]
-    ends = [*begins[1:], last]
-    for number, begin, end in zip(present, begins, ends, strict=True):
-        widened[number] = begin, end
+    if not translated and widened:
+        widened[0] = 0, token_count
+    stop = token_count
+    for number in reversed(translated):
+        start = 0 if number == translated[0] else spans[number][0]
+        widened[number] = start, stop
+        stop = start
     return widened
 
 
 def bands(reference: Sequence[list[str]], tokens: list[str]) -> list[slice]:
-    """The columns in which each sentence of a reference is searched; all of a short text.
+    """Return the columns in which each sentence of a reference is searched.
 
-    Three tokens that occur once on both sides are an anchor. A sentence stands between those before
-    and behind it; a quarter of the nearest :data:`ANCHORS` may be in wrong places.
+    A sentence stands between anchors, three tokens that occur once on both sides; a quarter of the
+    nearest :data:`ANCHORS` may be wrong. A short text is searched as a whole.
     """
     last = len(tokens)
     if last <= LONG:
         return [slice(0, last + 1)] * len(reference)
-    here = _once(list(chain.from_iterable(reference)))
-    there = _once(tokens)
-    anchors = [(place, there[words]) for words, place in here.items() if words in there]
-    pairs = np.array(anchors).reshape(-1, 2)
+    reference_places, places = _anchors(list(chain.from_iterable(reference)), tokens).T
     wrong = ANCHORS // 4
     firsts = []
     lasts = []
     begin = 0
     for sentence in reference:
         end = begin + len(sentence)
-        before, behind = np.searchsorted(pairs[:, 0], (begin - 2, end))
-        left = np.sort(pairs[max(0, before - ANCHORS) : before, 1])
-        right = np.sort(pairs[behind : behind + ANCHORS, 1])
+        before, behind = np.searchsorted(reference_places, (begin - 2, end))
+        left = np.sort(places[max(0, before - ANCHORS) : before])
+        right = np.sort(places[behind : behind + ANCHORS])
         first = 0
         stop = last
         if len(left) == ANCHORS:
-            anchor = int(left[wrong])
-            first = max(0, anchor - ROOM)
+            first = max(0, int(left[wrong]) - ROOM)
         if len(right) == ANCHORS:
-            anchor = int(right[-1 - wrong])
-            stop = min(last, anchor + ROOM)
+            stop = min(last, int(right[-1 - wrong]) + ROOM)
         firsts.append(first)
         lasts.append(stop)
         begin = end
-    # Neither goes back, and each band meets the next one.
+    # Starts and stops ascend, and each band meets the next one.
     starts = np.minimum.accumulate(firsts[::-1])[::-1]
-    stops = np.maximum(np.maximum.accumulate(lasts), [*starts[1:], last]) + 1
-    return [slice(int(start), int(end)) for start, end in zip(starts, stops, strict=True)]
+    next_starts = [*starts[1:], last]
+    stops = np.maximum(np.maximum.accumulate(lasts), next_starts) + 1
+    return list(map(slice, starts.tolist(), stops.tolist()))
 
 
-def _once(tokens: list[str]) -> dict[tuple[str, ...], int]:
-    """The place of every three tokens that stand together once only, in their order."""
+def _anchors(reference: list[str], tokens: list[str]) -> Gains:
+    """Return the places of three tokens that occur once on both sides, (anchors, 2)."""
+    places_there = _unique_trigrams(tokens)
+    anchors = []
+    for trigram, place in _unique_trigrams(reference).items():
+        if trigram in places_there:
+            anchors.append((place, places_there[trigram]))
+    return _array(anchors).reshape(-1, 2)
+
+
+def _unique_trigrams(tokens: list[str]) -> dict[tuple[str, ...], int]:
     trigrams = list(zip(tokens, tokens[1:], tokens[2:], strict=False))
     counts = Counter(trigrams)
-    return {trigram: place for place, trigram in enumerate(trigrams) if counts[trigram] == 1}
+    places: dict[tuple[str, ...], int] = {}
+    for place, trigram in enumerate(trigrams):
+        if counts[trigram] == 1:
+            places[trigram] = place
+    return places
 
 
-def _fitted(row: Gains, band: slice, own: slice) -> Gains:
-    """A row of one band in the columns of the next one; columns that it lacks are out of reach."""
-    fitted = np.full(own.stop - own.start, _IMPOSSIBLE)
-    both = slice(max(band.start, own.start), min(band.stop, own.stop))
-    kept = row[both.start - band.start : both.stop - band.start]
-    fitted[both.start - own.start : both.stop - own.start] = kept
-    return fitted
+def _shifted(row: Gains, old: slice, new: slice) -> Gains:
+    """Return a row of one band in the columns of another; new columns are impossible."""
+    shifted = np.full(new.stop - new.start, _IMPOSSIBLE)
+    first = max(old.start, new.start)
+    stop = min(old.stop, new.stop)
+    common = row[first - old.start : stop - old.start]
+    shifted[first - new.start : stop - new.start] = common
+    return shifted
 
 
 def _running(values: NDArray[Any]) -> Gains:
-    """Sums of the values before each place, (values + 1), as whole numbers."""
-    return np.concatenate([[0.0], np.cumsum(values)]).astype(np.int64)
+    """Return the sums of the values before each place, (values + 1), as whole numbers."""
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    return sums.astype(np.int64)
 
 
 # --- what a translation leaves out and adds -------------------------------------------------------
@@ -580,17 +597,15 @@ def _running(values: NDArray[Any]) -> Gains:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much of the reference a translation covers.
+    """Omitted and added text of a translation.
 
     Attributes:
-        omitted: share of the reference's words in sentences that are not translated, in percent
-            (characters in scripts without spaces).
-        added: share of the translation's words in stretches that translate nothing, in percent.
-        omitted_sentences: these sentences: ``document`` and ``sentence`` of the reference's file,
-            counted from 1, their ids, if there are any, as ``doc_id`` and ``segment_id``, and the
-            ``reference``.
-        added_text: these stretches: ``document`` (``doc_id``), the sentence before as
-            ``after_sentence`` (0: at the beginning), and the ``text``.
+        omitted: percentage of the reference's tokens.
+        added: percentage of the translation's tokens.
+        omitted_sentences: ``document`` and ``sentence`` from 1, ``doc_id`` and ``segment_id`` if
+            the reference has them, and the ``reference``.
+        added_text: ``document`` (``doc_id``), the number of the sentence before as
+            ``after_sentence``, and the ``text``.
     """
 
     omitted: float
@@ -605,14 +620,13 @@ def coverage(
     counted: Sequence[Sequence[bool]],
     ids: Identified | None = None,
 ) -> Coverage:
-    """The coverage of one system; a sentence of several references counts its mean length.
+    """Return the coverage of one system.
 
     Args:
         splits: its documents.
-        references: one or more references of the same documents.
-        counted: for each sentence of each document whether it counts. Added sentences count if
-            the sentence does that it is a part of.
-        ids: the reference's documents and segments, if they have ids.
+        references: one or more references; a sentence has their mean length.
+        counted: for each sentence of each document whether it counts, with its additions.
+        ids: documents and segments of a reference with ids.
     """
     documents = list(ids.documents.items()) if ids is not None else []
     expected, omitted_tokens = 0.0, 0.0
@@ -649,7 +663,6 @@ def coverage(
 
 
 def _lengths(references: Sequence[Sequence[str]]) -> list[float]:
-    """The number of tokens of each sentence of a document, the mean over its references."""
     lengths = []
     for alternatives in zip(*references, strict=True):
         tokens = sum(len(tokens_of(text)) for text in alternatives)
@@ -658,34 +671,27 @@ def _lengths(references: Sequence[Sequence[str]]) -> list[float]:
 
 
 _RECORD = "resegmented.json"
-"""The digests of the files that were written into a folder, by their names."""
+"""File with the digest of each file that was written into a folder."""
 
 
 def check_documents_folder(folder: Path, systems: Iterable[str], force: bool) -> None:
-    """Refuse a folder in which files of others would be replaced, before anything is computed.
-
-    Args:
-        folder: the folder of ``--resegment-dir``.
-        systems: names of the systems.
-        force: whether the user gave ``--force``.
-
-    Raises:
-        GtransError: a file there is not as :func:`write_documents` wrote it.
-    """
+    """Raise GtransError if :func:`write_documents` would replace files of others."""
     try:
-        written = read_object(folder / _RECORD).get("files", {})
+        digests = read_object(folder / _RECORD).get("files", {})
     except (FileNotFoundError, GtransError):
-        written = {}
-    names = [_file_name(f"hyp.{system}.txt") for system in systems]
+        digests = {}
+    names = {_file_name(f"hyp.{system}.txt") for system in systems}
+    names.add("src.txt")
     for path in sorted(folder.glob("*.txt")):
-        if path.name in names or path.name == "src.txt" or _REFERENCE.fullmatch(path.name):
-            check_replaceable("--resegment-dir", path, partial(_is_as_written, written), force)
+        if path.name in names or _REFERENCE.fullmatch(path.name):
+            is_unchanged = partial(_is_unchanged, digests)
+            check_replaceable("--resegment-dir", path, is_unchanged, force)
 
 
 _REFERENCE = re.compile(r"ref\d*\.txt")
 
 
-def _is_as_written(digests: Mapping[str, str], path: Path) -> bool:
+def _is_unchanged(digests: Mapping[str, str], path: Path) -> bool:
     return digests.get(path.name) == digest(path)
 
 
@@ -693,13 +699,17 @@ def _file_name(name: str) -> str:
     return name.replace("/", "_")
 
 
-def write_documents(folder: Path, texts: dict[str, Documents], inputs: Sequence[StrPath]) -> None:
-    """Write texts as files of one sentence per line with an empty line between documents.
+def write_documents(
+    folder: Path,
+    texts: Mapping[str, Documents],
+    inputs: Sequence[StrPath],
+) -> None:
+    """Write texts with one sentence per line and an empty line between documents.
 
-    All files have the same lines; the line of an empty sentence is empty.
-
-    Raises:
-        GtransError: a file cannot be written, is one of ``inputs``, or would be two texts.
+    Args:
+        folder: where to write them.
+        texts: documents by file name.
+        inputs: files that must not be replaced.
     """
     files = {folder / _file_name(name): documents for name, documents in texts.items()}
     if len(files) < len(texts):
@@ -711,7 +721,8 @@ def write_documents(folder: Path, texts: dict[str, Documents], inputs: Sequence[
         folder.mkdir(parents=True, exist_ok=True)
         for path, documents in files.items():
             with atomic_writer(path, inputs) as file:
-                file.write("\n\n".join("\n".join(document) for document in documents) + "\n")
+                blocks = ["\n".join(document) for document in documents]
+                file.write("\n\n".join(blocks) + "\n")
         digests = {path.name: digest(path) for path in files}
         with atomic_writer(folder / _RECORD) as file:
             file.write(f"{json_text(with_schema('resegmented', {'files': digests}))}\n")

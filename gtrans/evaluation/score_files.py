@@ -1,4 +1,4 @@
-"""The files that ``gtrans score`` reads: documents with ids, or lines of plain text."""
+"""The files that ``gtrans score`` reads: documents with ids, or plain text."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class PlainLines:
     """Plain text.
 
     Attributes:
-        lines: all of its lines, also empty ones.
-        sentences: those that are sentences, by their number from 1.
-        documents: the same, as boundaries divide them.
+        lines: all lines, also empty ones.
+        sentences: the lines that are sentences, by line number from 1.
+        documents: the sentences of each document.
     """
 
     lines: list[str]
@@ -37,18 +37,18 @@ class PlainLines:
 
     @property
     def places(self) -> list[int]:
-        """The numbers of the lines that are sentences."""
+        """The line numbers of the sentences."""
         return list(self.sentences)
 
 
 @dataclass(frozen=True)
 class ScoreFile:
-    """A file as it was read: documents with ids, or plain text.
+    """A file: documents with ids, or plain text.
 
     Attributes:
         path: its name.
-        ids: its documents with ids; None: it is plain text.
-        plain: its lines; of a file with ids there are none.
+        ids: its documents; None: it is plain text.
+        plain: its lines; empty for a file with ids.
     """
 
     path: str
@@ -59,17 +59,16 @@ class ScoreFile:
     def sizes(self) -> list[int]:
         """The number of sentences of each document."""
         if self.ids is None:
-            return [len(document) for document in self.plain.documents]
-        return [len(segments) for segments in self.ids.documents.values()]
+            return list(map(len, self.plain.documents))
+        return list(map(len, self.ids.documents.values()))
 
 
 @dataclass(frozen=True)
 class ScoreFiles:
-    """All files that were read.
+    """All files of a command.
 
     Attributes:
-        main: the first reference, or the source if there is none. All other files have its
-            documents.
+        main: the first reference, or the source without one; all other files need its documents.
         references, source, systems: the files by their role.
     """
 
@@ -79,19 +78,23 @@ class ScoreFiles:
     systems: dict[str, ScoreFile]
 
     def by_key(self) -> dict[str, ScoreFile]:
-        """All files, each by a key of its own."""
-        files = {f"reference {number}": file for number, file in enumerate(self.references)}
+        """Return all files, each by a key of its own."""
+        files = {}
+        for number, file in enumerate(self.references):
+            files[f"reference {number}"] = file
         if self.source is not None:
             files["source"] = self.source
-        return files | {f"system {name}": file for name, file in self.systems.items()}
+        for name, file in self.systems.items():
+            files[f"system {name}"] = file
+        return files
 
     def replaced(self, files: Mapping[str, ScoreFile]) -> ScoreFiles:
-        """The same with other files, by the keys of :meth:`by_key`."""
+        """Return these files with others in their places, by the keys of :meth:`by_key`."""
         references = [files[f"reference {number}"] for number in range(len(self.references))]
         source = files.get("source")
         systems = {name: files[f"system {name}"] for name in self.systems}
         main = references[0] if references else source
-        assert main is not None, "one of both is there"
+        assert main is not None, "there is a reference or a source"
         return ScoreFiles(main, references, source, systems)
 
 
@@ -99,28 +102,31 @@ def read_files(
     references: Sequence[str],
     source: str | None,
     systems: Mapping[str, str],
-    choice: Choice,
+    selection: Choice,
 ) -> ScoreFiles:
-    """Read all files.
+    """Read references, source and translations.
 
     Raises:
-        GtransError: one cannot be read, or some have document ids and others have none.
+        GtransError: a file cannot be read, or only some files have document ids.
     """
-    reference_files = [_read_file(path, "reference", choice) for path in references]
-    source_file = None if source is None else _read_file(source, "source", choice)
-    system_files = {
-        name: _read_file(path, "translation", replace(choice, system=name))
-        for name, path in systems.items()
-    }
+    reference_files = [_read_file(path, "reference", selection) for path in references]
+    source_file = None
+    if source is not None:
+        source_file = _read_file(source, "source", selection)
+    system_files = {}
+    for name, path in systems.items():
+        system_files[name] = _read_file(path, "translation", replace(selection, system=name))
     main = reference_files[0] if reference_files else source_file
     assert main is not None, "the command has asked for a reference or a source"
-    if main.ids is None and choice.references:
+    if main.ids is None and selection.references:
         raise GtransError(
             f"{main.path} is plain text, a reference without a name; leave `--reference` out and "
             "give only the wanted files"
         )
-    for file in [*reference_files, *([source_file] if source_file else [])]:
+    for file in reference_files:
         _check_same_kind(file, main)
+    if source_file is not None:
+        _check_same_kind(source_file, main)
     for file in system_files.values():
         if file.ids is not None:  # plain translations may have the lines of a file with ids
             _check_same_kind(file, main)
@@ -128,22 +134,19 @@ def read_files(
 
 
 def _check_same_kind(file: ScoreFile, main: ScoreFile) -> None:
-    """Raises GtransError if one of two files has document ids."""
-    if (file.ids is None) != (main.ids is None):
-        with_ids, without = (main, file) if file.ids is None else (file, main)
-        raise GtransError(
-            f"{with_ids.path} has document ids, but {without.path} has none; give both with the "
-            "same ids, or both without"
-        )
+    if (file.ids is None) == (main.ids is None):
+        return
+    with_ids, without = file, main
+    if file.ids is None:
+        with_ids, without = main, file
+    raise GtransError(
+        f"{with_ids.path} has document ids, but {without.path} has none; give both with the same "
+        "ids, or both without"
+    )
 
 
-def _read_file(path: str, role: Role, choice: Choice) -> ScoreFile:
-    """Read a file.
-
-    Raises:
-        GtransError: it cannot be read, or it holds no sentence.
-    """
-    ids = read_identified(path, role, choice)
+def _read_file(path: str, role: Role, selection: Choice) -> ScoreFile:
+    ids = read_identified(path, role, selection)
     if ids is not None:
         return ScoreFile(path, ids, PlainLines([], {}, []))
     sentences: dict[int, str] = {}
@@ -162,72 +165,76 @@ def _read_file(path: str, role: Role, choice: Choice) -> ScoreFile:
 
 
 def without_markup_of_rows(files: ScoreFiles) -> tuple[ScoreFiles, list[str]]:
-    """The files without markup where any of them had some, and a note that says so.
+    """Remove markup from plain text if rows had some, and return a note about it.
 
-    Markup is left out of rows while they are read; plain text beside them has the same.
+    The reader has removed the markup of rows.
     """
-    found = {}
+    counts = []
     for file in files.by_key().values():
         if file.ids is not None and file.ids.with_markup:
-            found[file.path] = file.ids.with_markup
-    if not found:
+            counts.append(f"{file.ids.with_markup} of {file.path}")
+    if not counts:
         return files, []
     cleaned = {}
     for key, file in files.by_key().items():
-        plain = file.plain
+        cleaned[key] = file
         if file.ids is None:
-            lines = [without_markup(line).strip() for line in plain.lines]
-            sentences = {number: without_markup(text) for number, text in plain.sentences.items()}
-            plain = replace(plain, lines=lines, sentences=sentences)
-        cleaned[key] = replace(file, plain=plain)
-    counts = ", ".join(f"{count} of {path}" for path, count in found.items())
-    return files.replaced(cleaned), [
-        f"tags and fenced code are taken out of all texts, since a translation keeps them as they "
-        f"are (rows with such: {counts})"
-    ]
+            cleaned[key] = replace(file, plain=_plain_without_markup(file.plain))
+    note = (
+        "tags and fenced code are taken out of all texts, since a translation keeps them as they "
+        f"are (rows with such: {', '.join(dict.fromkeys(counts))})"
+    )
+    return files.replaced(cleaned), [note]
+
+
+def _plain_without_markup(plain: PlainLines) -> PlainLines:
+    lines = [without_markup(line).strip() for line in plain.lines]
+    sentences = {}
+    for number, text in plain.sentences.items():
+        sentences[number] = without_markup(text)
+    return replace(plain, lines=lines, sentences=sentences)
 
 
 # ---- lines and segments --------------------------------------------------------------------------
 
 
 def is_missing(segment: Segment) -> bool:
-    """Whether there is nothing to compare a segment with."""
+    """Return whether a segment has nothing to be compared with."""
     return bool(segment.left_out) and segment.left_out != BAD_SOURCE
 
 
 def all_missing(segments: Sequence[Segment]) -> bool:
-    """Whether there is nothing to compare a document with."""
+    """Return whether no segment of a document can be compared."""
     return all(is_missing(segment) for segment in segments)
 
 
 def has_lines_of_documents(file: ScoreFile, main: ScoreFile) -> bool:
-    """Whether plain text begins with a line for each document, and has no other text."""
+    """Return whether plain text has one line for each document, and no other text."""
     count = len(main.sizes)
     return file.plain.places == list(range(1, count + 1)) and count < sum(main.sizes)
 
 
 def by_lines(file: ScoreFile, main: ScoreFile) -> Documents | None:
-    """The translation of each sentence, if every one stands in the line of its sentence.
+    """Return plain text that has every sentence in the line of its reference, else None.
 
-    The file must be at least as long as the line of the last sentence; an empty line is an empty
-    translation. Where the main file has ids, a translation has its lines if it has as many as there
-    are segments. None: it is not so.
+    An empty line is an empty translation. If the main file has ids, a line is a segment.
 
     Raises:
-        GtransError: the file has two meanings, a line for each document or the first sentences and
-            empty translations.
+        GtransError: the file may also have a line for each document.
     """
-    plain, places = file.plain, main.plain.places
     if file.ids is not None:
         return None
+    plain = file.plain
+    places = main.plain.places
     if main.ids is not None:
-        in_lines = plain.lines if len(plain.lines) == sum(main.sizes) else None
-    elif plain.sentences.keys() <= set(places) and len(plain.lines) >= places[-1]:
-        in_lines = [plain.sentences.get(number, "") for number in places]
+        if len(plain.lines) != sum(main.sizes):
+            return None
+        in_lines = plain.lines
     else:
-        in_lines = None
-    if in_lines is None:
-        return None
+        is_long_enough = len(plain.lines) >= places[-1]
+        if not is_long_enough or not plain.sentences.keys() <= set(places):
+            return None
+        in_lines = [plain.sentences.get(number, "") for number in places]
     if has_lines_of_documents(file, main):
         raise GtransError(
             f"{file.path} has text in its first {len(main.sizes)} lines alone, as many as there "
@@ -238,6 +245,6 @@ def by_lines(file: ScoreFile, main: ScoreFile) -> Documents | None:
 
 
 def divided(sentences: Sequence[str], sizes: Sequence[int]) -> Documents:
-    """Sentences in documents of these sizes."""
+    """Divide sentences into documents of these sizes."""
     remaining = iter(sentences)
     return [list(islice(remaining, size)) for size in sizes]

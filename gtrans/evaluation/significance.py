@@ -1,33 +1,27 @@
 """Significance tests: is the difference between two systems more than chance?
 
-Sentences of one document are not independent: a system that gets the topic of a document
-right gets many of its sentences right. So whole documents are drawn or swapped; the statistics of
-the segments of a document are summed first, which does not change the corpus score.
+Sentences of one document are not independent, so whole documents are drawn or swapped.
 
-The test is paired approximate randomisation; it holds its level with few documents, too. Its
-p-value counts trials *at least* as large as the observed difference, in both directions, so that
-two equal translations have p = 1. Holm's method adjusts it for the number of systems. The 95%
-interval of a difference has the values that the same test does not reject: if they were the true
-difference, each unit would have a share of it, as much as it has of the reference's length. The
-least detectable difference is the one that the test finds in 80 of 100 such test sets.
+*Paired approximate randomisation* is the test. Its p-value counts trials at least as large as the
+observed difference, in both directions: two equal translations have p = 1. Holm's method adjusts it
+for the number of systems. The 95% interval of a difference contains the values that the test does
+not reject; a unit's share of a difference is its share of the reference's length. The test finds
+the least *detectable* difference in 80 of 100 such test sets.
 
-A test of non-inferiority asks whether a system is worse than the baseline by less than a margin.
-Its null hypothesis is that it is worse by the margin or more. So every unit is given back its share
-of the margin, then units are swapped; p is one-sided. n units give no p below 1 in 2 to the n.
+*Non-inferiority*: the null hypothesis is a loss of the margin or more. Every unit gets its share of
+the margin back, then units are swapped; p is one-sided.
 
-On request there is the paired bootstrap, whose p-values are too small with few documents. Random
-numbers are the same as in sacreBLEU's ``PairedTest`` with the same seed. Its p-values count only
-trials *above* the observed difference, and its bootstrap compares both tails with one; they are
-given as ``p_sacrebleu``.
+*Paired bootstrap*, on request: its p-values are too small with few documents.
 
-The sign test of Collins et al. (2005), which Bao et al. (2021) use, is left out: it takes sentences
-of a document as independent, and finds a difference between equal systems in a third of the cases.
+sacreBLEU's ``PairedTest`` draws the same random numbers with the same seed; ``p_sacrebleu`` is its
+p-value. The sign test of Bao et al. (2021) is left out: it finds a difference between equal systems
+in a third of the cases.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -44,52 +38,47 @@ BOOTSTRAP_TRIALS = 1000
 RANDOMISATION_TRIALS = 10_000
 SIGNIFICANT, POWER = 0.05, 0.8
 FEW_UNITS = 20
-"""With fewer units, the interval of the bootstrap is often too narrow."""
+"""With fewer units, the bootstrap's interval is often too narrow."""
 FEW_FOR_NON_INFERIORITY = 200
-"""With fewer units, the test of non-inferiority often misses that a few documents fail badly."""
+"""With fewer units, the test of non-inferiority often misses a few bad failures."""
 _ROUNDING = 1e-9  # smaller differences between scores are rounding errors
 _AT_ONCE = 20_000_000  # units of trials in memory
 
 
-Found = dict[str, Any]
-"""What JSON has of a comparison, or of an interval."""
+JsonObject = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Resampling:
-    """Confidence intervals and comparisons of one metric, as JSON has them.
+    """Confidence intervals and comparisons of one metric, as JSON objects.
 
     Attributes:
-        unit: what was resampled: ``document``, or the unit of the metric's segments.
-        units: number of these units; 0: nothing was resampled.
-        confidence: by system, the percentiles of the bootstrap as ``interval``, which stays within
-            the scale; sacreBLEU prints ``mean`` plus or minus ``radius``. Empty if there are too
-            few units.
-        comparisons: by system, for all but the first one, which is the baseline: ``difference`` of
-            the scores and its ``direction``; with resampling its ``interval`` (of at least 6
-            units), the least ``detectable`` difference (if the systems differ, and any is), and
-            tests. ``paired_randomisation`` and
-            ``paired_bootstrap`` have ``p`` and sacreBLEU's, the first one ``p_holm``, too, if
-            there are several systems; ``non_inferiority`` has a one-sided ``p``, and the
-            ``largest_loss`` of a unit with its number from 1.
-        best: the system that randomisation finds better than every other one; None: there is none.
+        unit: the resampled unit: ``document``, or the unit of the metric's segments.
+        units: their number; 0: nothing was resampled.
+        confidence: by system, the bootstrap's ``interval``, ``mean`` and ``radius``.
+        comparisons: by system, with the first one as baseline: ``difference``, ``direction``,
+            ``interval`` (of at least 6 units), the least ``detectable`` difference, and tests.
+            ``paired_randomisation`` and ``paired_bootstrap`` have ``p`` and ``p_sacrebleu``, the
+            first one ``p_holm`` with several systems; ``non_inferiority`` has a one-sided ``p``,
+            and the ``largest_loss`` of a unit, numbered from 1.
+        best: the system that is significantly better than every other; None: there is none.
     """
 
     unit: str
     units: int
-    confidence: dict[str, Found]
-    comparisons: dict[str, Found]
+    confidence: dict[str, JsonObject]
+    comparisons: dict[str, JsonObject]
     best: str | None = None
 
 
-def p_of(comparison: Found) -> float:
-    """The p-value of the randomisation, adjusted if there are several systems; 1 without a test."""
+def p_of(comparison: JsonObject) -> float:
+    """Return the p-value of randomisation, adjusted for several systems; 1 without a test."""
     test = comparison.get("paired_randomisation", {})
     return float(test.get("p_holm", test.get("p", 1)))
 
 
 def seed() -> int | None:
-    """The random seed of all resampling, as in sacreBLEU; None: another one in every call.
+    """Return the random seed of all resampling, as in sacreBLEU; None: another in every call.
 
     Raises:
         GtransError: ``SACREBLEU_SEED`` is neither a number nor ``none``.
@@ -109,20 +98,15 @@ def resample(
     margin: float | None = None,
     all_tests: bool = False,
 ) -> Resampling:
-    """Confidence intervals of all systems, and comparisons of each system with the first.
+    """Compute confidence intervals of all systems, and compare each system with the first.
 
     Args:
         measurement: one metric on all systems.
-        unit: the unit to resample. ``sentence`` means the segments of the metric, as in
-            ``sacrebleu --paired-bs``; ``none``: only differences.
-        bootstrap_trials: number of resampled corpora of the bootstrap.
-        randomisation_trials: number of trials of approximate randomisation.
-        margin: of the test of non-inferiority, in points of the score; None: no such test.
+        unit: the unit to resample. ``sentence``: the segments of the metric, as in
+            ``sacrebleu --paired-bs``; ``none``: only differences, as with a single unit.
+        bootstrap_trials, randomisation_trials: numbers of trials.
+        margin: points of the score for the test of non-inferiority; None: no such test.
         all_tests: also the paired bootstrap.
-
-    Returns:
-        the results; a single unit cannot be resampled, so there are then no confidence
-        intervals, no bootstrap and no randomisation.
     """
     grouped = unit == "document" and measurement.unit != "document"
     statistics = dict(measurement.statistics)
@@ -132,45 +116,58 @@ def resample(
     baseline, *others = statistics
     units = len(statistics[baseline])
     resampled = "document" if grouped else measurement.unit
-    about: Found = {}
+    about: JsonObject = {}
     drawn: dict[str, Statistics] = {}
     if unit != "none" and units > 1:
-        times = _drawn(units, bootstrap_trials)
-        drawn = {name: measurement.compute(times @ sums) for name, sums in statistics.items()}
         about = {"resampled": resampled, "units": units}
+        times = _drawn(units, bootstrap_trials)
+        for name, rows in statistics.items():
+            drawn[name] = measurement.compute(times @ rows)
     confidence = {}
+    seed_text = str(seed()).lower()
     for name, scores in drawn.items():
-        confidence[name] = _confidence(scores) | about | {"seed": str(seed()).lower()}
+        confidence[name] = _confidence(scores) | about | {"seed": seed_text}
     comparisons = {}
     for name in others:
         comparison = about | _difference(measurement, baseline, name)
-        difference = comparison["difference"]
-        if drawn:
-            pair = _Pair(measurement, statistics[baseline], statistics[name], difference)
-            comparison |= _tests(pair, randomisation_trials, margin)
-            changes = drawn[name] - drawn[baseline]
-            if changes.any() and least_p(units, len(others)) <= SIGNIFICANT:
-                comparison["detectable"] = _detectable(changes, units, len(others))
-            if all_tests:
-                centred = changes - changes.mean()
-                distances = np.abs(changes)
-                comparison["paired_bootstrap"] = _test(
-                    centred, distances - distances.mean(), difference
-                )
         comparisons[name] = comparison
-    if drawn and len(others) > 1:
-        tests = [comparison["paired_randomisation"] for comparison in comparisons.values()]
-        for test, adjusted in zip(tests, holm([test["p"] for test in tests]), strict=True):
-            test["p_holm"] = adjusted
+        if not drawn:
+            continue
+        difference = comparison["difference"]
+        pair = _Pair(measurement, statistics[baseline], statistics[name], difference)
+        comparison |= _randomisation_tests(pair, randomisation_trials, margin)
+        changes = drawn[name] - drawn[baseline]
+        if changes.any() and least_p(units, len(others)) <= SIGNIFICANT:
+            comparison["detectable"] = _detectable(changes, units, len(others))
+        if all_tests:
+            comparison["paired_bootstrap"] = _paired_bootstrap(changes, difference)
     best = None
+    if drawn and len(others) > 1:
+        _add_holm(comparisons)
     if drawn and others and not measurement.neutral:
         best = _significantly_best(measurement, statistics, randomisation_trials)
-    units = 0 if unit == "none" else units
+    if unit == "none":
+        units = 0
     return Resampling(resampled, units, confidence, comparisons, best)
 
 
-def _difference(measurement: Measurement, baseline: str, name: str) -> Found:
-    """The difference of two scores, and which system is better."""
+def _add_holm(comparisons: Mapping[str, JsonObject]) -> None:
+    tests = [comparison["paired_randomisation"] for comparison in comparisons.values()]
+    adjusted = holm([test["p"] for test in tests])
+    for test, p in zip(tests, adjusted, strict=True):
+        test["p_holm"] = p
+
+
+def _paired_bootstrap(changes: Statistics, difference: float) -> JsonObject:
+    distances = np.abs(changes)
+    return _test(
+        changes - changes.mean(),
+        as_sacrebleu=distances - distances.mean(),
+        observed=difference,
+    )
+
+
+def _difference(measurement: Measurement, baseline: str, name: str) -> JsonObject:
     difference = measurement.score(name) - measurement.score(baseline)
     up = difference if measurement.higher_is_better else -difference
     return {
@@ -183,7 +180,7 @@ def _difference(measurement: Measurement, baseline: str, name: str) -> Found:
 
 @dataclass(frozen=True)
 class _Pair:
-    """Two systems: their metric, their statistics by resampled unit, the difference of scores."""
+    """Two systems: their metric, their statistics by unit, the difference of their scores."""
 
     measurement: Measurement
     base: Statistics
@@ -192,30 +189,31 @@ class _Pair:
 
     @property
     def sign(self) -> int:
-        """-1 for error rates."""
+        """1, or -1 for error rates."""
         return 1 if self.measurement.higher_is_better else -1
 
 
-def _tests(pair: _Pair, trials: int, margin: float | None) -> Found:
-    """Approximate randomisation of two systems, its interval, and the test of non-inferiority."""
+def _randomisation_tests(pair: _Pair, trials: int, margin: float | None) -> JsonObject:
     measurement = pair.measurement
     swapped, shares = _swapped(measurement, pair.base, pair.other, trials)
-    found: Found = {}
+    tests: JsonObject = {}
     interval = not_rejected(swapped, shares, pair.difference)
     if interval is not None:
-        found["interval"] = interval
-    found["paired_randomisation"] = _test(swapped, np.abs(swapped), pair.difference)
+        tests["interval"] = interval
+    tests["paired_randomisation"] = _test(swapped, np.abs(swapped), pair.difference)
     if margin is not None:
-        losses = pair.sign * (measurement.compute(pair.base) - measurement.compute(pair.other))
+        changes = measurement.compute(pair.base) - measurement.compute(pair.other)
+        losses = pair.sign * changes
         given_back = pair.sign * swapped + margin * shares
-        found["non_inferiority"] = {
+        observed = pair.sign * pair.difference + margin
+        tests["non_inferiority"] = {
             "margin": margin,
-            "p": _p_above(given_back, pair.sign * pair.difference + margin),
+            "p": _p_above(given_back, observed),
             "trials": trials,
             "largest_loss": float(losses.max()),
             "worst_unit": int(losses.argmax()) + 1,
         }
-    return found
+    return tests
 
 
 def _significantly_best(
@@ -223,9 +221,9 @@ def _significantly_best(
     statistics: dict[str, Statistics],
     trials: int,
 ) -> str | None:
-    """The system with the best score, if it is better than each of the others at the 5% level."""
     scores = {name: measurement.score(name) for name in statistics}
-    best = (max if measurement.higher_is_better else min)(scores, key=scores.__getitem__)
+    best_of = max if measurement.higher_is_better else min
+    best = best_of(scores, key=scores.__getitem__)
     for name, score in scores.items():
         if name == best:
             continue
@@ -236,7 +234,7 @@ def _significantly_best(
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """The p-values of several systems, adjusted for their number by Holm's method."""
+    """Adjust the p-values of several systems by Holm's method."""
     counts = np.arange(len(values), 0, -1)
     adjusted = np.minimum(1, np.sort(values) * counts)
     ascending = np.maximum.accumulate(adjusted)
@@ -250,8 +248,8 @@ def _direction(difference: float) -> Direction:
     return "better" if difference > 0 else "worse"
 
 
-def _test(trials: Statistics, as_sacrebleu: Statistics, observed: float) -> Found:
-    """The p-values of trials; ``of_sacrebleu``: those that sacreBLEU counts."""
+def _test(trials: Statistics, as_sacrebleu: Statistics, observed: float) -> JsonObject:
+    """Return p-values; ``as_sacrebleu``: the trials that sacreBLEU counts."""
     above = np.count_nonzero(as_sacrebleu > abs(observed))
     return {
         "p": p_value(trials, observed),
@@ -265,51 +263,50 @@ def not_rejected(
     shares: Statistics,
     observed: float,
 ) -> tuple[float, float] | None:
-    """The differences that randomisation does not reject; None: it can reject none of them.
+    """Return the interval of differences that randomisation does not reject; None: all of them.
 
     Args:
         swapped: the difference in each trial.
-        shares: how much of a true difference is in it, 1 to -1.
-        observed: the difference as it is.
+        shares: the share of a true difference in each trial, 1 to -1.
+        observed: the observed difference.
     """
     if not swapped.any():
         return 0.0, 0.0
     ends = []
     for side in (-1, 1):
         kept = 0.0
-        step = max(float(swapped.std()), _ROUNDING)
-        while not _rejects(swapped, shares, observed, observed + side * step):
-            kept = step
-            step *= 2
-            if step > 1e6 * max(1.0, abs(observed)):
+        rejected = max(float(swapped.std()), _ROUNDING)
+        while not _rejects(swapped, shares, observed, observed + side * rejected):
+            kept = rejected
+            rejected *= 2
+            if rejected > 1e6 * max(1.0, abs(observed)):
                 return None
         for _ in range(20):
-            middle = (kept + step) / 2
+            middle = (kept + rejected) / 2
             if _rejects(swapped, shares, observed, observed + side * middle):
-                step = middle
+                rejected = middle
             else:
                 kept = middle
         ends.append(observed + side * kept)
-    # Where units do not differ at all, 0 alone may be kept beyond values that are not.
+    # Where some units do not differ at all, 0 may be kept though values beside it are not.
     if not _rejects(swapped, shares, observed, 0.0):
         ends.append(0.0)
     return min(ends), max(ends)
 
 
 def _rejects(swapped: Statistics, shares: Statistics, observed: float, true: float) -> bool:
-    """Whether randomisation rejects that the true difference is ``true``."""
     shifted = swapped - true * shares
     p = p_value(shifted, observed - true)
     return p <= SIGNIFICANT
 
 
 def least_p(units: int, systems: int) -> float:
-    """The smallest p-value that randomisation can give, adjusted for the number of systems."""
+    """Return the smallest p-value of randomisation, adjusted for the number of systems."""
     return min(1.0, systems * 2.0 ** (1 - units))
 
 
 def _detectable(changes: Statistics, units: int, systems: int) -> float:
-    """The least difference that is found with :data:`POWER`, from differences of the bootstrap."""
+    """Return the least difference that is found with :data:`POWER`, from bootstrap differences."""
     freedom = units - 1
     error = float(changes.std()) * np.sqrt(units / freedom)
     of_level = t.ppf(1 - SIGNIFICANT / 2 / systems, freedom)
@@ -318,17 +315,20 @@ def _detectable(changes: Statistics, units: int, systems: int) -> float:
 
 
 def sum_by(groups: NDArray[np.int64], values: Statistics) -> Statistics:
-    """The sums of rows by the number of their group, ``(groups, columns)``."""
-    sums = np.zeros((int(groups.max()) + 1, values.shape[1]))
+    """Return the sums of rows by their group, ``(groups, columns)``."""
+    count = int(groups.max()) + 1
+    sums = np.zeros((count, values.shape[1]))
     np.add.at(sums, groups, values)
     return sums
 
 
 def _drawn(units: int, trials: int) -> Statistics:
-    """How often each unit is in each corpus of the bootstrap, ``(trials, units)``."""
-    places = np.random.default_rng(seed()).choice(units, (trials, units))
+    """Return how often each corpus of the bootstrap has each unit, ``(trials, units)``."""
+    generator = np.random.default_rng(seed())
+    places = generator.choice(units, (trials, units))
     times = np.zeros((trials, units))
-    np.add.at(times, (np.arange(trials)[:, None], places), 1)
+    rows = np.arange(trials)[:, None]
+    np.add.at(times, (rows, places), 1)
     return times
 
 
@@ -338,11 +338,11 @@ def _swapped(
     other: Statistics,
     trials: int,
 ) -> tuple[Statistics, Statistics]:
-    """Approximate randomisation: units swapped between two systems at random.
+    """Swap units between two systems at random.
 
     Returns:
-        for each trial the difference of the scores of its two sides, and how much of the length of
-        the reference the other system has on the first side, less that on the second one: 1 to -1.
+        for each trial the difference of the scores of both sides, and the share of ``other`` in the
+        first side less its share in the second: 1 to -1.
     """
     sizes = base[:, 1]
     generator = np.random.default_rng(seed())
@@ -357,8 +357,8 @@ def _swapped(
     return first - second, 1 - change[:, -1]
 
 
-def _confidence(trials: Statistics) -> Found:
-    """The interval between the trials that sacreBLEU takes, too."""
+def _confidence(trials: Statistics) -> JsonObject:
+    """Return the 95% interval, between the same trials as in sacreBLEU."""
     outside = len(trials) // 40
     ordered = np.sort(trials)
     low = float(ordered[outside])
@@ -373,11 +373,11 @@ def _confidence(trials: Statistics) -> Found:
 
 
 def p_value(trials: NDArray[Any], observed: float) -> float:
-    """Share of trials at least as far from zero as the observed value, which counts as one."""
+    """Return the share of trials at least as far from 0 as the observed value, a trial itself."""
     return _p_above(np.abs(trials), abs(observed))
 
 
 def _p_above(trials: NDArray[Any], observed: float) -> float:
-    """Share of trials that are at least the observed value, which counts as one."""
+    """Return the share of trials of at least the observed value, a trial itself."""
     extreme = np.count_nonzero(trials >= observed - _ROUNDING)
     return float((extreme + 1) / (len(trials) + 1))

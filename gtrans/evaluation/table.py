@@ -1,8 +1,7 @@
-"""The output of ``gtrans score``: JSON, and a list of columns for text, CSV and LaTeX.
+"""The output of ``gtrans score`` as JSON, text, CSV and LaTeX.
 
-JSON has all that is known of a score; :data:`COLUMNS` says of each value
-under which names it stands in CSV, how it is printed, and what mark it gives a score in LaTeX. A
-new column is one entry of each.
+JSON has all values of a score. :data:`COLUMNS` has their names in CSV, their text, and the marks
+that they add to a score in LaTeX. A new column is one entry there.
 """
 
 from __future__ import annotations
@@ -31,8 +30,10 @@ from gtrans.evaluation.significance import (
 from gtrans.files import StrPath, atomic_writer
 from gtrans.messages import aligned, change_interval, in_digits, with_schema
 
-POSITIONS, SENTENCE_LENGTHS = 10, (20, 40, 80)
-"""Positions in a bucket; the largest lengths in each bucket but the last."""
+POSITIONS = 10
+"""Positions of sentences in a bucket."""
+SENTENCE_LENGTHS = 20, 40, 80
+"""The largest length in each bucket but the last."""
 
 LATEX_HEAD = "% gtrans score"
 """The first line of a table in LaTeX."""
@@ -45,29 +46,28 @@ OWN_FILES = (
     '{"system": ',
     '{\n  "schema": "gtrans.score/',
 )
-"""How files begin that ``gtrans score`` wrote, which it may replace."""
+"""Beginnings of files that ``gtrans score`` wrote, and may replace."""
 
-# Intervals and tests of a metric, such as :func:`gtrans.evaluation.significance.resample`.
-Compare = Callable[[Measurement], Resampling]
+Resample = Callable[[Measurement], Resampling]
+"""See :func:`gtrans.evaluation.significance.resample`."""
 Bucket = dict[str, Any]
-"""What JSON has of a part of the corpus: ``from``, ``to`` (None: no bound), scores by system."""
+"""A part of the corpus in JSON: ``from``, ``to`` (None: no bound), scores by system."""
 
 
 @dataclass
 class Report:
-    """All results for some systems.
+    """All results.
 
     Attributes:
-        systems: their names; the first one is the baseline.
+        systems: names; the first one is the baseline.
         counts: numbers of sentences, documents and chunks.
-        measurements: the metrics, by key.
-        resampled: confidence intervals and comparisons, by key of the metric.
-        buckets: scores of parts of the corpus, by key of their table.
-        coverage: what resegmented translations leave out and add, by system.
-        resegmented: keys of the scores of resegmented translations.
-        details: what a score is made of, by its key and the system.
-        tables: of the details, as lines.
-        notes: warnings about the results.
+        measurements, resampled: metrics and their tests, by key of the metric.
+        buckets: scores of parts of the corpus by key of their table.
+        coverage: omitted and added text by resegmented system.
+        resegmented: keys of scores of resegmented translations.
+        details: more values by key of the score and system.
+        tables: lines of tables for ``--details``.
+        notes: warnings.
     """
 
     systems: list[str]
@@ -88,46 +88,41 @@ class Report:
 def by_part(
     s_bleu: Measurement,
     lengths: Sequence[int],
-    compare: Compare | None = None,
+    test: Resample | None = None,
 ) -> dict[str, list[Bucket]]:
-    """s-BLEU by the position of a sentence in its document, and by its length.
+    """Return s-BLEU by the position of a sentence in its document, and by its length.
 
-    Feng et al. (2022), recurrent memory, figure 3, and Yang et al. (2022), layer fusion, figure 12,
-    have them. Scores of small buckets are noisy, and BLEU depends on length for every system; so
-    compare systems within a bucket, not buckets.
+    See Feng et al. (2022), recurrent memory, figure 3, and Yang et al. (2022), layer fusion,
+    figure 12. BLEU depends on length for every system; compare systems within a bucket.
 
     Args:
         s_bleu: the scores of sentences.
-        lengths: number of tokens of each sentence of the (first) reference.
-        compare: tests the systems within each bucket; None: there is no test.
+        lengths: number of tokens of each sentence of the first reference.
+        test: tests the systems within each bucket; None: no test.
     """
     positions = _positions(s_bleu)
-    ends = range(POSITIONS, int(positions.max()) + POSITIONS, POSITIONS)
+    last_position = int(positions.max())
+    position_ends = range(POSITIONS, last_position + POSITIONS, POSITIONS)
+    length_ends = [*SENTENCE_LENGTHS, None]
     return {
-        "by_position": _buckets(s_bleu, positions, ends, compare),
-        "by_sentence_length": _buckets(
-            s_bleu,
-            np.array(lengths),
-            [*SENTENCE_LENGTHS, None],
-            compare,
-        ),
+        "by_position": _buckets(s_bleu, positions, position_ends, test),
+        "by_sentence_length": _buckets(s_bleu, np.array(lengths), length_ends, test),
     }
 
 
 def _positions(metric: Measurement) -> NDArray[np.int64]:
-    """The place of every segment in its document, from 1."""
-    return (
-        np.arange(len(metric.documents)) - np.searchsorted(metric.documents, metric.documents) + 1
-    )
+    numbers = np.arange(len(metric.documents))
+    first_numbers = np.searchsorted(metric.documents, metric.documents)
+    return numbers - first_numbers + 1
 
 
 def _buckets(
     metric: Measurement,
     values: NDArray[np.int64],
     ends: Sequence[int | None],
-    compare: Compare | None,
+    test: Resample | None,
 ) -> list[Bucket]:
-    """The corpus score of the sentences with values up to each end, None where there are none."""
+    """Return the score of the sentences with values up to each end; None: there is no sentence."""
     buckets: list[Bucket] = []
     first = 1
     for last in ends:
@@ -135,20 +130,25 @@ def _buckets(
         greatest = values.max() if last is None else last
         inside = (least <= values) & (values <= greatest)
         scores: dict[str, float | None] = dict.fromkeys(metric.statistics)
-        if inside.any():
-            scores = {name: metric.score(name, inside) for name in metric.statistics}
-        bucket: Bucket = {"from": first, "to": last, "sentences": int(inside.sum())}
-        bucket[metric.key] = scores
-        if inside.any() and compare is not None and len(scores) > 1:
-            comparisons = compare(_part(metric, inside)).comparisons
-            bucket["comparison"] = {metric.key: comparisons}
+        bucket: Bucket = {
+            "from": first,
+            "to": last,
+            "sentences": int(inside.sum()),
+            metric.key: scores,
+        }
         buckets.append(bucket)
         first = (last or 0) + 1
+        if not inside.any():
+            continue
+        for name in scores:
+            scores[name] = metric.score(name, inside)
+        if test is not None and len(scores) > 1:
+            comparisons = test(_part(metric, inside)).comparisons
+            bucket["comparison"] = {metric.key: comparisons}
     return buckets
 
 
 def _part(metric: Measurement, inside: NDArray[np.bool_]) -> Measurement:
-    """A metric on some segments; the documents without any of these are left out."""
     _, documents = np.unique(metric.documents[inside], return_inverse=True)
     statistics = {}
     for name, rows in metric.statistics.items():
@@ -157,21 +157,21 @@ def _part(metric: Measurement, inside: NDArray[np.bool_]) -> Measurement:
 
 
 def to_json(report: Report) -> dict[str, Any]:
-    """The report as an object; it has the same keys for one system and for several."""
+    """Return the report as a JSON object."""
     systems: dict[str, dict[str, Any]] = {name: {} for name in report.systems}
     for metric, name, entry in _entries(report):
         systems[name][metric.key] = entry
     for name, coverage in report.coverage.items():
         systems[name]["resegmented"] = asdict(coverage)
-    found: dict[str, Any] = {"systems": systems, "baseline": report.systems[0]}
-    found |= report.counts
-    found |= report.buckets
-    found["notes"] = notes(report)
-    return with_schema("score", found)
+    content: dict[str, Any] = {"systems": systems, "baseline": report.systems[0]}
+    content |= report.counts
+    content |= report.buckets
+    content["notes"] = notes(report)
+    return with_schema("score", content)
 
 
 def _entries(report: Report) -> Iterator[tuple[Measurement, str, dict[str, Any]]]:
-    """All that is known of every score, as JSON has it, with its metric and its system."""
+    """Yield metric, system and JSON object of every score."""
     for key, metric in report.measurements.items():
         resampled = report.resampled[key]
         for name in report.systems:
@@ -187,19 +187,26 @@ def _entries(report: Report) -> Iterator[tuple[Measurement, str, dict[str, Any]]
                 entry["confidence"] = resampled.confidence[name]
             if name in resampled.comparisons:
                 entry["comparison"] = resampled.comparisons[name]
-            yield metric, name, entry | dict(report.details.get(key, {}).get(name, {}))
+            details = report.details.get(key, {})
+            entry |= details.get(name, {})
+            yield metric, name, entry
 
 
 # --- columns --------------------------------------------------------------------------------------
 
 
 def p_value(p: float) -> str:
-    """A probability with four digits."""
+    """Format a probability with four digits."""
     return f"{p:.4f}" if p >= 0.0001 else "<0.0001"
 
 
+def _change(value: Any, digits: int) -> str:
+    return in_digits(value, digits, "+")
+
+
 def _interval(value: Any, digits: int) -> str:
-    return " to ".join(in_digits(end, digits) for end in value)
+    low, high = value
+    return f"{in_digits(low, digits)} to {in_digits(high, digits)}"
 
 
 def _loss(value: Any, digits: int) -> str:
@@ -215,12 +222,17 @@ def _p(value: Any, digits: int) -> str:
 
 
 def _dagger(comparison: Any) -> str:
-    """A sign for better or worse, and daggers for the p-value; nothing if it is not significant."""
+    """Return a sign for better or worse, and daggers for the p-value, of a significant change."""
     p = p_of(comparison)
     if p >= SIGNIFICANT:
         return ""
     sign = {"better": "+", "worse": "-"}.get(comparison["direction"], "")
-    return sign + (r"\ddagger" if p < 0.01 else r"\dagger")
+    dagger = r"\ddagger" if p < 0.01 else r"\dagger"
+    return sign + dagger
+
+
+def _circle(non_inferiority: Any) -> str:
+    return r"\circ" if non_inferiority["p"] < SIGNIFICANT else ""
 
 
 @dataclass(frozen=True)
@@ -228,12 +240,12 @@ class Column:
     """A value in the tables.
 
     Attributes:
-        path: its keys in an entry, separated by dots.
-        csv: its names in CSV, each with its key in a value that has several.
-        head: its heading in text; without one it is not printed.
-        show: its text, from the value and the digits of the score.
-        mark: its mark of a score in LaTeX; nothing for most values.
-        latex: its heading in LaTeX, if it is a column there.
+        path: keys in the JSON object of a score, separated by dots.
+        csv: names in CSV, each with its key or index in a value of several parts.
+        head: heading in text; empty: not printed.
+        show: formats the value with the digits of the score.
+        mark: mark of the score in LaTeX, from the value.
+        latex: heading in LaTeX; empty: not a column there.
     """
 
     path: str
@@ -244,10 +256,12 @@ class Column:
     latex: str = ""
 
     def value(self, entry: Mapping[str, Any]) -> Any:
-        """The value of an entry; None: it has none."""
+        """Return the value in the JSON object of a score; None: it has none."""
         value: Any = entry
         for key in self.path.split("."):
-            value = None if value is None else value.get(key)
+            if value is None:
+                return None
+            value = value.get(key)
         return value
 
 
@@ -264,7 +278,7 @@ COLUMNS = (
         "comparison.difference",
         {"difference": None},
         "change",
-        lambda value, digits: in_digits(value, digits, "+"),
+        _change,
     ),
     Column(
         "comparison.interval",
@@ -282,7 +296,7 @@ COLUMNS = (
         {"non_inferior_margin": "margin", "p_non_inferior": "p"},
         "p non-inf",
         _p,
-        lambda value: r"\circ" if value["p"] < 0.05 else "",
+        mark=_circle,
     ),
     Column(
         "comparison.non_inferiority",
@@ -297,7 +311,7 @@ COLUMNS = (
 
 
 def to_csv(report: Report) -> str:
-    """A line for each score of each system, with a header; numbers are not rounded."""
+    """Return a line for each score of each system, with a heading; numbers are not rounded."""
     text = io.StringIO()
     names = list(_CSV_HEAD)
     for column in COLUMNS:
@@ -305,7 +319,12 @@ def to_csv(report: Report) -> str:
     writer = csv.DictWriter(text, names, lineterminator="\n")
     writer.writeheader()
     for metric, name, entry in _entries(report):
-        row = {"system": name, "metric": metric.key, "name": metric.label, "unit": metric.unit}
+        row = {
+            "system": name,
+            "metric": metric.key,
+            "name": metric.label,
+            "unit": metric.unit,
+        }
         for column in COLUMNS:
             value = column.value(entry)
             if value is None:
@@ -317,7 +336,7 @@ def to_csv(report: Report) -> str:
 
 
 def segments(report: Report) -> Iterator[dict[str, Any]]:
-    """The scores of all segments, a row each."""
+    """Yield a row for each segment, metric and system."""
     for metric in report.measurements.values():
         compute = metric.of_segment or metric.compute
         documents = (metric.documents + 1).tolist()
@@ -340,22 +359,27 @@ def write_rows(
     rows: Iterable[Mapping[str, Any]],
     inputs: Sequence[StrPath] = (),
 ) -> None:
-    """Write a line per row: JSON where the name ends in .jsonl, else tabs between cells, a head."""
+    """Write rows as JSON lines if the path ends in .jsonl, else as a table with tabs and a heading.
+
+    ``inputs`` must not be replaced.
+    """
+    as_json = str(path).endswith(".jsonl")
     with atomic_writer(path, inputs) as file:
         for number, row in enumerate(rows):
-            if str(path).endswith(".jsonl"):
+            if as_json:
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
-            else:
-                if not number:
-                    file.write("\t".join(row) + "\n")
-                cells = []
-                for cell in row.values():
-                    cells.append(f"{cell:.6f}" if isinstance(cell, float) else str(cell))
-                file.write("\t".join(cells) + "\n")
+                continue
+            if number == 0:
+                file.write("\t".join(row) + "\n")
+            file.write("\t".join(map(_cell, row.values())) + "\n")
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.6f}" if isinstance(value, float) else str(value)
 
 
 def to_text(report: Report, details: bool = False) -> list[str]:
-    """The report as lines: scores, signatures, counts; with ``details``, the buckets."""
+    """Return the report as lines; ``details``: also parts of the corpus and neutral scores."""
     lines = _score_lines(report, details)
     if details:
         for table, buckets in report.buckets.items():
@@ -368,12 +392,13 @@ def to_text(report: Report, details: bool = False) -> list[str]:
     if report.counts:
         counts = [f"{count} {name}" for name, count in report.counts.items()]
         lines += ["", ", ".join(counts)]
-    lines += _foot(report)
-    return lines + [f"note: {note}" for note in notes(report)]
+    lines += _resampling_lines(report)
+    lines += [f"note: {note}" for note in notes(report)]
+    return lines
 
 
 def _score_lines(report: Report, details: bool) -> list[str]:
-    """The table of scores; ``details``: also of scores where more is not better."""
+    """Return the table of scores; ``details``: with neutral ones."""
     shown = [column for column in COLUMNS if column.head]
     rows = [["", "system"] + [column.head for column in shown]]
     for metric, name, entry in _entries(report):
@@ -385,33 +410,39 @@ def _score_lines(report: Report, details: bool) -> list[str]:
             value = column.value(entry)
             cells.append("" if value is None else column.show(value, metric.digits))
         rows.append(cells)
-    # Columns without a value are left out, as the system is where there is only one.
+    # Columns without a value are left out, and the name of a single system.
     several = len(report.systems) > 1
     kept = []
     for number, column_cells in enumerate(zip(*rows[1:], strict=True)):
-        if any(column_cells) and (several or number != 1):
+        is_name_of_only_system = number == 1 and not several
+        if any(column_cells) and not is_name_of_only_system:
             kept.append(number)
     if not kept:
         return []
-    table = [[row[number] for number in kept] for row in rows]
+    table = []
+    for row in rows:
+        table.append([row[number] for number in kept])
     return aligned(table, range(2) if several else range(1))
 
 
-def _foot(report: Report) -> list[str]:
-    """What was resampled, and the least differences that would have been detected."""
-    kinds: dict[str, list[str]] = {}
+def _resampling_lines(report: Report) -> list[str]:
+    detectable: dict[str, list[str]] = {}
     for metric, resampled in _compared(report):
-        parts = kinds.setdefault(f"{resampled.units} {resampled.unit}s resampled", [])
+        parts = detectable.setdefault(f"{resampled.units} {resampled.unit}s resampled", [])
         comparisons = resampled.comparisons.values()
         least = max(comparison.get("detectable", 0.0) for comparison in comparisons)
         if least:
             parts.append(f"{metric.label} {in_digits(least, metric.digits)}")
-    before = "; least difference detected with 80% power: "
-    return [kind + before * bool(parts) + ", ".join(parts) for kind, parts in kinds.items()]
+    lines = []
+    for line, parts in detectable.items():
+        if parts:
+            line += f"; least difference detected with 80% power: {', '.join(parts)}"
+        lines.append(line)
+    return lines
 
 
 def _compared(report: Report) -> Iterator[tuple[Measurement, Resampling]]:
-    """The metrics by which systems are tested and called better or worse."""
+    """Yield the metrics by which systems are called better or worse."""
     for key, metric in report.measurements.items():
         resampled = report.resampled[key]
         if resampled.confidence and resampled.comparisons and not metric.neutral:
@@ -435,15 +466,43 @@ def _bucket_lines(report: Report, table: str, buckets: Sequence[Bucket]) -> list
 
 
 def to_latex(report: Report) -> str:
-    """A ``tabular`` with a row for each system and a column for each metric.
+    """Return a ``tabular`` with a row for each system and a column for each metric.
 
     It needs the package ``booktabs``. A score is bold if it is significantly better than all others
-    of its column; a dagger marks a significant difference from the first system. Signatures are
-    comments above the table. What resegmented systems leave out and add stands in the last columns.
+    of its column; a dagger marks a significant difference from the first system.
     """
-    metrics, several = report.measurements.values(), len(report.systems) > 1
-    lines = [LATEX_HEAD, *(f"% {metric.label}: {metric.signature}" for metric in metrics)]
-    if several:
+    lines = [LATEX_HEAD, *_latex_comments(report)]
+    heads = []
+    for metric in report.measurements.values():
+        arrow = "" if metric.higher_is_better else r" $\downarrow$"
+        heads.append(_escaped(metric.label) + arrow)
+    cells: dict[str, list[str]] = {name: [] for name in report.systems}
+    shares: dict[str, dict[str, str]] = {}
+    for metric, name, entry in _entries(report):
+        is_best = name == report.resampled[metric.key].best
+        cells[name].append(_latex_score(metric, entry, is_best))
+        for column in COLUMNS:
+            value = column.value(entry)
+            if column.latex and value is not None:
+                shown = column.show(value, metric.digits)
+                shares.setdefault(column.latex, {})[name] = shown.removesuffix("%")
+    heads += shares
+    lines += [rf"\begin{{tabular}}{{l{'r' * len(heads)}}}", r"\toprule"]
+    lines += [" & ".join(["system", *heads]) + r" \\", r"\midrule"]
+    for name in report.systems:
+        row = [_escaped(name), *cells[name]]
+        for share in shares.values():
+            row.append(share.get(name, ""))
+        lines.append(" & ".join(row) + r" \\")
+    lines += [r"\bottomrule", r"\end{tabular}", ""]
+    return "\n".join(lines)
+
+
+def _latex_comments(report: Report) -> list[str]:
+    lines = []
+    for metric in report.measurements.values():
+        lines.append(f"% {metric.label}: {metric.signature}")
+    if len(report.systems) > 1:
         lines.append(
             f"% $\\dagger$, $\\ddagger$: p < 0.05, 0.01 against {report.systems[0]} by paired "
             "approximate randomisation, adjusted by Holm for several systems; +: better, -: worse; "
@@ -452,41 +511,28 @@ def to_latex(report: Report) -> str:
     for metric, margin in _margins(report):
         lines.append(
             f"% {metric.label}: $\\circ$: p < 0.05 that it is at most {margin:g} "
-            f"{'below' if metric.higher_is_better else 'above'} {report.systems[0]}"
+            f"{_worse_side(metric)} {report.systems[0]}"
         )
-    heads = []
-    for metric in metrics:
-        arrow = "" if metric.higher_is_better else r" $\downarrow$"
-        heads.append(_escaped(metric.label) + arrow)
-    cells: dict[str, list[str]] = {name: [] for name in report.systems}
-    shares: dict[str, dict[str, str]] = {}
-    for metric, name, entry in _entries(report):
-        text = in_digits(entry["score"], metric.digits)
-        if name == report.resampled[metric.key].best:
-            text = rf"\textbf{{{text}}}"
-        marks = ""
-        for column in COLUMNS:
-            value = column.value(entry)
-            if value is None:
-                continue
-            if column.mark:
-                marks += column.mark(value)
-            if column.latex:
-                shown = column.show(value, metric.digits).removesuffix("%")
-                shares.setdefault(column.latex, {})[name] = shown
-        cells[name].append(f"{text}$^{{{marks}}}$" if marks else text)
-    heads += shares
-    lines += [rf"\begin{{tabular}}{{l{'r' * len(heads)}}}", r"\toprule"]
-    lines += [" & ".join(["system", *heads]) + r" \\", r"\midrule"]
-    for name in report.systems:
-        of_system = [share.get(name, "") for share in shares.values()]
-        row = [_escaped(name), *cells[name], *of_system]
-        lines.append(" & ".join(row) + r" \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+    return lines
+
+
+def _worse_side(metric: Measurement) -> str:
+    return "below" if metric.higher_is_better else "above"
+
+
+def _latex_score(metric: Measurement, entry: Mapping[str, Any], is_best: bool) -> str:
+    text = in_digits(entry["score"], metric.digits)
+    if is_best:
+        text = rf"\textbf{{{text}}}"
+    marks = ""
+    for column in COLUMNS:
+        value = column.value(entry)
+        if column.mark is not None and value is not None:
+            marks += column.mark(value)
+    return f"{text}$^{{{marks}}}$" if marks else text
 
 
 def _escaped(text: str) -> str:
-    """Text with the characters escaped that mean something to LaTeX."""
     text = re.sub(r"([&%$#_{}])", r"\\\1", text)
     return text.replace("~", r"\textasciitilde{}").replace("^", r"\textasciicircum{}")
 
@@ -495,17 +541,18 @@ def _escaped(text: str) -> str:
 
 
 def notes(report: Report) -> list[str]:
-    """All warnings and explanations."""
+    """Return all warnings and explanations."""
     lines = [*report.notes]
     for name in report.systems[1:]:
         parts = []
         for metric, resampled in _compared(report):
             comparison = resampled.comparisons[name]
-            if p_of(comparison) >= SIGNIFICANT:
-                least = "none"
-                if "detectable" in comparison:
-                    least = in_digits(comparison["detectable"], metric.digits)
-                parts.append(f"{metric.label} ({resampled.units} {resampled.unit}s, {least})")
+            if p_of(comparison) < SIGNIFICANT:
+                continue
+            least = "none"
+            if "detectable" in comparison:
+                least = in_digits(comparison["detectable"], metric.digits)
+            parts.append(f"{metric.label} ({resampled.units} {resampled.unit}s, {least})")
         if parts:
             lines.append(
                 f"no significant difference between {name} and {report.systems[0]} in "
@@ -515,7 +562,7 @@ def notes(report: Report) -> list[str]:
     for metric, margin in _margins(report):
         lines.append(
             f"p non-inf: a small one is evidence that {metric.label} is at most {margin:g} "
-            f"{'below' if metric.higher_is_better else 'above'} {report.systems[0]}"
+            f"{_worse_side(metric)} {report.systems[0]}"
         )
         units = report.resampled[metric.key].units
         if units < FEW_FOR_NON_INFERIORITY:
@@ -527,14 +574,16 @@ def notes(report: Report) -> list[str]:
 
 
 def _few_units(report: Report) -> list[str]:
-    """Warnings for a corpus with few units to resample."""
-    kinds: dict[tuple[str, int], list[str]] = {}
+    labels_by_units: dict[tuple[str, int], list[str]] = {}
     for key, resampled in report.resampled.items():
-        label = report.measurements[key].label
-        kinds.setdefault((resampled.unit, resampled.units), []).append(label)
-    lines, tests = [], len(report.systems) - 1
-    for (unit, units), labels in kinds.items():
-        prefix = "" if len(kinds) == 1 else f"{', '.join(labels)}: "
+        labels = labels_by_units.setdefault((resampled.unit, resampled.units), [])
+        labels.append(report.measurements[key].label)
+    lines = []
+    tests = len(report.systems) - 1
+    for (unit, units), labels in labels_by_units.items():
+        prefix = ""
+        if len(labels_by_units) > 1:
+            prefix = f"{', '.join(labels)}: "
         if units == 1:
             lines.append(
                 f"{prefix}a single {unit} cannot be resampled, so there is no interval and no "
@@ -554,8 +603,8 @@ def _few_units(report: Report) -> list[str]:
 
 
 def _margins(report: Report) -> Iterator[tuple[Measurement, float]]:
-    """The metrics with a test of non-inferiority, and its margin."""
+    """Yield the metrics with a test of non-inferiority, and its margin."""
     for key, metric in report.measurements.items():
-        for comparison in [*report.resampled[key].comparisons.values()][:1]:
-            if "non_inferiority" in comparison:
-                yield metric, comparison["non_inferiority"]["margin"]
+        comparison = next(iter(report.resampled[key].comparisons.values()), {})
+        if "non_inferiority" in comparison:
+            yield metric, comparison["non_inferiority"]["margin"]

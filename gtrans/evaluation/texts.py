@@ -1,8 +1,7 @@
-"""Everything that ``gtrans score`` reads, as documents with the sentences of the reference.
+"""The texts that ``gtrans score`` compares: documents with the sentences of the reference.
 
-A file of translations may have empty ones, and may lack the boundaries of documents. Files that
-cannot be matched with certainty are rejected, because nobody would notice that a score is of
-shifted sentences.
+A translation may have empty sentences and may lack the boundaries of documents. A file that cannot
+be matched with certainty is rejected: nobody would notice a score of shifted sentences.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import accumulate, compress
 from typing import Literal
 
@@ -39,15 +37,15 @@ class Texts:
     """The texts to score.
 
     Attributes:
-        references: one or more references; none if there is only a source.
-        sources: the source.
+        references: one or more references; empty if there is only a source.
+        sources: the source; None without one.
         systems: the translations by name. An empty sentence is an empty translation.
-        counted: for each segment of each document of the first file, whether it is among these
-            texts; a document without any is not either.
-        coverage: how much of the reference each resegmented system leaves out and adds.
-        notes: what was left out.
-        free: the first translation that has a line for each document, not for each sentence; only
-            if aligned ones are asked for. Then all are read as whole documents.
+        counted: for each segment of each document of the first file, whether it is scored.
+            Documents without a scored segment are left out.
+        coverage: omitted and added text of each resegmented system.
+        notes: what was left out, and why.
+        whole_documents_file: a translation with one line for each document, for which all texts are
+            whole documents instead of aligned sentences. None: there is none.
     """
 
     references: list[Documents]
@@ -56,15 +54,18 @@ class Texts:
     counted: Sequence[Sequence[bool]]
     coverage: Mapping[str, Coverage] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    free: str | None = None
+    whole_documents_file: str | None = None
 
-    def chosen(self, choose: Callable[[Documents], Documents]) -> Texts:
-        """The texts with the same choice of documents or sentences in all of them."""
+    def map_documents(self, change: Callable[[Documents], Documents]) -> Texts:
+        """Return texts in which ``change`` was applied to each reference, source and system."""
+        systems = {}
+        for name, documents in self.systems.items():
+            systems[name] = change(documents)
         return replace(
             self,
-            references=[choose(documents) for documents in self.references],
-            sources=None if self.sources is None else choose(self.sources),
-            systems={name: choose(documents) for name, documents in self.systems.items()},
+            references=list(map(change, self.references)),
+            sources=None if self.sources is None else change(self.sources),
+            systems=systems,
         )
 
 
@@ -73,107 +74,112 @@ def read_texts(
     source: str | None,
     systems: Mapping[str, str],
     alignment: Alignment,
-    choice: Choice = ANY,
-    always: bool = False,
-    common: bool = False,
+    selection: Choice = ANY,
+    always_resegment: bool = False,
+    only_common: bool = False,
 ) -> Texts:
-    """Read all texts, of plain text or with document ids.
+    """Read references, source and translations, plain text or with document ids.
 
     Args:
-        references: files of the references. The first one (or the source, if there is
-            none) has the documents and sentences that all others must have.
-        source: the file of the source.
-        systems: the files of the translations by the name of the system. Of a file with
-            translations of several systems, the name chooses one.
-        alignment: aligned: translations have the same sentences; whole: only the same
-            documents; resegmented: so, too, and they are split into the reference's sentences.
-        choice: what to read of files that have more than one text.
-        always: also split documents whose lines seem to be the reference's sentences.
-        common: leave out documents that one of the files lacks.
+        references: paths; all other files must have the documents and sentences of the first one
+            (or of the source without references).
+        source: path of the source.
+        systems: path of each translation by name, which also chooses among systems in one file.
+        alignment: ``aligned``: translations have the reference's sentences; ``whole``: only its
+            documents; ``resegmented``: they are split into the reference's sentences.
+        selection: what to read of files with several texts.
+        always_resegment: also split documents whose lines seem to be the reference's sentences.
+        only_common: leave out documents that one of the files lacks.
 
     Raises:
         GtransError: a file cannot be read or does not match the first one.
     """
-    files = read_files(references, source, systems, replace(choice, without_markup=True))
-    files, markup = without_markup_of_rows(files)
-    missing: list[str] = []
-    if common:
+    files = read_files(references, source, systems, replace(selection, without_markup=True))
+    files, notes = without_markup_of_rows(files)
+    if only_common:
         files, missing = common_documents(files)
-    free = _translation_in_lines(files) if alignment == "aligned" else None
-    if free is not None:
+        notes += missing
+    whole_documents_file = None
+    if alignment == "aligned":
+        whole_documents_file = _file_of_document_lines(files)
+    if whole_documents_file is not None:
         alignment = "whole"
+    notes += _note_of_references(files.main)
     texts = _matched(files, alignment)
-    notes = markup + missing + _note_of_references(files.main)
     counted = texts.counted
-    if files.main.ids is not None:
-        counted, left_out = _counted(files.main.ids, alignment)
+    ids = files.main.ids
+    if ids is not None:
+        counted, left_out = _counted_segments(ids, alignment)
         notes = left_out + notes
-    texts = replace(texts, counted=counted, notes=notes, free=free)
-    texts, counted, ids = _without_empty_documents(texts, files.main.ids)
+    texts = replace(
+        texts,
+        counted=counted,
+        notes=notes,
+        whole_documents_file=whole_documents_file,
+    )
+    texts, counted, ids = _without_empty_documents(texts, ids)
     if alignment == "resegmented":
-        texts = _resegmented(texts, counted, ids, always)
-    return _counted_alone(texts, counted)
+        texts = _resegmented(texts, counted, ids, always_resegment)
+    return _only_counted(texts, counted)
 
 
 # ---- the texts of all files ----------------------------------------------------------------------
 
 
 def _matched(files: ScoreFiles, alignment: Alignment) -> Texts:
-    """The documents of all files in the order of the main one.
-
-    Raises:
-        GtransError: a file does not match the main one.
-    """
     references: list[Documents] = []
     for file in files.references:
         references += _parallel(file, files.main)
-    sources = None if files.source is None else _parallel(files.source, files.main)[0]
-    systems = {
-        name: _translation(file, files.main, alignment) for name, file in files.systems.items()
-    }
+    sources = None
+    if files.source is not None:
+        sources = _parallel(files.source, files.main)[0]
+    translation = _aligned_translation if alignment == "aligned" else _whole_translation
+    systems = {}
+    for name, file in files.systems.items():
+        systems[name] = translation(file, files.main)
     counted = [[True] * size for size in files.main.sizes]
     return Texts(references, sources, systems, counted)
 
 
 def _parallel(file: ScoreFile, main: ScoreFile) -> list[Documents]:
-    """The texts of a reference or source, which must have the sentences of the main file.
-
-    A file with ids may have several references.
-    """
+    """Return the texts of a reference or source, several if rows have several references."""
     if file.ids is not None and main.ids is not None:
         count = len(file.ids.references) or 1
-        return [match(file.ids, main.ids, number) for number in range(count)]
+        return [_matched_by_ids(file.ids, main.ids, number) for number in range(count)]
     same_lines = file.plain.places == main.plain.places
     if same_lines and file.sizes == main.sizes:
         return [file.plain.documents]
     lacking = lacking_documents(file, main)
     if lacking is not None:
         raise lacking
-    # Says where they differ, unless empty lines alone do.
+    # Raises an error that says where the files differ, unless only empty lines do.
     pairs = read_parallel(file.path, main.path)
     return [[document for document, _ in pairs]]
 
 
-def _translation(file: ScoreFile, main: ScoreFile, alignment: Alignment) -> Documents:
-    """The documents of a translation; see :func:`_by_sentences` and :func:`_by_documents`."""
+def _aligned_translation(file: ScoreFile, main: ScoreFile) -> Documents:
     if file.ids is not None and main.ids is not None:
-        if alignment == "aligned":
-            return match(file.ids, main.ids)
-        documents = []
-        for segments in by_document(file.ids, main.ids):
-            documents.append([segment.text() for segment in segments])
-        return documents
-    if alignment == "aligned":
-        return _by_sentences(file, main)
-    return _by_documents(file, main)
+        return _matched_by_ids(file.ids, main.ids)
+    return _plain_by_sentences(file, main)
+
+
+def _whole_translation(file: ScoreFile, main: ScoreFile) -> Documents:
+    """Return a translation as the documents of the main file, with lines of any kind."""
+    if file.ids is None or main.ids is None:
+        return _plain_by_documents(file, main)
+    documents = []
+    for segments in _segments_by_document(file.ids, main.ids):
+        documents.append([segment.text() for segment in segments])
+    return documents
 
 
 def _note_of_references(main: ScoreFile) -> list[str]:
     if main.ids is None or len(main.ids.references) < 2:
         return []
+    names = main.ids.references
     return [
-        f"{main.path} has {len(main.ids.references)} references, all of which are used: "
-        f"{', '.join(main.ids.references)}; `--reference NAME` chooses"
+        f"{main.path} has {len(names)} references, all of which are used: "
+        f"{', '.join(names)}; `--reference NAME` chooses"
     ]
 
 
@@ -181,24 +187,26 @@ def _without_empty_documents(
     texts: Texts,
     ids: Identified | None,
 ) -> tuple[Texts, list[Sequence[bool]], Identified | None]:
-    """The texts without documents that have nothing counted; flags and ids of the others."""
     kept = [any(flags) for flags in texts.counted]
-    texts = texts.chosen(lambda documents: list(compress(documents, kept)))
+    texts = texts.map_documents(lambda documents: list(compress(documents, kept)))
     if ids is not None:
-        ids = replace(ids, documents=dict(compress(ids.documents.items(), kept)))
+        documents = compress(ids.documents.items(), kept)
+        ids = replace(ids, documents=dict(documents))
     return texts, list(compress(texts.counted, kept)), ids
 
 
-def _counted_alone(texts: Texts, counted: Sequence[Sequence[bool]]) -> Texts:
-    """The texts without sentences that are not counted."""
-    if all(all(flags) for flags in counted):  # of whole documents, whose sentences may be others
+def _only_counted(texts: Texts, counted: Sequence[Sequence[bool]]) -> Texts:
+    # Whole documents, which may have other sentences, are counted as a whole.
+    if all(all(flags) for flags in counted):
         return texts
-    return texts.chosen(partial(_counted_sentences, counted=counted))
 
+    def keep_counted(documents: Documents) -> Documents:
+        kept = []
+        for sentences, flags in zip(documents, counted, strict=True):
+            kept.append(list(compress(sentences, flags)))
+        return kept
 
-def _counted_sentences(documents: Documents, counted: Sequence[Sequence[bool]]) -> Documents:
-    pairs = zip(documents, counted, strict=True)
-    return [list(compress(sentences, flags)) for sentences, flags in pairs]
+    return texts.map_documents(keep_counted)
 
 
 def _resegmented(
@@ -207,13 +215,14 @@ def _resegmented(
     ids: Identified | None,
     always: bool,
 ) -> Texts:
-    """The translations in the sentences of the references, and their coverage."""
     resegmenter = Resegmenter(texts.references, always)
     notes = list(texts.notes)
     systems: dict[str, Documents] = {}
     covered: dict[str, Coverage] = {}
     for name, documents in texts.systems.items():
-        splits = [resegmenter.split(number, lines) for number, lines in enumerate(documents)]
+        splits = []
+        for number, lines in enumerate(documents):
+            splits.append(resegmenter.split(number, lines))
         systems[name] = [split.sentences for split in splits]
         covered[name] = coverage(splits, texts.references, counted, ids)
         moved = sum(split.moved for split in splits)
@@ -228,39 +237,39 @@ def _resegmented(
 # ---- segments that are scored --------------------------------------------------------------------
 
 
-def _counted(ids: Identified, alignment: Alignment) -> tuple[list[list[bool]], list[str]]:
-    """Which segments are scored, and notes: why others are left out.
+def _counted_segments(
+    ids: Identified,
+    alignment: Alignment,
+) -> tuple[list[list[bool]], list[str]]:
+    """Return which segments are scored, and notes about the others.
 
-    Left out are those that the authors of the set leave out, and those without a reference; of
-    whole documents the former are scored, and the latter end the whole document.
-
-    Raises:
-        GtransError: there are none.
+    Aligned sentences leave out what the authors of the set leave out, and segments without a
+    reference. Whole documents keep the former, and leave out a document with one of the latter.
     """
     counted = []
     reasons = Counter[str]()
-    scored = 0
+    bad_but_scored = 0
     for segments in ids.documents.values():
         missing = [segment.left_out for segment in segments if is_missing(segment)]
-        is_gone = bool(missing) and alignment != "aligned"
+        drop_document = bool(missing) and alignment != "aligned"
         flags = []
         for segment in segments:
-            flag = not is_gone and (not segment.left_out or alignment == "whole")
+            is_usable = not segment.left_out or alignment == "whole"
+            flag = is_usable and not drop_document
             flags.append(flag)
             if not flag:
                 reasons[segment.left_out or missing[0]] += 1
             elif segment.left_out:
-                scored += 1
+                bad_but_scored += 1
         counted.append(flags)
-    total = sum(len(flags) for flags in counted)
-    if sum(reasons.values()) == total:
+    total = sum(map(len, counted))
+    if reasons.total() == total:
         raise GtransError(f"all segments of {ids.path} are {' or '.join(reasons)}")
-    notes = [
-        f"{count} of {total} segments are left out: they are {reason}"
-        for reason, count in reasons.items()
-    ]
-    if scored:
-        notes.append(f"{scored} of {total} segments are {BAD_SOURCE} and are scored, too")
+    notes = []
+    for reason, count in reasons.items():
+        notes.append(f"{count} of {total} segments are left out: they are {reason}")
+    if bad_but_scored:
+        notes.append(f"{bad_but_scored} of {total} segments are {BAD_SOURCE} and are scored, too")
     return counted, notes
 
 
@@ -269,174 +278,191 @@ def _counted(ids: Identified, alignment: Alignment) -> tuple[list[list[bool]], l
 _WAY_OUT = "--resegment splits documents into aligned sentences, --documents-only needs none"
 
 
-def _translation_in_lines(files: ScoreFiles) -> str | None:
-    """The first translation that has a line for each document; None: there is none."""
+def _file_of_document_lines(files: ScoreFiles) -> str | None:
     for file in files.systems.values():
-        by_lines(file, files.main)  # rejects what may be both
+        by_lines(file, files.main)  # rejects a file that may be both
         if file.ids is None and has_lines_of_documents(file, files.main):
             return file.path
     return None
 
 
-def _by_sentences(file: ScoreFile, main: ScoreFile) -> Documents:
-    """Translations of plain text as documents with the same sentences as the main file.
+def _plain_by_sentences(file: ScoreFile, main: ScoreFile) -> Documents:
+    """Return plain text as documents with the sentences of the main file.
 
-    The first of three rules that fits is applied: by lines (:func:`by_lines`); by documents: those
-    of both files have the same numbers of sentences; by sentences: there is no boundary between
-    documents, and there are as many sentences as in the reference. They cannot contradict each
-    other: if two of them fit, no translation is empty, and sentences are matched in order.
-
-    Raises:
-        GtransError: no rule fits; the message names both files and the first line where they
-            differ.
+    The first rule that fits applies: the file has the lines of the main file (:func:`by_lines`);
+    its documents have the same numbers of sentences; it has no boundary, but as many sentences.
+    Where two rules fit, they give the same result.
     """
-    plain, sizes = file.plain, main.sizes
     in_lines = by_lines(file, main)
     if in_lines is not None:
         return in_lines
-    if file.sizes == sizes:
+    plain = file.plain
+    if file.sizes == main.sizes:
         return plain.documents
-    if len(plain.documents) == 1 and len(plain.sentences) == sum(sizes):
-        return divided(list(plain.sentences.values()), sizes)
+    has_boundaries = len(plain.documents) != 1
+    if not has_boundaries and len(plain.sentences) == sum(main.sizes):
+        return divided(list(plain.sentences.values()), main.sizes)
     raise _other_sentences(file, main)
 
 
 def _other_sentences(file: ScoreFile, main: ScoreFile) -> GtransError:
-    """The error for translations that do not have the sentences of the main file."""
-    plain, places, sizes = file.plain, main.plain.places, main.sizes
     if main.ids is not None:
         return GtransError(
-            f"{file.path} has {len(plain.lines)} lines, but {main.path} has {sum(sizes)} segments "
-            f"in {len(sizes)} documents; give a line for each of them, or --resegment"
+            f"{file.path} has {len(file.plain.lines)} lines, but {main.path} has "
+            f"{sum(main.sizes)} segments in {len(main.sizes)} documents; give a line for each of "
+            "them, or --resegment"
         )
     lacking = lacking_documents(file, main)
     if lacking is not None:
         return lacking
     hint = _hint_of_empty_lines(file, main)
-    if len(plain.documents) > 1:
+    if len(file.plain.documents) > 1:
         try:
             read_parallel(file.path, main.path)
         except GtransError as error:
-            what = str(error).rstrip(".")
-            return GtransError(f"{what} (unless the files have the same lines){hint}; {_WAY_OUT}")
-    common = min(len(plain.sentences), len(places))
-    if len(plain.sentences) > common:
-        where = f"{file.path}:{plain.places[common]}"
-    else:
-        ends = enumerate(accumulate(sizes), start=1)
-        document = next(number for number, end in ends if end > common)
-        where = f"{main.path}:{places[common]} (document {document})"
+            message = str(error).rstrip(".")
+            return GtransError(
+                f"{message} (unless the files have the same lines){hint}; {_WAY_OUT}"
+            )
+    count = len(file.plain.sentences)
+    expected = len(main.plain.places)
     return GtransError(
-        f"{file.path} has {len(plain.sentences)} sentences and no document boundary, but "
-        f"{main.path} has {len(places)} sentences: {where} has no counterpart{hint}; {_WAY_OUT}"
+        f"{file.path} has {count} sentences and no document boundary, but {main.path} has "
+        f"{expected} sentences: {_first_unmatched(file, main)} has no counterpart{hint}; {_WAY_OUT}"
     )
 
 
-def _hint_of_empty_lines(file: ScoreFile, main: ScoreFile) -> str:
-    """What to do about empty sentences, if they may be the reason why sentences do not match."""
+def _first_unmatched(file: ScoreFile, main: ScoreFile) -> str:
+    """Return the place of the first sentence of the longer file that the other one lacks."""
     places = main.plain.places
-    more = [number for number in file.plain.places if number not in set(places)]
-    if set(places) <= file.plain.sentences.keys() and more and more[0] < places[-1]:
+    matched = min(len(file.plain.sentences), len(places))
+    if len(file.plain.sentences) > matched:
+        return f"{file.path}:{file.plain.places[matched]}"
+    document = 1
+    for end in accumulate(main.sizes):
+        if end > matched:
+            break
+        document += 1
+    return f"{main.path}:{places[matched]} (document {document})"
+
+
+def _hint_of_empty_lines(file: ScoreFile, main: ScoreFile) -> str:
+    places = main.plain.places
+    sentences = file.plain.sentences
+    expected = set(places)
+    extra = [number for number in sentences if number not in expected]
+    has_all_lines = expected <= sentences.keys()
+    if has_all_lines and extra and extra[0] < places[-1]:
         return (
-            f"; {main.path}:{more[0]} is empty, which separates documents: if its sentence is "
+            f"; {main.path}:{extra[0]} is empty, which separates documents: if its sentence is "
             "missing there, leave the line out of both files, or give both as rows with ids"
         )
-    if len(file.plain.documents) == 1 and len(file.plain.sentences) < len(places):
+    if len(file.plain.documents) == 1 and len(sentences) < len(places):
         return "; a file with empty translations needs the reference's boundaries"
     return ""
 
 
-def _by_documents(file: ScoreFile, main: ScoreFile) -> Documents:
-    """Translations of whole documents, whose sentences need not match the reference.
+def _plain_by_documents(file: ScoreFile, main: ScoreFile) -> Documents:
+    """Return plain text as the documents of the main file, with lines of any kind.
 
-    All lines are the translation of a single document. Of several, the first of these rules that
-    fits is applied: the file has the lines of the reference, so that an empty translation is no
-    boundary; it has the reference's documents by its boundaries; it has a line for each document.
-    Only of the first one, empty translations are kept.
-
-    Raises:
-        GtransError: it cannot be told where the documents end.
+    A single document has all lines. Otherwise the first rule that fits applies: the file has the
+    lines of the main file, so that an empty translation is no boundary; its boundaries give as many
+    documents; it has one line for each document. Only the first rule keeps empty translations.
     """
-    plain, sizes = file.plain, main.sizes
-    in_lines = by_lines(file, main)
+    plain = file.plain
     count = len(plain.documents)
-    if len(sizes) == 1:
+    expected = len(main.sizes)
+    in_lines = by_lines(file, main)
+    if expected == 1:
         return [list(plain.sentences.values())]
     if in_lines is not None:
-        filled = [list(filter(None, document)) for document in in_lines]
-        if main.ids is not None and count == len(sizes) and plain.documents != filled:
-            raise GtransError(
-                f"{file.path} has as many lines as {main.path} has segments, and as many documents "
-                "by its empty lines, and they are not the same; give it with document ids"
-            )
+        if main.ids is not None and count == expected:
+            _check_same_documents(file, main, in_lines)
         return in_lines
-    if count == len(sizes):
+    if count == expected:
         return plain.documents
-    if len(plain.lines) == len(sizes):
+    if len(plain.lines) == expected:
         return [[line] for line in plain.lines]
     raise GtransError(
         f"{file.path} has {count} documents in {len(plain.lines)} lines, but {main.path} has "
-        f"{len(sizes)} documents; give the same documents with a boundary between them, one line "
+        f"{expected} documents; give the same documents with a boundary between them, one line "
         "for each, or ids"
     )
+
+
+def _check_same_documents(file: ScoreFile, main: ScoreFile, in_lines: Documents) -> None:
+    filled = [list(filter(None, document)) for document in in_lines]
+    if file.plain.documents != filled:
+        raise GtransError(
+            f"{file.path} has as many lines as {main.path} has segments, and as many documents "
+            "by its empty lines, and they are not the same; give it with document ids"
+        )
 
 
 # ---- documents with ids --------------------------------------------------------------------------
 
 
-def match(translation: Identified, reference: Identified, number: int = 0) -> list[list[str]]:
-    """The documents of a translation with the segments of a reference, in its order.
+def _matched_by_ids(
+    translation: Identified,
+    reference: Identified,
+    number: int = 0,
+) -> list[list[str]]:
+    """Return the documents of a translation with the segments of a reference, in its order.
 
-    Segments are matched by their ids if both files have them, otherwise by their order. Where a
-    file lacks a segment, such as another reference, the text of the first one stands for it.
-
-    Args:
-        translation: the documents to match.
-        reference: the documents that they must have.
-        number: of the text of each segment, where the file has several references.
-
-    Raises:
-        GtransError: a document or a segment is missing, or is not in ``reference``.
+    The reference's own text stands for a segment that cannot be scored. ``number``: which text of a
+    segment to take, in a file with several references.
     """
-    documents = by_document(translation, reference)
+    documents = _segments_by_document(translation, reference)
     matched = []
-    for (name, expected), segments in zip(reference.documents.items(), documents, strict=True):
-        if all_missing(expected):
-            segments = expected
-        elif all(segment.name for segment in [*segments, *expected]):
-            known = {segment.name: segment for segment in segments}
-            names = [segment.name for segment in expected]
-            _compare(f"of document '{name}'", "segment", list(known), names, translation, reference)
-            segments = [known[segment.name] for segment in expected]
-        elif len(segments) != len(expected):
-            raise GtransError(
-                f"document '{name}' has {len(segments)} segments in {translation.path}, but "
-                f"{len(expected)} in {reference.path}; --resegment splits a translation into the "
-                "sentences of the reference"
-            )
+    for name, segments in zip(reference.documents, documents, strict=True):
+        expected = reference.documents[name]
+        ordered = _in_order_of(expected, segments, name, translation, reference)
         texts = []
-        for segment, other in zip(segments, expected, strict=True):
-            texts.append((other if is_missing(segment) else segment).text(number))
+        for segment, other in zip(ordered, expected, strict=True):
+            chosen = other if is_missing(segment) else segment
+            texts.append(chosen.text(number))
         matched.append(texts)
     return matched
 
 
-def by_document(translation: Identified, reference: Identified) -> list[list[Segment]]:
-    """The segments of every document of ``reference``, however many they are.
+def _in_order_of(
+    expected: Sequence[Segment],
+    segments: Sequence[Segment],
+    document: str,
+    translation: Identified,
+    reference: Identified,
+) -> Sequence[Segment]:
+    """Return the segments of a document by their ids, or as they are if some have no id."""
+    if all_missing(expected):
+        return expected
+    if all(segment.name for segment in [*segments, *expected]):
+        by_name = {segment.name: segment for segment in segments}
+        names = [segment.name for segment in expected]
+        place = f"of document '{document}'"
+        _check_same_names(place, "segment", list(by_name), names, translation, reference)
+        return [by_name[name] for name in names]
+    if len(segments) != len(expected):
+        raise GtransError(
+            f"document '{document}' has {len(segments)} segments in {translation.path}, but "
+            f"{len(expected)} in {reference.path}; --resegment splits a translation into the "
+            "sentences of the reference"
+        )
+    return segments
 
-    Raises:
-        GtransError: a document is missing, or is not in ``reference``.
-    """
-    kept = {}
+
+def _segments_by_document(translation: Identified, reference: Identified) -> list[list[Segment]]:
+    needed = {}
     for name, expected in reference.documents.items():
         if not all_missing(expected):
-            kept[name] = expected
-    known = reference.documents.keys() | reference.others
-    names = [name for name in translation.documents if name in kept or name not in known]
-    _compare("", "document", names, list(kept), translation, reference)
-    for name, expected in kept.items():
+            needed[name] = expected
+    ignored = (reference.documents.keys() | reference.others) - needed.keys()
+    names = [name for name in translation.documents if name not in ignored]
+    _check_same_names("", "document", names, list(needed), translation, reference)
+    for name, expected in needed.items():
         segments = translation.documents[name]
-        if len(segments) != len(expected) and _comes_again([segment.texts for segment in segments]):
+        if len(segments) == len(expected):
+            continue
+        if _is_repeated([segment.texts for segment in segments]):
             raise GtransError(
                 f"{translation.path} has the same text of document '{name}' several times; give "
                 "every document once, or its segments with ids"
@@ -444,8 +470,7 @@ def by_document(translation: Identified, reference: Identified) -> list[list[Seg
     return [translation.documents.get(name, []) for name in reference.documents]
 
 
-def _comes_again(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether rows are the same rows twice or more."""
+def _is_repeated(rows: Sequence[Sequence[str]]) -> bool:
     count = len(rows)
     for size in range(1, count // 2 + 1):
         if count % size == 0 and rows[size:] == rows[:-size]:
@@ -453,17 +478,16 @@ def _comes_again(rows: Sequence[Sequence[str]]) -> bool:
     return False
 
 
-def _compare(
+def _check_same_names(
     place: str,
     kind: str,
     names: list[str],
     expected: list[str],
     text: Identified,
-    ref: Identified,
+    reference: Identified,
 ) -> None:
-    """Raises GtransError if a document or segment is in one of two files only."""
-    _check_lacking(place, kind, expected, set(names), text.path, ref.path)
-    _check_lacking(place, kind, names, set(expected), ref.path, text.path)
+    _check_lacking(place, kind, expected, set(names), text.path, reference.path)
+    _check_lacking(place, kind, names, set(expected), reference.path, text.path)
 
 
 def _check_lacking(
@@ -474,12 +498,10 @@ def _check_lacking(
     path: str,
     other: str,
 ) -> None:
-    """Raises GtransError if a file lacks what the other one has."""
     missing = [name for name in wanted if name not in present]
+    if not missing:
+        return
+    more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
     way_out = f", or {COMMON} leaves them out" if kind == "document" else ""
-    if missing:
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise GtransError(
-            f"{path} lacks the {kind} '{missing[0]}'{more} {place}".rstrip()
-            + f", which {other} has; both files need the same {kind}s{way_out}"
-        )
+    lacking = f"{path} lacks the {kind} '{missing[0]}'{more} {place}".rstrip()
+    raise GtransError(f"{lacking}, which {other} has; both files need the same {kind}s{way_out}")

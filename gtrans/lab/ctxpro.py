@@ -20,7 +20,7 @@ import numpy as np
 
 from gtrans.errors import GtransError
 from gtrans.evaluation.metrics import Measurement
-from gtrans.evaluation.other_scores import Found, Given, OtherScore
+from gtrans.evaluation.other_scores import OtherScore, ScoreInput, ScoreResult
 from gtrans.lab.contrapro import read_entries
 from gtrans.messages import aligned
 from gtrans.text.reader import plain_lines, read_documents, read_identified
@@ -109,17 +109,17 @@ def read_translations(
     return [document[-1] if document else "" for document in documents]
 
 
-def measure(given: Given) -> Found:
+def measure(score_input: ScoreInput) -> ScoreResult:
     """The share of right translations in percent, of all examples and by rule.
 
     Raises:
         GtransError: as for :func:`read_examples` and :func:`read_translations`.
     """
-    evalset = given.args.ctxpro
+    evalset = score_input.args.ctxpro
     examples = read_examples(evalset)
     forms = [example.expected for example in examples]
     rights = {}
-    for name, path in given.files.items():
+    for name, path in score_input.files.items():
         sentences = read_translations(path, len(examples), evalset)
         rights[name] = np.array(list(map(is_right, sentences, forms)), float)
     # Examples of one film are not independent; one without a name is a film of its own.
@@ -164,7 +164,7 @@ def measure(given: Given) -> Found:
         scores = (f"{by_rule[rule]['score']:.2f}" for by_rule in rules.values())
         rows.append((rule, str(len(chosen)), *scores))
     details = {name: {"rules": by_rule} for name, by_rule in rules.items()}
-    return Found([measurement], notes, details, aligned(rows, [0]))
+    return ScoreResult([measurement], notes, details, aligned(rows, [0]))
 
 
 SCORE = OtherScore(

@@ -46,7 +46,7 @@ from gtrans.evaluation.metrics import (
     stem_function,
     with_words,
 )
-from gtrans.evaluation.other_scores import Found, Given, OtherScore
+from gtrans.evaluation.other_scores import OtherScore, ScoreInput, ScoreResult
 
 KEY = "lexical_consistency"
 MIN_LETTERS = 4
@@ -88,18 +88,18 @@ class Consistency:
         return 100 * sum(self.shared) / sum(self.pairs) if sum(self.pairs) else None
 
 
-def measure(given: Given) -> Found:
+def measure(score_input: ScoreInput) -> ScoreResult:
     """The lexical consistency of all systems, with a note about the reference's.
 
     There is no score if words cannot be found, or a system has no repeated term; a note says so.
     """
-    assert given.sources is not None and given.references is not None
-    options = given.options
+    assert score_input.sources is not None and score_input.references is not None
+    options = score_input.options
     tokenizer = build_bleu(options).tokenizer
     segment: Any = None
     reason = ""
-    if is_written_without_spaces(given.sources):
-        if not is_chinese(given.sources):
+    if is_written_without_spaces(score_input.sources):
+        if not is_chinese(score_input.sources):
             reason = "the source is written without spaces between words"
         elif find_spec("jieba") is None:
             reason = "the source is Chinese, whose words need jieba: pip install jieba"
@@ -111,16 +111,16 @@ def measure(given: Given) -> Found:
             f"the tokeniser {tokenizer.signature()} does not find; give --target-lang"
         )
     if reason:
-        return Found([], [f"no lexical consistency: {reason}"])
-    words = with_words(given.references, options)
-    judge = ConsistencyJudge(given.sources, words, tokenizer, options.target_lang, segment)
+        return ScoreResult([], [f"no lexical consistency: {reason}"])
+    words = with_words(score_input.references, options)
+    judge = ConsistencyJudge(score_input.sources, words, tokenizer, options.target_lang, segment)
     systems = {
         name: judge.judge(with_words(documents, options))
-        for name, documents in given.systems.items()
+        for name, documents in score_input.systems.items()
     }
     score = judge.judge(words).score
     if score is None or any(result.score is None for result in systems.values()):
-        return Found([], ["no lexical consistency: no term is repeated in a document"])
+        return ScoreResult([], ["no lexical consistency: no term is repeated in a document"])
     signed = signature(tokenizer.signature(), options.target_lang, "jieba" if segment else "")
     sums = {name: (result.shared, result.pairs) for name, result in systems.items()}
     counts = {name: np.array(pair, float).T for name, pair in sums.items()}
@@ -139,9 +139,9 @@ def measure(given: Given) -> Found:
     )
     details = {name: {**result.counts, "of_reference": score} for name, result in systems.items()}
     notes = [f"lexical consistency of the reference: {score:.2f}"]
-    if len(given.args.ref) > 1:
+    if len(score_input.args.ref) > 1:
         notes.append("lexical consistency reads the first reference only")
-    return Found([measurement], notes, details)
+    return ScoreResult([measurement], notes, details)
 
 
 SCORE = OtherScore(

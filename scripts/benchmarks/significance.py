@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from gtrans.evaluation.contrastive.accuracy import Change, Gain
 from gtrans.evaluation.metrics import Corpus, Documents, Measurement, Options, measure
-from gtrans.evaluation.significance import Found, p_of, resample, sum_by
+from gtrans.evaluation.significance import JsonObject, p_of, resample, sum_by
 from gtrans.lab.provenance import provenance
 from gtrans.messages import with_schema
 from gtrans.text.reader import read_documents
@@ -155,7 +155,7 @@ def banks(data: Path) -> dict[str, Bank]:
     return filled
 
 
-def compared(measurement: Measurement, margin: float | None = None) -> list[Found]:
+def compared(measurement: Measurement, margin: float | None = None) -> list[JsonObject]:
     """The systems compared with the first one, by all tests."""
     result = resample(
         measurement,

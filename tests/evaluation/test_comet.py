@@ -13,7 +13,7 @@ import pytest
 import torch
 from support.score_tools import LINES, Capture, refusal, score, write_files
 
-from gtrans.evaluation.other_scores import Given, measure_comet
+from gtrans.evaluation.other_scores import ScoreInput, measure_comet
 
 
 class Model:
@@ -72,14 +72,14 @@ def test_what_a_model_reads_and_how_its_score_is_reported(
 
 
 def test_empty_translations_get_a_note(files: list[str]) -> None:
-    given = Given(
+    score_input = ScoreInput(
         args=Namespace(comet="m", ref=["r"]),
         files={"a": "a"},
         sources=[["one", "two"]],
         references=[["eins", "zwei"]],
         systems={"a": [["eins", ""]], "b": [["eins", "zwei"]]},
     )
-    assert measure_comet(given).notes == ["COMET also scores the 1 empty translations of a"]
+    assert measure_comet(score_input).notes == ["COMET also scores the 1 empty translations of a"]
 
 
 @pytest.mark.parametrize(

@@ -102,10 +102,10 @@ def test_wordnet_is_used_for_english_where_it_is_at_hand(monkeypatch: pytest.Mon
 
     def modules(lang: str, found: Any) -> str:
         monkeypatch.setattr(nltk.data, "find", found)
-        metrics._words.cache_clear()
+        metrics._word_forms.cache_clear()
         return METRICS["meteor"].signature(Options(target_lang=lang), 1).split("|")[3]
 
     assert modules("en", missing) == "modules:exact+stem[porter]"
     assert modules("en", str) == "modules:exact+stem[porter]+wordnet"
     assert "wordnet" not in modules("de", str)
-    metrics._words.cache_clear()
+    metrics._word_forms.cache_clear()
