@@ -20,11 +20,11 @@ LEFT = "left as they are"
 
 @dataclass(frozen=True)
 class Note:
-    """A note on a text that was not translated, or on markup that could not be kept.
+    """A note on text that was not translated, or on markup that could not be kept.
 
     Attributes:
         where: the file, and its line or the beginning of the text.
-        kind: one of the kinds above, which a summary counts.
+        kind: one of the kinds above.
         detail: follows the kind.
         count: number of places.
     """
@@ -45,8 +45,8 @@ class TextBlock(Protocol):
 
     Attributes:
         line: its first line in the file, from 1; 0: the format has no lines.
-        sentences: its sentences, without those that have no letter.
-        moved: whether markup inside a word could not stay there in the last translation.
+        sentences: its sentences that have a letter.
+        moved: markup inside a word could not stay there in the last translation.
     """
 
     line: int
@@ -60,16 +60,15 @@ class TextBlock(Protocol):
 class DocumentFile(ABC):
     """A file that has been read.
 
-    A format is a subclass, made from the path, a splitter of running text, and a choice of rows.
-    It raises GtransError for a file that cannot be read, or is of another format.
+    A format is a subclass. Its ``__init__`` raises GtransError for a file that it cannot read.
 
     Attributes:
         path: the file, for messages.
         documents: the blocks of each document.
         notes: notes on the last translation.
-        languages: source and target language; None if they are not known.
+        languages: source and target language, if they are known.
         libraries: libraries that the format needs.
-        has_lines: whether lines or rows are sentences unless they are to be split.
+        has_lines: lines or rows are sentences unless they are to be split.
     """
 
     libraries: ClassVar[Sequence[str]] = ()
@@ -114,11 +113,9 @@ class DocumentFile(ABC):
 
     @abstractmethod
     def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
-        """Return the file with the translation of each sentence of each document.
+        """Return the file with translations of the sentences of each document.
 
-        Args:
-            translations: a translation for each sentence of each document.
-            joint: the text between two sentences of a block.
+        ``joint`` stands between two sentences of a block.
         """
 
     def by_block(

@@ -1,9 +1,8 @@
 """A data folder of ``gtrans prepare``: its state, its text pipelines, and both as one value.
 
-``prepare.json`` says how text becomes tokens, which steps are finished, and what each has written.
-A :class:`Preparation` holds everything that turns plain text into tokens and back; checkpoints
-store it. Written to an empty folder, it serves every command that needs the text pipeline of a
-data folder. This module imports neither torch nor fairseq.
+``prepare.json`` records how text becomes tokens, the finished steps and their files. A
+:class:`Preparation` holds everything that turns plain text into tokens and back; checkpoints store
+it. This module needs neither torch nor fairseq.
 """
 
 from __future__ import annotations
@@ -128,7 +127,7 @@ def check_state(state: Any) -> None:
 
 
 def pipeline_files(state: Mapping[str, Any]) -> list[str]:
-    """Names of the files in a data folder that its text pipelines are made of."""
+    """Return the names of the files of the text pipelines."""
     if state.get("subwords"):
         return list(SUBWORD_MODELS[state["subwords"]].files)
     languages = (state["source_lang"], state["target_lang"])
@@ -141,11 +140,7 @@ def pipeline_files(state: Mapping[str, Any]) -> list[str]:
 
 
 def plain_name(name: object) -> str:
-    """``name`` if it is a file name that does not point outside of a folder.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """Return ``name``; raises ValueError if it is no plain file name."""
     if not isinstance(name, str) or not name or Path(name).name != name:
         raise ValueError(f"{name!r} is not a file name")
     return name
@@ -154,18 +149,13 @@ def plain_name(name: object) -> str:
 def check_recorded(
     data_dir: Path, names: Iterable[str], whole: bool, computed: Mapping[str, str] | None = None
 ) -> None:
-    """Compare files of a data folder with what ``gtrans prepare`` wrote.
-
-    Files that are not recorded are left out, and so is a folder of another program.
+    """Raises GtransError if a file of a data folder has changed since ``gtrans prepare``.
 
     Args:
         data_dir: the folder.
-        names: names of files in it.
-        whole: compare the contents; False: only the sizes, which costs nothing.
-        computed: digests that have been computed already, by file name.
-
-    Raises:
-        GtransError: a file has changed.
+        names: names of files in it; files that are not recorded are left out.
+        whole: compare the contents; False: only the sizes.
+        computed: digests that are known already, by file name.
     """
     if (data_dir / STATE_FILE).is_file():
         _check_recorded(read_state(data_dir), data_dir, names, whole, computed or {})
@@ -198,10 +188,9 @@ def _check_recorded(
 
 
 def prepared_files(data_dir: str | Path) -> list[Path]:
-    """The files that belong to a data folder, for commands that must not overwrite them.
+    """Return the files that belong to a data folder, for commands that must not overwrite them.
 
-    These are ``prepare.json`` and the files that it records, all dictionaries and binarised texts,
-    and the texts that they were made from.
+    The texts from which it was made are among them.
     """
     folder = Path(data_dir)
     paths = {folder / STATE_FILE}
@@ -216,7 +205,7 @@ def prepared_files(data_dir: str | Path) -> list[Path]:
 
 
 def plain_text(split: str, lang: str) -> str:
-    """Name of the file in a data folder with the plain text of one side of a split."""
+    """Return the name of the file with the plain text of one side of a split."""
     return f"text/{split}.plain.{lang}"
 
 
@@ -224,7 +213,7 @@ def plain_text(split: str, lang: str) -> str:
 
 
 def load_pipeline(data_dir: str | Path, lang: str) -> TextPipeline:
-    """The pipeline of one language of a prepared data folder.
+    """Return the pipeline of one language of a data folder.
 
     Raises:
         GtransError: the folder was not prepared, is incomplete, or has other languages.
@@ -234,7 +223,7 @@ def load_pipeline(data_dir: str | Path, lang: str) -> TextPipeline:
 
 
 def recorded_bert_subwords(data_dir: str | Path) -> BertSubwords:
-    """The BERT tokenizer that a data folder was prepared with.
+    """Load the BERT tokenizer of a data folder.
 
     Raises:
         GtransError: it was prepared without BERT, or the BERT has changed since.
@@ -255,11 +244,10 @@ class Preparation:
     """How text was prepared.
 
     Attributes:
-        state: the entries of ``prepare.json`` that describe the pipeline, and ``bert``, the name
-            and the fingerprint of the BERT whose subwords a folder has.
-        files: contents of the pipeline's files, by their names.
-        tokenizer: contents of the files of BERT's tokenizer, if the model reads BERT's subwords.
-        folder: the data folder, or the checkpoint that stores them, for messages.
+        state: the entries of ``prepare.json`` about the pipeline and BERT.
+        files: contents of the pipeline's files, by name.
+        tokenizer: contents of the files of BERT's tokenizer, if the encoder is a BERT.
+        folder: the data folder or the checkpoint, for messages.
     """
 
     state: Mapping[str, Any]
@@ -269,7 +257,7 @@ class Preparation:
 
     @classmethod
     def read(cls, folder: Path, tokenizer: Mapping[str, bytes] | None = None) -> Preparation | None:
-        """The preparation of a data folder; None if ``gtrans prepare`` did not make it.
+        """Return the preparation of a data folder; None if ``gtrans prepare`` did not make it.
 
         Raises:
             GtransError: a file is missing or damaged.
@@ -287,7 +275,7 @@ class Preparation:
     def of_state(
         cls, state: Mapping[str, Any], folder: Path, tokenizer: Mapping[str, bytes] | None = None
     ) -> Preparation:
-        """The preparation of a data folder whose ``prepare.json`` holds ``state``.
+        """Return the preparation of a data folder whose ``prepare.json`` holds ``state``.
 
         Raises:
             GtransError: a file is missing, or is not the one that ``gtrans prepare`` wrote.
@@ -303,10 +291,10 @@ class Preparation:
 
     @classmethod
     def of_checkpoint(cls, state: Any, files: Any, tokenizer: Any, path: Path) -> Preparation:
-        """From parts of the checkpoint at ``path``, which may be damaged.
+        """Return the preparation of a checkpoint.
 
         Raises:
-            TypeError, ValueError, KeyError: they are.
+            TypeError, ValueError, KeyError: it is damaged.
         """
         state = parse_json(state, "the preparation")
         check_state(state)
@@ -317,7 +305,7 @@ class Preparation:
         return cls(state, files, tokenizer, path)
 
     def pipeline(self, lang: str) -> TextPipeline:
-        """The pipeline of one of the two languages.
+        """Return the pipeline of one of the two languages.
 
         Raises:
             GtransError: it is another language, or a file is damaged.
@@ -350,8 +338,10 @@ class Preparation:
         """Digests of everything that turns text into tokens, by name."""
         languages = f"{self.state['source_lang']}-{self.state['target_lang']}"
         steps = [self.state.get(name) for name in ("steps", "subwords")]
-        digests = {name: digest_of_bytes(contents) for name, contents in self.files.items()}
-        return {"languages": languages, "text steps": digest_of_values(steps, None), **digests}
+        parts = {"languages": languages, "text steps": digest_of_values(steps, None)}
+        for name, contents in self.files.items():
+            parts[name] = digest_of_bytes(contents)
+        return parts
 
     @property
     def digest(self) -> str:
@@ -359,18 +349,22 @@ class Preparation:
         return digest_of_values(self.parts)
 
     def differences(self, other: Preparation) -> list[str]:
-        """What differs: names of files, ``languages``, ``text steps``."""
-        here, there = self.parts, other.parts
+        """Return the names of the parts that differ."""
+        here = self.parts
+        there = other.parts
         return [name for name in {**here, **there} if here.get(name) != there.get(name)]
 
     def write(self, folder: Path) -> None:
-        """Write ``prepare.json`` and the files, as they are in a data folder."""
+        """Write ``prepare.json`` and the files of a data folder."""
         state = {"format": STATE_FORMAT, **self.state}
-        files, bert = dict(self.files), state.get("bert")
+        files = dict(self.files)
+        bert = state.get("bert")
         if self.tokenizer and bert:
-            (folder / _TOKENIZER_FOLDER).mkdir()
-            state["bert"] = {**bert, "name": str(folder / _TOKENIZER_FOLDER)}
-            files |= {f"{_TOKENIZER_FOLDER}/{name}": data for name, data in self.tokenizer.items()}
+            tokenizer = folder / _TOKENIZER_FOLDER
+            tokenizer.mkdir()
+            state["bert"] = {**bert, "name": str(tokenizer)}
+            for name, contents in self.tokenizer.items():
+                files[f"{_TOKENIZER_FOLDER}/{name}"] = contents
         for name, contents in files.items():
             with binary_writer(folder / name) as written:
                 written.write(contents)

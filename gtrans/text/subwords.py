@@ -38,10 +38,10 @@ def learn_codes(words: Counter[str], merges: int | None, entries: int | None, pa
     """Learn BPE from word counts and write a file of codes.
 
     Args:
-        words: how often each word occurs.
+        words: the frequency of each word.
         merges: how many merges to learn; None: ``entries`` decides.
-        entries: size of the vocabulary, which has merges and characters. A character at the end of
-            a word is an entry of its own.
+        entries: size of the vocabulary of merges and characters; at the end of a word, a character
+            is an entry of its own.
         path: the file to write.
 
     Raises:
@@ -109,20 +109,17 @@ _WORD_END = re.compile(f"(?<=[{_LATIN}])[\u200b\u200c\ufeff](?=[{_LATIN}])")
 
 
 class SentencePiecePipeline(TextPipeline):
-    """Plain text in the subwords of SentencePiece, as mBART uses it, without Moses steps.
+    """Plain text in the subwords of SentencePiece, without Moses steps.
 
     A subword that the dictionary lacks (:mod:`gtrans.conversion.trimming`) is split into subwords
-    that it has; characters without a subword become the unknown word. ``decode`` gives the text
-    back except for the kind and number of white space and SentencePiece's own normalisation.
+    that it has. ``decode`` gives the text back except for white space and SentencePiece's own
+    normalisation.
 
     Args:
         lang: language code.
         contents: the contents of :attr:`files`, by name.
         side: 0 for the source, 1 for the target, where they have different models.
         folder: the folder of the files, for messages.
-
-    Raises:
-        GtransError: a file is not of its kind.
 
     Attributes:
         name: the kind of subwords in ``prepare.json``.

@@ -79,19 +79,3 @@ def test_a_model_of_fairseqs_folder_translates(foreign: Path, stock: StockComman
     words += ["--input", str(tmp_path / "in.en"), "--output", str(tmp_path / "out.de")]
     assert main(["translate", *words, "--cpu", "--beam", "1"]) == 0
     assert len((tmp_path / "out.de").read_text(encoding="utf-8").splitlines()) == len(text)
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("--bpe-codes {f}/test.en --train t", "test.en:1: not a BPE merge"),
-        ("--bpe-codes {f}/codes --test {f}/test", "`--train` is missing: a truecaser"),
-        ("--bpe-codes {f}/codes --dictionary d.txt --train t", "there is no file 'd.txt'"),
-    ],
-)
-def test_a_mistake_is_one_line(words, said, foreign, tmp_path, capsys):
-    out = ["--out", str(tmp_path / "data")]
-    assert main([*PAIR, *words.format(f=foreign).split(), *out]) == 1
-    error = capsys.readouterr().err.splitlines()[-1]
-    assert error.startswith("gtrans: error: ") and said in error
-    assert not (tmp_path / "data").exists()

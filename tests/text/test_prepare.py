@@ -238,6 +238,16 @@ def test_reuse(corpus, prepared, tmp_path, capsys):
         (("--sentencepiece", __file__), "not a SentencePiece model"),
         (("--dictionary", "d"), "needs `--bpe-codes` or `--sentencepiece`, the model"),
         (("--sentencepiece", "{c}", "--no-truecase"), "`--no-truecase` cannot be combined with"),
+        (("--train", "t", "--bpe-codes", "{p}/text/test.bpe.en"), "bpe.en:1: not a BPE merge"),
+        (("--test", "t", "--bpe-codes", "{p}/codes.bpe"), "`--train` is missing: a truecaser"),
+        (
+            ("--train", "t", "--bpe-codes", "{p}/codes.bpe", "--dictionary", "d.txt"),
+            "there is no file 'd.txt'",
+        ),
+        (
+            ("--train", "{c}/train", "--out", "{p}", *SWAPPED[1:]),
+            "holds a preparation for en-de, not for de-en",
+        ),
     ],
 )
 def test_refusals(corpus, prepared, tmp_path, capsys, more, message):
@@ -254,9 +264,7 @@ def test_refusals(corpus, prepared, tmp_path, capsys, more, message):
     assert (tmp_path / "out").exists() == ("tiny" in str(more)), "nothing written for bad input"
 
 
-def test_other_languages_and_damaged_files(corpus, prepared, tmp_path, capsys):
-    assert main([*SWAPPED, "--train", str(corpus / "train"), "--out", str(prepared)]) == 1
-    assert "holds a preparation for en-de, not for de-en" in capsys.readouterr().err
+def test_other_languages_and_damaged_files(prepared, tmp_path):
     with pytest.raises(GtransError, match="prepared for en and de, not for 'fr'"):
         load_pipeline(prepared, "fr")
     with pytest.raises(GtransError, match="make it with 'gtrans prepare'"):

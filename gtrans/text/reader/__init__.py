@@ -61,10 +61,10 @@ def open_text(
         path: the file; with ``once`` also a pipe, or ``-``, the standard input.
         role: the use of the text.
         choice: the text to read of it.
-        once: it is opened only once.
+        once: the file is opened only once.
 
     Raises:
-        GtransError: it cannot be read, or is no text of a known format.
+        GtransError: it cannot be read, or its format is not known.
     """
     name = "standard input" if str(path) == STANDARD_STREAM else os.fspath(path)
     lines = enumerate(iterate_raw_lines(path, once=once, strip=False), start=1)
@@ -120,11 +120,7 @@ def has_boundaries(path: str | os.PathLike[str]) -> bool:
 
 
 def read_documents(path: str | os.PathLike[str]) -> list[list[str]]:
-    """Return the sentences of all documents of a file; no document is empty.
-
-    Raises:
-        GtransError: it cannot be read, is of no known format, or holds no sentence.
-    """
+    """Return the sentences of each document of a file; raises GtransError if there is none."""
     documents = [document.sentences for document in open_text(path)]
     if not any(map(any, documents)):
         raise GtransError(f"'{path}' holds no sentence; give a file with one sentence per line")
@@ -157,8 +153,7 @@ class Sides(NamedTuple):
             quiet: print no message about pairs that are left out.
 
         Raises:
-            GtransError: a file cannot be read, one has a sentence where the other has none, or
-                both hold none.
+            GtransError: a file cannot be read, or the sides do not match.
         """
         source = open_text(self.source, "source", self.choice)
         target = open_text(self.target, "reference", self.choice)
@@ -239,15 +234,14 @@ def matched(
 ) -> Iterator[list[tuple[Segment, Segment]]]:
     """Yield the pairs of segments of each document of two sides.
 
-    Segments are matched by their ids if all have one, in the order of the source; otherwise by
-    their order.
+    Segments are matched by their ids if all have one, otherwise by their order.
 
     Args:
         source, target: two readers.
-        strict: a segment that a side lacks is a mistake; otherwise it has an empty text.
+        strict: a segment that a side lacks is a mistake; otherwise its text is empty.
 
     Raises:
-        GtransError: a document is missing on one side, has another name there, or other segments.
+        GtransError: the sides have other documents or segments.
     """
     for number, (left, right) in enumerate(zip_longest(source, target), start=1):
         places = _document_place(source, left), _document_place(target, right)
@@ -328,8 +322,8 @@ class Identified:
 
     Attributes:
         path: the file.
-        documents: the segments of each document, in the order of the file.
-        references: the names of its references.
+        documents: the segments of each document.
+        references: the names of the references.
         others: the documents of other directions, which are not read.
         with_markup: the number of rows from which markup was left out.
     """

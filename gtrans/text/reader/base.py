@@ -43,7 +43,7 @@ def sentence_of(text: str, path: str | Path, line: int) -> str:
     """Return a sentence on one line, without white space at its ends.
 
     Raises:
-        GtransError: it is a whole text, or would be a boundary between documents.
+        GtransError: it is a whole text, or would be a boundary.
     """
     sentence = _LINE_ENDS.sub(" ", text).strip()
     check_length(path, line, sentence)
@@ -60,12 +60,12 @@ class Choice:
     """The text to read of a file that has several.
 
     Attributes:
-        direction: the language pair of the rows to read, such as ``en-de``; empty: all.
+        direction: language pair of the rows to read, such as ``en-de``; empty: all.
         target_lang: the target language, if the direction is not known.
         references: names of references; empty: all.
-        system: the system whose translations to read; empty: there is one.
+        system: the system to read; empty: there is one.
         columns: names of columns by role.
-        without_markup: leave out tags and fenced code in the texts of rows.
+        without_markup: leave out tags and fenced code.
     """
 
     direction: str = ""
@@ -141,18 +141,17 @@ class Head:
 class Reader(Iterable[Document]):
     """The documents of a file, read once and in order.
 
-    A new format is a file of this package with one subclass: :meth:`recognises` says by the
-    beginning of a file whether it is of this format, and ``__iter__`` yields its documents from
-    ``self.lines``. :func:`gtrans.text.reader.open_text` tries all subclasses.
+    Every format is a subclass, which yields documents from ``self.lines``;
+    :func:`gtrans.text.reader.open_text` tries them all.
 
     Attributes:
-        kinds: all formats, in the order in which they are tried: the last defined one first.
+        kinds: all formats, the last defined one first.
         title: name of the format in messages.
         has_ids: whether documents have ids.
         path: the file, for messages.
         role: the use of the text.
-        references: the names of its references read so far.
-        column: the column that is read; empty until then, and for formats without columns.
+        references: the names of the references read so far.
+        column: the column that is read, if the format has columns.
     """
 
     kinds: ClassVar[list[type[Reader]]] = []
