@@ -54,17 +54,14 @@ def _slugs(tokens: Sequence[Token]) -> list[str]:
     for number, token in enumerate(tokens):
         if token.type != "heading_open":
             continue
-        inline = tokens[number + 1]
-        has_id = any(
-            child.type == "template" and _OWN_ID.match(child.content)
-            for child in inline.children or ()
-        )
-        words = [
-            child.content
-            for child in inline.children or ()
-            if child.type in ("text", "code_inline", "softbreak")
-        ]
-        slug = re.sub(r"[^\w\- ]", "", "".join(words).strip().lower()).replace(" ", "-")
+        words = ""
+        has_id = False
+        for child in tokens[number + 1].children or ():
+            if child.type in ("text", "code_inline", "softbreak"):
+                words += child.content
+            elif child.type == "template" and _OWN_ID.match(child.content):
+                has_id = True
+        slug = re.sub(r"[^\w\- ]", "", words.strip().lower()).replace(" ", "-")
         repeated = count[slug]
         count[slug] += 1
         if repeated:

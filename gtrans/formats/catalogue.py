@@ -33,13 +33,16 @@ _PACKED = ".gz"
 
 
 def format_of(path: Path) -> str | None:
-    """The format of a file by its name; None if it is not known."""
+    """Return the format of a file by its name; None if it is not known."""
     name = path.name.lower().removesuffix(_PACKED)
-    return next((kind for kind, ends in SUFFIXES.items() if name.endswith(tuple(ends))), None)
+    for kind, ends in SUFFIXES.items():
+        if name.endswith(tuple(ends)):
+            return kind
+    return None
 
 
 def known_formats() -> str:
-    """The formats and their suffixes, for messages."""
+    """Return the formats and their suffixes, for messages."""
     return ", ".join(f"{name} ({' '.join(ends)})" for name, ends in SUFFIXES.items())
 
 
@@ -62,8 +65,10 @@ def _kind(name: str) -> type[DocumentFile]:
 
 
 def _is_split(kind: type[DocumentFile], split_sentences: bool | None) -> bool:
-    """Whether the text of a format is running text that is split into sentences."""
-    return not kind.has_lines if split_sentences is None else split_sentences
+    """Return whether the text of a format is split into sentences."""
+    if split_sentences is None:
+        return not kind.has_lines
+    return split_sentences
 
 
 class DocumentReader(NamedTuple):
@@ -71,9 +76,9 @@ class DocumentReader(NamedTuple):
 
     Attributes:
         lang: language of the text, whose rules split it into sentences.
-        split_sentences: text is split into sentences; None: but for the lines and rows of plain
-            text, JSON lines and tables, which are sentences.
-        target: the language of the translation, for what a page says of its own.
+        split_sentences: split text into sentences; None: in all formats but plain text, JSON lines
+            and tables, whose lines and rows are sentences.
+        target: language of the translation, which a page states.
         choice: which rows are translated.
     """
 
@@ -83,7 +88,7 @@ class DocumentReader(NamedTuple):
     choice: Choice = ANY
 
     def read(self, path: Path, name: str) -> DocumentFile:
-        """A file of the format ``name``, whose libraries are there.
+        """Read a file of the format ``name``, whose libraries are there.
 
         Raises:
             GtransError: it cannot be read or is not of this format.
@@ -99,7 +104,9 @@ class DocumentReader(NamedTuple):
 
 
 def check_format(path: Path, forced: str | None) -> str:
-    """The format of a file that is named; of rows ``html`` says what their texts are.
+    """Return the format of a file: by its name, or the one that is ``forced``.
+
+    With ``html`` the texts of rows are HTML.
 
     Raises:
         GtransError: it is not known.

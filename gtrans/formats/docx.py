@@ -8,8 +8,8 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
-from itertools import chain, groupby
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from gtrans.data.documents import read_bytes
@@ -72,7 +72,7 @@ class Docx(DocumentFile):
         self.check = BlockCheck()
         self.contents = read_bytes(path)
         self.parts: dict[str, Any] = {}
-        self.twins: list[tuple[Any, Any]] = []  # elements, and those whose text they have
+        self.twins: list[tuple[Any, Any]] = []  # elements, and the elements whose text they repeat
         self.staying: list[str] = []  # parts whose text is not translated
         self.paragraphs: list[Any] = []
         try:
@@ -84,7 +84,8 @@ class Docx(DocumentFile):
         blocks = []
         for root in self.parts.values():
             repeated = _repeated(root)
-            self.twins += chain.from_iterable(repeated.values())
+            for pairs in repeated.values():
+                self.twins += pairs
             for paragraph in root.iter(f"{_W}p"):
                 if any(element in repeated for element in paragraph.iterancestors()):
                     continue
@@ -101,45 +102,49 @@ class Docx(DocumentFile):
         from lxml import etree
 
         archive = zipfile.ZipFile(io.BytesIO(self.contents))
-        by_name = {
-            member.filename: self._read(archive, member)
-            for member in archive.infolist()
-            if member.filename.endswith((".xml", ".rels"))
-        }
+        files: dict[str, bytes] = {}
+        for member in archive.infolist():
+            if member.filename.endswith((".xml", ".rels")):
+                files[member.filename] = self._read(archive, member)
         parser = etree.XMLParser(no_network=True, remove_comments=True, remove_pis=True)
-        types: dict[str, str] = {}  # of a part by its name, else by the end of its name
-        for entry in etree.fromstring(by_name[_TYPES], parser).iter("{*}Override", "{*}Default"):
-            key = entry.get("PartName") or f".{str(entry.get('Extension')).lower()}"
-            types[key] = str(entry.get("ContentType")).rpartition(".")[2]
-        names: dict[str, list[str]] = {}  # of parts, by type
-        for name in by_name:
-            kind = types.get(f"/{name}", types.get(f".{name.rpartition('.')[2].lower()}", ""))
-            names.setdefault(kind, []).append(name)
-        main = names.get("main+xml", [])
-        main = [name for name in main if name == _USUAL] or main
-        if not main:
-            raise GtransError(f"'{self.path}' is no DOCX file: it has no main document")
-        # A glossary of building blocks is a document of its own, with its own notes.
-        glossary = {name.rpartition("/")[0] for name in names.get("glossary+xml", ())}
-        candidates = (name for kind in _TRANSLATED for name in names.get(f"{kind}+xml", ()))
-        others = sorted(name for name in candidates if name.rpartition("/")[0] not in glossary)
-        for name in [*main, *others]:
-            root = self.parts[name] = etree.fromstring(by_name[name], parser)
+        types = etree.fromstring(files[_TYPES], parser)
+        for name in self._translated_parts(_names_by_type(types, files)):
+            root = etree.fromstring(files[name], parser)
+            self.parts[name] = root
             if not root.tag.startswith(_W):
                 raise GtransError(
                     f"'{self.path}' is not in the usual form of DOCX ({name}; Strict Open XML is "
                     "another); save it as 'Word document (.docx)' first"
                 )
             for hyphen in root.iter(f"{_W}noBreakHyphen"):  # a letter of a word, as text too
-                hyphen.tag, hyphen.text = f"{_W}t", "\u2011"
-        self.staying = sorted(
-            name
-            for name, data in by_name.items()
-            if name.endswith(".xml") and name not in self.parts and _TEXT.search(data)
-        )
+                hyphen.tag = f"{_W}t"
+                hyphen.text = "\u2011"
+        for name, data in sorted(files.items()):
+            if name.endswith(".xml") and name not in self.parts and _TEXT.search(data):
+                self.staying.append(name)
+
+    def _translated_parts(self, names: Mapping[str, Sequence[str]]) -> list[str]:
+        """Return the names of the parts that are translated, of the names by type.
+
+        Raises:
+            GtransError: there is no main document.
+        """
+        main = names.get("main+xml", [])
+        if not main:
+            raise GtransError(f"'{self.path}' is no DOCX file: it has no main document")
+        if _USUAL in main:
+            main = [_USUAL]
+        # A glossary of building blocks is a document of its own, with its own notes.
+        glossary = {_folder(name) for name in names.get("glossary+xml", ())}
+        others = []
+        for kind in _TRANSLATED:
+            for name in names.get(f"{kind}+xml", ()):
+                if _folder(name) not in glossary:
+                    others.append(name)
+        return [*main, *sorted(others)]
 
     def _read(self, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-        """A file of the archive, unpacked up to the size that it states.
+        """Return a file of the archive, unpacked up to the size that it states.
 
         Raises:
             GtransError: it is too large.
@@ -160,26 +165,30 @@ class Docx(DocumentFile):
 
     def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
         """See :meth:`DocumentFile.translated`."""
-        from lxml import etree
-
         self.notes = []
         if self.staying:
             self.notes = [Note(self.path, KEPT, f": {', '.join(self.staying)}")]
         self.notes += self.check.notes(self.path)
-        turned = self._turned()
-        for paragraph, (block, sentences) in zip(
-            self.paragraphs, self.by_block(translations), strict=True
-        ):
+        right_to_left = self._new_direction()
+        texts = self.by_block(translations)
+        for paragraph, (block, sentences) in zip(self.paragraphs, texts, strict=True):
             items = block.translated(sentences, joint)
             _write(items)
-            if turned is not None:
-                _turn(paragraph, items, turned)
+            if right_to_left is not None:
+                _turn(paragraph, items, right_to_left)
             if block.moved:
-                where = f"{self.path}: '{' '.join(block.sentences)[:40]}'"
+                begin = " ".join(block.sentences)[:40]
+                where = f"{self.path}: '{begin}'"
                 self.notes.append(Note(where, MOVED, " to the end of a word"))
         for element, original in self.twins:
             element.text = original.text
             element.set(_SPACE, "preserve")
+        return self._packed()
+
+    def _packed(self) -> bytes:
+        """Return the file with the parts as they are now."""
+        from lxml import etree
+
         written = io.BytesIO()
         with (
             zipfile.ZipFile(io.BytesIO(self.contents)) as archive,
@@ -193,12 +202,37 @@ class Docx(DocumentFile):
                     copy.writestr(member, etree.tostring(root, encoding="UTF-8", standalone=True))
         return written.getvalue()
 
-    def _turned(self) -> bool | None:
-        """Whether the text runs from right to left now; None if its direction stays."""
+    def _new_direction(self) -> bool | None:
+        """Return whether the text runs from right to left now; None if its direction stays."""
         if self.languages is None:
             return None
-        before, now = map(is_right_to_left, self.languages)
-        return now if now != before else None
+        source, target = self.languages
+        before = is_right_to_left(source)
+        now = is_right_to_left(target)
+        return None if now == before else now
+
+
+def _names_by_type(types: Any, files: Iterable[str]) -> dict[str, list[str]]:
+    """Return the names of the files by the ends of their types.
+
+    Args:
+        types: ``[Content_Types].xml``: types by the name of a file, or by the end of the name.
+        files: the names.
+    """
+    by_name: dict[str, str] = {}
+    for entry in types.iter("{*}Override", "{*}Default"):
+        key = entry.get("PartName") or f".{str(entry.get('Extension')).lower()}"
+        by_name[key] = str(entry.get("ContentType")).rpartition(".")[2]
+    names: dict[str, list[str]] = {}
+    for name in files:
+        suffix = name.rpartition(".")[2].lower()
+        kind = by_name.get(f"/{name}", by_name.get(f".{suffix}", ""))
+        names.setdefault(kind, []).append(name)
+    return names
+
+
+def _folder(name: str) -> str:
+    return name.rpartition("/")[0]
 
 
 # What follows w:bidi and w:rtl in their properties (ECMA-376, 17.3.1.26 and 17.3.2.28).
@@ -237,22 +271,24 @@ def _set_property(
 
 
 def _repeated(root: Any) -> dict[Any, list[tuple[Any, Any]]]:
-    """The texts of text boxes that are repeated for older programs, each with its original."""
+    """Return the texts of text boxes that are repeated for older programs, with their originals."""
     repeated: dict[Any, list[tuple[Any, Any]]] = {}
     for element in root.iter(f"{_COMPATIBLE}AlternateContent"):
-        new, old = (element.find(f"{_COMPATIBLE}{name}") for name in ("Choice", "Fallback"))
-        if new is not None and old is not None:
-            texts = [list(box.iter(f"{_W}t")) for box in (old, new)]
-            if [node.text for node in texts[0]] == [node.text for node in texts[1]]:
-                repeated[old] = list(zip(*texts, strict=True))
+        new = element.find(f"{_COMPATIBLE}Choice")
+        old = element.find(f"{_COMPATIBLE}Fallback")
+        if new is None or old is None:
+            continue
+        copies = list(old.iter(f"{_W}t"))
+        originals = list(new.iter(f"{_W}t"))
+        if [copy.text for copy in copies] == [original.text for original in originals]:
+            repeated[old] = list(zip(copies, originals, strict=True))
     return repeated
 
 
 def _content(paragraph: Any) -> Iterator[str | Mark]:
-    """The text of a paragraph: a mark for each change of format, points for anything else.
+    """Yield the text of a paragraph: a mark for each change of format, points for anything else.
 
-    The mark that opens a text is the list of its elements ``w:t``, the ones of one look with
-    nothing between them.
+    The mark that opens a text holds its elements ``w:t``: neighbours of one look.
     """
     if _CODE.fullmatch(_value(paragraph, "pPr/w:pStyle")):
         return
@@ -265,28 +301,33 @@ def _content(paragraph: Any) -> Iterator[str | Mark]:
             yield Mark("close", None)
             continue
         for element in elements:
-            if element.tag not in _AROUND_RUNS:
-                hidden = element.tag in _HIDDEN or _is_hidden(element.getparent())
-                leads = not hidden and element.tag not in _REFERENCES
-                yield Mark("point", None, element.tag in _BREAKS, hidden, leads=leads)
+            if element.tag in _AROUND_RUNS:
+                continue
+            hidden = element.tag in _HIDDEN or _is_hidden(element.getparent())
+            leads = not hidden and element.tag not in _REFERENCES
+            breaks = element.tag in _BREAKS
+            yield Mark("point", None, breaks=breaks, hidden=hidden, leads=leads)
 
 
 def _elements(parent: Any) -> Iterator[Any]:
-    """What stands in a paragraph, in order: in its runs, and between and around them.
+    """Yield the elements of a paragraph in order: in its runs, and between and around them.
 
-    An element around runs comes before its contents. That its end ends a text, too, is known by
+    An element around runs comes before its contents. Its end ends a text, too, which is known by
     the parent of the runs.
     """
     for element in parent:
-        if isinstance(element.tag, str) and element.tag not in _PROPERTIES | _READINGS:
-            if element.tag != f"{_W}r":
-                yield element
-            if element.tag == f"{_W}r" or element.tag in _AROUND_RUNS:
-                yield from _elements(element)
+        is_element = isinstance(element.tag, str)
+        if not is_element or element.tag in _PROPERTIES or element.tag in _READINGS:
+            continue
+        is_run = element.tag == f"{_W}r"
+        if not is_run:
+            yield element
+        if is_run or element.tag in _AROUND_RUNS:
+            yield from _elements(element)
 
 
 def _look(element: Any) -> tuple[Any, bytes] | None:
-    """What texts of one format have in common; None: it is no text, or code."""
+    """Return the parent and the format of the run of a text; None: it is no text, or code."""
     from lxml import etree
 
     run = element.getparent()
@@ -294,29 +335,30 @@ def _look(element: Any) -> tuple[Any, bytes] | None:
     if element.tag != f"{_W}t" or is_code or _is_hidden(run):
         return None
     properties = run.find(f"{_W}rPr")
-    return run.getparent(), b"" if properties is None else etree.tostring(properties)
+    look = b"" if properties is None else etree.tostring(properties)
+    return run.getparent(), look
 
 
 def _is_hidden(run: Any) -> bool:
-    """Whether readers do not see the text of a run."""
+    """Return whether the text of a run is not shown."""
     hidden = run.find(f"{_W}rPr/{_W}vanish")
     return hidden is not None and hidden.get(f"{_W}val", "1") not in ("0", "false", "off")
 
 
 def _value(element: Any, path: str) -> str:
-    """The value of a property; empty if there is none."""
+    """Return the value of a property; empty if there is none."""
     child = element.find(f"w:{path}", {"w": _W[1:-1]})
     return "" if child is None else str(child.get(f"{_W}val", ""))
 
 
 def _comparable(content: Sequence[str | Mark]) -> list[object]:
-    """Text and marks with single spaces, to compare them."""
+    """Return text and marks with single spaces, to compare them."""
     compared: list[object] = []
     for item in joined(with_texts(content)):
         if isinstance(item, Mark):
             compared.append(id(item.what))
         else:
-            compared.append(re.sub(r"\s+", " ", item))
+            compared.append(_one_space(item))
     return compared
 
 
@@ -325,30 +367,35 @@ def _write(items: Sequence[str | Mark]) -> None:
 
     Behind a point, it belongs to the elements that follow.
     """
-    groups: list[tuple[list[Any], str]] = []  # elements of one look, and their text
+    groups: list[list[Any]] = []  # elements of one look
+    texts: list[str] = []  # of each group
     waiting = ""
     attached = False  # to the last group
     for item in items:
-        if not isinstance(item, Mark):
+        if isinstance(item, str):
             words = _NO_XML.sub("\ufffd", item)
             if attached:
-                elements, text = groups[-1]
-                groups[-1] = elements, text + words
+                texts[-1] += words
             else:
                 waiting += words
         elif item.kind == "open":
-            groups.append((item.what, waiting))
-            waiting, attached = "", True
+            groups.append(item.what)
+            texts.append(waiting)
+            waiting = ""
+            attached = True
         elif item.kind == "point":
             attached = False
-    if waiting and groups:
-        elements, text = groups[-1]
-        groups[-1] = elements, text + waiting
-    for elements, text in groups:
+    if texts:
+        texts[-1] += waiting
+    for elements, text in zip(groups, texts, strict=True):
         before = "".join(element.text or "" for element in elements)
-        if re.sub(r"\s+", " ", text) == re.sub(r"\s+", " ", before):
-            continue  # with its cuts
+        if _one_space(text) == _one_space(before):
+            continue  # its cuts stay
         for element in elements:
             element.text = ""
         elements[0].text = text
         elements[0].set(_SPACE, "preserve")
+
+
+def _one_space(text: str) -> str:
+    return re.sub(r"\s+", " ", text)

@@ -1,6 +1,6 @@
 """HTML.
 
-The file is taken apart into tags and text, and put together again with other text: comments,
+The file is taken apart into tags and text, and put together again with other text. Comments,
 scripts, tags but for their texts (``alt``, ``title``, ..) and ``lang``, and white space between
 blocks stay byte for byte.
 """
@@ -10,10 +10,11 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
+from typing import NamedTuple
 
 from gtrans.data.documents import read_text
 from gtrans.errors import GtransError
@@ -113,6 +114,13 @@ _DESCRIPTIONS = _names(
 _HIDING = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
 
 
+class HtmlAttribute(NamedTuple):
+    """An attribute: its value without quotes, and the place of the value with quotes in the tag."""
+
+    value: str
+    span: tuple[int, int]
+
+
 @dataclass(eq=False)
 class HtmlPart:
     """A part of the file.
@@ -124,8 +132,8 @@ class HtmlPart:
         name: of the tag, or of the first element of a whole.
         raw: as it is in the file.
         line: where it begins.
-        changes: the values of its attributes that change, with their places and quotes: texts that
-            are translated, and the names ``lang`` and ``dir`` of what follows the target language.
+        changes: the values of attributes that change, by their places with quotes: translated
+            texts, or the name (``lang``, ``dir``) of one that follows the target language.
     """
 
     kind: str
@@ -137,45 +145,54 @@ class HtmlPart:
     @property
     def is_inline(self) -> bool:
         """Whether it stands in running text."""
-        return self.kind != "unclosed" and (not self.name or self.name in INLINE)
+        if self.kind == "unclosed":
+            return False
+        return not self.name or self.name in INLINE
 
-    def attributes(self) -> dict[str, tuple[str, tuple[int, int]]]:
-        """The attributes of a tag: values, and where they are; the first of a name counts."""
-        attributes: dict[str, tuple[str, tuple[int, int]]] = {}
+    def attributes(self) -> dict[str, HtmlAttribute]:
+        """Return the attributes of a tag; the first of a name counts."""
+        attributes: dict[str, HtmlAttribute] = {}
         for match in _ATTRIBUTES.finditer(self.raw.removesuffix(">"), len(self.name) + 1):
             value = match["value"] or ""
-            value = value[1:-1] if value[:1] in ("'", '"') else value
-            attributes.setdefault(match["key"].lower(), (value, match.span("value")))
+            if value[:1] in ("'", '"'):
+                value = value[1:-1]
+            attribute = HtmlAttribute(value, match.span("value"))
+            attributes.setdefault(match["key"].lower(), attribute)
         return attributes
 
     def translate(self) -> bool | None:
-        """What a begin tag says itself of being translated: ``translate`` or ``notranslate``."""
+        """Return what a begin tag says of being translated: ``translate`` or ``notranslate``."""
         if "translate" not in self.raw:
             return None
-        values = {key: value for key, (value, _) in self.attributes().items()}
-        if "notranslate" in values.get("class", "").split():
+        attributes = self.attributes()
+        if "class" in attributes and "notranslate" in attributes["class"].value.split():
             return False
-        return {"no": False, "yes": True, "": True}.get(values.get("translate", "not said").lower())
+        if "translate" not in attributes:
+            return None
+        return {"no": False, "yes": True, "": True}.get(attributes["translate"].value.lower())
 
     def is_hidden(self) -> bool:
-        """Whether a begin tag in running text hides what is inside from readers."""
-        if self.name not in INLINE or not ("hidden" in self.raw or "none" in self.raw):
+        """Return whether a begin tag in running text hides its content from readers."""
+        may_hide = "hidden" in self.raw or "none" in self.raw
+        if self.name not in INLINE or not may_hide:
             return False
         attributes = self.attributes()
-        style = attributes["style"][0] if "style" in attributes else ""
-        return "hidden" in attributes or _HIDING.search(style) is not None
+        if "hidden" in attributes:
+            return True
+        return "style" in attributes and _HIDING.search(attributes["style"].value) is not None
 
 
 def _parts(text: str, line: int) -> Iterator[HtmlPart]:
-    """The parts, which together are the text."""
-    done, place = 0, 0
+    """Yield the parts of a text that begins in a line."""
+    done = 0
+    place = 0
     while done < len(text):
         match = _PART.search(text, place)
         begin = match.start() if match else len(text)
         if begin > done:
             yield HtmlPart("text", "", text[done:begin], line)
             line += text.count("\n", done, begin)
-        if not match:
+        if match is None:
             break
         done = place = match.end()
         name = (match["name"] or "").lower()
@@ -192,7 +209,7 @@ def _parts(text: str, line: int) -> Iterator[HtmlPart]:
 
 
 def mark_of(kind: str, name: str, what: object) -> Mark:
-    """A tag in running text, or what has the place of one there.
+    """Return the mark for a tag in running text, or for another part there.
 
     Args:
         kind: see :class:`HtmlPart`.
@@ -202,125 +219,166 @@ def mark_of(kind: str, name: str, what: object) -> Mark:
     if kind in ("begin", "end") and name not in VOID:
         is_script = kind == "begin" and name in ("sub", "sup")
         return Mark("open" if kind == "begin" else "close", what, script=is_script)
-    hidden = kind == "other" or name == "wbr" or name in READINGS
-    leads = name in ("img", "input", "svg")
-    return Mark("point", what, breaks=name == "br", hidden=hidden, leads=leads)
+    return Mark(
+        "point",
+        what,
+        breaks=name == "br",
+        hidden=kind == "other" or name == "wbr" or name in READINGS,
+        leads=name in ("img", "input", "svg"),
+    )
+
+
+# ---- elements that are left alone ----------------------------------------------------------------
 
 
 @dataclass(eq=False)
 class _Element:
-    """An element that is open; ``alone``: the outermost one because of which it is left alone."""
+    """An open element; ``left_by``: the outermost element that makes it stay as it is."""
 
     name: str
     line: int
-    alone: _Element | None
+    left_by: _Element | None
 
 
-class HtmlText:
-    """HTML as what stays and what is translated, in order.
-
-    Args:
-        text: the HTML.
-        split: turns running text into sentences.
-        line: where it begins in its file.
-        check: which blocks are sent to the model.
+class _OpenElements:
+    """The open elements at a place of the file.
 
     Attributes:
-        blocks: the translated texts, before each its attributes'.
-        unended: for each element that is left alone and has no end tag, and for a tag that does
-            not end: the line and the name.
+        unended: line and name of each element that is left alone and has no end tag, and of each
+            tag that does not end.
     """
 
-    def __init__(self, text: str, split: Splitter, line: int, check: BlockCheck) -> None:
-        self._check = check
-        self.blocks: list[Block] = []
+    def __init__(self) -> None:
         self.unended: list[tuple[int, str]] = []
-        self._pieces: list[HtmlPart | Block] = []
-        self._split = split
         self._open: list[_Element] = []
-        self._names = Counter[str]()  # of the open elements
-        self._ending: list[int] = []  # those of them that end others, or may have no end tag
-        for is_text, group in groupby(self._parts(text, line), key=lambda part: part.is_inline):
-            parts = list(group)
-            for part in parts:
-                self._find_texts(part)
-            self._pieces += self._block(parts) if is_text else parts
+        self._names = Counter[str]()
+        self._ending: list[int] = []  # numbers of those that end others, or may have no end tag
 
-    def _parts(self, text: str, line: int) -> Iterator[HtmlPart]:
-        """The parts; stretches of them that are left alone are one part."""
-        marked = [(self._alone(part), part) for part in _parts(text, line)]
-        self._close(0, None)
-        for alone, group in groupby(marked, key=itemgetter(0)):
-            parts = [part for _, part in group]
-            raw = "".join(part.raw for part in parts)
-            yield from (
-                parts if alone is None else [HtmlPart("whole", alone.name, raw, parts[0].line)]
-            )
-
-    def _alone(self, part: HtmlPart) -> _Element | None:
-        """The element that has a part left alone."""
+    def read(self, part: HtmlPart) -> _Element | None:
+        """Go on by a part of the file; return the element that makes it stay, if there is one."""
         if part.kind == "unclosed":
             self.unended.append((part.line, part.name))
         if part.kind == "begin":
             self._end_before(part.name)
-        alone = self._open[-1].alone if self._open else None
+        left_by = self._open[-1].left_by if self._open else None
         if part.kind == "begin":
-            element, translate = _Element(part.name, part.line, alone), part.translate()
-            if part.name in LEFT_ALONE or translate is False or part.is_hidden():
-                element.alone = alone or element
-            elif translate and not any(self._names[name] for name in LEFT_ALONE):
-                element.alone = None
-            if part.name not in VOID:
-                if part.name not in INLINE or part.name in _ENDED_BY:
-                    self._ending.append(len(self._open))
-                self._open.append(element)
-                self._names[part.name] += 1
-            return element.alone
+            return self._begin(part, left_by)
         if part.kind == "end" and self._names[part.name]:
-            index = len(self._open) - 1
-            while self._open[index].name != part.name:
-                index -= 1
-            alone = self._open[index].alone
-            self._close(index, part.name)
-        return alone
+            number = len(self._open) - 1
+            while self._open[number].name != part.name:
+                number -= 1
+            left_by = self._open[number].left_by
+            self._close(number, part.name)
+        return left_by
+
+    def end(self) -> None:
+        """Close all elements, at the end of the file."""
+        self._close(0, None)
+
+    def _begin(self, part: HtmlPart, left_by: _Element | None) -> _Element | None:
+        element = _Element(part.name, part.line, left_by)
+        translate = part.translate()
+        if part.name in LEFT_ALONE or translate is False or part.is_hidden():
+            element.left_by = left_by or element
+        elif translate and not any(self._names[name] for name in LEFT_ALONE):
+            element.left_by = None
+        if part.name not in VOID:
+            if part.name not in INLINE or part.name in _ENDED_BY:
+                self._ending.append(len(self._open))
+            self._open.append(element)
+            self._names[part.name] += 1
+        return element.left_by
 
     def _end_before(self, name: str) -> None:
         """Close the element that ends where another begins."""
         if name not in _ENDING:
             return
-        for index in reversed(self._ending):
-            open_name = self._open[index].name
+        for number in reversed(self._ending):
+            open_name = self._open[number].name
             if name in _ENDED_BY.get(open_name, ()):
-                self._close(index, open_name)
+                self._close(number, open_name)
             elif open_name not in _ENDED_BY:
                 return
 
-    def _close(self, index: int, name: str | None) -> None:
-        """Close the elements from ``index`` on: the first by ``name``, others have no end tag."""
-        for number, element in enumerate(self._open[index:]):
+    def _close(self, first: int, name: str | None) -> None:
+        """Close the elements from ``first`` on: the first by ``name``, others have no end tag."""
+        for number, element in enumerate(self._open[first:]):
             self._names[element.name] -= 1
-            ended = number == 0 and element.name == name
-            if element.alone is element and not ended and element.name not in _ENDED_BY:
+            has_end_tag = number == 0 and element.name == name
+            needs_end_tag = element.left_by is element and element.name not in _ENDED_BY
+            if needs_end_tag and not has_end_tag:
                 self.unended.append((element.line, element.name))
-        del self._open[index:]
-        while self._ending and self._ending[-1] >= index:
+        del self._open[first:]
+        while self._ending and self._ending[-1] >= first:
             self._ending.pop()
 
-    def _block(self, parts: list[HtmlPart]) -> list[HtmlPart] | list[Block]:
-        """The parts between two tags of blocks; white space around them stays."""
+
+# ---- texts and translations ----------------------------------------------------------------------
+
+
+class HtmlText:
+    """HTML as parts that stay and blocks that are translated, in order.
+
+    Args:
+        text: the HTML.
+        split: turns running text into sentences.
+        line: where it begins in its file.
+        check: decides which blocks are sent to the model.
+
+    Attributes:
+        blocks: the translated texts, before each its attributes'.
+        unended: see :class:`_OpenElements`.
+    """
+
+    def __init__(self, text: str, split: Splitter, line: int, check: BlockCheck) -> None:
+        self.blocks: list[Block] = []
+        self.unended: list[tuple[int, str]] = []
+        self._split = split
+        self._check = check
+        self._content: list[HtmlPart | Block] = []
+        for is_text, group in groupby(self._parts(text, line), key=attrgetter("is_inline")):
+            parts = list(group)
+            for part in parts:
+                self._find_texts(part)
+            block = self._block(parts) if is_text else None
+            if block is None:
+                self._content += parts
+            else:
+                self.blocks.append(block)
+                self._content.append(block)
+
+    def _parts(self, text: str, line: int) -> Iterator[HtmlPart]:
+        """Yield the parts; stretches of them that are left alone are one part."""
+        elements = _OpenElements()
+        parts_read = [(elements.read(part), part) for part in _parts(text, line)]
+        elements.end()
+        self.unended = elements.unended
+        for left_by, group in groupby(parts_read, key=itemgetter(0)):
+            parts = [part for _, part in group]
+            if left_by is None:
+                yield from parts
+            else:
+                raw = "".join(part.raw for part in parts)
+                yield HtmlPart("whole", left_by.name, raw, parts[0].line)
+
+    def _block(self, parts: Sequence[HtmlPart]) -> Block | None:
+        """Return the block between two tags of blocks, if it is translated."""
         content: list[str | Mark] = []
         for part in parts:
-            is_text = part.kind == "text"
-            content.append(
-                html.unescape(part.raw) if is_text else mark_of(part.kind, part.name, part)
-            )
+            if part.kind == "text":
+                content.append(html.unescape(part.raw))
+            else:
+                content.append(mark_of(part.kind, part.name, part))
         raw = "".join(part.raw for part in parts)
-        before = raw[: len(raw) - len(raw.lstrip())].count("\n")
-        block = Block(with_points(content), self._split, parts[0].line + before)
-        if not self._check.takes(block, _comparable(raw), lambda items: _comparable(_write(items))):
-            return parts
-        self.blocks.append(block)
-        return [block]
+        white = raw[: len(raw) - len(raw.lstrip())]
+        line = parts[0].line + white.count("\n")
+        return self._checked(content, line, raw)
+
+    def _checked(self, content: Sequence[str | Mark], line: int, raw: str) -> Block | None:
+        """Return text as a block, if it is translated; ``raw``: as it is in the file."""
+        block = Block(with_points(content), self._split, line)
+        is_taken = self._check.takes(block, _comparable(raw), _comparable_items)
+        return block if is_taken else None
 
     def _find_texts(self, part: HtmlPart) -> None:
         """Find the attributes of a tag that are text, or say the language of one."""
@@ -330,26 +388,15 @@ class HtmlText:
         if part.name == "html" and "dir" not in attributes:
             end = len("<html")
             part.changes[end, end] = "dir"
-        values = {key: value.strip().lower() for key, (value, _) in attributes.items()}
-        texts = {*_TEXTS, _TEXTS_OF.get(part.name)}
-        if part.name == "meta" and values.get("name", values.get("property")) in _DESCRIPTIONS:
-            texts.add("content")
-        if part.name == "input" and values.get("type") in ("submit", "button", "reset"):
-            texts.add("value")
+        texts = _names_of_texts(part.name, attributes)
         for key, (value, span) in attributes.items():
-            if key in ("lang", "xml:lang", "dir") and value and part.name != "bdo":
+            if not value:
+                continue
+            if key in ("lang", "xml:lang", "dir") and part.name != "bdo":
                 part.changes[span] = key.removeprefix("xml:")
-            elif key in texts and value:
-                content = (
-                    Mark("point", HtmlPart("template", "", piece))
-                    if n % 2
-                    else html.unescape(piece)
-                    for n, piece in enumerate(_TEMPLATES.split(value))
-                )
-                block = Block(with_points(list(content)), self._split, part.line)
-                if self._check.takes(
-                    block, _comparable(value), lambda items: _comparable(_write(items))
-                ):
+            elif key in texts:
+                block = self._checked(_content_of_attribute(value), part.line, value)
+                if block is not None:
                     part.changes[span] = block
                     self.blocks.append(block)
 
@@ -359,38 +406,82 @@ class HtmlText:
         joint: str,
         languages: tuple[str, str] | None = None,
     ) -> str:
-        """The HTML with other sentences.
+        """Return the HTML with other sentences.
 
         Args:
             translations: of the sentences of each block.
-            joint: what stands between two sentences of a block.
+            joint: text between two sentences of a block.
             languages: of the source and the target, for attributes ``lang``.
         """
-        items = {id(block): block.translated(next(translations), joint) for block in self.blocks}
+        writer = _Writer(languages)
+        for block in self.blocks:
+            writer.items[id(block)] = block.translated(next(translations), joint)
+        written = []
+        for item in self._content:
+            if isinstance(item, Block):
+                written.append(writer.block(item))
+            else:
+                written.append(writer.part(item))
+        return "".join(written)
 
-        def write_block(block: Block, quote: str = "<") -> str:
-            return _write(items[id(block)], write_part, quote)
 
-        def write_part(part: HtmlPart) -> str:
-            text = part.raw
-            for (begin, end), change in sorted(part.changes.items(), reverse=True):
-                quote = text[begin] if text[begin] in "\"'" else '"'
-                value = text[begin:end].strip(quote).strip()
-                if isinstance(change, Block):
-                    new: str | None = write_block(change, quote)
-                elif change == "lang":
-                    new = _language(value, part.name == "html", languages)
-                else:
-                    new = _direction(value, languages)
-                if new is not None:
-                    name = "" if end > begin else " dir="
-                    text = f"{text[:begin]}{name}{quote}{new}{quote}{text[end:]}"
-            return text
+def _names_of_texts(tag: str, attributes: Mapping[str, HtmlAttribute]) -> set[str]:
+    """Return the names of the attributes of a tag that are texts."""
+    values = {key: attribute.value.strip().lower() for key, attribute in attributes.items()}
+    names = set(_TEXTS)
+    if tag in _TEXTS_OF:
+        names.add(_TEXTS_OF[tag])
+    if tag == "meta" and values.get("name", values.get("property")) in _DESCRIPTIONS:
+        names.add("content")
+    if tag == "input" and values.get("type") in ("submit", "button", "reset"):
+        names.add("value")
+    return names
 
-        return "".join(
-            write_block(piece) if isinstance(piece, Block) else write_part(piece)
-            for piece in self._pieces
-        )
+
+def _content_of_attribute(value: str) -> list[str | Mark]:
+    """Return the text of an attribute, in which templates are points."""
+    content: list[str | Mark] = []
+    for number, part in enumerate(_TEMPLATES.split(value)):
+        is_template = number % 2 == 1
+        if is_template:
+            content.append(Mark("point", HtmlPart("template", "", part)))
+        else:
+            content.append(html.unescape(part))
+    return content
+
+
+class _Writer:
+    """Writes translated blocks, and tags whose attributes change.
+
+    Attributes:
+        items: text and marks of each translated block, by its ``id``.
+    """
+
+    def __init__(self, languages: tuple[str, str] | None) -> None:
+        self.items: dict[int, list[str | Mark]] = {}
+        self._languages = languages
+
+    def block(self, block: Block, quote: str = "<") -> str:
+        """Return the HTML of a block; ``quote``: a character to escape in its text."""
+        return _write(self.items[id(block)], self.part, quote)
+
+    def part(self, part: HtmlPart) -> str:
+        """Return the HTML of a part."""
+        text = part.raw
+        for (begin, end), change in sorted(part.changes.items(), reverse=True):
+            quote = text[begin] if text[begin] in "\"'" else '"'
+            value = text[begin:end].strip(quote).strip()
+            new: str | None
+            if isinstance(change, Block):
+                new = self.block(change, quote)
+            elif change == "lang":
+                new = _language(value, part.name == "html", self._languages)
+            else:
+                new = _direction(value, self._languages)
+            if new is not None:
+                name = "" if end > begin else " dir="
+                text = f"{text[:begin]}{name}{quote}{new}{quote}{text[end:]}"
+        return text
 
 
 def _raw(part: HtmlPart) -> str:
@@ -400,44 +491,54 @@ def _raw(part: HtmlPart) -> str:
 def _write(
     items: Sequence[str | Mark], write_part: Callable[[HtmlPart], str] = _raw, quote: str = "<"
 ) -> str:
-    """The HTML of text and marks; ``quote``: what the text may not have as it is."""
+    """Return the HTML of text and marks; ``quote``: a character to escape in the text."""
     written = []
     for item in items:
         if isinstance(item, Mark):
             written.append(write_part(item.what))
         else:
-            written.append(html.escape(item, quote=False).replace(quote, html.escape(quote)))
+            text = html.escape(item, quote=False)
+            written.append(text.replace(quote, html.escape(quote)))
     return "".join(written)
 
 
 def _comparable(text: str) -> str:
-    """HTML with single spaces and without escapes of characters."""
+    """Return HTML with single spaces and without escapes of characters."""
     return " ".join(html.unescape(text).split())
 
 
+def _comparable_items(items: Sequence[str | Mark]) -> str:
+    return _comparable(_write(items))
+
+
 def _language(value: str, is_page: bool, languages: tuple[str, str] | None) -> str | None:
-    """What an attribute ``lang`` becomes: of the page, or of text in the source language."""
+    """Return the new value of ``lang`` of the page, or of text in the source language."""
     if languages is None:
         return None
     source, target = languages
     language = language_code(value)
-    if not is_page and (language is None or language != language_code(source)):
+    is_source = language is not None and language == language_code(source)
+    if not is_page and not is_source:
         return None
     return target.replace("_", "-").removesuffix("-XX")
 
 
 def _direction(value: str, languages: tuple[str, str] | None) -> str | None:
-    """What an attribute ``dir`` becomes, or would be if there is none: None if it stays."""
+    """Return the new value of ``dir``, also where it is missing; None: it stays."""
     if languages is None:
         return None
-    before, behind = ("rtl" if is_right_to_left(lang) else "ltr" for lang in languages)
-    return behind if before != behind and value.lower() in ("", before) else None
+    source, target = ("rtl" if is_right_to_left(lang) else "ltr" for lang in languages)
+    turns = source != target and value.lower() in ("", source)
+    return target if turns else None
 
 
 def unended_notes(page: HtmlText, path: str) -> list[Note]:
-    """What of HTML in the file ``path`` is not translated."""
-    detail = ": <{}> has no end, and what it holds stays as it is"
-    return [Note(f"{path}:{line}", KEPT, detail.format(name)) for line, name in page.unended]
+    """Return a note for each element of the file ``path`` that has no end and stays as it is."""
+    notes = []
+    for line, name in page.unended:
+        detail = f": <{name}> has no end, and what it holds stays as it is"
+        notes.append(Note(f"{path}:{line}", KEPT, detail))
+    return notes
 
 
 # ---- files ---------------------------------------------------------------------------------------

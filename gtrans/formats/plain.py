@@ -25,8 +25,10 @@ class Line(Block):
             self.sentences = [text]
 
     def text(self, translations: Sequence[str], joint: str) -> str:
-        """The translation."""
-        items = translations if self._is_whole else self.translated(translations, joint)
+        """Return the translation."""
+        if self._is_whole:
+            return "".join(translations)
+        items = self.translated(translations, joint)
         return "".join(map(str, items))
 
 
@@ -42,14 +44,16 @@ class PlainText(DocumentFile):
         super().__init__(path)
         self.lines = list(plain_lines(path))
         self.line_end = line_end(path)
-        documents: list[list[Line]] = [[]]
+        document: list[Line] = []
+        self.documents = [document]
         for number, line in enumerate(self.lines, start=1):
-            if is_boundary(line) and (line or split is None):
-                documents.append([])
+            ends_document = is_boundary(line) and (line or split is None)
+            if ends_document:
+                document = []
+                self.documents.append(document)
             elif line:
                 check_length(path, number, line)
-                documents[-1].append(Line(line, split, number))
-        self.documents += documents
+                document.append(Line(line, split, number))
         if split is None:
             notice_running_text(path, self.lines)
 
@@ -58,10 +62,11 @@ class PlainText(DocumentFile):
         following = self.by_block(translations)
         written = []
         for line in self.lines:
-            text = line
-            if not is_boundary(line):
+            if is_boundary(line):
+                written.append(line)
+            else:
                 block, sentences = next(following)
                 assert isinstance(block, Line)
-                text = block.text(sentences, joint)
-            written.append(f"{text}{self.line_end}")
+                written.append(block.text(sentences, joint))
+            written.append(self.line_end)
         return "".join(written).encode()

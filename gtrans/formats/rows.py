@@ -34,7 +34,7 @@ _FENCE = re.compile(r"\s*(```+|~~~+)")
 class _Row:
     """A row: its line from 1, the id of its segment if it has one, and the lines of its text.
 
-    A line that stays as it is is a string.
+    Lines that stay as they are are strings.
     """
 
     number: int
@@ -43,7 +43,7 @@ class _Row:
 
     @property
     def blocks(self) -> list[Block]:
-        """The blocks that are translated."""
+        """The translated blocks."""
         blocks: list[Block] = []
         for line in self.lines:
             if isinstance(line, Line):
@@ -54,7 +54,7 @@ class _Row:
 
     @property
     def sentences(self) -> int:
-        """How many sentences are translated."""
+        """The number of translated sentences."""
         return sum(len(block.sentences) for block in self.blocks)
 
     def translated(
@@ -63,7 +63,7 @@ class _Row:
         joint: str,
         languages: tuple[str, str] | None,
     ) -> str:
-        """The text with the translations of the sentences of each block."""
+        """Return the text with the translations of the sentences of each block."""
         written = []
         for line in self.lines:
             if isinstance(line, Line):
@@ -94,22 +94,23 @@ class RowFile(DocumentFile):
             )
         self.check = BlockCheck()
         self.lines = list(iterate_raw_lines(path, strip=False))
-        self.line_end, self.columns = line_end(path), rows.cells
+        self.line_end = line_end(path)
+        self.columns = rows.cells
         self.rows: dict[str, list[_Row]] = {}
         self._split = split
         found = list(rows.rows())
-        texts = [row.text for row in found]
-        has_markup = self.is_html or have_markup(texts)
+        has_markup = self.is_html or have_markup([row.text for row in found])
         if has_markup:
             print_message(f"{path}: its texts are read as HTML; tags and fenced code stay")
-        for row, text in zip(found, texts, strict=True):
+        for row in found:
             name = row.segments[0].name
             lines: Sequence[str | Line | HtmlText]
             if has_markup:
-                lines = list(self._lines_of_markup(text, row.number))
+                lines = list(self._lines_of_markup(row.text, row.number))
             else:
-                lines = list(self._lines_of_text(text, row.number, as_one=bool(name)))
-            self.rows.setdefault(row.document, []).append(_Row(row.number, name, lines))
+                lines = list(self._lines_of_text(row.text, row.number, as_one=bool(name)))
+            document = self.rows.setdefault(row.document, [])
+            document.append(_Row(row.number, name, lines))
         if not any(row.sentences for row in chain(*self.rows.values())):
             why = " but tags and fenced code, which stay" if has_markup else ""
             raise GtransError(
@@ -120,29 +121,28 @@ class RowFile(DocumentFile):
                 f"{path}: {rows.others.total()} rows of other directions stay as they are"
             )
         self.check.check_file(path)
-        self.documents = [
-            [block for row in group for block in row.blocks] for group in self.rows.values()
-        ]
+        for group in self.rows.values():
+            self.documents.append([block for row in group for block in row.blocks])
 
     def _lines_of_text(self, text: str, number: int, as_one: bool) -> Iterator[str | Line]:
-        """The lines of a text; ``as_one``: it is a segment, so that it has only one."""
+        """Yield the lines of a text; ``as_one``: it is a segment, so that it has only one."""
         for line in [text] if as_one else text.split("\n"):
             words = " ".join(line.split())
             yield Line(words, self._split, number) if words else ""
 
     def _lines_of_markup(self, text: str, number: int) -> Iterator[str | HtmlText]:
-        """The lines of a text with tags; lines of fenced code stay."""
-        fence = ""  # what the open fence is written with
+        """Yield the lines of a text with tags; lines of fenced code stay."""
+        fence = ""  # the characters of the open fence
         for line in text.split("\n"):
-            mark = _FENCE.match(line)
+            begin = _FENCE.match(line)
             if fence:
                 yield line
-                if mark and line.strip() == fence:
+                if begin and line.strip() == fence:
                     fence = ""
-            elif mark:
+            elif begin:
                 yield line
-                is_closed = line.rstrip().endswith(mark[1]) and line.strip() != mark[1]
-                fence = "" if is_closed else mark[1]
+                is_closed = line.rstrip().endswith(begin[1]) and line.strip() != begin[1]
+                fence = "" if is_closed else begin[1]
             else:
                 yield HtmlText(line, self._split or whole, number, self.check)
 
@@ -171,24 +171,28 @@ class RowFile(DocumentFile):
         return "".join(f"{line}{self.line_end}" for line in lines).encode()
 
     def _json_lines(self, by_line: dict[int, str]) -> list[str]:
-        return [
-            json.dumps({**json.loads(line), TRANSLATION: by_line[number]}, ensure_ascii=False)
-            if number in by_line
-            else line
-            for number, line in enumerate(self.lines, start=1)
-        ]
+        lines = []
+        for number, line in enumerate(self.lines, start=1):
+            if number in by_line:
+                row = json.loads(line)
+                row[TRANSLATION] = by_line[number]
+                line = json.dumps(row, ensure_ascii=False)
+            lines.append(line)
+        return lines
 
     def _table(self, by_line: dict[int, str]) -> list[str]:
         columns = self.columns or []
-        column = columns.index(TRANSLATION) if TRANSLATION in columns else len(columns)
-        lines, header = [], TRANSLATION
+        is_new = TRANSLATION not in columns
+        column = len(columns) if is_new else columns.index(TRANSLATION)
+        new_cell = TRANSLATION  # in the header, and then empty in rows without text
+        lines = []
         for number, line in enumerate(self.lines, start=1):
             cells = line.split("\t")
             if number in by_line:
-                cells[column : column + 1] = [" ".join(by_line[number].split("\n"))]
-            elif len(cells) > 1 and column == len(columns):  # the header, then rows without text
-                cells.append(header)
-                header = ""
+                cells[column : column + 1] = [by_line[number].replace("\n", " ")]
+            elif is_new and len(cells) > 1:
+                cells.append(new_cell)
+                new_cell = ""
             lines.append("\t".join(cells))
         return lines
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import cache
+from typing import NamedTuple
 
 from gtrans.languages import WITHOUT_SPACES, language_code
 from gtrans.text.document_file import Splitter
@@ -71,7 +72,8 @@ def whole(text: str) -> list[str]:
 def _go_on(before: str, space: str, behind: str, lang: str) -> bool:
     """Return whether a sentence goes on behind what was taken for its end."""
     first = behind.lstrip("\"'„“«‘([")[:1]
-    if first.islower() or unicodedata.category(behind[0])[0] == "M":
+    begins_with_accent = unicodedata.category(behind[0]).startswith("M")
+    if first.islower() or begins_with_accent:
         return True
     if _in_quotation(before, space, behind, lang):
         return True
@@ -97,15 +99,23 @@ def _is_short(word: str, before: str, first: str, lang: str) -> bool:
         return True
     if _INITIAL.fullmatch(word) and (word[0].isupper() or "." in word):
         return True
-    always, before_numbers = _abbreviations(lang)
-    if word in always or _ABBREVIATIONS.fullmatch(word.lower()):
+    abbreviations = _abbreviations(lang)
+    if word in abbreviations.always or _ABBREVIATIONS.fullmatch(word.lower()):
         return True
-    return first.isdigit() and (word in before_numbers or word.lower() in _BEFORE_NUMBERS)
+    stands_before_numbers = word in abbreviations.before_numbers or word.lower() in _BEFORE_NUMBERS
+    return first.isdigit() and stands_before_numbers
+
+
+class _Abbreviations(NamedTuple):
+    """Abbreviations of a language: those before any word, and those before numbers alone."""
+
+    always: frozenset[str]
+    before_numbers: frozenset[str]
 
 
 @cache
-def _abbreviations(lang: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the abbreviations of Moses for a language: all, and those before numbers alone."""
+def _abbreviations(lang: str) -> _Abbreviations:
+    """Return the abbreviations of Moses for a language."""
     from sacremoses.corpus import NonbreakingPrefixes
 
     always, before_numbers = set[str](), set[str]()
@@ -114,7 +124,7 @@ def _abbreviations(lang: str) -> tuple[frozenset[str], frozenset[str]]:
             before_numbers.add(word.split()[0])
         else:
             always.add(word)
-    return frozenset(always), frozenset(before_numbers)
+    return _Abbreviations(frozenset(always), frozenset(before_numbers))
 
 
 def _in_quotation(before: str, space: str, behind: str, lang: str) -> bool:
