@@ -1,10 +1,9 @@
 """BERT from the ``transformers`` library: its subwords, and its output as frozen features.
 
-A BERT is given as a local folder in the library's format or as a name on the hub. Subwords
-are numbered so that they fit fairseq's dictionaries: first ``[CLS]``, ``[PAD]``, ``[SEP]`` and
-``[UNK]`` with the numbers of ``<s>``, ``<pad>``, ``</s>`` and ``<unk>``; then other entries
-that are not text (``[MASK]``, ``[unused1]``, ..); then the subwords of words.
-:attr:`BertSubwords.order` maps them to BERT's own ids.
+A BERT is a local folder in the library's format or a name on the hub. Ids fit fairseq's
+dictionaries: first ``[CLS]``, ``[PAD]``, ``[SEP]`` and ``[UNK]`` with the numbers of ``<s>``,
+``<pad>``, ``</s>`` and ``<unk>``; then other entries that are no text (``[MASK]``, ``[unused1]``,
+..); then the subwords of words. :attr:`BertSubwords.order` maps them to BERT's own ids.
 """
 
 from __future__ import annotations
@@ -35,12 +34,13 @@ _TOKENS_AT_ONCE = 8192
 
 
 def load_config(name: str) -> Any:
-    """The configuration of the BERT in a folder or on the hub.
+    """Load the configuration of a BERT in a folder or on the hub.
 
     Raises:
         GtransError: it is missing, not readable, or not a BERT.
     """
-    if not os.path.isdir(name) and (name.startswith(("/", ".", "~")) or name.count("/") > 1):
+    is_path = name.startswith(("/", ".", "~")) or name.count("/") > 1
+    if is_path and not os.path.isdir(name):
         raise GtransError(f"{name}: there is no such BERT folder.")
     library = transformers("BERT")
     with loading(name, "this BERT"):
@@ -52,10 +52,10 @@ def load_config(name: str) -> Any:
 
 
 def load_bert(name: str) -> Any:
-    """The ``BertModel`` in a folder or on the hub, without the pooling layer.
+    """Load a ``BertModel`` without its pooling layer.
 
     Raises:
-        GtransError: as in :func:`load_config`, and if weights are missing or no numbers.
+        GtransError: as :func:`load_config`; weights are missing or no numbers.
     """
     config = load_config(name)
     library = transformers("BERT")
@@ -82,18 +82,19 @@ class BertSubwords:
 
     Attributes:
         name: the BERT's folder or name.
-        longest: most subwords that the BERT can read at once, ``[CLS]`` and ``[SEP]`` included.
+        longest: most subwords of a row, ``[CLS]`` and ``[SEP]`` included.
         norm_eps: epsilon of its LayerNorm.
         mask: the entry of a masked subword.
         entries: the subwords; their indices are the ids used everywhere outside of BERT.
         order: ``(subwords,)`` BERT's own id of each subword.
-        first_word: the first id of a subword of a word; all later ones are such subwords, too.
+        first_word: the first id of a word's subwords, which come last.
     """
 
     def __init__(self, name: str) -> None:
-        """Raises GtransError as :func:`load_config`."""
+        """Raise GtransError as :func:`load_config`."""
         self.name = name
-        config, library = load_config(name), transformers("BERT")
+        config = load_config(name)
+        library = transformers("BERT")
         self.longest = int(config.max_position_embeddings)
         self.norm_eps = float(config.layer_norm_eps)
         with loading(name, "the tokenizer of this BERT"):
@@ -122,21 +123,25 @@ class BertSubwords:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of the vocabulary and of how text becomes subwords."""
+        """Return a digest of the vocabulary and of the way from text to subwords."""
         tokenizer = json.loads(self._tokenizer.backend_tokenizer.to_str())
-        parts = {key: tokenizer.get(key) for key in ("normalizer", "pre_tokenizer")}
-        text = json.dumps([parts, self.entries, self.order.tolist()], sort_keys=True)
+        rules = {
+            "normalizer": tokenizer.get("normalizer"),
+            "pre_tokenizer": tokenizer.get("pre_tokenizer"),
+        }
+        text = json.dumps([rules, self.entries, self.order.tolist()], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def files(self) -> dict[str, bytes]:
-        """The contents of the files that make the same tokenizer again, by their names."""
+        """Return the names and contents of the files that make the same tokenizer again."""
         with tempfile.TemporaryDirectory() as folder:
             self._tokenizer.save_pretrained(folder)
             load_config(self.name).save_pretrained(folder)
-            return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
+            paths = sorted(Path(folder).iterdir())
+            return {path.name: path.read_bytes() for path in paths}
 
     def encode(self, sentences: Sequence[str]) -> list[Tensor]:
-        """``(subwords + 1,)`` ids of each sentence: at least one subword, then ``[SEP]``."""
+        """Return ``(subwords + 1,)`` ids of each sentence: one subword or more, then ``[SEP]``."""
         encoded = self._tokenizer(
             list(sentences),
             add_special_tokens=False,
@@ -153,49 +158,49 @@ class BertSubwords:
 
 
 def context_row(context: Sequence[Tensor], sentence: Tensor, longest: int) -> Tensor:
-    """``[CLS] context [SEP] sentence [SEP]``; without context ``[CLS] sentence [SEP]``.
+    """Return ``[CLS] context [SEP] sentence [SEP]``; without context ``[CLS] sentence [SEP]``.
 
     Args:
         context: sentences as :meth:`BertSubwords.encode` returns them, the oldest first.
-        sentence: the current sentence.
-        longest: most subwords of the row. The oldest subwords of the context are left out to fit,
-            but none of the sentence, even if it is longer than that.
+        sentence: the current sentence, which is never cut.
+        longest: most subwords of the row; the oldest subwords of the context are cut to fit.
     """
     cls = sentence.new_tensor([CLS])
-    before = torch.cat([cls[:0], *(part[:-1] for part in context)])
-    room = longest - len(sentence) - 2
-    before = before[max(len(before) - room, 0) :] if room > 0 else before[:0]
+    sep = sentence.new_tensor([SEP])
+    room = max(longest - len(sentence) - 2, 0)
+    without_end = [part[:-1] for part in context]
+    before = torch.cat([cls[:0], *without_end])
+    before = before[max(len(before) - room, 0) :]
     if not len(before):
         return torch.cat([cls, sentence])
-    return torch.cat([cls, before, sentence.new_tensor([SEP]), sentence])
+    return torch.cat([cls, before, sep, sentence])
 
 
 def token_types(row: Tensor) -> Tensor:
-    """``(length,)`` of a :func:`context_row`: 0 up to the first ``[SEP]``, 1 after it."""
+    """Return ``(length,)`` types of a :func:`context_row`: 0 up to the first ``[SEP]``, then 1."""
     separators = row.eq(SEP).long()
     return (separators.cumsum(0) - separators).clamp(max=1)
 
 
 class FrozenBert:
-    """A BERT that is never trained and whose last hidden layer is read.
+    """A BERT that is never trained and gives the states of its last layer.
 
-    It is not an ``nn.Module``, so it is in no model, optimizer or checkpoint. It runs in
-    evaluation mode and without gradients.
+    It is no ``nn.Module``, so no model, optimizer or checkpoint holds it.
 
     Attributes:
         dim: width of its features.
     """
 
     def __init__(self, subwords: BertSubwords) -> None:
-        """Raises GtransError as :func:`load_bert`."""
-        self._pieces = subwords
+        """Raise GtransError as :func:`load_bert`."""
+        self._subwords = subwords
         self._model = load_bert(subwords.name).eval().requires_grad_(False)
         self.dim = int(self._model.config.hidden_size)
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of weights, configuration and subwords."""
-        digest = hashlib.sha256(self._pieces.fingerprint.encode())
+        """Return a digest of weights, configuration and subwords."""
+        digest = hashlib.sha256(self._subwords.fingerprint.encode())
         config = self._model.config.to_dict()
         for key in ("num_attention_heads", "hidden_act", "layer_norm_eps"):
             digest.update(f"{key}={config[key]};".encode())
@@ -206,61 +211,58 @@ class FrozenBert:
 
     @torch.no_grad()
     def __call__(self, rows: Sequence[Tensor], device: torch.device) -> list[Tensor]:
-        """Features of rows ``[CLS] .. [SEP]``, each ``(length,)`` ids.
+        """Return the features of rows ``[CLS] .. [SEP]``, each ``(length,)`` ids.
 
-        A row with more subwords than BERT can read is read in parts.
+        Rows that are too long for BERT go through it in parts.
 
         Returns:
             for each row ``(length, dim)`` in half precision on the CPU, as they are cached.
         """
         self._model.to(device)
-        # Ids, who is real, and token types of every part.
-        parts: list[tuple[Tensor, ...]] = []
+        ids: list[Tensor] = []
+        types: list[Tensor] = []
         counts = []
         for row in rows:
-            columns = self._pieces.order[row], torch.ones_like(row), token_types(row)
-            cut = list(
-                zip(*(torch.split(column, self._pieces.longest) for column in columns), strict=True)
-            )
-            parts += cut
-            counts.append(len(cut))
-        features = [torch.empty(0)] * len(parts)
-        by_length = sorted(range(len(parts)), key=lambda index: -len(parts[index][0]))
+            parts = torch.split(self._subwords.order[row], self._subwords.longest)
+            ids += parts
+            types += torch.split(token_types(row), self._subwords.longest)
+            counts.append(len(parts))
+        features = [torch.empty(0)] * len(ids)
+        by_length = sorted(range(len(ids)), key=lambda index: -len(ids[index]))
         while by_length:
-            most = max(_TOKENS_AT_ONCE // len(parts[by_length[0]][0]), 1)
+            longest = len(ids[by_length[0]])
+            most = max(_TOKENS_AT_ONCE // longest, 1)
             batch, by_length = by_length[:most], by_length[most:]
-            ids, real, types = (
-                nn.utils.rnn.pad_sequence(list(column), True).to(device)
-                for column in zip(*(parts[index] for index in batch), strict=True)
+            states = self._states(
+                [ids[index] for index in batch], [types[index] for index in batch], device
             )
-            states = self._model(input_ids=ids, attention_mask=real, token_type_ids=types)
-            halves = states.last_hidden_state.half().cpu()
-            for index, state in zip(batch, halves, strict=True):
-                features[index] = state[: len(parts[index][0])].clone()
+            for index, state in zip(batch, states, strict=True):
+                features[index] = state[: len(ids[index])].clone()
         remaining = iter(features)
         return [torch.cat(list(islice(remaining, count))) for count in counts]
 
+    def _states(self, ids: list[Tensor], types: list[Tensor], device: torch.device) -> Tensor:
+        """Return ``(parts, longest, dim)`` states on the CPU; padding arbitrary."""
+        real = [torch.ones_like(part) for part in ids]
+        states = self._model(
+            input_ids=nn.utils.rnn.pad_sequence(ids, True).to(device),
+            attention_mask=nn.utils.rnn.pad_sequence(real, True).to(device),
+            token_type_ids=nn.utils.rnn.pad_sequence(types, True).to(device),
+        )
+        return states.last_hidden_state.half().cpu()
 
+
+# The share of the mean variance that whitening adds to every variance, to keep noise small.
 SHRINKAGE = 0.01
-"""Share of the mean variance that whitening adds to every variance, so that noise stays small."""
 
 
 class Whitening(nn.Module):
     """Whitening of a frozen encoder's states: ``(x - mean) map``, the identity until measured.
 
-    The variance of a frozen encoder's states may differ between directions by several orders of
-    magnitude: one direction may tell subjects from objects, a far smaller one may tell two nouns
-    apart. Adam scales every parameter on its own, which does not help where the directions are not
-    the axes, so a projection of such states learns the small directions last.
-
-    Where the states are attended to directly, a fixed affine map before the projections does not
-    change what these can express: keys and values of ``(x - m) W`` are keys and values of ``x``
-    with other weights and another bias, and the bias of a key has no effect. What a model learns
-    from its
-    random start does change: it is another system. Where trained layers read the states
-    (``--context-input bert``), residual connections carry them past all projections, so the two
-    models do not express the same functions either, unless the widths differ and a projection comes
-    first.
+    The variance of the states differs between directions by orders of magnitude. Adam scales
+    parameters one by one, so a projection learns the small directions last, although one of them
+    may tell two nouns apart. Where states are only attended to, a fixed affine map changes what a
+    model learns from its random start, not what it can express.
 
     The map is ZCA whitening (Bell and Sejnowski 1997; Kessy, Lewin and Strimmer 2018), which
     changes states least. It is this project's own; the thesis (Guo Zhiyu 2021) and Zhu et al.
@@ -269,24 +271,23 @@ class Whitening(nn.Module):
     Attributes:
         mean: ``(dim,)``.
         map: ``(dim, dim)``, ``(C + SHRINKAGE trace(C) / dim)^(-1/2)`` with covariance ``C``.
-        of: ``(32,)`` bytes, the SHA-256 of the encoder whose states were measured; zeros before
-            that. (The name is part of checkpoints.)
+        encoder_digest: ``(32,)`` bytes, the SHA-256 of the measured encoder; zeros before.
     """
 
     mean: Tensor
     map: Tensor
-    of: Tensor
+    encoder_digest: Tensor
 
     def __init__(self, dim: int, raw: bool = False) -> None:
-        """``raw``: leave states as they are, and only store their encoder's fingerprint."""
+        """``raw``: leave states as they are and only store their encoder's digest."""
         super().__init__()
         self.raw = raw
         self.register_buffer("mean", torch.zeros(dim))
         self.register_buffer("map", torch.zeros(dim, dim).fill_diagonal_(1))
-        self.register_buffer("of", torch.zeros(32, dtype=torch.uint8))
+        self.register_buffer("encoder_digest", torch.zeros(32, dtype=torch.uint8))
 
     def forward(self, states: Tensor) -> Tensor:
-        """``(.., dim) -> (.., dim)`` in the precision of ``mean``."""
+        """Return whitened states ``(.., dim)`` in the precision of ``mean``."""
         if not self.raw:
             # Some of BERT's outputs have a mean far from 0: half precision would lose the rest.
             states = (states.float() - self.mean.float()) @ self.map.float()
@@ -294,8 +295,10 @@ class Whitening(nn.Module):
 
     @property
     def measured_on(self) -> str | None:
-        """The fingerprint given to :meth:`measure`, in hexadecimal; None before that."""
-        return bytes(self.of.tolist()).hex() if bool(self.of.any()) else None
+        """The digest given to :meth:`measure`, in hexadecimal; None before that."""
+        if not self.encoder_digest.any():
+            return None
+        return bytes(self.encoder_digest.tolist()).hex()
 
     @torch.no_grad()
     def measure(self, chunks: Iterable[Tensor], fingerprint: str) -> None:
@@ -305,7 +308,8 @@ class Whitening(nn.Module):
             chunks: each ``(states, dim)``; not read if ``raw``.
             fingerprint: SHA-256 of their encoder, in hexadecimal.
         """
-        self.of.copy_(torch.tensor(list(bytes.fromhex(fingerprint))))
+        digest = list(bytes.fromhex(fingerprint))
+        self.encoder_digest.copy_(torch.tensor(digest))
         if self.raw:
             return
         dim = self.mean.numel()
@@ -317,12 +321,15 @@ class Whitening(nn.Module):
             total += states.sum(0)
             squares += states.T @ states
         mean = total / count
-        variances, axes = torch.linalg.eigh(squares / count - torch.outer(mean, mean))
+        covariance = squares / count - torch.outer(mean, mean)
+        variances, axes = torch.linalg.eigh(covariance)
         variances = variances.clamp_min(0)
         # The floor avoids a division by 0 if all states are equal; they become zero.
-        added = (SHRINKAGE * variances.mean()).clamp_min(torch.finfo(torch.float).eps)
+        smallest = torch.finfo(torch.float).eps
+        added = (SHRINKAGE * variances.mean()).clamp_min(smallest)
+        scales = (variances + added).rsqrt()
         self.mean.copy_(mean)
-        self.map.copy_((axes * (variances + added).rsqrt()) @ axes.T)
+        self.map.copy_((axes * scales) @ axes.T)
 
 
 # Names of parameters in BERT -> in this project's encoder.
@@ -344,7 +351,7 @@ _WORDS = "embeddings.word_embeddings.weight"
 
 
 def name_in_encoder(name: str) -> str:
-    """The name that a parameter of a BERT or an XLM-R has in an encoder of this project."""
+    """Return the name of a BERT's or XLM-R's parameter in an encoder of this project."""
     for old, new in _RENAMES:
         name = name.replace(old, new)
     return name
@@ -362,7 +369,7 @@ class BertWeights:
     """
 
     def __init__(self, subwords: BertSubwords) -> None:
-        """Raises GtransError as :func:`load_bert`, and if the activation is not GELU."""
+        """Raise GtransError as :func:`load_bert`, or if the activation is not GELU."""
         self.name = subwords.name
         model = load_bert(subwords.name)
         config = model.config
@@ -371,13 +378,16 @@ class BertWeights:
                 f"{self.name}: this BERT has the activation {config.hidden_act}; an encoder can "
                 "only start from a BERT with gelu."
             )
-        self.dim, self.layers = int(config.hidden_size), int(config.num_hidden_layers)
-        self.heads, self.ffn_dim = int(config.num_attention_heads), int(config.intermediate_size)
+        self.dim = int(config.hidden_size)
+        self.layers = int(config.num_hidden_layers)
+        self.heads = int(config.num_attention_heads)
+        self.ffn_dim = int(config.intermediate_size)
         self.parameters: dict[str, Tensor] = {}
         for name, tensor in model.named_parameters():
             if name == _WORDS:
                 self.words: Tensor = tensor.detach()[subwords.order]
                 continue
             self.parameters[name_in_encoder(name)] = tensor.detach()
-        mask = subwords.entries.index(subwords.mask) if subwords.mask in subwords.entries else None
-        self.mask: Tensor | None = None if mask is None else self.words[mask]
+        self.mask: Tensor | None = None
+        if subwords.mask in subwords.entries:
+            self.mask = self.words[subwords.entries.index(subwords.mask)]

@@ -1,13 +1,12 @@
 """The output projection, log-softmax and label-smoothed loss, some tokens at a time.
 
-The logits of a batch, ``(tokens, vocabulary)``, are by far the largest tensor of a training step:
-2,048 tokens over 250,027 vocabulary entries take 1.9 GiB, and a loss written with torch's functions
-keeps several copies. Here only the logits of one chunk of tokens exist at a time (:func:`rows_of`).
+The logits of a batch, ``(tokens, vocabulary)``, are the largest tensor of a training step: 2,048
+tokens over 250,027 vocabulary entries take 1.9 GiB, and torch's functions keep several copies. Here
+only the logits of one chunk of tokens exist at a time.
 
-The loss is a weighted sum over tokens, so that its gradient is known up to one factor as soon as
-the loss is: it is computed along with the loss, and no logits are computed twice or kept. In fp16
-that factor, the loss scale, is what keeps small gradients from vanishing; there the logits are
-computed again in the backward pass.
+The loss is a weighted sum over tokens. So its gradient is known up to one factor together with the
+loss, and no logits are kept or computed twice. In fp16 that factor, the loss scale, keeps small
+gradients from vanishing; there the backward pass computes the logits again.
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ class DecoderStates:
         features: ``(groups, tokens, dim)`` packed; one group in most models.
         log_weights: ``(groups,)`` log psi, normalised.
         projection: ``(vocabulary, dim)`` the output matrix of all groups.
-        layout: layout of the decoder's input, of all whose tokens these are unless some were
-            chosen; None where ``features`` has the padded tokens.
-        fusion: how a search fuses them (:func:`gtrans.modules.layer_fusion.fuse_log_probs`).
+        layout: layout of the decoder's input, which has these tokens and perhaps more; None where
+            ``features`` has the padded tokens.
+        fusion: how a search fuses the groups (:func:`gtrans.modules.layer_fusion.fuse_log_probs`).
         bias: ``(vocabulary,)`` of the output, or None.
     """
 
@@ -57,13 +56,13 @@ class DecoderStates:
 
 @dataclass
 class Losses:
-    """Losses of tokens, natural, in single precision at least.
+    """Losses of tokens in nats, in single precision at least. Only ``total`` has a gradient.
 
     Attributes:
-        total: the weighted sum of ``smoothed``, which has a gradient.
-        smoothed: ``(tokens,)`` with label smoothing; without gradient, as what follows.
+        total: the weighted sum of ``smoothed``.
+        smoothed: ``(tokens,)`` with label smoothing.
         plain: ``(tokens,)`` negative log-probabilities.
-        predicted: ``(tokens,)`` ids of the most probable words, if they were asked for.
+        predicted: ``(tokens,)`` ids of the most probable words, with ``predict``.
     """
 
     total: Tensor
@@ -73,14 +72,17 @@ class Losses:
 
 
 def rows_of(vocabulary: int, most: int | None = None, cuda: bool = False) -> int:
-    """How many tokens a chunk has, so that its logits take about 32 MiB, on a GPU 1 GiB.
+    """Return how many tokens a chunk has: its logits take about 32 MiB, on a GPU 1 GiB.
 
     Args:
         vocabulary: number of words.
-        most: that many instead, whatever it takes.
+        most: return this number instead.
         cuda: whether the logits are computed on a GPU.
     """
-    return most or max((_LOGITS_CUDA if cuda else _LOGITS) // vocabulary, _FEWEST_ROWS)
+    if most:
+        return most
+    logits = _LOGITS_CUDA if cuda else _LOGITS
+    return max(logits // vocabulary, _FEWEST_ROWS)
 
 
 def chunked_loss(
@@ -93,22 +95,21 @@ def chunked_loss(
     predict: bool = False,
     bias: Tensor | None = None,
 ) -> Losses:
-    """Label-smoothed cross-entropy of tokens, in chunks.
+    """Compute the label-smoothed cross-entropy of tokens, in chunks.
 
     Args:
         features: ``(tokens, dim)``.
         projection: ``(vocabulary, dim)``.
         target: ``(tokens,)`` ids.
-        weights: ``(tokens,)`` by which the losses are multiplied in the sum.
+        weights: ``(tokens,)`` of the losses in the sum.
         smoothing: the share of the probability that is spread evenly over all other words, as in
             fairseq's label-smoothed cross-entropy.
-        rows: tokens of a chunk; None: as :func:`rows_of` says.
+        rows: tokens of a chunk; None: as :func:`rows_of`.
         predict: also find the most probable words.
         bias: ``(vocabulary,)`` of the logits, or None.
 
     Returns:
-        The losses; the gradient of their sum goes to ``features``, ``projection``, ``bias`` and
-        ``weights``.
+        The losses. ``features``, ``projection``, ``bias`` and ``weights`` get a gradient.
     """
     rows = rows_of(projection.size(0), rows, projection.is_cuda)
     dtype = autocast_dtype(features.device) or features.dtype
@@ -139,13 +140,11 @@ def _in_chunks(
     wanted: Sequence[bool],
     predict: bool = False,
 ) -> tuple[list[Tensor], list[Tensor | None]]:
-    """The losses of all tokens, and gradients of their weighted sum.
-
-    Arguments as in :func:`chunked_loss`; ``wanted``: whether the gradients of ``features``,
-    ``projection`` and ``bias`` are, in the precisions ``dtypes``.
+    """Compute losses, and the gradients ``wanted`` of ``features``, ``projection`` and ``bias``.
 
     Returns:
-        the smoothed and plain losses and, with ``predict``, the words; the gradients or None.
+        the smoothed and plain losses and, with ``predict``, the words; the gradients, each in its
+        precision of ``dtypes``, or None.
     """
     share = smoothing / max(projection.size(0) - 1, 1)
     # The rest for the right word when every word has its share.
@@ -158,11 +157,14 @@ def _in_chunks(
     columns: tuple[list[Tensor], ...] = ([], [], [])
     for at in range(0, features.size(0), rows):
         part = slice(at, at + rows)
-        x, words = features[part], target[part, None]
-        log_probs = F.linear(x, projection, bias)
-        log_probs = log_probs.to(torch.promote_types(x.dtype, torch.float32)).log_softmax(1)
+        x = features[part]
+        words = target[part, None]
+        logits = F.linear(x, projection, bias)
+        log_probs = logits.to(torch.promote_types(x.dtype, torch.float32)).log_softmax(1)
+        del logits
         plain = -log_probs.gather(1, words).squeeze(1)
-        columns[0].append(plain if share == 0 else right * plain - share * log_probs.sum(1))
+        smoothed = plain if share == 0 else right * plain - share * log_probs.sum(1)
+        columns[0].append(smoothed)
         columns[1].append(plain)
         if predict:
             columns[2].append(log_probs.argmax(1))

@@ -1,7 +1,7 @@
 """Embeddings of packed tokens, their positions and the numbers of their sentences.
 
-Positions are counted from 0; both kinds of embedding add fairseq's offset themselves: in fairseq
-the first token has position ``padding_idx + 1``, and checkpoints rely on it.
+Positions count from 0. Both kinds of embedding add fairseq's offset: there the first token has
+position ``padding_idx + 1``, and checkpoints rely on it.
 """
 
 from __future__ import annotations
@@ -18,28 +18,33 @@ from gtrans.modules.transformer import dropout
 
 # fairseq's padding_idx + 1.
 OFFSET = 2
+# Arrangements of sinusoidal positions.
 SINUSOIDS = ("fairseq", "marian")
-"""Arrangements of sinusoidal positions (:class:`SinusoidalPositions`)."""
 
 
 class SinusoidalPositions(nn.Module):
     """Sinusoidal embeddings (Vaswani et al. 2017) in the arrangement of fairseq or of Marian.
 
     The first half of a vector holds the sines, the second the cosines. Rates fall from 1 to 1/10000
-    in fairseq, whose first position is 2; in Marian they end one step before 1/10000, as in the
-    paper, and the first position is 0. The table is not part
-    of the state dict, and it grows when a longer text comes, so no document is too long. It is no
-    buffer: ``--broadcast-buffers`` sends those to all processes, whose tables have grown
-    differently.
+    in fairseq, whose first position is 2. In Marian, as in the paper, they end one step before
+    1/10000, and the first position is 0.
+
+    The table grows with longer texts and is not in the state dict. It is no buffer, because
+    ``--broadcast-buffers`` would send it to processes whose tables have another size.
     """
 
     def __init__(self, dim: int, size: int = 1024, kind: str = "fairseq") -> None:
-        """``kind``: one of :data:`SINUSOIDS`; ``size`` of the table at first."""
+        """Build a table of ``size`` positions; ``kind``: one of :data:`SINUSOIDS`."""
         super().__init__()
         self.dim = dim
-        self.offset, self.sines, self.steps = OFFSET, dim // 2, dim // 2 - 1.0
         if kind == "marian":
-            self.offset, self.sines, self.steps = 0, math.ceil(dim / 2), dim / 2
+            self.offset = 0
+            self.sines = math.ceil(dim / 2)
+            self.steps = dim / 2
+        else:
+            self.offset = OFFSET
+            self.sines = dim // 2
+            self.steps = dim // 2 - 1.0
         self.table = self._build(size)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> SinusoidalPositions:
@@ -51,16 +56,17 @@ class SinusoidalPositions(nn.Module):
     def _build(self, size: int) -> Tensor:
         # On the CPU also where a model is built without values: `exp` there loads torch's compiler.
         steps = torch.arange(self.sines, device="cpu")
-        rates = torch.exp(steps * -(math.log(10000) / max(self.steps, 1.0)))
-        angles = torch.arange(size, device="cpu")[:, None] * rates[None, :]
+        slope = math.log(10000) / max(self.steps, 1.0)
+        rates = torch.exp(steps * -slope)
+        positions = torch.arange(size, device="cpu")
+        angles = positions[:, None] * rates[None, :]
         table = torch.cat([angles.sin(), angles.cos()], 1)[:, : self.dim]
         return nn.functional.pad(table, (0, self.dim - table.size(1)))
 
     def forward(self, positions: Tensor | int, end: int | None = None) -> Tensor:
-        """``(tokens,)`` positions from 0 -> ``(tokens, dim)``; of one number ``(dim,)``.
+        """Embed ``(tokens,)`` positions as ``(tokens, dim)``, one number as ``(dim,)``.
 
-        ``end`` is more than any of them, perhaps by far; None: it is read from them, for which
-        the host waits.
+        ``end`` is above all of them; None: it is read from the device, for which the host waits.
         """
         longest = (_end(positions) if end is None else end) + self.offset
         if longest > self.table.size(0):
@@ -74,8 +80,8 @@ class SinusoidalPositions(nn.Module):
 class LearnedPositions(nn.Embedding):
     """Learned positions, as in BERT, BART and mBART; the weight is ``(offset + size, dim)``.
 
-    The first ``offset`` vectors belong to no position. fairseq's tables have two of them, of
-    which the second, for padding, is zero; BERT's tables have none.
+    The first ``offset`` vectors belong to no position: two in fairseq, the second of which, for
+    padding, is zero; none in BERT.
     """
 
     def __init__(self, dim: int, size: int = 1024, offset: int = OFFSET) -> None:
@@ -91,7 +97,7 @@ class LearnedPositions(nn.Embedding):
         return self.num_embeddings - self.offset
 
     def forward(self, positions: Tensor | int, end: int | None = None) -> Tensor:
-        """As for sinusoidal positions.
+        """Embed positions as :class:`SinusoidalPositions` does.
 
         Raises:
             GtransError: a position after the last one of the table.
@@ -119,7 +125,7 @@ def _end(positions: Tensor | int) -> int:
 
 
 def word_table(words: int, dim: int, padding: int) -> nn.Embedding:
-    """A new table ``(words, dim)`` with variance ``1 / dim``, for embeddings that are scaled."""
+    """Make a table ``(words, dim)`` with variance ``1 / dim``, for embeddings that are scaled."""
     table = nn.Embedding(words, dim, padding)
     nn.init.normal_(table.weight, std=dim**-0.5)
     nn.init.zeros_(table.weight[padding])
@@ -130,10 +136,8 @@ class Embedder(nn.Module):
     """Scaled word embedding plus position, and segments and a LayerNorm if the model has them.
 
     Positions count through the document or restart in every sentence. If they restart,
-    :meth:`order` embeds the number of the sentence for global attention.
-
-    The caller owns all parameters and passes them in, so that they have fairseq's names
-    (``embed_tokens``, ``embed_positions``, ``layernorm_embedding``).
+    :meth:`order` embeds the number of the sentence for global attention. The caller passes all
+    parameters in, so that they have fairseq's names.
     """
 
     def __init__(
@@ -145,14 +149,14 @@ class Embedder(nn.Module):
         has_groups: bool = False,
         sinusoid: str = "fairseq",
     ) -> None:
-        """A new embedder.
+        """Make an embedder.
 
         Args:
             dim: width of the model.
-            scale: by which words are multiplied.
+            scale: factor of the word embeddings.
             dropout: its probability.
             by_sentence: positions restart in every sentence.
-            has_groups: global attention stands beside group attention, in some layer.
+            has_groups: some layer has global attention beside group attention.
             sinusoid: one of :data:`SINUSOIDS`.
         """
         super().__init__()
@@ -163,15 +167,14 @@ class Embedder(nn.Module):
         self.sinusoid = SinusoidalPositions(dim, kind=sinusoid)
 
     def order(self, sentence: Tensor, end: int, several: Tensor) -> Tensor:
-        """``(tokens, dim)`` embedded sentence numbers, for where positions restart.
+        """Embed sentence numbers as ``(tokens, dim)``, where positions restart.
 
         Args:
             sentence: ``(tokens,)`` the number of each token's sentence.
             end: above all of them.
-            several: ``(tokens,)`` whether the source of its row has several sentences. Where it
-                has one there is nothing to tell apart. In models without global attention beside
-                group attention the embedding is then zero, so that a sentence alone has the same
-                embeddings as in the sentence model.
+            several: ``(tokens,)`` whether the source of its row has several sentences. If not, the
+                embedding is zero in models without global attention beside group attention: a
+                sentence alone is then embedded as in the sentence model.
         """
         order: Tensor = self.sinusoid(sentence, end)
         return order if self.has_groups else order * several[:, None]
@@ -185,11 +188,11 @@ class Embedder(nn.Module):
         norm: nn.LayerNorm | None = None,
         segments: Tensor | None = None,
     ) -> Tensor:
-        """``scale * word + position + segment``, normalised, then dropout.
+        """Return ``scale * word + position + segment``, normalised, then dropout.
 
         Args:
             tokens: ``(tokens,)`` ids.
-            positions: ``(tokens,)`` of each token, or the one of all, and a number above all.
+            positions: ``(tokens,)`` or one for all tokens, and a number above all.
             table: the word embeddings.
             learned: learned positions; None: sinusoidal ones.
             norm: LayerNorm on the sum, or None.

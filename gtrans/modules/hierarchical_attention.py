@@ -11,7 +11,7 @@ gate        ``l = sigmoid(W_h h_t + W_d d_t)``, and ``l h_t + (1 - l) d_t`` is h
 ==========  ==========================================================================
 
 ``f_w`` and ``f_s`` are linear, and FFN has its residual and LayerNorm around it, as in a layer.
-A sentence that has none before it keeps its states.
+A sentence without one before it keeps its states.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from gtrans.modules.transformer import (
 
 @dataclass(frozen=True)
 class SentencesBefore(PlanPart):
-    """Which sentences stand before the last ones of rows; made by :func:`sentences_before`.
+    """Which sentences stand before the last ones of rows.
 
     Attributes:
-        words: for each distance from 1 the current tokens ``(n,)`` that have a sentence so far
-            before them, and the plan by which they attend to its words.
-        some: ``(m,)`` the current tokens that have any; None: there is none.
+        words: for each distance from 1 the current tokens ``(n,)`` with a sentence so far before
+            them, and the plan by which they attend to its words.
+        some: ``(m,)`` the current tokens with any sentence before them; None: there are none.
         mask: ``(m, 1, 1, distances)`` True where they have one.
     """
 
@@ -53,39 +53,41 @@ class SentencesBefore(PlanPart):
 
 
 def sentences_before(layout: DocumentLayout, words: Tensor, shapes: str) -> SentencesBefore:
-    """The sentences before the last one of every row, by distance, on the host.
+    """Plan, on the host, the attention to the sentences before the last one of every row.
 
     Args:
-        layout: of the rows.
+        layout: sentences of the rows.
         words: ``(sentences,)`` how many tokens of each are attended to.
         shapes: one of :data:`gtrans.modules.group_attention.SHAPES`.
     """
-    counts, lengths = layout.sentence_counts.numpy(), layout.sentence_lengths.numpy()
-    last, starts = counts.cumsum() - 1, layout.sentence_starts.numpy()
-    row = np.arange(len(counts)).repeat(lengths[last])
-    read, known = [], []
+    counts = layout.sentence_counts.numpy()
+    lengths = layout.sentence_lengths.numpy()
+    starts = layout.sentence_starts.numpy()
+    last = counts.cumsum() - 1
+    row_of_token = np.arange(len(counts)).repeat(lengths[last])
+    read, has_sentence = [], []
     for distance in range(1, layout.most_sentences):
         rows = np.flatnonzero(counts > distance)
         sentences = last[rows] - distance
-        known.append(np.isin(row, rows))
-        tokens = np.flatnonzero(known[-1])
+        has_sentence.append(np.isin(row_of_token, rows))
+        tokens = np.flatnonzero(has_sentence[-1])
         asking = Segments.of(layout.sentence_lengths[last[rows]])
         asked = Segments(starts[sentences], words.numpy()[sentences])
         plan = attention_plan(asking, asked, (len(tokens), layout.tokens), shapes=shapes)
         read.append((torch.from_numpy(tokens), plan))
     if not read:
         return SentencesBefore([])
-    # Whoever has a sentence farther away has the nearest one, too.
-    some = np.flatnonzero(known[0])
-    mask = torch.from_numpy(np.stack(known, 1)[some][:, None, None, :])
-    return SentencesBefore(read, torch.from_numpy(some), mask)
+    # A token with a sentence farther away has the nearest one, too.
+    some = np.flatnonzero(has_sentence[0])
+    mask = np.stack(has_sentence, 1)[some]
+    return SentencesBefore(read, torch.from_numpy(some), torch.from_numpy(mask[:, None, None, :]))
 
 
 class HierarchicalAttention(ResidualLayer):
     """Hierarchical attention on one side."""
 
     def __init__(self, spec: LayerSpec) -> None:
-        # What attention gives is normalised whatever the layers of the model do.
+        # The output of attention is normalised in pre-norm models, too.
         super().__init__(replace(spec, pre_norm=False))
         self.word_query = Linear(spec.dim, spec.dim)
         self.sentence_query = Linear(spec.dim, spec.dim)
@@ -94,19 +96,21 @@ class HierarchicalAttention(ResidualLayer):
         self.gate = Gate(spec.dim)
 
     def forward(self, h: Tensor, keys: Tensor, before: SentencesBefore) -> Tensor:
-        """New states of the current sentences.
+        """Refine the states of the current sentences.
 
         Args:
             h: ``(tokens, dim)`` of the current sentences, one after the other.
             keys: ``(key tokens, dim)`` states that hold the sentences before them.
-            before: which of them are before which.
+            before: the plan of this batch.
 
         Returns:
             ``(tokens, dim)``.
         """
         if before.some is None:
+            if not self.training:
+                return h
             # DistributedDataParallel wants a gradient, if only zero, for every parameter.
-            return h + 0.0 * sum(p.sum() for p in self.parameters()) if self.training else h
+            return h + 0.0 * sum(p.sum() for p in self.parameters())
         queries = self.word_query(h)
         read: list[Tensor] = []
         for tokens, plan in before.words:
@@ -117,13 +121,12 @@ class HierarchicalAttention(ResidualLayer):
         return h.index_copy(0, before.some, refined.to(h))
 
     def step(self, h: Tensor, before: Sequence[SharedSources], group: int = 0) -> Tensor:
-        """New states of the newest words of hypotheses.
+        """Refine the states of the newest words of hypotheses.
 
         Args:
             h: ``(hypotheses, dim)``.
-            before: for each distance from 1, as far as there are sentences, what
-                :meth:`sources` gives.
-            group: which of the states of the sentences before are read.
+            before: :meth:`sources` of the sentences before, the nearest first.
+            group: the group of layers whose states are attended to.
 
         Returns:
             ``(hypotheses, dim)``.
@@ -135,21 +138,23 @@ class HierarchicalAttention(ResidualLayer):
         return self._refined(h, torch.stack(words, 1), None)
 
     def sources(self, sentence: PackedContext) -> SharedSources:
-        """Keys and values of a sentence of each document, projected once for all hypotheses.
+        """Project the keys and values of a sentence of each document for all hypotheses.
 
         ``sentence.states (words, groups * dim)`` hold one group of layers or several.
         """
         attention = self.word_attn
-        pairs = {
-            group: (sentence.align(attention.k_proj(h)), sentence.align(attention.v_proj(h)))
-            for group, h in enumerate(torch.split(sentence.states, self.spec.dim, 1))
-        }
+        pairs = {}
+        for group, h in enumerate(torch.split(sentence.states, self.spec.dim, 1)):
+            keys = sentence.align(attention.k_proj(h))
+            values = sentence.align(attention.v_proj(h))
+            pairs[group] = keys, values
         return SharedSources(pairs, sentence.lengths)
 
     def _refined(self, h: Tensor, sentences: Tensor, mask: Tensor | None) -> Tensor:
-        """Sentence level and gate: ``h (words, dim)``, ``sentences (words, k, dim)``."""
+        """Apply sentence level and gate: ``h (words, dim)``, ``sentences (words, k, dim)``."""
         attention = self.sentence_attn
-        key, value = attention.k_proj(sentences), attention.v_proj(sentences)
+        key = attention.k_proj(sentences)
+        value = attention.v_proj(sentences)
         summary = attention.attend(self.sentence_query(h), key, value, mask)
         mixed: Tensor = self.gate(h, self._feed_forward(summary))
         return mixed

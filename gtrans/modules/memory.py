@@ -1,10 +1,9 @@
 """Recurrent memory: a few vectors that the steps of a document write to and read from.
 
 Feng, Li, Song, Zheng and Koehn, "Learn To Remember: Transformer with Recurrent Memory for
-Document-Level Machine Translation", 2022. A layer with a memory holds a matrix M of
-``size`` vectors for every document. Before step t its M is updated from the states h of
-step t - 1 in the same layer, and the states of step t read M. A step is a sentence in the paper;
-here it may also be a chunk: several sentences that attend to each other.
+Document-Level Machine Translation", 2022. A layer holds a matrix M of ``size`` vectors for every
+document. The states h of step t - 1 update M, then the states of step t read it. A step is a
+sentence as in the paper, or a chunk: several sentences that attend to each other.
 
 ====  =====================================================================================
 Eq 1  h is the output of the layer's self-attention
@@ -16,9 +15,8 @@ Eq 5  ``h <- MHA(h, M, M)``, as printed without residual and norm. The authors' 
       which begins as ``h``, is for models that go on from one without memory
 ====  =====================================================================================
 
-Within one layer, h does not depend on M. So all steps of a batch run through
-self-attention at once, the memory is updated step by step, and then all steps read
-it at once. The result is the same as step by step.
+Within one layer, h does not depend on M. So all steps of a batch run through self-attention at
+once, the memory is updated step by step, and all steps read it at once.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ class MemorySpec:
 
     Attributes:
         size: memory vectors of a document (d_M).
-        bptt: how many steps back a step's gradient reaches, at least 1; -1: to the first one.
+        bptt: how many steps back a gradient reaches, at least 1; -1: to the first step.
         output: how Eq 5 is computed, one of :data:`OUTPUTS`.
     """
 
@@ -64,13 +62,12 @@ class MemorySpec:
 
     @property
     def passes(self) -> int:
-        """How many passes over a batch training needs.
+        """The number of passes over a batch in training.
 
-        The states of a step depend on other memories, in lower layers or in the encoder,
-        which depend on steps further back. So that a gradient ends exactly ``bptt``
-        steps back, there is one pass for each distance. In the first pass, memories are
-        read without gradient; in every later pass they are updated once, from the states of
-        the pass before. All passes compute the same values.
+        Memories of lower layers reach further back than a layer's own. So that a gradient ends
+        exactly ``bptt`` steps back, there is one pass for each distance: the first reads memories
+        without gradient, every later one updates them once from the states of the pass before.
+        All passes compute the same values.
         """
         return max(self.bptt, 0) + 1
 
@@ -87,9 +84,8 @@ class MemoryFlow:
         leaving: number of a memory -> its values ``(documents, size, dim)`` after the last
             step, without gradient.
         earlier: number of a memory -> the states that wrote to it in the last pass, and its
-            values at every step of that pass (:attr:`gtrans.modules.memory.MemorySpec.passes`).
-        encoded: the encoded source, kept until the translation is known and the decoder's
-            memories can be updated.
+            values at every step.
+        encoded: the encoded source, kept until the translation can update the decoder's memories.
     """
 
     entering: Tensor | None = None
@@ -99,21 +95,21 @@ class MemoryFlow:
     encoded: Any = None
 
     def copy(self) -> MemoryFlow:
-        """A flow with the same memories, into which a pass writes without changing this one."""
+        """Copy the dictionaries, not the memories."""
         return replace(self, leaving=dict(self.leaving), earlier=dict(self.earlier))
 
     def update(self, other: MemoryFlow) -> None:
-        """Take over what a pass has written into a copy."""
+        """Take over the memories that a pass wrote into a copy."""
         self.leaving.update(other.leaving)
         self.earlier.update(other.earlier)
 
     @classmethod
     def of(cls, memories: Sequence[Tensor | None]) -> MemoryFlow:
-        """The memories of some documents; ``(memories, size, dim)`` each, None: it begins."""
-        known = [memory for memory in memories if memory is not None]
-        if not known:
+        """Stack the memories ``(memories, size, dim)`` of documents; None: a document begins."""
+        going_on = [memory for memory in memories if memory is not None]
+        if not going_on:
             return cls()
-        blank = torch.zeros_like(known[0])
+        blank = torch.zeros_like(going_on[0])
         entering, fresh = [], []
         for memory in memories:
             entering.append(blank if memory is None else memory)
@@ -122,7 +118,7 @@ class MemoryFlow:
 
     @classmethod
     def joined(cls, flows: Sequence[MemoryFlow]) -> MemoryFlow:
-        """The memories with which some documents begin, each from a flow of its own."""
+        """Join flows of one document each."""
         memories = []
         for flow in flows:
             memories.append(None if flow.entering is None else flow.entering[0])
@@ -134,15 +130,15 @@ class MemoryFlow:
         return torch.stack([self.leaving[number] for number in sorted(self.leaving)], 1)
 
     def following(self, documents: Tensor) -> MemoryFlow:
-        """The memories with which the next steps of ``documents (n,)`` begin."""
-        # No memory was written, such as where decoding leaves out the layers that have one.
+        """Return the flow of the next steps of ``documents (n,)``."""
+        # No memory was written: decoding left out the layers that have one.
         if not self.leaving:
             return MemoryFlow()
         left = self.left[documents]
         return MemoryFlow(left, torch.zeros(len(left), dtype=torch.bool, device=left.device))
 
     def at_start(self, number: int, initial: Tensor, documents: int) -> Tensor:
-        """``(documents, size, dim)``: memory ``number`` before the first step."""
+        """Return memory ``number`` before the first step, ``(documents, size, dim)``."""
         initials = initial.expand(documents, -1, -1)
         if self.entering is None or self.fresh is None:
             return initials
@@ -152,20 +148,19 @@ class MemoryFlow:
 
 @dataclass(frozen=True)
 class MemoryPlan(PlanPart):
-    """Which tokens update which memory at which step; made by :func:`memory_plan`.
+    """Which tokens update which memory at which step.
 
-    Documents are sorted by their number of steps, the longest first, so that those with a
-    step t are the first ``active[t]``.
+    Documents are sorted, most steps first: the first ``active[t]`` have a step t.
 
     Attributes:
         order: ``(documents,)`` the numbers of the sorted documents.
         inverse: ``(documents,)`` the index of each document among the sorted ones.
-        active: for every step, how many documents have it.
+        active: for every step the number of documents that have it.
         widths: for every step the most tokens that write.
         masks: for every step ``(active, 1, 1, width)`` True on real tokens, or None.
         gather: packed tokens to the tokens of the steps; None: they are the same.
         to_layout: ``(steps,)`` from (step, sorted document) to the order of the layout.
-        reading: every step sees its own memory.
+        reading: lets every step see its own memory.
     """
 
     order: Tensor
@@ -178,7 +173,7 @@ class MemoryPlan(PlanPart):
     reading: AttentionPlan
 
     def by_step(self, packed: Tensor) -> list[Tensor]:
-        """``(tokens, dim)`` -> for every step ``(active, width, dim)``, padding arbitrary."""
+        """Split ``(tokens, dim)`` into ``(active, width, dim)`` for every step; padding varies."""
         padded = packed if self.gather is None else self.gather.pad(packed)
         # Split, not sliced: the gradient of every slice would be a tensor of full size.
         sizes = [active * width for active, width in zip(self.active, self.widths, strict=True)]
@@ -195,19 +190,20 @@ def memory_plan(
     shapes: str = "exact",
     steps: str = STEPS[0],
 ) -> MemoryPlan:
-    """Which tokens of a batch update which memory when, on the host, for all layers of a side.
+    """Plan, on the host, the updates of a batch for all layers of one side.
 
     Args:
         layout: sentences and chunks of every row; a row is (a part of) one document.
         size: memory vectors of a document.
-        written: ``(steps,)`` how many tokens of each step, from its first, update
-            the memory (None: all of them).
+        written: ``(steps,)`` how many first tokens of a step update the memory (None: all).
         shapes: one of :data:`gtrans.modules.group_attention.SHAPES`.
         steps: one of :data:`gtrans.modules.STEPS`.
     """
-    parts, counts = Segments.of(layout.sentence_lengths), layout.sentence_counts.numpy()
+    parts = Segments.of(layout.sentence_lengths)
+    counts = layout.sentence_counts.numpy()
     if steps == "instances":
-        parts, counts = Segments.of(layout.document_lengths), np.ones_like(counts)
+        parts = Segments.of(layout.document_lengths)
+        counts = np.ones_like(counts)
         if layout.chunks is not None:
             counts = layout.chunks.gt(0).sum(1).numpy()
     order = np.argsort(-counts, kind="stable")
@@ -222,13 +218,15 @@ def memory_plan(
         if shapes == "rounded":
             width = rounded_width(width)
         index = writing.padded(numbers, width, documents)
-        full = bool((index >= 0).all())
+        real = index >= 0
+        mask = None if real.all() else torch.from_numpy(real)[:, None, None, :]
         by_step.append(numbers)
         padded.append(index)
-        masks.append(None if full else torch.from_numpy(index >= 0)[:, None, None, :])
+        masks.append(mask)
         widths.append(width)
     memories = Segments.of(torch.full((len(parts.lengths),), size))
     tokens = layout.tokens, len(parts.lengths) * size
+    from_steps = np.argsort(np.concatenate(by_step))
     return MemoryPlan(
         order=torch.from_numpy(order),
         inverse=torch.from_numpy(np.argsort(order)),
@@ -236,7 +234,7 @@ def memory_plan(
         widths=widths,
         masks=masks,
         gather=gather_of(padded, layout.tokens),
-        to_layout=torch.from_numpy(np.argsort(np.concatenate(by_step))),
+        to_layout=torch.from_numpy(from_steps),
         reading=attention_plan(parts, memories, tokens, shapes=shapes),
     )
 
@@ -270,21 +268,23 @@ class RecurrentMemory(ResidualLayer):
 
         Args:
             h: ``(tokens, dim)`` packed output of self-attention.
-            flow: holds the memory before the first steps, receives that after the last ones.
+            flow: holds the memory before the first steps, receives the memory after the last.
             plan: for all memories of this side.
 
         Returns:
             ``(tokens, dim)``.
         """
         number = self.number
-        start = flow.at_start(number, self.initial, plan.order.numel())[plan.order]
+        initial = flow.at_start(number, self.initial, plan.order.numel())
+        start = initial[plan.order]
         states = h
         if self.pre_norm and self.output_attn_layer_norm is not None:
             states = self.output_attn_layer_norm(h)
         earlier = flow.earlier.get(number)
         limited = torch.is_grad_enabled() and self.memory.bptt > 0
         if earlier is None:
-            with torch.set_grad_enabled(torch.is_grad_enabled() and self.memory.bptt < 0):
+            unlimited = torch.is_grad_enabled() and self.memory.bptt < 0
+            with torch.set_grad_enabled(unlimited):
                 read, after = self._recur(states, plan, start)
             # The initial memory is trained through the steps that read it.
             read[0] = start
@@ -315,7 +315,7 @@ class RecurrentMemory(ResidualLayer):
     def _recur(
         self, states: Tensor, plan: MemoryPlan, start: Tensor
     ) -> tuple[list[Tensor], Tensor]:
-        """The memory ``(active, size, dim)`` that each step reads, and ``(documents, ..)`` after.
+        """Return the memory ``(active, size, dim)`` of each step, and ``(documents, ..)`` after.
 
         Documents are in the order of the plan.
         """
@@ -326,17 +326,16 @@ class RecurrentMemory(ResidualLayer):
             read.append(memory)
             memory = self._update(memory, key, value, mask)
             updated.append(memory)
-        # Documents that have no further step, one number of steps after the other.
-        ended = [
-            memory[going_on:]
-            for memory, going_on in zip(updated, [*plan.active[1:], 0], strict=True)
-        ]
+        # Documents end with the step after which fewer are active.
+        ended = []
+        for memory, going_on in zip(updated, [*plan.active[1:], 0], strict=True):
+            ended.append(memory[going_on:])
         return read, torch.cat(ended[::-1])
 
     def _update_each(
         self, states: Tensor, read: list[Tensor], plan: MemoryPlan
     ) -> Iterator[Tensor]:
-        """The memory that steps 1, 2, .. read: one update of what the step before has read."""
+        """Yield the memories of steps 1, 2, ..: the step before's, updated once."""
         steps = zip(plan.active[1:], read, self._written(states, plan), strict=False)
         for active, memory, (_, key, value, mask) in steps:
             visible = None if mask is None else mask[:active]
@@ -345,13 +344,13 @@ class RecurrentMemory(ResidualLayer):
     def _written(
         self, states: Tensor, plan: MemoryPlan
     ) -> Iterator[tuple[int, Tensor, Tensor, Tensor | None]]:
-        """For every step the number of active documents, and its keys, values and mask."""
+        """Yield for every step the number of active documents, keys, values and mask."""
         keys = plan.by_step(self.update_attn.k_proj(states))
         values = plan.by_step(self.update_attn.v_proj(states))
         return zip(plan.active, keys, values, plan.masks, strict=True)
 
     def _update(self, memory: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        """Eq 4, 2 and 3: the new ``(active, size, dim)``; key, value ``(active, longest, dim)``."""
+        """Return the new ``(active, size, dim)`` by Eq 4, 2 and 3 from ``(.., width, dim)``."""
         shape = memory.shape
         with_slots = (memory + self._slot_signal()).flatten(0, 1)
         updated = self._residual(
@@ -367,7 +366,7 @@ class RecurrentMemory(ResidualLayer):
         return signal.to(self.initial)
 
     def prepare(self, flow: MemoryFlow, documents: int) -> tuple[Tensor, Tensor]:
-        """Keys and values ``(documents, size, dim)`` of the memory, for :meth:`step`."""
+        """Return keys and values ``(documents, size, dim)`` of the memory, for :meth:`step`."""
         memory = flow.at_start(self.number, self.initial, documents)
         return self.output_attn.k_proj(memory), self.output_attn.v_proj(memory)
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 def autocast_dtype(device: torch.device) -> torch.dtype | None:
-    """The precision of autocast on ``device``; None where it is off, or the device has none."""
+    """Return the precision of autocast on ``device``; None where it is off or missing."""
     if not torch.amp.is_autocast_available(device.type):
         return None
     if not torch.is_autocast_enabled(device.type):
@@ -19,7 +19,7 @@ def autocast_dtype(device: torch.device) -> torch.dtype | None:
 
 
 def without_autocast(device: torch.device) -> AbstractContextManager[object]:
-    """A context in which autocast is off on ``device``."""
+    """Return a context in which autocast is off on ``device``."""
     if not torch.amp.is_autocast_available(device.type):
         return nullcontext()
     return torch.autocast(device.type, enabled=False)
@@ -39,7 +39,8 @@ class Int8Linear(nn.Module):
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
         weight = linear.weight.detach().float()
-        scales = weight.abs().amax(1).clamp(min=1e-8).double() / 127
+        largest = weight.abs().amax(1)
+        scales = largest.clamp(min=1e-8).double() / 127
         zeros = torch.zeros(len(scales), dtype=torch.long)
         with warnings.catch_warnings():  # deprecated; the pinned version has nothing instead
             warnings.filterwarnings("ignore", message="torch.quantize_per_tensor")
@@ -49,7 +50,7 @@ class Int8Linear(nn.Module):
         self.register_buffer("weight", weight.new_empty(0), persistent=False)
 
     def forward(self, input: Tensor) -> Tensor:
-        """``(.., in) -> (.., out)``."""
+        """Map ``(.., in)`` to ``(.., out)``."""
         # Of the inputs 7 bits: sums of products of 8 bits overflow on older processors.
         product: Tensor = torch.ops.quantized.linear_dynamic(input, self._packed, True)
         return product

@@ -171,7 +171,7 @@ def test_features_are_measured_once(world: BertWorld, context: Path, tmp_path: P
     assert done.status == 0, done.stderr
     second = torch.load(saved / "checkpoint_last.pt", weights_only=True)["model"]
     assert not all(torch.equal(tensor, second[name]) for name, tensor in first.items())
-    for name in ("mean", "map", "of"):
+    for name in ("mean", "map", "encoder_digest"):
         assert torch.equal(first[f"whitening.{name}"], second[f"whitening.{name}"])
 
 
