@@ -16,7 +16,7 @@ from support.untrained import task_for, untrained
 from torch import Tensor
 
 from gtrans.errors import GtransError
-from gtrans.models.base.planning import taken
+from gtrans.models.base.planning import tokens_at
 from gtrans.models.flat_transformer import FlatBert, bert_windows
 from gtrans.models.gtransformer_bert import GTransformerBert
 from gtrans.modules.bert import (
@@ -244,7 +244,7 @@ def test_windows_as_bert_reads_them() -> None:
     def windows(current: list[int], longest: int) -> tuple[Tensor, Tensor]:
         special_tokens = (CLS, PAD, SEP)
         index, current_after = bert_windows(tokens, torch.tensor(current), longest, special_tokens)
-        return taken(tokens, index, PAD), current_after
+        return tokens_at(tokens, index, PAD), current_after
 
     rows, current = windows([1, 0], 512)
     assert rows.tolist() == [
