@@ -1,4 +1,4 @@
-"""Automatic mixed precision: fairseq's optimizer for ``--amp``, corrected, and bf16 on CPUs."""
+"""fairseq's optimizer for ``--amp``, corrected, and bf16 on CPUs."""
 
 from __future__ import annotations
 
@@ -16,19 +16,16 @@ _SCALER = "scaler"
 
 # The name is part of checkpoints.
 class AMPOptimizer(FairseqAMPOptimizer):
-    """``--amp``: on CUDA fp16 with a scaled loss, on CPUs bf16, which needs no scale.
+    """``--amp``: fp16 with a scaled loss on CUDA, bf16 without a scale on CPUs.
 
-    The scaler knows an optimizer by its identity. It unscales and steps the same one here, of
-    torch. (fairseq lets it step its own wrapper, whose gradients the scaler then unscales once
-    more.) The scaler is part of the optimizer's state, so that a resumed run has its scale. It
-    begins at ``--amp-init-scale`` and doubles after ``--amp-scale-window`` updates without an
-    overflow (torch's default: 2000).
+    torch's scaler identifies an optimizer by the object: here it unscales and steps the same one.
+    (fairseq's unscales gradients twice.) Checkpoints store the scale, which begins at
+    ``--amp-init-scale`` and doubles after ``--amp-scale-window`` updates (default: 2000).
     """
 
     def __init__(
         self, cfg: Any, params: Sequence[nn.Parameter], fp32_optimizer: Any, **_: Any
     ) -> None:
-        """See fairseq's; ``fp32_optimizer`` steps the parameters, ``cfg`` has all options."""
         # Not fairseq's own constructor, which makes a scaler that warns on CPUs.
         FairseqOptimizer.__init__(self, cfg.optimizer)
         self.fp32_optimizer = fp32_optimizer
@@ -42,24 +39,24 @@ class AMPOptimizer(FairseqAMPOptimizer):
         )
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """The context of a forward pass that fairseq's own, ``torch.cuda.amp``, does not give."""
+        """Return the context of a forward pass on CPUs; on CUDA fairseq enters its own."""
         if self.scaler.is_enabled():
             return nullcontext()
         # Several batches of an update are read in this context, each with a graph of its own.
         return torch.autocast("cpu", torch.bfloat16, cache_enabled=False)
 
     def backward(self, loss: Tensor) -> None:
-        """The gradients of the scaled loss; operations have the types of the forward pass."""
+        """Compute the gradients of the scaled loss, in the types of the forward pass."""
         with torch.autocast("cpu", enabled=False):
             super().backward(loss)
 
     def step(self) -> None:
-        """One update, none if a gradient is not finite; then the scale is adjusted."""
+        """Update the parameters unless a gradient is not finite, then adjust the scale."""
         self.scaler.step(self.optimizer)
         self.scaler.update()
 
     def clip_grad_norm(self, max_norm: float, aggregate_norm_fn: Any = None) -> Tensor:
-        """Unscale and clip the gradients; returns their norm.
+        """Unscale and clip the gradients; return their norm.
 
         Raises:
             FloatingPointError: the norm is not finite, and there is no scale to reduce.
@@ -73,7 +70,7 @@ class AMPOptimizer(FairseqAMPOptimizer):
         return norm
 
     def state_dict(self) -> dict[str, Any]:
-        """The states of the optimizer inside and of the scaler."""
+        """Return the states of the inner optimizer and of the scaler."""
         state = dict(self.fp32_optimizer.state_dict())
         if self.scaler.is_enabled():
             state[_SCALER] = self.scaler.state_dict()

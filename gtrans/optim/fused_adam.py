@@ -11,10 +11,10 @@ from torch import Tensor
 
 
 def fuse(adam: FairseqAdam) -> None:
-    """Let torch's fused AdamW make the steps of ``adam``, if all parameters are fp32 on a GPU.
+    """Let torch's fused AdamW make the steps of ``adam`` if all parameters are fp32 on a GPU.
 
-    Both decouple the decay of weights. They differ in ``eps`` alone, which fairseq adds before it
-    corrects the bias of the second moment: in the first updates fairseq's weighs more.
+    They differ in ``eps`` alone, which fairseq adds before it corrects the bias of the second
+    moment, so that it weighs more in the first updates.
     """
     groups: list[dict[str, Any]] = adam.param_groups
     parameters: list[Tensor] = []
@@ -32,10 +32,10 @@ class FusedAdamConfig(FairseqAdamConfig):
 
 @register_optimizer("fused_adam", dataclass=FusedAdamConfig)
 class FusedAdam(FairseqAdam):
-    """fairseq's Adam; on a GPU its steps are :func:`fuse`'s.
+    """fairseq's Adam; on a GPU its steps are fused (:func:`fuse`).
 
-    fairseq's own takes about 20 ms for the 160 parameters of a base-size model under ``--bf16``,
-    half of an update of 16,384 words; this one takes less than one.
+    fairseq's own step takes 20 ms for a base-size model under ``--bf16``, half of an update of
+    16,384 words; this one less than 1 ms.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class FusedAdam(FairseqAdam):
     def load_state_dict(
         self, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None
     ) -> None:
-        """Resume, also a run that was on a CPU before, or on a GPU."""
+        """Resume, also on another device."""
         super().load_state_dict(state_dict, optimizer_overrides)
         fused = isinstance(self.optimizer, torch.optim.AdamW)
         for group in self.param_groups:

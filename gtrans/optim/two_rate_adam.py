@@ -1,4 +1,4 @@
-"""Adam with one learning rate for new parameters and another for loaded ones."""
+"""Adam with one learning rate for new parameters and another for pretrained ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ DEFAULT_SCALE = 0.2
 
 @dataclass
 class TwoRateAdamConfig(FairseqAdamConfig):
-    """Adam's options, and the learning rate of pretrained parameters."""
+    """Options of Adam, and the learning rate of pretrained parameters."""
 
     lr_scale_pretrained: float | None = field(
         default=II("task.lr_scale_pretrained"),
@@ -31,14 +31,13 @@ class TwoRateAdamConfig(FairseqAdamConfig):
 
 
 def mark_pretrained(model: nn.Module, loaded: Mapping[str, Tensor | None]) -> None:
-    """Mark the parameters named in ``loaded`` as loaded, some of them only in part.
+    """Mark pretrained parameters by the attribute ``param_group``.
 
-    The mark is the attribute ``param_group``, the only attribute that fairseq copies to the
-    fp32 parameters that it trains under fp16 and bf16.
+    fairseq copies no other attribute to the fp32 parameters of fp16 and bf16.
 
     Args:
-        model: its parameters are marked; one that has several names is found by each of them.
-        loaded: by name ``(rows,)`` True on the rows that were loaded; None: all of them.
+        model: its parameters are marked, under each of their names.
+        loaded: by name ``(rows,)``, True for pretrained rows; None: the whole parameter.
     """
     for name, parameter in model.named_parameters(remove_duplicate=False):
         if name not in loaded:
@@ -54,11 +53,8 @@ def mark_pretrained(model: nn.Module, loaded: Mapping[str, Tensor | None]) -> No
 class TwoRateAdam(FusedAdam):
     """Adam whose pretrained parameters train at ``lr * lr_scale_pretrained`` (App. C.1).
 
-    Of a table of embeddings whose vocabulary has grown, the rows that were loaded do. Which
-    parameters were loaded is part of the optimizer's state: a resumed run takes it from there.
-
-    Raises:
-        GtransError: nothing is left to train.
+    In an embedding table whose vocabulary has grown, only the pretrained rows do. Checkpoints
+    store which parameters are pretrained.
     """
 
     def __init__(self, cfg: TwoRateAdamConfig, params: Sequence[nn.Parameter]) -> None:
@@ -97,11 +93,7 @@ class TwoRateAdam(FusedAdam):
 
     @torch.no_grad()
     def _before_step(self, *_: Any) -> None:
-        """Remember the rows that were loaded, of tables that were loaded in part.
-
-        Raises:
-            GtransError: no parameter was loaded.
-        """
+        """Keep the pretrained rows of tables that are pretrained in part."""
         if self._scale == 1:
             return
         if all(group["loaded"] is False for group in self.param_groups):
@@ -129,7 +121,7 @@ class TwoRateAdam(FusedAdam):
         return False
 
     def get_lr(self) -> float:
-        """The rate of new parameters."""
+        """Return the rate of new parameters."""
         group = self.param_groups[0]
         return float(group["lr"] / group["lr_scale"])
 
@@ -141,9 +133,9 @@ class TwoRateAdam(FusedAdam):
     def load_state_dict(
         self, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None
     ) -> None:
-        """Resume; the rates come from the options of this run, what was loaded from the saved one.
+        """Resume without the file that the run started from.
 
-        So a run goes on without the file that it started from.
+        The rates come from this run's options, the groups from the checkpoint.
         """
         saved = [group.get("numbers", []) for group in state_dict["param_groups"]]
         own: dict[int, Any] = {}

@@ -36,11 +36,7 @@ class RunFolder:
         self.last = path / LAST
 
     def lock(self) -> None:
-        """Make the folder, and keep trainings of others out of it until this process ends.
-
-        Raises:
-            GtransError: another training writes there, or the folder cannot be written.
-        """
+        """Create the folder and keep other trainings out of it until this process ends."""
         check_output_folder("--save-dir", self.path)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -51,42 +47,43 @@ class RunFolder:
         atexit.register(held.close)
 
     def checkpoints(self) -> list[Path]:
-        """All checkpoints of the run, whole or not."""
+        """Return all checkpoints of the run, complete or not."""
         return sorted(path for path in self.path.glob("*.pt") if _NAME.fullmatch(path.name))
 
     def newest(self) -> Path | None:
-        """The checkpoint to go on from; None: there is none.
+        """Return the checkpoint to resume from, or None.
 
-        It is ``checkpoint_last.pt``, or if that is missing or not whole the one with most updates,
-        which is logged.
+        It is ``checkpoint_last.pt``, or if that is incomplete the one with most updates.
 
         Raises:
-            GtransError: there are checkpoints, but none is whole, or one could run code.
+            GtransError: all checkpoints are incomplete, or one could run code.
         """
         files = self.checkpoints()
-        whole: list[tuple[int, int, Path]] = []
-        for path in [self.last, *files] if self.last in files else files:
-            with suppress(UnreadableCheckpoint):
-                updates = updates_of(read_checkpoint(path, in_memory=False))
-                if path == self.last:
-                    return path
-                whole.append((updates, path.stat().st_mtime_ns, path))
-        if not whole and files:
-            raise GtransError(
-                f"--save-dir {self.path}: none of its checkpoints is whole "
-                f"({', '.join(path.name for path in files)}); --restart starts anew and keeps them."
-            )
-        if not whole:
+        if not files:
             return None
-        updates, _, newest = max(whole)
-        problem = "is not whole" if self.last in files else "is missing"
+        has_last = self.last in files
+        if has_last and _updates_if_complete(self.last) is not None:
+            return self.last
+        complete: list[tuple[int, int, Path]] = []
+        for path in files:
+            updates = _updates_if_complete(path)
+            if updates is not None:
+                complete.append((updates, path.stat().st_mtime_ns, path))
+        if not complete:
+            names = ", ".join(path.name for path in files)
+            raise GtransError(
+                f"--save-dir {self.path}: none of its checkpoints is whole ({names}); --restart "
+                "starts anew and keeps them."
+            )
+        updates, _, newest = max(complete)
+        problem = "is not whole" if has_last else "is missing"
         logger.info(
             f"{self.path}: {LAST} {problem}; the run goes on from {newest.name} ({updates} updates)"
         )
         return newest
 
     def clear(self) -> Path | None:
-        """Move all checkpoints into a new subfolder; returns it, or None if there are none."""
+        """Move all checkpoints into a new subfolder and return it."""
         files = self.checkpoints()
         if not files:
             return None
@@ -101,37 +98,46 @@ class RunFolder:
         return aside
 
     def remove_old(self, cfg: Any) -> None:
-        """Delete the checkpoints that ``--keep-..`` does not name; ``cfg``: their options."""
-        old: list[str] = []
+        """Delete the checkpoints that ``--keep-..`` does not keep."""
+        old: list[tuple[str, float]] = []
         if cfg.keep_interval_updates > 0:
             every = cfg.keep_interval_updates_pattern
             by_updates = self._paths(r"checkpoint_\d+_(\d+)\.pt")
-            kept = [path for path, number in by_updates if every == -1 or number % every]
-            old += kept[cfg.keep_interval_updates :]
+            if every != -1:
+                by_updates = [found for found in by_updates if found[1] % every]
+            old += by_updates[cfg.keep_interval_updates :]
         if cfg.keep_last_epochs > 0:
-            old += [path for path, _ in self._paths(r"checkpoint(\d+)\.pt")[cfg.keep_last_epochs :]]
+            by_epoch = self._paths(r"checkpoint(\d+)\.pt")
+            old += by_epoch[cfg.keep_last_epochs :]
         if cfg.keep_best_checkpoints > 0:
-            old += [path for path, _ in self.best_scores(cfg)[cfg.keep_best_checkpoints :]]
-        for path in old:
+            by_score = self.best_scores(cfg)
+            old += by_score[cfg.keep_best_checkpoints :]
+        for path, _ in old:
             Path(path).unlink(missing_ok=True)
 
     def best_scores(self, cfg: Any) -> list[tuple[str, float]]:
-        """The checkpoints of ``--keep-best-checkpoints`` and their scores, the best first."""
+        """Return the checkpoints of ``--keep-best-checkpoints`` with their scores, best first."""
         metric = re.escape(cfg.best_checkpoint_metric)
         by_score = self._paths(rf"checkpoint\.best_{metric}_(-?\d+\.?\d*)\.pt")
         return by_score if cfg.maximize_best_checkpoint_metric else by_score[::-1]
 
     def _paths(self, pattern: str) -> list[tuple[str, float]]:
-        """Files by the number in their names, highest first."""
         matches: list[tuple[str, float]] = checkpoint_paths(self.path, pattern, keep_match=True)
         return matches
 
 
+def _updates_if_complete(path: Path) -> int | None:
+    try:
+        return updates_of(read_checkpoint(path, in_memory=False))
+    except UnreadableCheckpoint:
+        return None
+
+
 def updates_of(state: Mapping[str, Any]) -> int:
-    """How many updates the run of a checkpoint had made.
+    """Return the number of updates that a run had made.
 
     Raises:
-        UnreadableCheckpoint: it is not of a run.
+        UnreadableCheckpoint: the checkpoint is not of a training run.
     """
     try:
         int(state["extra_state"]["train_iterator"]["epoch"])
@@ -142,8 +148,10 @@ def updates_of(state: Mapping[str, Any]) -> int:
 
 
 def validations_since_best(extra: Mapping[str, Any]) -> int:
-    """How many validations there were since the best one, by a checkpoint's ``extra_state``."""
-    return int(((extra.get("run_state") or {}).get("early_stop") or {}).get("num_runs", 0))
+    """Return the validations since the best one, from ``extra_state``."""
+    run_state = extra.get("run_state") or {}
+    early_stop = run_state.get("early_stop") or {}
+    return int(early_stop.get("num_runs", 0))
 
 
 # ---- the log -------------------------------------------------------------------------------------
@@ -151,7 +159,7 @@ def validations_since_best(extra: Mapping[str, Any]) -> int:
 
 @contextmanager
 def run_log() -> Iterator[None]:
-    """Keep logged lines until :func:`open_run_log` says where it belongs; then write it there."""
+    """Collect logged lines until :func:`open_run_log` names their file."""
     root = logging.getLogger()
     handler = MemoryHandler(capacity=sys.maxsize, flushLevel=_NEVER, flushOnClose=False)
     for printed in root.handlers:
@@ -168,10 +176,7 @@ def run_log() -> Iterator[None]:
 
 
 def open_run_log(folder: Path | None) -> None:
-    """Append the log of this process to ``train.log`` in the folder; None: keep no log.
-
-    Where the standard output is that file, it has all lines already.
-    """
+    """Append the log to ``train.log`` in ``folder``, unless stdout is that file; None: no log."""
     root = logging.getLogger()
     for handler in list(root.handlers):
         if not isinstance(handler, MemoryHandler):

@@ -1,4 +1,4 @@
-"""The processes of a training: one for each GPU of this machine, or those a launcher started."""
+"""The processes of a training: started here, one per GPU, or by a launcher."""
 
 from __future__ import annotations
 
@@ -29,14 +29,13 @@ _PORTS = range(10000, 60000)
 
 
 class Launched(NamedTuple):
-    """This process among its launcher's.
+    """The place of this process among those of its launcher.
 
     Attributes:
         by: the launcher.
-        rank: number of the process among all.
-        size: number of all processes.
+        rank, size: number of this process, and of all processes.
         local: number of the process on its machine.
-        address: where the first process listens, as ``--distributed-init-method``.
+        address: the value of ``--distributed-init-method``.
     """
 
     by: str
@@ -47,17 +46,15 @@ class Launched(NamedTuple):
 
 
 def launched(environment: Mapping[str, str] = os.environ) -> Launched | None:
-    """What a launcher says in the environment; None if it started no other process.
+    """Return what a launcher wrote into the environment; None if this is the only process.
 
-    torchrun inside a step of srun counts, not srun. A shell in which SLURM runs a batch file is
-    no step.
-
-    Raises:
-        GtransError: SLURM's list of machines cannot be read.
+    torchrun inside a step of srun wins. The shell of a SLURM batch file is no step.
     """
     if all(name in environment for name in _TORCHRUN):
         rank, size, local = (int(environment[name]) for name in _TORCHRUN[:3])
-        return Launched("torchrun", rank, size, local, "env://") if size > 1 else None
+        if size == 1:
+            return None
+        return Launched("torchrun", rank, size, local, "env://")
     if not all(name in environment for name in _SRUN):
         return None
     rank, size, local, job, step = (int(environment[name]) for name in _SRUN[:5])
@@ -69,10 +66,10 @@ def launched(environment: Mapping[str, str] = os.environ) -> Launched | None:
 
 
 def _first_machine(machines: str) -> str:
-    """The first of a list of SLURM such as ``node[3-6,9]``."""
     command = ["scontrol", "show", "hostnames", machines]
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return done.stdout.split()[0]
     except (OSError, subprocess.CalledProcessError, IndexError) as error:
         raise GtransError(
             f"SLURM_STEP_NODELIST={machines} cannot be read with scontrol ({error}); set "
@@ -81,24 +78,18 @@ def _first_machine(machines: str) -> str:
 
 
 def launch(cfg: Any, work: Callable[[Any], None]) -> None:
-    """Do the work of a training in all of its processes; those that are started get its signals.
-
-    Args:
-        cfg: all options.
-        work: what each process does, with these options.
-
-    Raises:
-        GtransError: there are more processes on a machine than GPUs.
-        SystemExit: the processes have ended because of a signal.
-    """
+    """Run ``work(cfg)`` in every process of a training, and pass signals on to them."""
     join(cfg)
-    options, gpus = cfg.distributed_training, torch.cuda.device_count()
-    wanted, address = options.distributed_world_size, options.distributed_init_method
+    options = cfg.distributed_training
+    gpus = torch.cuda.device_count()
+    wanted = options.distributed_world_size
+    address = options.distributed_init_method
     if options.distributed_no_spawn or (wanted == 1 and address is None):
         distributed_utils.call_main(cfg, work)
         return
-    # With an address, they are those of all machines; how many are for this one is not said.
-    if gpus < (1 if address is not None else wanted):
+    # With an address, the processes are spread over machines, nobody knows how.
+    needed = wanted if address is None else 1
+    if gpus < needed:
         raise GtransError(  # fairseq would start none
             f"`--distributed-world-size {wanted}`: a process is started for each GPU, but torch "
             f"sees {gpus} here; leave it out, and start the processes with torchrun or srun."
@@ -107,19 +98,14 @@ def launch(cfg: Any, work: Callable[[Any], None]) -> None:
 
 
 def join(cfg: Any) -> None:
-    """Set fairseq's options of distributed training to what the launcher of this process says.
+    """Set fairseq's distributed options from the launcher; ``--distributed-init-method`` wins.
 
-    fairseq itself asks for torchrun's and SLURM's variables only where a process sees several
-    GPUs; elsewhere each process would train alone and write over the checkpoints of the others.
-    Processes on CPUs exchange gradients with gloo. ``--distributed-init-method`` is a user's own
-    way of joining them, which stays.
-
-    Raises:
-        GtransError: see :func:`launch`.
+    fairseq reads the launcher's variables only where a process sees several GPUs; elsewhere each
+    process would train alone and overwrite the checkpoints of the others.
     """
     options = cfg.distributed_training
     gpus = 0 if cfg.common.cpu else torch.cuda.device_count()
-    launcher = None if options.distributed_init_method is not None else launched()
+    launcher = launched() if options.distributed_init_method is None else None
     if launcher is None:
         if cfg.common.cpu and options.distributed_world_size == torch.cuda.device_count():
             options.distributed_world_size = 1  # fairseq's default is a process for each GPU
@@ -143,10 +129,7 @@ def join(cfg: Any) -> None:
 
 
 def check_launch(options: Any) -> None:
-    """Raises GtransError for processes that would not train together.
-
-    ``options``: of distributed training.
-    """
+    """Raise GtransError for processes of a launcher that fairseq would train separately."""
     launcher = launched()
     is_single = options.distributed_world_size == 1 and options.distributed_init_method is None
     if launcher is not None and is_single:

@@ -1,4 +1,4 @@
-"""``gtrans train``: what each process of a training does, from the first update to the last."""
+"""The training loop of ``gtrans train``, as each process runs it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import math
 import os
 import threading
 import time
-from functools import partial
 from pathlib import Path
 from queue import Empty
 from typing import Any
@@ -40,12 +39,11 @@ _BOARDS = ("tensorboard_logdir", "wandb_project", "aim_repo", "aim_run_hash", "a
 
 
 def train(cfg: Any) -> None:
-    """Train as ``cfg``, all options of ``gtrans train``, says; the models must be registered.
+    """Train with all options ``cfg``; the plugin must be imported.
 
     Raises:
-        GtransError: a mistake in the options, the data or the run folder; the training has
-            diverged, or has ended without a checkpoint of its last updates.
-        SystemExit: a signal has ended the training, with a checkpoint.
+        GtransError: options, data or folder are wrong, or the training diverged or was not saved.
+        SystemExit: a signal ended the training, after a checkpoint.
     """
     try:
         training = Training(cfg)
@@ -56,11 +54,11 @@ def train(cfg: Any) -> None:
 
 
 class Training:
-    """A training of one process: the task, the trainer, and the batches of the epoch."""
+    """The training of one process: task, trainer and batches of the epoch."""
 
     def __init__(self, cfg: Any) -> None:
-        """Build everything up to the first update; see :func:`train`."""
-        self.cfg, self.folder = cfg, RunFolder(Path(cfg.checkpoint.save_dir))
+        self.cfg = cfg
+        self.folder = RunFolder(Path(cfg.checkpoint.save_dir))
         if cfg.dataset.max_tokens is None and cfg.dataset.batch_size is None:
             raise GtransError("`--max-tokens` is missing, or `--batch-size`: the size of a batch.")
         metrics.reset()
@@ -71,15 +69,15 @@ class Training:
         self.task.plans_runs = False
         model = self.task.build_model(cfg.model)
         self.plan = plan_run(cfg, self.task, model)
-        writes_log = distributed_utils.is_master(cfg.distributed_training)
-        writes_log = writes_log and not cfg.checkpoint.no_save
+        is_master = distributed_utils.is_master(cfg.distributed_training)
+        writes_log = is_master and not cfg.checkpoint.no_save
         open_run_log(self.folder.path if writes_log else None)
         if self.plan.finished is not None:
             return
         criterion = self.task.build_criterion(cfg.criterion)
         _details.info(model)
         self.subsets = self._load_validation()
-        self.signals = Signals(distributed_utils.is_master(cfg.distributed_training))
+        self.signals = Signals(speaks=is_master)
         self.trainer = RunTrainer(cfg, self.task, model, criterion, self.signals)
         self.run_state = self.trainer.run
         self.saved = -1  # updates at the last checkpoint
@@ -89,7 +87,6 @@ class Training:
         self.batches = self._load()
 
     def _load_validation(self) -> list[str]:
-        """Load the sets of validation; returns their names."""
         dataset = self.cfg.dataset
         if dataset.disable_validation:
             return []
@@ -101,15 +98,13 @@ class Training:
         return names
 
     def _load(self) -> Any:
-        """Restore the checkpoint that the run goes on from; returns the batches of its epoch."""
-        cfg, trainer = self.cfg.checkpoint, self.trainer
-        restored = cfg.restore_file if cfg.restore_file != LAST else None
-        path = self.plan.resume or restored or getattr(cfg, "continue_once", None)
-        reset = [name for name in RESETS if cfg[f"reset_{name}"]]
-        if path is None and cfg.finetune_from_model:
-            path, reset = cfg.finetune_from_model, list(RESETS)
-        extra = None if path is None else trainer.restore(str(path), reset)
-        position = None if extra is None or "dataloader" in reset else extra["train_iterator"]
+        trainer = self.trainer
+        path, reset = self._start()
+        position: dict[str, Any] | None = None
+        if path is not None:
+            extra = trainer.restore(path, reset)
+            if "dataloader" not in reset:
+                position = extra["train_iterator"]
         epoch = 1 if position is None else int(position["epoch"])
         subset = self.cfg.dataset.train_subset
         self.task.load_dataset(subset, epoch=epoch, combine=True)
@@ -126,33 +121,50 @@ class Training:
         self.saved = trainer.get_num_updates()
         return batches
 
+    def _start(self) -> tuple[str | None, list[str]]:
+        """Return the checkpoint to restore, and what is not restored from it."""
+        cfg = self.cfg.checkpoint
+        reset = [name for name in RESETS if cfg[f"reset_{name}"]]
+        if self.plan.resume is not None:
+            return self.plan.resume, reset
+        if cfg.restore_file and cfg.restore_file != LAST:
+            return str(cfg.restore_file), reset
+        once = getattr(cfg, "continue_once", None)
+        if once:
+            return str(once), reset
+        if cfg.finetune_from_model:
+            return str(cfg.finetune_from_model), list(RESETS)
+        return None, reset
+
     def _summarise(self, model: Any) -> None:
-        """Say in a few lines of the log what the training is."""
-        cfg, sizes = self.cfg, {**self.cfg.dataset, **self.cfg.optimization, **self.cfg.common}
-        parameters = list(model.parameters())
-        total = sum(parameter.numel() for parameter in parameters)
-        trained = sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
-        starts = (
-            f"{flag} {start['path']}" for flag, start in self.plan.provenance["start"].items()
-        )
-        start = self.plan.resume or " ".join(starts) or "from scratch"
+        cfg = self.cfg
+        device = self.trainer.device
         devices = self.trainer.data_parallel_world_size
-        if misses_bf16(cfg.common, self.trainer.device):
+        if misses_bf16(cfg.common, device):
             logger.info("this GPU trains faster in bfloat16: `--bf16` is not given")
-        for line in (
-            ", ".join(str(group_of(cfg, group).get("_name")) for group in _CHOSEN),
-            ", ".join(f"{name} {sizes[name]}" for name in _SIZES if sizes[name]),
-            f"num. shared model params: {total:,} (num. trained: {trained:,})",
-            f"training on {devices} device{'s' * (devices > 1)} ({self.trainer.device.type})",
-            f"start: {start}; checkpoints: {self.folder.path} (--verbose shows all options)",
-        ):
-            logger.info(line)
+        logger.info(", ".join(str(group_of(cfg, group).get("_name")) for group in _CHOSEN))
+        sizes = {**cfg.dataset, **cfg.optimization, **cfg.common}
+        logger.info(", ".join(f"{name} {sizes[name]}" for name in _SIZES if sizes[name]))
+        total = trained = 0
+        for parameter in model.parameters():
+            total += parameter.numel()
+            if parameter.requires_grad:
+                trained += parameter.numel()
+        logger.info(f"num. shared model params: {total:,} (num. trained: {trained:,})")
+        plural = "s" if devices > 1 else ""
+        logger.info(f"training on {devices} device{plural} ({device.type})")
+        starts = self.plan.provenance["start"]
+        files = " ".join(f"{flag} {start['path']}" for flag, start in starts.items())
+        origin = self.plan.resume or files or "from scratch"
+        folder = self.folder.path
+        logger.info(f"start: {origin}; checkpoints: {folder} (--verbose shows all options)")
 
     # ---- the loop ------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Train until an option or a signal ends the training."""
-        begun, last = time.monotonic(), self.cfg.optimization.max_epoch or math.inf
+        begin = time.monotonic()
+        last = self.cfg.optimization.max_epoch or math.inf
         with self.signals:
             while not self.ended and self.batches.next_epoch_idx <= last:
                 if self.trainer.get_lr() <= self.cfg.optimization.stop_min_lr:
@@ -164,16 +176,17 @@ class Training:
                     self._next_epoch(loss)
         if self.trainer.is_data_parallel_master:
             self._check_end()
-        logger.info(f"done training in {time.monotonic() - begun:.1f} seconds")
+        logger.info(f"done training in {time.monotonic() - begin:.1f} seconds")
 
     def _train_epoch(self) -> float | None:
-        """Train until the epoch or the training ends; returns the loss of the validation."""
-        cfg, trainer = self.cfg, self.trainer
+        cfg = self.cfg
+        trainer = self.trainer
         batches = self.batches.next_epoch_itr(
             fix_batches_to_gpus=cfg.distributed_training.fix_batches_to_gpus,
             shuffle=self.batches.next_epoch_idx > cfg.dataset.curriculum,
         )
-        epoch, frequencies = self.batches.epoch, cfg.optimization.update_freq
+        epoch = self.batches.epoch
+        frequencies = cfg.optimization.update_freq
         groups = iterators.GroupedIterator(
             batches,
             frequencies[min(epoch, len(frequencies)) - 1],
@@ -205,35 +218,18 @@ class Training:
         )
 
     def _after_update(self, end_of_epoch: bool) -> float | None:
-        """Validate, save and stop as the options and the signals ask; returns the first loss."""
-        checkpoint, dataset = self.cfg.checkpoint, self.cfg.dataset
-        updates, epoch = self.trainer.get_num_updates(), self.batches.epoch
-        task = group_of(self.cfg, "task")
-
-        def falls_on(interval: int) -> bool:
-            return interval > 0 and updates > 0 and updates % interval == 0
-
-        ended = partial(end_of_run, self.cfg, updates, 0, self.trainer.cumulative_training_time())
-        reason = ended(waited=0)
-        old_enough = updates >= dataset.validate_after_updates
-        saves = (
-            reason is not None
-            or (end_of_epoch and epoch % checkpoint.save_interval == 0)
-            or (falls_on(checkpoint.save_interval_updates) and old_enough)
-        )
-        validates = (
-            reason is not None
-            or (end_of_epoch and epoch % dataset.validate_interval == 0)
-            or falls_on(dataset.validate_interval_updates)
-            or (saves and not end_of_epoch and not task.get("save_without_validation"))
-        )
+        """Validate, save and stop where due; return the loss of the first validation set."""
+        checkpoint = self.cfg.checkpoint
+        reason = self._end(waited=0)
+        saves = self._saves(end_of_epoch, reason is not None)
         loss: float | None = None
-        if validates and old_enough and not dataset.disable_validation:
+        if self._validates(end_of_epoch, reason is not None, saves):
             loss = validate(self.cfg, self.trainer, self.task, self.batches, self.subsets)[0]
-        counts = end_of_epoch or str(task.get("patience_unit")) != "epoch"
+        unit = str(group_of(self.cfg, "task").get("patience_unit"))
+        counts = end_of_epoch or unit != "epoch"
         if loss is not None and checkpoint.patience > 0 and counts:
             self.run_state.count(loss)
-            reason = reason or ended(waited=self.run_state.early_stop["num_runs"])
+            reason = reason or self._end(waited=self.run_state.early_stop["num_runs"])
         if reason is not None:
             logger.info(f"Stopping training: {reason}")
             self.ended = True
@@ -245,16 +241,47 @@ class Training:
             self._stop(end_of_epoch)
         return loss
 
+    def _end(self, waited: int) -> str | None:
+        """Return why the training ends now, or None; ``waited``: see :func:`end_of_run`."""
+        updates = self.trainer.get_num_updates()
+        seconds = self.trainer.cumulative_training_time()
+        return end_of_run(self.cfg, updates, epochs=0, seconds=seconds, waited=waited)
+
+    def _falls_on(self, interval: int) -> bool:
+        updates = self.trainer.get_num_updates()
+        return interval > 0 and updates > 0 and updates % interval == 0
+
+    def _may_validate(self) -> bool:
+        return bool(self.trainer.get_num_updates() >= self.cfg.dataset.validate_after_updates)
+
+    def _saves(self, end_of_epoch: bool, ends: bool) -> bool:
+        """Return whether a checkpoint is due."""
+        cfg = self.cfg.checkpoint
+        if ends:
+            return True
+        if end_of_epoch and self.batches.epoch % cfg.save_interval == 0:
+            return True
+        return self._falls_on(cfg.save_interval_updates) and self._may_validate()
+
+    def _validates(self, end_of_epoch: bool, ends: bool, saves: bool) -> bool:
+        """Return whether a validation is due."""
+        cfg = self.cfg.dataset
+        if cfg.disable_validation or not self._may_validate():
+            return False
+        if ends or self._falls_on(cfg.validate_interval_updates):
+            return True
+        if end_of_epoch:
+            return bool(self.batches.epoch % cfg.validate_interval == 0)
+        without = group_of(self.cfg, "task").get("save_without_validation")
+        return saves and not without
+
     def _stop(self, end_of_epoch: bool) -> None:
-        """End with a checkpoint, which all processes have been told at the same update.
+        """End after a signal, with a checkpoint.
 
-        Between two epochs, where no checkpoint is due, the next update is waited for: the schedule
-        has not been told the loss of the epoch.
-
-        Raises:
-            SystemExit: with the status of :mod:`gtrans.train.signals`.
+        Between two epochs, where no checkpoint is due, this waits for the next update: the learning
+        rate schedule has not seen the loss of the epoch yet.
         """
-        trainer, signal_code = self.trainer, self.trainer.signal_code
+        trainer = self.trainer
         complete = self.saved == trainer.get_num_updates()
         if end_of_epoch and not complete:
             return
@@ -263,7 +290,7 @@ class Training:
         if trainer.data_parallel_world_size > 1:
             # A launcher ends all others as soon as one has ended, also the one that still writes.
             torch.distributed.barrier(trainer.data_parallel_process_group)
-        status = INTERRUPTED if signal_code >= CTRL_C_CODE else STOPPED
+        status = INTERRUPTED if trainer.signal_code >= CTRL_C_CODE else STOPPED
         # torchrun shows each machine only its own processes
         if trainer.is_data_parallel_master or os.environ.get("LOCAL_RANK") == "0":
             kept = f"the same command goes on with the checkpoint in {self.folder.path}"
@@ -274,50 +301,51 @@ class Training:
         raise SystemExit(status)
 
     def _check_end(self) -> None:
-        """Raises GtransError for a training that is lost: broken, or in no checkpoint."""
+        """Raise GtransError for a model that is not finite or was not saved."""
         self.trainer.check_finite()
-        updates, folder = self.trainer.get_num_updates(), self.folder
+        if self.cfg.checkpoint.no_save:
+            return
+        updates = self.trainer.get_num_updates()
         lost = updates - self.saved
-        if not self.cfg.checkpoint.no_save and (lost > 0 or not folder.checkpoints()):
+        if lost > 0 or not self.folder.checkpoints():
+            what = f"the last {lost} are in no checkpoint" if lost else "made none"
             raise GtransError(
-                f"--save-dir {folder.path}: the training has ended after {updates} updates, but "
-                f"{f'the last {lost} are in no checkpoint' if lost else 'made none'}; lower "
-                "--save-interval, or leave out --no-last-checkpoints and --no-epoch-checkpoints."
+                f"--save-dir {self.folder.path}: the training has ended after {updates} updates, "
+                f"but {what}; lower --save-interval, or leave out --no-last-checkpoints and "
+                "--no-epoch-checkpoints."
             )
 
     # ---- checkpoints ---------------------------------------------------------------------------
 
     def _names(self, loss: float | None, end_of_epoch: bool) -> list[str]:
-        """The names of the checkpoint that is due now, as fairseq gives them."""
-        cfg, epoch = self.cfg.checkpoint, self.batches.epoch
-        updates, names = self.trainer.get_num_updates(), []
+        cfg = self.cfg.checkpoint
+        epoch = self.batches.epoch
+        updates = self.trainer.get_num_updates()
+        names: list[str] = []
         if end_of_epoch and not cfg.no_epoch_checkpoints and epoch % cfg.save_interval == 0:
             names.append(f"checkpoint{epoch}.pt")
-        interval = cfg.save_interval_updates
-        if not end_of_epoch and interval > 0 and updates % interval == 0:
+        if not end_of_epoch and self._falls_on(cfg.save_interval_updates):
             names.append(f"checkpoint_{epoch}_{updates}.pt")
         if loss is not None and self.run_state.better(loss, self.run_state.best):
             names.append("checkpoint_best.pt")
         if loss is not None and cfg.keep_best_checkpoints > 0:
             kept = self.folder.best_scores(cfg)
-            if self.run_state.better(loss, kept[-1][1] if kept else None):
+            worst = kept[-1][1] if kept else None
+            if self.run_state.better(loss, worst):
                 # The updates are further digits, which tell equal scores apart.
                 metric = cfg.best_checkpoint_metric
                 names.append(f"checkpoint.best_{metric}_{loss:.3f}{updates}.pt")
-        return names if cfg.no_last_checkpoints else [*names, LAST]
+        if not cfg.no_last_checkpoints:
+            names.append(LAST)
+        return names
 
     def _save(self, loss: float | None, names: list[str]) -> None:
-        """Save under these names; each file gets its name when it is complete.
-
-        Raises:
-            GtransError: a file cannot be written, a parameter is not finite, or the loss is NaN.
-                Earlier checkpoints stay as they are.
-        """
-        cfg, trainer, run = self.cfg.checkpoint, self.trainer, self.run_state
-        updates, epoch = trainer.get_num_updates(), self.batches.epoch
+        trainer = self.trainer
+        run = self.run_state
+        updates = trainer.get_num_updates()
         if loss is not None and run.better(loss, run.best):
             run.best = loss
-        if cfg.no_save:
+        if self.cfg.checkpoint.no_save:
             self.saved = updates
             return
         trainer.check_finite(loss)
@@ -325,8 +353,9 @@ class Training:
             "train_iterator": self.batches.state_dict(),
             "val_loss": loss,
             "run_state": run.state_dict(),
-            **({} if run.best is None else {"best": run.best}),
         }
+        if run.best is not None:
+            extra["best"] = run.best
         if names:
             self.saved = updates
         if not names or not trainer.is_data_parallel_master:
@@ -335,13 +364,15 @@ class Training:
         trainer.write(first, extra)
         for path in others:
             copy_file(first, path)
+        epoch = self.batches.epoch
         logger.info(f"Saved checkpoint {first} (epoch {epoch} @ {updates} updates, score {loss})")
 
     # ---- the log -------------------------------------------------------------------------------
 
     def _progress(self, batches: Any) -> Any:
         common = self.cfg.common
-        speaks = distributed_utils.is_master(self.cfg.distributed_training)
+        is_master = distributed_utils.is_master(self.cfg.distributed_training)
+        boards = {name: common[name] if is_master else None for name in _BOARDS}
         return progress_bar.progress_bar(
             batches,
             log_format=common.log_format,
@@ -351,28 +382,26 @@ class Training:
             aim_param_checkpoint_dir=str(self.folder.path),
             default_log_format="simple" if common.no_progress_bar else "tqdm",
             wandb_run_name=os.environ.get("WANDB_NAME", self.folder.path.name),
-            **{board: common[board] if speaks else None for board in _BOARDS},
+            **boards,
         )
 
 
 def misses_bf16(common: Any, device: torch.device) -> bool:
-    """Whether a GPU has bfloat16 and the options of a training leave it unused."""
+    """Return whether the GPU has bfloat16, but no option of half precision is given."""
     if device.type != "cuda" or common.bf16 or common.fp16 or common.amp:
         return False
     return bool(torch.cuda.is_bf16_supported(including_emulation=False))
 
 
 def _averages(name: str) -> dict[str, Any]:
-    """The log's values of the updates since the last time."""
     averages: dict[str, Any] = get_training_stats(metrics.get_smoothed_values(name))
     return averages
 
 
 def _end_loading() -> None:
-    """Let the thread in which fairseq loads the next batches end before Python does.
+    """Wait for the thread in which fairseq loads the next batches.
 
-    A thread that is in the middle of torch's code when Python ends ends the process by SIGABRT,
-    whatever its status should have been.
+    A thread that runs torch's code while Python exits would end the process by SIGABRT.
     """
     end = time.monotonic() + _LONGEST
     for thread in threading.enumerate():

@@ -1,8 +1,4 @@
-"""What a training does in its folder: begin, go on, end at once, or be rejected.
-
-``gtrans train`` and, under fairseq's own command, the task of this project ask for the plan after
-the model is built and before anything is trained. A model knows nothing of it.
-"""
+"""What a training does in its folder: begin, resume, or nothing because it is finished."""
 
 from __future__ import annotations
 
@@ -43,12 +39,12 @@ RESETS = ("optimizer", "lr_scheduler", "meters", "dataloader")
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What a training does; the same in all of its processes.
+    """What a training does, the same in all processes.
 
     Attributes:
-        resume: the checkpoint with which it goes on; None: it begins.
-        finished: why there is nothing left to do; None: there is.
-        provenance: the settings, the training data and the start of the run.
+        resume: the checkpoint to resume from; None to begin.
+        finished: why nothing is left to do, or None.
+        provenance: settings, training data and start of the run.
     """
 
     resume: str | None = None
@@ -58,7 +54,7 @@ class RunPlan:
 
 @runtime_checkable
 class DescribesTraining(Protocol):
-    """A task that knows which files it trains on, and describes the model that it trains."""
+    """A task that names its training files and the fingerprint of its model."""
 
     @property
     def fingerprint(self) -> ModelFingerprint:
@@ -66,23 +62,20 @@ class DescribesTraining(Protocol):
         ...
 
     def training_files(self) -> list[Path]:
-        """The files with the training data."""
+        """Return the training files."""
         ...
 
 
 def plan_run(root: Any, task: Any, model: Any) -> RunPlan:
     """Decide what a training does in its folder, and lock the folder.
 
-    The checkpoints of the run store its provenance in the task's state.
-
     Args:
         root: all options of the training.
-        task: the task, one of fairseq's or this project's.
+        task: a task of fairseq or of this project, whose state stores the provenance.
         model: the model that was built.
 
     Raises:
-        GtransError: the folder holds a run with other settings,
-            data or vocabulary; none of its checkpoints is whole; another training is running there.
+        GtransError: the folder holds another or an incomplete run, or is in use.
     """
     if (root.get("ema") or {}).get("store_ema"):
         raise GtransError(
@@ -106,12 +99,11 @@ def plan_run(root: Any, task: Any, model: Any) -> RunPlan:
 
 
 def plan_under_fairseq(root: Any, task: Any, model: Any) -> None:
-    """Begin or go on with a training of fairseq's own command; see :func:`plan_run`.
+    """Call :func:`plan_run` for ``fairseq-train``, and say what it does not do exactly.
 
     Raises:
-        GtransError: the processes would train alone, fairseq would train wrongly with an option,
-            or it would begin a run anew.
-        SystemExit: the run in the folder is finished; fairseq would make one more update.
+        GtransError: fairseq would train wrongly, or begin the run anew.
+        SystemExit: the run is finished; fairseq would make one more update.
     """
     if root.common.amp:
         raise GtransError(
@@ -135,13 +127,12 @@ def plan_under_fairseq(root: Any, task: Any, model: Any) -> None:
 
 
 def end_of_run(root: Any, updates: int, epochs: int, seconds: float, waited: int) -> str | None:
-    """The reason why a run has ended; None: it has not.
+    """Return why a run has ended, or None.
 
     Args:
         root: all options of the training.
-        updates: that it has made.
-        epochs: that it has completed.
-        seconds: that it has taken.
+        updates, epochs: updates made, epochs completed.
+        seconds: time taken.
         waited: validations since the best one.
     """
     options, patience = root.optimization, root.checkpoint.patience
@@ -158,7 +149,7 @@ def end_of_run(root: Any, updates: int, epochs: int, seconds: float, waited: int
 
 
 def _plan(root: Any, task: Any, model: Any) -> RunPlan:
-    """The plan of the first process; moves the checkpoints of another run away if it is to.
+    """Return the plan of the first process; with ``--restart``, move old checkpoints away.
 
     Everything is checked before anything is moved.
     """
@@ -190,7 +181,6 @@ def _plan(root: Any, task: Any, model: Any) -> RunPlan:
 
 
 def _check_start(root: Any, task: Any, folder: RunFolder, now: Provenance, restart: bool) -> None:
-    """Raises GtransError for a checkpoint that a new run cannot start from."""
     cfg = root.checkpoint
     whole_models = {}
     if cfg.restore_file != LAST:
@@ -216,7 +206,6 @@ def _check_start(root: Any, task: Any, folder: RunFolder, now: Provenance, resta
 def _plan_to_go_on(
     root: Any, path: Path, state: Any, recorded: Provenance, now: Provenance
 ) -> RunPlan:
-    """The plan of a run that goes on from the checkpoint ``path``, which holds ``state``."""
     cfg = root.checkpoint
     optimizer = state.get("last_optimizer_state")
     if optimizer is None and not (cfg.reset_optimizer or cfg.no_save_optimizer_state):
@@ -258,7 +247,6 @@ def _plan_to_go_on(
 
 
 def _provenance(root: Any, task: Any, model: Any, recorded: Provenance | None) -> Provenance:
-    """The settings, the training data and the start of this run; reads all files once."""
     dictionaries = task.source_dictionary, task.target_dictionary
     return provenance_of(
         root,
@@ -271,7 +259,6 @@ def _provenance(root: Any, task: Any, model: Any, recorded: Provenance | None) -
 
 
 def _stock_files(root: Any) -> list[Path]:
-    """The training files of one of fairseq's own tasks, in all languages."""
     name = re.compile(rf"{re.escape(str(root.dataset.train_subset))}\..*\.(bin|idx)")
     files: list[Path] = []
     for folder in _folders(root):
@@ -280,7 +267,6 @@ def _stock_files(root: Any) -> list[Path]:
 
 
 def _folders(root: Any) -> list[str]:
-    """The data folders."""
     data = str(group_of(root, "task").get("data") or "")
     return [folder for folder in data.split(os.pathsep) if folder]
 
@@ -300,11 +286,7 @@ def _fingerprint(root: Any, task: Any) -> ModelFingerprint:
 
 
 def _check_same_model(fingerprint: ModelFingerprint, flag: str, path: str) -> None:
-    """Check a checkpoint whose parameters are taken as they are, row by row.
-
-    Raises:
-        GtransError: it is unreadable, or has another vocabulary or preparation.
-    """
+    """Reject a checkpoint of another vocabulary, whose parameters would be copied row by row."""
     state = read_checkpoint(path, in_memory=False)
     check_values(state["model"], f"{flag} {path}")
     recorded = ModelFingerprint.of_checkpoint(state, path)

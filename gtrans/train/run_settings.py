@@ -1,4 +1,4 @@
-"""What makes a run what it is, as dictionaries in its checkpoints: settings, data and start."""
+"""The provenance of a run, which its checkpoints store: settings, training data and start."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ _MODEL_FILES = ("config.json", "*.safetensors", "*.bin", "*.index.json")
 
 
 def changed_settings(recorded: Provenance, now: Provenance) -> list[str]:
-    """Compare the run in a folder with this one; returns ``--flag old -> new`` for each difference.
+    """Return ``--flag old -> new`` for each difference between a stored run and this one.
 
-    What one of them does not have is left out.
+    Entries that only one of them has are not compared.
     """
     changes = []
     if {"data", "folders"} <= recorded.keys() & now.keys() and recorded["data"] != now["data"]:
@@ -101,11 +101,11 @@ def _change(old: str, new: str) -> str:
 
 
 def settings_of(options: Mapping[str, Any], presets: Mapping[str, Any]) -> dict[str, str]:
-    """The settings of a run that are compared, by flag.
+    """Return the compared settings of a run, by flag.
 
     Args:
         options: all options of the training, by group.
-        presets: architecture -> the sizes that stand for None.
+        presets: architecture -> the sizes that replace None.
     """
     settings: dict[str, str] = {}
     for group, names in _COMPARED.items():
@@ -130,7 +130,6 @@ def settings_of(options: Mapping[str, Any], presets: Mapping[str, Any]) -> dict[
 def _options_of_class(
     options: Mapping[str, Any], group: str, presets: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The options of the chosen model, task, criterion, optimizer or schedule that are compared."""
     free = set(_FREE[group].split())
     if group_of(options, "checkpoint").get("best_checkpoint_metric") in _LOSSES:
         free.update(_TRANSLATED.split())
@@ -158,7 +157,7 @@ def _flag(group: str, name: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """An option's value as a user writes it, in one form: numbers in lists joined by commas."""
+    """Return an option's value as text, always in the same form."""
     if isinstance(value, Enum):
         return str(value.value)
     if isinstance(value, float) and value.is_integer():
@@ -172,7 +171,7 @@ def shown(value: Any) -> str:
 
 
 def start_options(root: Any) -> dict[str, str]:
-    """The files and folders from which the model starts, by flag."""
+    """Return the files from which the model starts, by flag."""
     starts = {}
     for flag, (group, name) in _STARTS.items():
         path = group_of(root, group).get(name)
@@ -189,18 +188,15 @@ def provenance_of(
     start: Mapping[str, str],
     recorded: Provenance | None,
 ) -> Provenance:
-    """The provenance of a run; reads all files once.
+    """Return the provenance of a run; reads every file once.
 
     Args:
         root: all options of the training.
-        presets: architecture -> the sizes that stand for None.
+        presets: as in :func:`settings_of`.
         entries: the entries of both dictionaries.
-        data: the files with the training data.
-        start: by flag, the files and folders from which the model starts.
-        recorded: the provenance of the run in the folder; a file that it began with may be gone.
-
-    Raises:
-        GtransError: a file of the training data is not the one that ``gtrans prepare`` wrote.
+        data: the training files.
+        start: by flag, the files from which the model starts.
+        recorded: the provenance of the run in the folder; its start may have been deleted.
     """
     files = []
     for path in data:
@@ -226,7 +222,7 @@ def provenance_of(
 
 
 def recorded_provenance(state: Mapping[str, Any], path: str | Path) -> Provenance | None:
-    """The provenance of a checkpoint's run; None if the checkpoint does not say."""
+    """Return the provenance in a checkpoint; None if it stores none."""
     with reading(path, "the provenance of its run"):
         record = (state.get("task_state") or {}).get(RUN)
         return dict(record) if record else None
@@ -235,13 +231,7 @@ def recorded_provenance(state: Mapping[str, Any], path: str | Path) -> Provenanc
 def run_of_checkpoint(
     state: Mapping[str, Any], path: str | Path, presets: Mapping[str, Any] | None = None
 ) -> Provenance:
-    """The provenance of a checkpoint's run; of one that does not say, its settings alone.
-
-    Args:
-        state: the checkpoint.
-        path: the file.
-        presets: architecture -> the sizes that stand for None.
-    """
+    """Return the provenance of a checkpoint's run; settings alone if it stores none."""
     recorded = recorded_provenance(state, path) or {}
     if "settings" in recorded:
         return recorded
@@ -250,7 +240,6 @@ def run_of_checkpoint(
 
 
 def _digest_of(path: Path) -> str | None:
-    """The digest of a file, or of the files in a folder; None if there is neither."""
     if path.is_dir():
         files = {part for pattern in _MODEL_FILES for part in path.glob(pattern)}
         return digest_of_values([[part.name, digest(part)] for part in sorted(files)])

@@ -1,7 +1,6 @@
-"""Ctrl-C, SIGTERM and SIGUSR1: a training ends after its update; a second signal ends it at once.
+"""Ctrl-C, SIGTERM and SIGUSR1 end a training after its update; a second signal ends it at once.
 
-The status is :data:`STOPPED`, so that a batch system tries again, or after Ctrl-C
-:data:`INTERRUPTED`, so that a script ends.
+The exit status is :data:`STOPPED` (try again), after Ctrl-C :data:`INTERRUPTED`.
 """
 
 from __future__ import annotations
@@ -27,13 +26,10 @@ _received: list[int] = []  # since the latest training of this process began
 
 
 class Signals:
-    """What this process has been told while the training runs, as a context.
-
-    Args:
-        speaks: whether it tells the user for all processes.
+    """Context that receives signals; with ``speaks`` it prints a message.
 
     Attributes:
-        name: of the first signal; empty: there was none.
+        name: the first signal received; empty if none.
     """
 
     def __init__(self, speaks: bool) -> None:
@@ -80,7 +76,6 @@ class Signals:
                     os._exit(128 + number)
 
     def _leave_to_the_parent(self) -> None:
-        """In a process that loads data: of these signals, only its parent's end it."""
         if self._before:
             signal.set_wakeup_fd(-1)
             signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
@@ -88,7 +83,7 @@ class Signals:
 
 
 def _end_with_the_parent() -> None:
-    """End this process when its parent asks for it or has ended; torch looks every 5 s."""
+    """End this process with its parent; torch itself looks for the parent every 5 s."""
     parent = os.getppid()
     while os.getppid() == parent:
         received = signal.sigtimedwait(SIGNALS, _LOOK)
@@ -98,11 +93,7 @@ def _end_with_the_parent() -> None:
 
 
 def pass_on_to_workers(work: Callable[[], None]) -> None:
-    """Run ``work``, which starts the processes of a training; they get this process's signals.
-
-    Raises:
-        SystemExit: they have ended because of a signal.
-    """
+    """Run ``work``, which starts the processes of a training, and pass signals on to them."""
     received = _received
     received.clear()
 
@@ -129,13 +120,9 @@ def pass_on_to_workers(work: Callable[[], None]) -> None:
 
 
 def end_if_signalled(what: str) -> None:
-    """End a command of several steps if a signal came in the last update of its training.
+    """End a command of several steps if a signal came in the last update of a training.
 
-    The training is then complete, and ended as without a signal. ``what`` tells the user what the
-    next command does.
-
-    Raises:
-        SystemExit: a signal came.
+    ``message`` says what the next command does.
     """
     if _received:
         number = _received[0]
@@ -145,5 +132,5 @@ def end_if_signalled(what: str) -> None:
 
 
 def write_line(message: str) -> None:
-    """A line to the user, in whatever state this process is."""
+    """Write a line to stderr; safe in a signal handler."""
     os.write(2, f"gtrans: {message}\n".encode())

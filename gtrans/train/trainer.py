@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import logging
+import math
 import sys
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -28,17 +29,12 @@ _WAY_OUT = "lower --lr, or give a longer --warmup-updates or a --clip-norm"
 
 
 class RunTrainer(Trainer):
-    """The trainer of a run that goes on exactly, from a checkpoint that is written whole.
-
-    Attributes:
-        run: the state of the run that fairseq's checkpoints lack.
-    """
+    """fairseq's trainer; its checkpoints are written as a whole, and runs resume exactly."""
 
     _optimizer: Any
     _lr_scheduler: Any
 
     def __init__(self, cfg: Any, task: Any, model: Any, criterion: Any, signals: Signals) -> None:
-        """``signals``: told to this process; the others go to fairseq's trainer."""
         super().__init__(cfg, task, model, criterion)
         self.run = RunState(self)
         self._signals = signals
@@ -47,13 +43,9 @@ class RunTrainer(Trainer):
     # ---- an update -----------------------------------------------------------------------------
 
     def train_step(self, samples: Sequence[Any], raise_oom: bool = False) -> Any:
-        """An update by the batches that this process has.
+        """Update the parameters by the batches of this process.
 
-        fairseq reads a dummy in the place of a missing batch. It counts its words, and takes the
-        whole update for one if the last batch is missing.
-
-        Raises:
-            GtransError: the loss or its gradient is not finite.
+        fairseq would count the words of a dummy in place of a missing batch.
         """
         present = [sample for sample in samples if sample]
         precision: AbstractContextManager[Any] = nullcontext()
@@ -64,7 +56,7 @@ class RunTrainer(Trainer):
 
     @property
     def signal_code(self) -> int:
-        """The sum of what all processes had been told at the last update; a GPU is waited for."""
+        """The codes of all processes at the last update, added; waits for the GPU."""
         if self.data_parallel_world_size == 1:
             return self._signals.code
         return int(self._sum)
@@ -72,7 +64,7 @@ class RunTrainer(Trainer):
     def _aggregate_logging_outputs(
         self, logging_outputs: Any, *stats: Any, ignore: bool = False
     ) -> tuple[Any, Sequence[Any]]:
-        """As fairseq's, which the processes exchange in any case, with the signals' sum."""
+        """As in fairseq; the signal codes travel with the statistics."""
         logged, sums = super()._aggregate_logging_outputs(
             logging_outputs, *stats, self._signals.code, ignore=ignore
         )
@@ -80,7 +72,6 @@ class RunTrainer(Trainer):
         return logged, sums
 
     def _build_optimizer(self) -> None:
-        """As fairseq's; ``--amp`` has an optimizer that is put right."""
         super()._build_optimizer()
         if self.cfg.common.amp:
             self._optimizer = AMPOptimizer(self.cfg, [], self._optimizer.fp32_optimizer)
@@ -91,11 +82,7 @@ class RunTrainer(Trainer):
     # ---- checkpoints ---------------------------------------------------------------------------
 
     def save_checkpoint(self, filename: str, extra_state: dict[str, Any]) -> None:
-        """Called by fairseq after an error in an update, to save the rest; nothing is saved.
-
-        Raises:
-            GtransError: the loss or its gradient is not finite.
-        """
+        """Save nothing, and raise GtransError; fairseq calls this after an error in an update."""
         error = sys.exc_info()[1]
         if not isinstance(error, FloatingPointError):
             return
@@ -108,42 +95,36 @@ class RunTrainer(Trainer):
         ) from error
 
     def write(self, path: Path, extra: dict[str, Any]) -> None:
-        """Write a checkpoint as a whole.
-
-        Args:
-            path: its name.
-            extra: entries of its ``extra_state`` besides fairseq's own.
-        """
+        """Write a checkpoint as a whole, with ``extra`` in its ``extra_state``."""
         self.consolidate_optimizer()
         state = utils.move_to_cpu(self.state_dict())
         state["extra_state"].update(extra)
         write_checkpoint(state, path)
 
     def check_finite(self, loss: float | None = None) -> None:
-        """Raises GtransError for a model that is of no use any more, or a ``loss`` that is NaN."""
-        named = self.get_model().named_parameters()
-        broken = next(
-            (name for name, parameter in named if not torch.isfinite(parameter).all()), None
+        """Raise GtransError for parameters that are not finite, or a loss that is NaN."""
+        for name, parameter in self.get_model().named_parameters():
+            if not torch.isfinite(parameter).all():
+                raise self._not_finite(name)
+        if loss is not None and math.isnan(loss):
+            raise self._not_finite("the loss of the validation")
+
+    def _not_finite(self, name: str) -> GtransError:
+        return GtransError(
+            f"{name} is not finite (NaN or infinity) after {self.get_num_updates()} updates, so "
+            f"training ends and nothing more is saved; {_WAY_OUT}."
         )
-        if broken is None and loss is not None and loss != loss:
-            broken = "the loss of the validation"
-        if broken is not None:
-            raise GtransError(
-                f"{broken} is not finite (NaN or infinity) after {self.get_num_updates()} updates, "
-                f"so training ends and nothing more is saved; {_WAY_OUT}."
-            )
 
     def restore(self, path: str, reset: Collection[str]) -> dict[str, Any]:
-        """Go on from a checkpoint; returns its ``extra_state``.
+        """Resume from a checkpoint and return its ``extra_state``.
 
         Args:
             path: the file, which the first process reads.
-            reset: parts not taken over (:meth:`RunState.restore`).
-
-        Raises:
-            GtransError: it is unreadable, damaged, or of another model or optimizer.
+            reset: see :meth:`RunState.restore`.
         """
-        _, own = self.model, type(self.optimizer).__name__  # whose errors are not the checkpoint's
+        # Both are built here, so that their errors are not taken for the checkpoint's.
+        _ = self.model
+        own = type(self.optimizer).__name__
         # It has copies of the parameters, and is built anew of those that are loaded.
         self._optimizer = self._lr_scheduler = None
         if self.is_data_parallel_master:
@@ -170,21 +151,18 @@ class RunTrainer(Trainer):
 
 
 class RunState:
-    """The state of a run between two updates, besides fairseq's own entries of a checkpoint.
+    """State of a run between two updates that fairseq's checkpoints lack.
 
-    * The fp32 parameters: under ``--fp16`` and ``--bf16`` a checkpoint has the parameters in half
-      precision only, from which fairseq makes the fp32 copies of a resumed run.
-    * The counters of loss scaling (``--fp16``), and of repeated batches (``--amp``).
-    * The best validation scores and the validations since then (``--patience``), and the state of
-      ``--lr-scheduler reduce_lr_on_plateau``.
-    * What the parts of a task keep from update to update, such as memories, of all processes.
+    * fp32 parameters: under ``--fp16`` and ``--bf16`` fairseq stores half precision only.
+    * Counters of loss scaling (``--fp16``) and repeated batches (``--amp``).
+    * The best scores, ``--patience``, and the state of ``reduce_lr_on_plateau``.
+    * What task parts keep between updates, such as memories, from all processes.
 
-    Random numbers need no state: every update seeds them anew, by its own number.
+    Random numbers need no state: every update seeds them by its own number.
 
     Attributes:
-        best: the best score of a checkpoint; None: there was none.
-        early_stop: the best score of all validations that count (``best``), and how many there
-            were since (``num_runs``).
+        best: the best score of a checkpoint; None before the first.
+        early_stop: the ``best`` validation, and ``num_runs``, the validations since then.
     """
 
     def __init__(self, trainer: Any) -> None:
@@ -193,9 +171,11 @@ class RunState:
         self.early_stop: dict[str, Any] = {}
 
     def better(self, score: float, than: float | None) -> bool:
-        """Whether a score is not worse than another one; None is worse than any."""
+        """Return whether ``score`` is at least as good as another; None is worse than any."""
         highest = self.trainer.cfg.checkpoint.maximize_best_checkpoint_metric
-        return than is None or (score >= than if highest else score <= than)
+        if than is None:
+            return True
+        return score >= than if highest else score <= than
 
     def count(self, score: float) -> None:
         """Count a validation for ``--patience``."""
@@ -206,8 +186,18 @@ class RunState:
             self.early_stop["num_runs"] += 1
 
     def state_dict(self) -> dict[str, Any]:
-        """For a checkpoint; all processes of the run must call this."""
-        trainer, optimizer = self.trainer, self.trainer.optimizer
+        """Return the state for a checkpoint; all processes must call this."""
+        parts = {type(part).__name__: self._gathered(part) for part in self._parts()}
+        return {
+            "workers": self.trainer.data_parallel_world_size,
+            "early_stop": dict(self.early_stop),
+            "optimizer": self._optimizer_state(),
+            "parts": parts,
+        }
+
+    def _optimizer_state(self) -> dict[str, Any]:
+        trainer = self.trainer
+        optimizer = trainer.optimizer
         saved: dict[str, Any] = {}
         if trainer.is_data_parallel_master and not trainer.cfg.checkpoint.no_save_optimizer_state:
             saved["fp32"] = [tensor.detach().cpu() for tensor in _fp32_parameters(optimizer)]
@@ -215,52 +205,45 @@ class RunState:
         if isinstance(scaler, torch.amp.GradScaler):
             saved["retries"] = trainer._amp_retries
         elif scaler is not None:
-            # Its limits are options, which may be changed.
-            saved["scaler"] = {
-                name: value
-                for name, value in vars(scaler).items()
-                if name.startswith("_") or name == "loss_scale"
-            }
+            saved["scaler"] = _counters_of(scaler)
         plateau = getattr(trainer.lr_scheduler, "lr_scheduler", None)
         if plateau is not None:
             saved["plateau"] = plateau.state_dict()
-        return {
-            "workers": trainer.data_parallel_world_size,
-            "early_stop": dict(self.early_stop),
-            "optimizer": saved,
-            "parts": {type(part).__name__: self._gathered(part) for part in self._parts()},
-        }
+        return saved
 
     def _parts(self) -> list[Any]:
         return list(getattr(self.trainer.task, "parts", ()))
 
     def _gathered(self, part: Any) -> dict[Any, Any]:
-        """The state of a part of the task, of all processes together."""
-        trainer, own = self.trainer, part.before_checkpoint()
+        trainer = self.trainer
+        own = part.before_checkpoint()
         states: list[dict[Any, Any]] = [own] * trainer.data_parallel_world_size
         if len(states) > 1:
             torch.distributed.all_gather_object(states, own, trainer.data_parallel_process_group)
-        return {key: value for state in states for key, value in state.items()}
+        gathered: dict[Any, Any] = {}
+        for state in states:
+            gathered.update(state)
+        return gathered
 
     def restore(self, extra: dict[str, Any], reset: Collection[str]) -> None:
-        """Go on with the state in a checkpoint, after fairseq's own entries have been restored.
-
-        The position in the epoch is counted anew, in batches of this number of processes.
+        """Resume from ``extra_state``, after fairseq has restored its own entries.
 
         Args:
-            extra: its ``extra_state``.
-            reset: parts not taken over: ``optimizer``, ``lr_scheduler``, ``meters``,
-                ``dataloader``.
+            extra: the ``extra_state``; its position becomes that of this number of processes.
+            reset: what is left out: ``optimizer``, ``lr_scheduler``, ``meters``, ``dataloader``.
         """
-        state, trainer, position = extra.get("run_state"), self.trainer, extra["train_iterator"]
+        trainer = self.trainer
+        position = extra["train_iterator"]
+        state = extra.get("run_state") or {}
         if state and "dataloader" not in reset:
             batches = position["iterations_in_epoch"] * state["workers"]
             position["iterations_in_epoch"] = batches // trainer.data_parallel_world_size
             for part in self._parts():
-                part.resume(state["parts"].get(type(part).__name__, {}), trainer.device)
+                part_state = state["parts"].get(type(part).__name__, {})
+                part.resume(part_state, trainer.device)
         if "optimizer" in reset:
             return
-        saved = (state or {}).get("optimizer", {})
+        saved = state.get("optimizer", {})
         self._restore_optimizer(saved)
         if "lr_scheduler" not in reset:
             plateau = getattr(trainer.lr_scheduler, "lr_scheduler", None)
@@ -271,12 +254,12 @@ class RunState:
                 trainer.lr_step(position["epoch"] - 1, extra["val_loss"])
         if "meters" not in reset:
             self.best = extra.get("best")
-            self.early_stop = dict((state or {}).get("early_stop", {}))
+            self.early_stop = dict(state.get("early_stop", {}))
 
     def _restore_optimizer(self, saved: dict[str, Any]) -> None:
-        """Restore the parameters in fp32, and the scale of the loss."""
         optimizer = self.trainer.optimizer
-        copies, tensors = _fp32_parameters(optimizer), saved.get("fp32", [])
+        copies = _fp32_parameters(optimizer)
+        tensors = saved.get("fp32", [])
         if [copy.shape for copy in copies] == [tensor.shape for tensor in tensors]:
             with torch.no_grad():
                 for copy, tensor in zip(copies, tensors, strict=True):
@@ -290,7 +273,17 @@ class RunState:
             vars(scaler).update(saved.get("scaler", {}))
 
 
+def _counters_of(scaler: Any) -> dict[str, Any]:
+    """Return the state of fairseq's loss scaler without its limits, which are options."""
+    counters = {}
+    for name, value in vars(scaler).items():
+        if name.startswith("_") or name == "loss_scale":
+            counters[name] = value
+    return counters
+
+
 def _fp32_parameters(optimizer: Any) -> list[Tensor]:
-    """The fp32 copies of parameters in half precision; none if the optimizer has none."""
     copies = getattr(optimizer, "fp32_params", None) or []
-    return list(copies.values()) if isinstance(copies, dict) else list(copies)
+    if isinstance(copies, dict):
+        copies = copies.values()
+    return list(copies)
