@@ -1,8 +1,4 @@
-"""fairseq tasks.
-
-``--user-dir gtrans`` makes fairseq import this package and :mod:`gtrans.models`. That registers
-names with fairseq, hydra and torch, and has no other effect.
-"""
+"""fairseq tasks. Importing this package registers all names of the plugin and does nothing else."""
 
 # fairseq imports the tasks and models of --user-dir, and nothing else.
 import gtrans.criterions.chunked_cross_entropy  # noqa: F401

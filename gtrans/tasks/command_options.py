@@ -1,4 +1,4 @@
-"""Options of a whole command of fairseq: checked, and with absolute paths under hydra."""
+"""Options of a whole command of fairseq: checks, and absolute paths under hydra."""
 
 from __future__ import annotations
 
@@ -44,25 +44,22 @@ _RECORD = Path(".hydra", "hydra.yaml")
 
 
 def training_of(cfg: Any) -> Any | None:
-    """All options of the training that a group of options belongs to; None: it is no training."""
+    """Return all options of the training that ``cfg`` belongs to; None if it is no training."""
     root: Any = cfg._get_parent() if isinstance(cfg, DictConfig) else None
     return root if root is not None and trains(root) else None
 
 
 def trains(root: Any) -> bool:
-    """Whether all options of a command are those of a training."""
+    """Return whether these are the options of a training."""
     return root.get("checkpoint") is not None and not root.common_eval.path
 
 
 def check_command(root: Any) -> None:
-    """Reject what fairseq's command cannot begin with.
-
-    Args:
-        root: all options of the command.
+    """Check all options of a command before a file is read.
 
     Raises:
-        GtransError: options of generation that document search does not support; in training,
-            options that contradict each other or the machine, naming the option.
+        GtransError: options of generation are not supported, or options of a training contradict
+            each other or the machine.
     """
     if not trains(root):
         if root.get("generation") is not None:
@@ -83,7 +80,7 @@ def check_command(root: Any) -> None:
 
 
 def _check_start(task: dict[str, Any], optimizer: str, common: Any) -> None:
-    """Raises GtransError for options of a start from another model that would have no effect."""
+    """Reject options of a start from another model that would have no effect."""
     if not task.get("init_from"):
         for name in _OF_A_START:
             if task.get(name):
@@ -119,7 +116,6 @@ def _check_start(task: dict[str, Any], optimizer: str, common: Any) -> None:
 
 
 def _check_precision(common: Any) -> None:
-    """Raises GtransError for two precisions, or one that the machine does not have."""
     if common.amp and (common.fp16 or common.bf16):
         raise GtransError("`--amp` is given with `--fp16` or `--bf16`; leave one of them out.")
     if common.fp16 and not torch.cuda.is_available():
@@ -127,7 +123,6 @@ def _check_precision(common: Any) -> None:
 
 
 def _check_validation(task: dict[str, Any], root: Any) -> None:
-    """Raises GtransError for a score that validation does not compute, or its wrong direction."""
     translates = bool(task.get("eval_bleu"))
     if translates and root.dataset.disable_validation:
         raise GtransError("`--eval-bleu` needs validation; leave out `--disable-validation`.")
@@ -153,11 +148,7 @@ def _check_validation(task: dict[str, Any], root: Any) -> None:
 
 
 def started_in(root: Any) -> Path | None:
-    """The folder in which the user has started hydra; None if hydra has not.
-
-    Args:
-        root: all options of fairseq's command.
-    """
+    """Return the folder in which the user started hydra; None without hydra."""
     if HydraConfig.initialized():
         return Path(HydraConfig.get().runtime.cwd)
     # fairseq leaves this entry to the processes that it starts.
@@ -168,13 +159,11 @@ def started_in(root: Any) -> Path | None:
 
 
 def resolve_paths(task: Any, root: Any) -> None:
-    """Let relative paths begin in the folder in which the user has started hydra.
-
-    Addresses such as ``s3://..`` stay as they are.
+    """Make relative paths absolute, seen from the folder in which the user started hydra.
 
     Args:
-        task: options of the task, which fairseq has copied from those in ``root``.
-        root: all options of fairseq's command.
+        task: options of the task, which fairseq has copied from ``root``.
+        root: all options of the command.
     """
     folder = started_in(root)
     if folder is None:

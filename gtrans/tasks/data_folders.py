@@ -1,4 +1,4 @@
-"""Files of data folders: their names, languages, dictionaries and the training text."""
+"""Files of data folders: names, languages, dictionaries and the training text."""
 
 import os
 from collections.abc import Collection, Sequence
@@ -15,12 +15,9 @@ from gtrans.text.prepared_folder import check_data_folder, check_recorded
 
 
 def data_folders(cfg: Any) -> list[str]:
-    """The folders of ``cfg.data``.
-
-    Raises:
-        GtransError: none is given, or one is missing.
-    """
-    folders: list[str] = [part for part in str(cfg.data or "").split(os.pathsep) if part]
+    """Return the folders of ``cfg.data``; raise GtransError if one is missing."""
+    names = str(cfg.data or "").split(os.pathsep)
+    folders = [name for name in names if name]
     if not folders:
         raise GtransError("no data folder is given; name the one that `gtrans prepare` wrote.")
     for folder in folders:
@@ -29,11 +26,10 @@ def data_folders(cfg: Any) -> list[str]:
 
 
 def languages_of(cfg: Any, folder: str) -> tuple[str, str]:
-    """Source and target language: from ``cfg``, else from the files in ``folder``.
+    """Return source and target language, from ``cfg`` or from the files in ``folder``.
 
     Raises:
-        GtransError: ``cfg`` leaves one open, and the folder has no binarised corpus or one of
-            other languages.
+        GtransError: the folder has no binarised corpus, or one of other languages.
     """
     if cfg.source_lang and cfg.target_lang:
         return str(cfg.source_lang), str(cfg.target_lang)
@@ -52,23 +48,19 @@ def languages_of(cfg: Any, folder: str) -> tuple[str, str]:
 
 
 def read_dictionary(folder: str, lang: Optional[str]) -> Dictionary:
-    """The dictionary of a language.
-
-    Raises:
-        GtransError: there is none, or it is damaged.
-    """
+    """Return the dictionary of a language."""
     name = f"dict.{lang}.txt"
     check_recorded(Path(folder), [name], whole=True)
     return load_dictionary(Path(folder) / name)
 
 
 def has_side(folder: str, split: str, pair: str, lang: str | None) -> bool:
-    """Whether a split has a side ``lang``."""
+    """Return whether a split has a side ``lang``."""
     return (Path(folder) / f"{split}.{pair}.{lang}.idx").is_file()
 
 
 def split_pair(folder: str, split: str, source_lang: str | None, target_lang: str | None) -> str:
-    """The language pair in the names of the split's files, which may be in either order.
+    """Return the language pair in the file names of a split, in either order.
 
     Raises:
         GtransError: there is no such split.
@@ -76,24 +68,25 @@ def split_pair(folder: str, split: str, source_lang: str | None, target_lang: st
     for pair in (f"{source_lang}-{target_lang}", f"{target_lang}-{source_lang}"):
         if has_side(folder, split, pair, source_lang):
             return pair
-    known = sorted({p.name.split(".")[0] for p in Path(folder).glob(f"*.{source_lang}.idx")})
+    files = Path(folder).glob(f"*.{source_lang}.idx")
+    splits = sorted({path.name.split(".")[0] for path in files})
+    way_out = f"there are {', '.join(splits)}." if splits else "prepare the corpus there."
     raise GtransError(
-        f"{folder}: there is no split '{split}' for {source_lang}-{target_lang}"
-        + (f"; there are {', '.join(known)}." if known else "; prepare the corpus there.")
+        f"{folder}: there is no split '{split}' for {source_lang}-{target_lang}; {way_out}"
     )
 
 
 def training_words(
     cfg: Any, entries: Sequence[str], end: int, left_out: Collection[int], kind: str = ""
 ) -> Words:
-    """The words of the source side of the training text, for ``--context-kind random``.
+    """Return the words of the source of the training text, for ``--context-kind random``.
 
     Args:
         cfg: options of the task.
-        entries: how its subwords are written.
+        entries: the vocabulary.
         end: id of the end of a sentence.
         left_out: ids of entries that are not text.
-        kind: ``.bert`` for the subwords of a BERT, empty for the corpus's own subwords.
+        kind: ``.bert`` for BERT's subwords, else empty.
 
     Raises:
         GtransError: the data folder has no training text, or it is damaged.

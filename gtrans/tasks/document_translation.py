@@ -1,4 +1,4 @@
-"""The fairseq task: it connects corpus, unit, model and search."""
+"""The fairseq task ``document_translation``."""
 
 import atexit
 import logging
@@ -78,13 +78,11 @@ class DocumentTranslationTask(FairseqTask):
     """Translation of documents or sentences from one binarised corpus.
 
     Attributes:
-        parts: parts in training and validation, in the order in which they see a batch; set
-            when the model is built.
-        bert: the part that reads a BERT; None if the model reads none.
-        plans_runs: whether the task decides what a training does in its folder, as under
-            fairseq's own command; ``gtrans train`` decides it itself.
+        parts: parts of training and validation, in the order in which they see a batch.
+        bert: the part that reads a BERT, or None.
+        plans_runs: whether the task plans the run in its folder; ``gtrans train`` does it itself.
         published: see :func:`gtrans.checkpoints.fingerprint.published`.
-        reported: splits of which the user has been told that units exceed ``--max-tokens``.
+        reported: splits whose units longer than ``--max-tokens`` have been reported.
     """
 
     cfg: DocumentTranslationConfig
@@ -118,7 +116,7 @@ class DocumentTranslationTask(FairseqTask):
         """Read the dictionaries.
 
         Raises:
-            GtransError: options out of range or not supported, no data, nothing to start from.
+            GtransError: options are out of range or not supported, or there is no data.
         """
         root: Any = cfg._get_parent() if isinstance(cfg, DictConfig) else None
         check_options(cfg)
@@ -138,14 +136,11 @@ class DocumentTranslationTask(FairseqTask):
 
     @classmethod
     def of_checkpoint(cls, cfg: Any, fingerprint: ModelFingerprint) -> "DocumentTranslationTask":
-        """A task without data folder, with vocabularies and preparation from a checkpoint.
+        """Return a task without data folder, with vocabularies and preparation of a checkpoint.
 
         Args:
-            cfg: options of the task, which get the languages of the checkpoint.
-            fingerprint: what the checkpoint stores.
-
-        Raises:
-            GtransError: options out of range or not supported.
+            cfg: options of the task, which get the checkpoint's languages.
+            fingerprint: the fingerprint in the checkpoint.
         """
         with open_dict(cfg):
             cfg.data = None
@@ -168,10 +163,7 @@ class DocumentTranslationTask(FairseqTask):
 
     @property
     def data_folder(self) -> Path:
-        """The data folder, the first one if there are several.
-
-        A BERT needs one, for its tokenizer and its output: without data folder it is temporary.
-        """
+        """The first data folder; for a BERT without one, a temporary folder."""
         if self._stored is None:
             return Path(data_folders(self.cfg)[0])
         return self._temporary_folder
@@ -185,17 +177,13 @@ class DocumentTranslationTask(FairseqTask):
 
     @cached_property
     def preparation(self) -> Optional[Preparation]:
-        """How text becomes tokens; None if the data folder does not say it.
-
-        Raises:
-            GtransError: a file of the data folder is missing or damaged.
-        """
+        """How text becomes tokens; None if the data folder does not say."""
         if self._stored is not None:
             return self._stored.preparation
         return Preparation.read(self.data_folder) if self.cfg.data else None
 
     def pipeline(self, lang: str) -> TextPipeline:
-        """The text pipeline of a language, made once.
+        """Return the text pipeline of a language.
 
         Raises:
             GtransError: there is none, or it is damaged.
@@ -209,12 +197,12 @@ class DocumentTranslationTask(FairseqTask):
 
     @property
     def frame(self) -> Frame:
-        """How sentences are marked."""
+        """Special tokens of rows."""
         return Frame.of(self.cfg, self._source, self._target)
 
     @property
     def examples(self) -> ExampleBuilder:
-        """The builder of examples and batches from this task's units."""
+        """Builder of examples and batches from units."""
         unit = task_unit(self.cfg)  # rejects options before a text is read
         bert_subwords = None
         if self.bert is not None and self.bert.use == BERT_FEATURES:
@@ -232,11 +220,7 @@ class DocumentTranslationTask(FairseqTask):
 
     @property
     def fingerprint(self) -> ModelFingerprint:
-        """The fingerprint of the model; a data folder may change while a model is trained.
-
-        Raises:
-            GtransError: a file of the data folder is missing or damaged.
-        """
+        """The fingerprint of the model, fixed when the model is built."""
         known = self._fingerprint or self._stored
         if known is not None:
             return known
@@ -248,21 +232,17 @@ class DocumentTranslationTask(FairseqTask):
         return ModelFingerprint(languages, source, target, preparation, _units_of(self.cfg))
 
     def state_dict(self) -> dict[str, Any]:
-        """What checkpoints store of the task: the fingerprint of the model and of its run."""
+        """Return the entries of a checkpoint: fingerprint and provenance."""
         card = {PUBLISHED: self.published} if self.published else {}
         return {**super().state_dict(), STATE: self.fingerprint.state(), **card}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Remember what a checkpoint carries, until its model is built."""
+        """Keep the state of a checkpoint until its model is built."""
         self._recorded = state_dict
         self.published = published({"task_state": state_dict})
 
     def _check_recorded(self) -> None:
-        """Compare what the checkpoint carries with what the task reads.
-
-        Raises:
-            GtransError: vocabulary or preparation differ.
-        """
+        """Reject a checkpoint whose vocabulary or preparation differs from the task's."""
         state, self._recorded = self._recorded, None
         if state is None:
             return
@@ -281,19 +261,16 @@ class DocumentTranslationTask(FairseqTask):
         _check_together([f"other {part}" for part in recorded.differences(self._first)])
 
     def _adopt(self, cfg: Any) -> None:
-        """Take over the unit of a checkpoint's model options ``cfg``.
+        """Take over the unit in the model options ``cfg`` of a checkpoint.
 
         Raises:
-            GtransError: it has other languages, or another unit or other special tokens than the
-                models before.
+            GtransError: its languages are others, or its unit differs from the first model's.
         """
-        sides = cfg, self.cfg
-        trained, here = (
-            "-".join(str(options.get(name)) for name in _LANGUAGES) for options in sides
-        )
-        if cfg.get("source_lang") and trained != here and self._stored is not None:
-            _check_together([f"languages {trained}, not {here}"])
+        trained = "-".join(str(cfg.get(name)) for name in _LANGUAGES)
+        here = "-".join(str(self.cfg.get(name)) for name in _LANGUAGES)
         if cfg.get("source_lang") and trained != here:
+            if self._stored is not None:
+                _check_together([f"languages {trained}, not {here}"])
             raise GtransError(
                 f"the checkpoint translates {trained}, but the languages of the data folder are "
                 f"{here}; give --source-lang and --target-lang, or another folder."
@@ -314,40 +291,36 @@ class DocumentTranslationTask(FairseqTask):
     def load_dataset(
         self, split: str, combine: bool = False, task_cfg: Any = None, epoch: int = 1, **_: Any
     ) -> None:
-        """Load ``split`` and form the units that this task's model reads.
+        """Load ``split`` in units.
 
         Raises:
-            GtransError: missing files, sides that do not match, or special tokens in the text.
+            GtransError: files are missing, or the text does not fit the task.
         """
+        if combine:
+            _check_whole(data_folders(self.cfg), split)
         sides = (self._source, self._words[0]), (self._target, self._words[1])
         reader = SplitReader(self.cfg, sides, self.bert)
-        parts = [f for f in data_folders(self.cfg) if any(Path(f).glob(f"{split}1.*.idx"))]
-        if combine and parts:
-            raise GtransError(
-                f"{parts[0]}: the split '{split}' has parts ({split}1), which are not joined; "
-                "binarise it as one text, with an empty line between them."
-            )
         with working_on(f"{self.cfg.data}, split '{split}'"):
             self.datasets[split] = reader.read(split, self.examples, self._longest, epoch)
         for part in self.parts:
             part.loaded(split, self.datasets[split])
 
     def has_sharded_data(self, split: str) -> bool:
-        """Whether an epoch reads a part of the training set; not if folders are mixed."""
+        """Return whether an epoch reads one of several folders."""
         return self.cfg.mix is None and bool(super().has_sharded_data(split))
 
     def max_positions(self) -> tuple[int, int]:
-        """No limit for fairseq; lengths are checked when a split is loaded."""
+        """No limit for fairseq: :meth:`load_dataset` checks lengths."""
         return sys.maxsize, sys.maxsize
 
     # ----------------------------------------------------------------- model
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """Build the model; one from a checkpoint has the unit it was trained with.
+        """Build the model; one of a checkpoint keeps the unit of its training.
 
         Raises:
-            GtransError: the model cannot read the unit or the corpus, or a checkpoint was not
-                made with the data folder.
+            GtransError: the model cannot read the unit or the corpus, or a checkpoint does not fit
+                the data folder.
         """
         model_type = model_class(cfg)
         if from_checkpoint:
@@ -370,27 +343,28 @@ class DocumentTranslationTask(FairseqTask):
                 self.bert.start(model)
         if self.cfg.init_from and not from_checkpoint:
             self._start_from(model, self.cfg.init_from, cfg)
-        self.parts = []
-        if self.cfg.word_dropout and not from_checkpoint:
-            dropout = WordDropout(self.cfg, self._source, self._target, self.frame.special_ids)
-            self.parts.append(dropout)
-        if self.bert is not None:
-            self.parts.append(self.bert)
-        if str(self.cfg.unit) == "stream":
-            self.parts.append(Streams(self.cfg))
-        if self.cfg.eval_bleu and not from_checkpoint:
-            self.parts.append(EvalBleu(self, model))
+        self.parts = self._make_parts(model, from_checkpoint)
         training = None if from_checkpoint else training_of(cfg)
         if training is not None and self.plans_runs:
             plan_under_fairseq(training, self, model)
         return model
 
-    def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """As in fairseq.
+    def _make_parts(self, model: Any, from_checkpoint: bool) -> list[TaskPart]:
+        """Return the parts in the order in which they see a batch."""
+        parts: list[TaskPart] = []
+        if self.cfg.word_dropout and not from_checkpoint:
+            special_ids = self.frame.special_ids
+            parts.append(WordDropout(self.cfg, self._source, self._target, special_ids))
+        if self.bert is not None:
+            parts.append(self.bert)
+        if str(self.cfg.unit) == "stream":
+            parts.append(Streams(self.cfg))
+        if self.cfg.eval_bleu and not from_checkpoint:
+            parts.append(EvalBleu(self, model))
+        return parts
 
-        Raises:
-            GtransError: the criterion has no loss for the groups of the model's decoder.
-        """
+    def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> Any:
+        """As in fairseq; reject a criterion that does not fit the model's decoder."""
         criterion = super().build_criterion(cfg, from_checkpoint)
         if self._model is not None and isinstance(criterion, ChunkedCrossEntropy):
             used = self._model.decoder.groups
@@ -398,7 +372,6 @@ class DocumentTranslationTask(FairseqTask):
         return criterion
 
     def _use_bert(self, model: type[DocumentModel], cfg: Any, from_checkpoint: bool) -> None:
-        """Set up the BERT that the model reads, if it reads one."""
         use = model.bert_use(cfg)
         if use is None:
             return
@@ -431,23 +404,24 @@ class DocumentTranslationTask(FairseqTask):
     # -------------------------------------------------------------- training
 
     def training_files(self) -> list[Path]:
-        """The files with the training data."""
+        """Return the training files."""
         return training_files(self.cfg, self.bert)
 
     def begin_epoch(self, epoch: int, model: Any) -> None:
-        """Let the parts begin an epoch."""
+        """As in fairseq, for all parts."""
         super().begin_epoch(epoch, model)
         for part in self.parts:
             part.begin_epoch(epoch, model, self.datasets[self.cfg.train_subset])
 
     def begin_valid_epoch(self, epoch: int, model: Any) -> None:
-        """Let the parts begin validation."""
+        """As in fairseq, for all parts."""
         for part in self.parts:
             part.begin_validation()
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
         """As in fairseq, but streams keep their order, and a resumed run its batches."""
-        workers, epoch = int(kwargs.get("num_shards", 1)), int(kwargs.get("epoch", 1))
+        workers = int(kwargs.get("num_shards", 1))
+        epoch = int(kwargs.get("epoch", 1))
         for part in self.parts:
             part.begin_batches(dataset, workers, epoch)
         if self._model is not None and isinstance(dataset, DocumentDataset):
@@ -459,7 +433,8 @@ class DocumentTranslationTask(FairseqTask):
         if not anew and self.can_reuse_epoch_itr(dataset):
             # fairseq forms these batches once, in the first epoch of a process. What is random in
             # them depends on that epoch, which for a resumed run must be the same.
-            run_seed, seed = int(self.cfg.seed), kwargs.get("seed", 1)
+            run_seed = int(self.cfg.seed)
+            seed = kwargs.get("seed", 1)
             if seed == run_seed + epoch:  # --update-ordered-indices-seed
                 seed = run_seed + 1
             kwargs |= {"seed": seed, "epoch": 1}
@@ -470,10 +445,10 @@ class DocumentTranslationTask(FairseqTask):
         return iterator
 
     def _report_long_units(self, dataset: Any, limit: Optional[int]) -> None:
-        """Warn of units longer than ``--max-tokens``, once for each split; they are read anyway."""
-        name = next((name for name, known in self.datasets.items() if known is dataset), None)
-        if limit is None or name is None or name in self.reported:
+        names = [name for name, loaded in self.datasets.items() if loaded is dataset]
+        if limit is None or not names or names[0] in self.reported:
             return
+        name = names[0]
         self.reported.add(name)
         what, lengths = dataset.indivisible
         too_long = int((lengths > limit).sum())
@@ -495,31 +470,30 @@ class DocumentTranslationTask(FairseqTask):
     ) -> Step:
         """As in fairseq, on the batch that the parts return.
 
-        Of a sample with ``parts``, a list of batches, it reads one after the other. Losses are sums
-        over tokens, so the gradients add up to that of the whole. With several processes only the
-        last one exchanges gradients, since others may have fewer.
+        The batches in ``sample["parts"]`` are read one by one; losses are sums over tokens, so
+        their gradients add up. Only the last one exchanges gradients, because processes may have
+        different numbers of batches.
         """
         parts: list[Sample] = sample.get("parts") or [sample]
-        steps: list[Step] = []
+        loss: Any = 0
+        size: Any = 0
+        logged: dict[str, Any] = {}
         for number, part in enumerate(parts, 1):
             batch = self._before(Batch(part, model, "train", update_num, ignore_grad))
-            alone = number < len(parts) and hasattr(model, "no_sync")
-            with model.no_sync() if alone else nullcontext():
-                steps.append(
-                    super().train_step(
-                        batch.sample, model, criterion, optimizer, update_num, ignore_grad
-                    )
+            keeps_gradients = number < len(parts) and hasattr(model, "no_sync")
+            with model.no_sync() if keeps_gradients else nullcontext():
+                part_loss, part_size, part_log = super().train_step(
+                    batch.sample, model, criterion, optimizer, update_num, ignore_grad
                 )
             self._after(batch)
-        losses, sizes, logged = zip(*steps, strict=True)
-        return sum(losses), sum(sizes), {key: sum(log[key] for log in logged) for key in logged[0]}
+            loss = loss + part_loss
+            size = size + part_size
+            for key, value in part_log.items():
+                logged[key] = logged.get(key, 0) + value
+        return loss, size, logged
 
     def valid_step(self, sample: Sample, model: Any, criterion: Any) -> Step:
-        """As in fairseq, on the batch that the parts return.
-
-        Raises:
-            GtransError: ``--overlap``, with which units are whole documents.
-        """
+        """As in fairseq, on the batch that the parts return."""
         if self.cfg.overlap:
             raise GtransError(
                 f"`--overlap {self.cfg.overlap}` is for translation; here leave it out."
@@ -541,19 +515,19 @@ class DocumentTranslationTask(FairseqTask):
     # ---------------------------------------------------- input and decoding
 
     def complete_input(self, net_input: Mapping[str, Any]) -> dict[str, Any]:
-        """``net_input`` as models take it, with BERT's output instead of its subwords."""
+        """Return ``net_input`` with BERT's output in place of its subwords."""
         return dict(net_input) if self.bert is None else self.bert.complete(net_input)
 
     def source_encoder(self) -> Any:
-        """An object whose ``encode`` turns a plain sentence into tokens of the source."""
+        """Return an object whose ``encode`` turns a plain sentence into tokens of the source."""
         if self.bert is not None and self.bert.use == BERT_SUBWORDS:
             return self.bert
         return self.pipeline(str(self.cfg.source_lang))
 
     def bert_subwords(self, sentences: Sequence[str]) -> list[Tensor] | None:
-        """Plain sentences in BERT's subwords, ``(subwords + 1,)`` each with ``[SEP]``.
+        """Return BERT's subwords of plain sentences, ``(subwords + 1,)`` each with ``[SEP]``.
 
-        None if the model does not read them besides the source.
+        None if the model does not read them beside the source.
         """
         if self.bert is None or self.bert.use == BERT_SUBWORDS:
             return None
@@ -562,12 +536,9 @@ class DocumentTranslationTask(FairseqTask):
     def get_interactive_tokens_and_lengths(
         self, lines: list[str], encode_fn: Any
     ) -> tuple[list[list[NumberedSentence]], list[int]]:
-        """The documents that ``lines`` of ``fairseq-interactive`` complete, and their tokens.
+        """Return the documents that ``lines`` complete, and their lengths.
 
-        A document ends with an empty line or with the end of the input.
-
-        Raises:
-            GtransError: the model reads BERT's subwords, which need plain text.
+        A document ends with an empty line or the end of the input.
         """
         if self.bert is not None:
             raise GtransError(
@@ -582,7 +553,7 @@ class DocumentTranslationTask(FairseqTask):
     def build_dataset_for_inference(
         self, src_tokens: Any, src_lengths: Any, **kwargs: Any
     ) -> InteractiveDocuments:
-        """The dataset of ``fairseq-interactive``: one document a batch."""
+        """Return the dataset of ``fairseq-interactive``."""
         return InteractiveDocuments(src_tokens, self.frame.pad)
 
     def build_generator(
@@ -593,7 +564,7 @@ class DocumentTranslationTask(FairseqTask):
         extra_gen_cls_kwargs: Any = None,
         prefix_allowed_tokens_fn: Any = None,
     ) -> DocumentGenerator:
-        """The document search for these models."""
+        """Return the document search."""
         refuse_unsupported(args)
         nbest = int(getattr(args, "nbest", 1))
         return DocumentGenerator(models, self, SearchOptions.of(args), nbest)
@@ -606,18 +577,27 @@ class DocumentTranslationTask(FairseqTask):
         prefix_tokens: Tensor | None = None,
         constraints: Tensor | None = None,
     ) -> list[list[dict[str, Any]]]:
-        """The hypotheses of every sentence of a batch.
+        """Return the hypotheses of every sentence.
 
-        See :meth:`~gtrans.search.generator.DocumentGenerator.batch`. A batch of
-        ``fairseq-interactive``, which has no ``id``, holds the sentences of one document.
+        A batch of ``fairseq-interactive``, without ``id``, is one document.
         """
         if "id" not in sample:
             return generator.document(sample["net_input"]["src_tokens"])
         return generator.batch(sample)
 
 
+def _check_whole(folders: Sequence[str], split: str) -> None:
+    """Reject a split in several parts, which fairseq would join."""
+    for folder in folders:
+        if any(Path(folder).glob(f"{split}1.*.idx")):
+            raise GtransError(
+                f"{folder}: the split '{split}' has parts ({split}1), which are not joined; "
+                "binarise it as one text, with an empty line between them."
+            )
+
+
 def _check_together(differences: Sequence[str]) -> None:
-    """Raises GtransError if a checkpoint differs from the first one of an ensemble."""
+    """Reject a checkpoint that differs from the first one of an ensemble."""
     if differences:
         raise GtransError(
             f"the checkpoint does not fit the first of `--path`: {'; '.join(differences)}; give "
@@ -626,10 +606,9 @@ def _check_together(differences: Sequence[str]) -> None:
 
 
 def _units_of(cfg: Any) -> dict[str, Any]:
-    """The options of units and special tokens among ``cfg``, as plain values."""
     values = {name: cfg.get(name) for name in UNIT_FIELDS}
     values["langs"] = ",".join(split_languages(values["langs"])) or None
-    return {
-        name: value if value is None or isinstance(value, int) else str(value)
-        for name, value in values.items()
-    }
+    for name, value in values.items():
+        if value is not None and not isinstance(value, int):
+            values[name] = str(value)
+    return values

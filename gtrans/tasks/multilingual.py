@@ -1,7 +1,7 @@
 """fairseq's multilingual task with a sampling temperature that rises from epoch to epoch.
 
-So the GTRANS program trains on OPUS-100: at temperature 1 languages are drawn as often as they
-have sentences, at 5 almost equally often.
+GTRANS trains on OPUS-100 in this way: at temperature 1 languages are drawn in proportion to
+their sentences, at 5 almost equally often.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class LinearTemperature(SamplingMethod):
     """Sampling by a temperature that grows by the same amount in every epoch.
 
     Attributes:
-        epoch: the epoch, from 1, that :meth:`sampling_method_selector` is for.
+        epoch: the epoch, from 1, whose batches are drawn.
     """
 
     def __init__(self, args: Any, task: Any) -> None:
@@ -33,28 +33,27 @@ class LinearTemperature(SamplingMethod):
         self.epoch = 1
 
     def temperature(self, epoch: int) -> float:
-        """The temperature of an epoch: it reaches the largest one after the epochs of warm-up."""
+        """Return the temperature of an epoch; it stays at the largest after the warm-up."""
         least, most = self.args.min_sampling_temperature, self.args.sampling_temperature
         step = (most - least) / self.args.sampling_warmup_epochs
         return float(min(least + step * (epoch - 1), most))
 
     def sampling_method_selector(self) -> Callable[[Sequence[int]], list[float]]:
-        """From the sizes of the corpora how often each is drawn, not normalised."""
+        """Return a function from the sizes of corpora to their weights, not normalised."""
         return partial(temperature_sampling, temp=self.temperature(self.epoch))
 
 
 @register_task("translation_multi_linear")
 class LinearTemperatureTask(TranslationMultiSimpleEpochTask):
-    """``translation_multi_simple_epoch``; its temperature rises to ``--sampling-temperature``.
+    """``translation_multi_simple_epoch`` with a temperature that rises.
 
     Attributes:
-        plans_runs: whether the task decides what a training does in its folder, as under
-            fairseq's own command; ``gtrans train`` decides it itself.
+        plans_runs: see :class:`~gtrans.tasks.document_translation.DocumentTranslationTask`.
     """
 
     @staticmethod
     def add_args(parser: argparse.ArgumentParser) -> None:
-        """Declare the options of fairseq's task, and the temperature's."""
+        """Declare the options of fairseq's task and of the temperature."""
         TranslationMultiSimpleEpochTask.add_args(parser)
         parser.add_argument(
             "--min-sampling-temperature",
@@ -72,11 +71,6 @@ class LinearTemperatureTask(TranslationMultiSimpleEpochTask):
         )
 
     def __init__(self, args: Any, langs: Any, dicts: Any, training: bool) -> None:
-        """As fairseq's task.
-
-        Raises:
-            GtransError: temperatures or epochs out of range.
-        """
         super().__init__(args, langs, dicts, training)
         self.plans_runs = True
         least, most = args.min_sampling_temperature, args.sampling_temperature
@@ -89,11 +83,7 @@ class LinearTemperatureTask(TranslationMultiSimpleEpochTask):
         self.sampling_method = self.data_manager.sampling_method = LinearTemperature(args, self)
 
     def build_model(self, args: Any, from_checkpoint: bool = False) -> Any:
-        """As fairseq's task; a training of fairseq's own command begins or goes on.
-
-        Raises:
-            GtransError: see :func:`gtrans.train.run_plan.plan_under_fairseq`.
-        """
+        """As in fairseq; under ``fairseq-train``, plan the run."""
         model = super().build_model(args, from_checkpoint)
         training = None if from_checkpoint else training_of(args)
         if training is not None and self.plans_runs:
@@ -106,7 +96,7 @@ class LinearTemperatureTask(TranslationMultiSimpleEpochTask):
         super().load_dataset(split, epoch, **named)
 
     def create_batch_sampler_func(self, *arguments: Any, **named: Any) -> Callable[..., Any]:
-        """What forms the batches of an epoch; the training data are then drawn for that epoch."""
+        """Return what forms the batches of an epoch; training data are drawn for that epoch."""
         batches = super().create_batch_sampler_func(*arguments, **named)
 
         def sampler(dataset: Any, epoch: int | None) -> Any:

@@ -176,10 +176,10 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
 
 
 def mix_weights(cfg: Any) -> list[float]:
-    """How often each folder is read in an epoch, as ``--mix`` says.
+    """Return how often each folder is read in an epoch (``--mix``).
 
     Raises:
-        GtransError: not as many weights as folders, or one is no number above 0.
+        GtransError: not one weight above 0 for each of several folders.
     """
     folders, words = data_folders(cfg), str(cfg.mix).split(os.pathsep)
     if len(words) != len(folders) or len(folders) < 2:
@@ -194,11 +194,7 @@ def mix_weights(cfg: Any) -> list[float]:
 
 
 def read_everything(cfg: Any) -> None:
-    """Forget which part of the training set a model has read, and how, for its other commands.
-
-    Args:
-        cfg: options of the task in a checkpoint, which are changed.
-    """
+    """Reset the options that chose a part of the training set, in a checkpoint's ``cfg``."""
     with open_dict(cfg):
         for field in fields(SampleConfig):
             cfg[field.name] = field.default
@@ -206,7 +202,7 @@ def read_everything(cfg: Any) -> None:
 
 
 def check_options(cfg: Any) -> None:
-    """Raises GtransError for a value out of range, naming flag and value."""
+    """Raise GtransError for a value out of range."""
     # An open unit may become a window, the only one with a context.
     unit_of("window" if cfg.unit is None else str(cfg.unit), cfg)
     for unit in ("window", None):  # the limits of both, whatever is read
@@ -217,11 +213,7 @@ def check_options(cfg: Any) -> None:
 
 
 def task_unit(cfg: Any) -> Unit:
-    """The unit that the options describe; documents if they name none.
-
-    Raises:
-        GtransError: an option out of range, or an overlap of other units than documents.
-    """
+    """Return the unit that the options describe; documents if they name none."""
     unit = unit_of(None if cfg.unit is None else str(cfg.unit), cfg)
     if cfg.overlap and unit.tokens_at_once is None:
         raise GtransError(
@@ -236,11 +228,7 @@ _WINDOWS = dict(zip(STEPS, ((5, 10), (2, 4)), strict=True))
 
 
 def stream_options(cfg: Any) -> StreamOptions:
-    """How long the windows of training on streams are.
-
-    Raises:
-        GtransError: lengths out of range.
-    """
+    """Return the lengths of windows in training on streams."""
     least, most = _WINDOWS[str(cfg.stream_of or STEPS[0])]
     if cfg.max_window is not None:
         most = int(cfg.max_window)
@@ -251,12 +239,12 @@ def stream_options(cfg: Any) -> StreamOptions:
 
 
 def adopt_unit(cfg: Any, model: type[DocumentModel], options: Mapping[str, Any]) -> None:
-    """Fill in the options of the unit that the user left open with what ``model`` is made for.
+    """Set the unit's open options to the values that ``model`` is made for.
 
     Args:
-        cfg: the task's options.
+        cfg: options of the task.
         model: the class of the model.
-        options: the model's options, with its architecture as ``_name``.
+        options: options of the model, with its architecture as ``_name``.
 
     Raises:
         GtransError: the model cannot read such units.
@@ -292,10 +280,10 @@ def adopt_unit(cfg: Any, model: type[DocumentModel], options: Mapping[str, Any])
 
 
 def model_class(cfg: Any) -> type[DocumentModel]:
-    """The class of the model that ``cfg`` names (hydra does not check the name).
+    """Return the class of the model that ``cfg`` names.
 
     Raises:
-        GtransError: there is no such model, or it does not belong to this project.
+        GtransError: there is no such model, or it is fairseq's own.
     """
     # fairseq's older models have their options in a namespace.
     name = str(getattr(cfg, "_name", None) or getattr(cfg, "arch", None))

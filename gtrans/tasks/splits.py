@@ -1,4 +1,4 @@
-"""Binarised splits of a data folder, and what contexts are replaced by."""
+"""Binarised splits of data folders in units, and replaced contexts."""
 
 from __future__ import annotations
 
@@ -34,14 +34,11 @@ logger = logging.getLogger(__name__)
 
 
 def training_files(cfg: Any, bert: Optional[BertPart]) -> list[Path]:
-    """The files that a task reads in training, folder by folder.
+    """Return the files that a task reads in training, folder by folder.
 
     Args:
         cfg: options of the task.
-        bert: the part of the task that reads a BERT, or None.
-
-    Raises:
-        GtransError: there is no such split.
+        bert: the part that reads a BERT, or None.
     """
     source, target = str(cfg.source_lang), str(cfg.target_lang)
     sides = [target, source if bert is None or bert.use != BERT_SUBWORDS else f"{source}.bert"]
@@ -90,41 +87,51 @@ class Part:
 
 
 def mixed(parts: Sequence[Part], weights: Sequence[float], seed: int, epoch: int) -> Units:
-    """The units of an epoch that reads each part so often as its weight says.
+    """Return the units of an epoch that reads each folder as often as its weight says.
 
-    A weight of 2.5 reads all units twice and half of them once more, drawn anew in every epoch.
-    Where this is no whole number of units, one more is drawn so often that the weight is right over
-    many epochs. The draw depends on the seed, the epoch and the place of the part alone.
+    A weight of 2.5 reads all units twice and half of them again, drawn anew in every epoch by
+    seed, epoch and number of the folder. Fractions of a unit are right on average over epochs.
 
     Args:
-        parts: of the training set; the units are in the lines of all of them behind each other.
-        weights: of each part.
+        weights: of each folder.
         seed: of the run.
-        epoch: the number of the epoch.
+        epoch: number of the epoch.
 
     Raises:
-        GtransError: there can be epochs without any unit.
+        GtransError: an epoch could be empty.
     """
+    _check_weights(parts, weights)
     lines = sentences = 0
     drawn = []
     for number, (part, weight) in enumerate(zip(parts, weights, strict=True)):
-        draw = np.random.default_rng([seed, epoch, number])
         units = part.units
-        times = int(weight)
-        share = (weight - times) * len(units)
-        count = int(share) + int(draw.random() < share % 1)
-        some = draw.permutation(len(units))[:count]
-        chosen = np.concatenate([np.tile(np.arange(len(units)), times), np.sort(some)])
+        chosen = _draw(len(units), weight, np.random.default_rng([seed, epoch, number]))
         drawn.append(units.take(chosen).shifted(lines, sentences))
-        logger.info("epoch %d: %d units of %s", epoch, len(chosen), part.name)
-        lines, sentences = lines + len(part.source), sentences + part.sentences
-    if not any(int(w * len(part.units)) for part, w in zip(parts, weights, strict=True)):
-        there_are = " and ".join(str(len(part.units)) for part in parts)
-        raise GtransError(
-            f"`--mix {':'.join(f'{weight:g}' for weight in weights)}`: of {there_are} units an "
-            "epoch would have none; give larger weights."
-        )
+        logger.info(f"epoch {epoch}: {len(chosen)} units of {part.name}")
+        lines += len(part.source)
+        sentences += part.sentences
     return Units.joined(drawn)
+
+
+def _check_weights(parts: Sequence[Part], weights: Sequence[float]) -> None:
+    for part, weight in zip(parts, weights, strict=True):
+        if weight * len(part.units) >= 1:
+            return
+    available = " and ".join(str(len(part.units)) for part in parts)
+    mix = ":".join(f"{weight:g}" for weight in weights)
+    raise GtransError(
+        f"`--mix {mix}`: of {available} units an epoch would have none; give larger weights."
+    )
+
+
+def _draw(units: int, weight: float, generator: np.random.Generator) -> Any:
+    """Return numbers of units: each as often as ``weight`` says, fractions by chance."""
+    times = int(weight)
+    share = (weight - times) * units
+    count = int(share) + int(generator.random() < share % 1)
+    repeated = np.tile(np.arange(units), times)
+    drawn = generator.permutation(units)[:count]
+    return np.concatenate([repeated, np.sort(drawn)])
 
 
 @dataclass(frozen=True)
@@ -133,8 +140,8 @@ class SplitReader:
 
     Attributes:
         cfg: options of the task.
-        dictionaries: of source and target, each with how many of its entries the corpus may have.
-        bert: the part of the task that reads a BERT, or None.
+        dictionaries: of source and target, each with the number of entries that a corpus may use.
+        bert: the part that reads a BERT, or None.
     """
 
     cfg: Any
@@ -144,79 +151,103 @@ class SplitReader:
     def read(
         self, split: str, examples: ExampleBuilder, longest: tuple[int, int], epoch: int
     ) -> DocumentDataset:
-        """A split in units; training reads all folders, mixed or in turns, others the first.
+        """Return a split in units; training reads all folders, mixed or in turns.
 
         Args:
             split: name of the split.
             examples: how units become rows.
             longest: most tokens of a unit that the model can read, on both sides.
-            epoch: the one that is next.
+            epoch: number of the next epoch.
 
         Raises:
-            GtransError: missing files, sides that do not match, units that are too long,
-                special tokens in the text, or weights that do not fit the folders.
+            GtransError: files are missing or do not fit each other, the unit or the model.
         """
-        cfg, unit, folders = self.cfg, examples.unit, data_folders(self.cfg)
-        training = split == cfg.train_subset
-        weights = mix_weights(cfg) if training and cfg.mix is not None else []
-        if weights and unit.trained_in_runs:
-            raise GtransError(
-                f"`--mix {cfg.mix}` is not for the unit {unit.name}, which takes whole documents "
-                "one after the other; leave it out, so that folders take turns."
-            )
+        training = split == self.cfg.train_subset
+        folders = data_folders(self.cfg)
+        weights: list[float] = []
         if training:
             _check_named_once(folders)
+            weights = self._weights(examples.unit)
         if not weights:
-            folders = [folders[(epoch - 1) % len(folders) if training else 0]]
-        parts = [self._read(folder, split, unit, training) for folder in folders]
-        source = _joined([part.source for part in parts])
-        target = _joined([part.target for part in parts])
-        bert_subwords = _joined([part.bert_subwords for part in parts])
-        dataset: DocumentDataset
-        if training and unit.trained_in_runs:
-            options = stream_options(cfg)
-            dataset = StreamDataset(source, target, parts[0].units, examples, options=options)
+            turn = (epoch - 1) % len(folders) if training else 0
+            folders = [folders[turn]]
+        parts = [self._read(folder, split, examples.unit, training) for folder in folders]
+        if training and examples.unit.trained_in_runs:
+            dataset: DocumentDataset = self._streams(parts[0], examples)
         else:
-            units, in_epoch = parts[0].units, None
-            if weights:
-                in_epoch = partial(mixed, parts, weights, int(cfg.seed))
-                units = in_epoch(1)
-            dataset = DocumentDataset(
-                source, target, units, examples, training, bert_subwords, in_epoch
-            )
+            dataset = self._documents(parts, weights, examples, training)
         dataset.check_lengths(longest, " and ".join(part.name for part in parts))
         return dataset
 
+    def _weights(self, unit: Unit) -> list[float]:
+        """Return the weights of ``--mix``; empty without it."""
+        mix = self.cfg.mix
+        if mix is None:
+            return []
+        weights = mix_weights(self.cfg)
+        if unit.trained_in_runs:
+            raise GtransError(
+                f"`--mix {mix}` is not for the unit {unit.name}, which takes whole documents one "
+                "after the other; leave it out, so that folders take turns."
+            )
+        return weights
+
+    def _streams(self, part: Part, examples: ExampleBuilder) -> StreamDataset:
+        options = stream_options(self.cfg)
+        return StreamDataset(part.source, part.target, part.units, examples, options=options)
+
+    def _documents(
+        self,
+        parts: Sequence[Part],
+        weights: Sequence[float],
+        examples: ExampleBuilder,
+        training: bool,
+    ) -> DocumentDataset:
+        units = parts[0].units
+        in_epoch = None
+        if weights:
+            in_epoch = partial(mixed, parts, weights, int(self.cfg.seed))
+            units = in_epoch(1)
+        return DocumentDataset(
+            _joined([part.source for part in parts]),
+            _joined([part.target for part in parts]),
+            units,
+            examples,
+            training,
+            _joined([part.bert_subwords for part in parts]),
+            in_epoch,
+        )
+
     def _read(self, folder: str, split: str, unit: Unit, training: bool) -> Part:
-        """The lines of a split, cut into units."""
-        cfg, bert = self.cfg, self.bert
+        cfg = self.cfg
         pair = split_pair(folder, split, cfg.source_lang, cfg.target_lang)
         name = str(Path(folder) / f"{split}.{pair}")
-        source_dictionary, target_dictionary = self.dictionaries
-        source: Any = None
-        target = bert_subwords = None
-        if bert is not None:
-            entries = source_dictionary[0], len(bert.subwords.entries)
-            bert_subwords = self._lines(f"{name}.{cfg.source_lang}.bert", entries)
-        if bert is not None and bert.use == BERT_SUBWORDS:
-            source, bert_subwords = bert_subwords, None
-        else:
-            source = self._lines(f"{name}.{cfg.source_lang}", source_dictionary)
+        source, bert_subwords = self._source_lines(f"{name}.{cfg.source_lang}")
+        target = None
         if training or has_side(folder, split, pair, cfg.target_lang):
-            target = self._lines(f"{name}.{cfg.target_lang}", target_dictionary)
+            target = self._lines(f"{name}.{cfg.target_lang}", self.dictionaries[1])
         selection = WHOLE
         if training:
             selection = Selection(cfg.min_doc_tokens, cfg.sample_instances)
         part = Part(name, source, target, bert_subwords, unit, selection)
-        if bert_subwords is not None:
-            check_sides(
-                source.sizes == 1, bert_subwords.sizes == 1, f"{name}.{cfg.source_lang}.bert"
-            )
-        logger.info("%s %s: %d units, %d sentences", split, pair, len(part.units), part.sentences)
+        logger.info(f"{split} {pair}: {len(part.units)} units, {part.sentences} sentences")
         if selection != WHOLE:
             read = int(np.diff(part.units.lines[:, 3]).sum())
             logger.info(f"{name}: {read} of {part.sentences} sentences are read in training")
         return part
+
+    def _source_lines(self, path: str) -> tuple[Any, Any | None]:
+        """Return the source, and BERT's subwords if the model reads them beside it."""
+        dictionary = self.dictionaries[0]
+        if self.bert is None:
+            return self._lines(path, dictionary), None
+        entries = dictionary[0], len(self.bert.subwords.entries)
+        subwords = self._lines(f"{path}.bert", entries)
+        if self.bert.use == BERT_SUBWORDS:
+            return subwords, None
+        source = self._lines(path, dictionary)
+        check_sides(source.sizes == 1, subwords.sizes == 1, f"{path}.bert")
+        return source, subwords
 
     def _lines(self, path: str, entries: tuple[Dictionary, int]) -> Any:
         folder, name = os.path.split(path)
@@ -225,39 +256,36 @@ class SplitReader:
 
 
 def _check_named_once(folders: Sequence[str]) -> None:
-    """Raises GtransError for a data folder that is named twice."""
-    known: dict[Path, str] = {}
+    names: dict[Path, str] = {}
     for folder in folders:
-        place = Path(folder).resolve()
-        if place in known:
+        path = Path(folder).resolve()
+        if path in names:
             raise GtransError(
-                f"{known[place]}:{folder}: this is the same data folder twice; name it once, with "
+                f"{names[path]}:{folder}: this is the same data folder twice; name it once, with "
                 "a larger weight if it is mixed (`--mix`)."
             )
-        known[place] = folder
+        names[path] = folder
 
 
 def _joined(lines: Sequence[Any]) -> Any:
-    """The lines of several parts, one part after the other; None if they have none."""
-    return lines[0] if len(lines) == 1 or lines[0] is None else ConcatDataset(lines)
+    """Concatenate the lines of several folders; None if they have none."""
+    if len(lines) == 1 or lines[0] is None:
+        return lines[0]
+    return ConcatDataset(lines)
 
 
 @dataclass(frozen=True)
 class SourceContexts:
-    """The replacements in tokens of the dictionary ``source``; ``cfg``: options of the task."""
+    """Replacements of true contexts, in tokens of the dictionary ``source``."""
 
     cfg: Any
     source: Dictionary
 
     def text(self, bert: Optional[BertPart]) -> Optional[ContextText]:
-        """The replacement that the options ask for; None: the true context, or none.
-
-        Args:
-            bert: the part of the task that reads a BERT, or None.
+        """Return the replacement that ``--context-kind`` asks for, or None.
 
         Raises:
-            GtransError: random words, but the data folder has no training text; or a fixed
-                sentence with a word that is not in the dictionary.
+            GtransError: random words without training text, or unknown words in the fixed sentence.
         """
         kind = str(self.cfg.context_kind)
         if kind == "fixed":

@@ -1,11 +1,7 @@
-"""What a task does for models that read BERT's subwords.
+"""BERT in a task: the output of a frozen BERT with every batch, or its subwords as the source.
 
-:meth:`~gtrans.models.base.model.DocumentModel.bert_use` says what a model needs:
-
-* features: with every batch the output of the frozen BERT on each row's context and sentence.
-  The task owns that BERT, and keeps its output on disk.
-* subwords: the source in BERT's subwords instead of the corpus's tokens, because the encoder
-  is a BERT.
+:meth:`~gtrans.models.base.model.DocumentModel.bert_use` names the way. The task owns a frozen
+BERT and caches its output on disk.
 """
 
 from __future__ import annotations
@@ -42,7 +38,7 @@ _MEASURED, _MEASURED_AT_ONCE = 2048, 256
 
 
 class BertPart(TaskPart):
-    """The BERT that a data folder was prepared with, as a task uses it.
+    """The BERT that a data folder was prepared with.
 
     Attributes:
         use: :data:`~gtrans.models.base.model.BERT_FEATURES` or ``BERT_SUBWORDS``.
@@ -50,11 +46,6 @@ class BertPart(TaskPart):
     """
 
     def __init__(self, use: str, data: str, cfg: Any) -> None:
-        """A part for the data folder ``data``; ``cfg``: options of the task.
-
-        Raises:
-            GtransError: the folder was prepared without BERT, or its BERT is missing.
-        """
         self.use = use
         self.data = data
         self.subwords = recorded_bert_subwords(data)
@@ -74,7 +65,7 @@ class BertPart(TaskPart):
 
     @property
     def traits(self) -> dict[str, Any]:
-        """The model options in which a checkpoint records the BERT it was trained with."""
+        """The model options by which a checkpoint records its BERT."""
         if self.use == BERT_FEATURES:
             return {"bert_dim": self.frozen.dim, "bert_fingerprint": self.frozen.fingerprint}
         return {
@@ -84,7 +75,7 @@ class BertPart(TaskPart):
         }
 
     def check(self, cfg: Any) -> None:
-        """Raises GtransError if the model with options ``cfg`` was trained with another BERT."""
+        """Raise GtransError if the model with options ``cfg`` was trained with another BERT."""
         for name, here in self.traits.items():
             trained = cfg.get(name)
             if trained not in (None, here):
@@ -107,7 +98,7 @@ class BertPart(TaskPart):
         dictionary.indices.update({entry: number for number, entry in enumerate(entries)})
 
     def start(self, model: DocumentModel) -> None:
-        """Initialise an encoder that is the BERT; a resumed checkpoint replaces it later."""
+        """Initialise an encoder that is the BERT."""
         if self.use != BERT_SUBWORDS:
             return
         weights = BertWeights(self.subwords)
@@ -117,19 +108,19 @@ class BertPart(TaskPart):
         logger.info("the encoder is initialised with the BERT %s", weights.name)
 
     def encode(self, sentence: str) -> str:
-        """BERT's subwords of a plain sentence, separated by spaces."""
+        """Return the subwords of a plain sentence, separated by spaces."""
         (ids,) = self.subwords.encode([sentence])
         return " ".join(self.subwords.entries[number] for number in ids[:-1].tolist())
 
     def unsegment(self, subwords: str) -> str:
-        """The text of BERT's subwords, separated by spaces."""
+        """Return the text of subwords."""
         return subwords.replace(" ##", "").removeprefix("##")
 
     # --------------------------------------------------------------- features
 
     @cached_property
     def examples(self) -> BertExamples:
-        """How rows ``[CLS] context [SEP] sentence [SEP]`` are made."""
+        """Builder of rows ``[CLS] context [SEP] sentence [SEP]``."""
         subwords, cfg = self.subwords, self._cfg
         context = None
         if cfg.context_kind == "fixed":
@@ -142,15 +133,14 @@ class BertPart(TaskPart):
 
     @cached_property
     def words(self) -> Words:
-        """The words of the training text, in BERT's subwords."""
+        """The words of the training text, in subwords."""
         no_text = range(self.subwords.first_word)
         return training_words(self._cfg, self.subwords.entries, SEP, no_text, ".bert")
 
     def complete(self, net_input: Mapping[str, Any]) -> dict[str, Any]:
-        """``net_input`` as models take it.
+        """Return ``net_input`` with BERT's output in place of ``bert_subwords (batch, subwords)``.
 
-        ``bert_subwords (batch, subwords)``, if it has them, are replaced by BERT's output:
-        ``context_states (context tokens, width)`` and ``context_lengths (batch,)``.
+        This is ``context_states (context tokens, width)`` and ``context_lengths (batch,)``.
         """
         completed = dict(net_input)
         if "bert_subwords" not in completed:
@@ -158,27 +148,33 @@ class BertPart(TaskPart):
         padded: Tensor = completed.pop("bert_subwords")
         device = padded.device
         rows = [row[row.ne(PAD)] for row in padded.cpu()]
-        cache = self._cache
-        keys = [cache.key(row) for row in rows]
-        features = cache.get(keys)
-        missing = {keys[n]: rows[n] for n, cached in enumerate(features) if cached is None}
-        if missing:
-            computed = dict(zip(missing, self.frozen(list(missing.values()), device), strict=True))
-            cache.put(computed)
-            features = [
-                computed[key] if cached is None else cached
-                for key, cached in zip(keys, features, strict=True)
-            ]
-        states = torch.cat([row for row in features if row is not None])
+        states = torch.cat(self._features(rows, device))
         lengths = torch.tensor([len(row) for row in rows])
         completed["context_states"] = states.to(device).float()
         completed["context_lengths"] = lengths.to(device)
         return completed
 
-    def begin_epoch(self, epoch: int, model: Any, dataset: Any) -> None:
-        """Write features to disk; measure the whitening of a new model, or check an old one's.
+    def _features(self, rows: list[Tensor], device: torch.device) -> list[Tensor]:
+        """Return BERT's output on each row, cached or computed."""
+        cache = self._cache
+        keys = [cache.key(row) for row in rows]
+        cached = cache.get(keys)
+        missing = {}
+        for key, row, features in zip(keys, rows, cached, strict=True):
+            if features is None:
+                missing[key] = row
+        computed: dict[Any, Tensor] = {}
+        if missing:
+            outputs = self.frozen(list(missing.values()), device)
+            computed = dict(zip(missing, outputs, strict=True))
+            cache.put(computed)
+        found = []
+        for key, features in zip(keys, cached, strict=True):
+            found.append(computed[key] if features is None else features)
+        return found
 
-        One process of a run measures it for all.
+    def begin_epoch(self, epoch: int, model: Any, dataset: Any) -> None:
+        """Measure the whitening of a new model in one process, or check a resumed one's.
 
         Raises:
             GtransError: the whitening was measured with another BERT.
@@ -209,20 +205,20 @@ class BertPart(TaskPart):
             yield self.complete({"bert_subwords": subwords})["context_states"]
 
     def begin_validation(self) -> None:
-        """Write features to disk."""
+        """Write the cache."""
         self.flush()
 
     def before_checkpoint(self) -> dict[Any, Any]:
-        """Write features to disk: a resumed run reads them as this one does."""
+        """Write the cache, so that a resumed run reads the same output."""
         self.flush()
         return {}
 
     def before_batch(self, batch: Batch) -> Batch:
-        """The batch with BERT's output instead of its subwords."""
+        """Return the batch with BERT's output in place of its subwords."""
         completed = self.complete(batch.sample["net_input"])
         return replace(batch, sample={**batch.sample, "net_input": completed})
 
     def flush(self) -> None:
-        """Write computed features to disk."""
+        """Write computed output to disk."""
         if self.use == BERT_FEATURES:
             self._cache.flush()

@@ -1,8 +1,7 @@
-"""Validation as users judge a model: by its translations of the validation documents.
+"""Validation by translations of the validation documents (``--eval-bleu``).
 
-A validation translates the documents as ``gtrans translate`` does, in the same batches, and
-scores them as ``gtrans score`` does, so both give the same numbers of the same parameters. (Under
-half precision validation translates in half precision, too.)
+Documents are translated as by ``gtrans translate``, in the same batches, and scored as by
+``gtrans score``: the same parameters get the same scores.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import os
 import time
 from argparse import Namespace
 from dataclasses import fields, replace
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +40,10 @@ _MAX_TOKENS = "max_tokens"  # the flag of `gtrans translate` besides those of th
 
 
 def how_to_translate(arguments: str) -> DecodingOptions:
-    """The flags in ``--eval-bleu-args``; others have the defaults of ``gtrans translate``.
+    """Return the options in ``--eval-bleu-args``, with the defaults of ``gtrans translate``.
 
     Raises:
-        GtransError: they are not JSON, not flags of the search, or out of range.
+        GtransError: not JSON, not options of the search, or out of range.
     """
     try:
         given = {name.replace("-", "_"): value for name, value in json.loads(arguments).items()}
@@ -66,20 +65,15 @@ def how_to_translate(arguments: str) -> DecodingOptions:
 
 
 def _reference(cfg: Any, split: str) -> Path | None:
-    """The plain reference of a validation set; None: it has none, and is not translated.
+    """Return the plain reference of a validation set; None if it is not translated.
 
-    Args:
-        cfg: options of the task, with its languages.
-        split: the set; ``--eval-bleu-reference`` belongs to the first one.
-
-    Raises:
-        GtransError: there is no such file.
+    ``--eval-bleu-reference`` belongs to the first set.
     """
     subsets = str(cfg.valid_subset).split(",")
-    if split not in subsets[: 1 if cfg.eval_bleu_reference else None]:
-        return None
     if cfg.eval_bleu_reference:
-        return Path(str(cfg.eval_bleu_reference))
+        return Path(str(cfg.eval_bleu_reference)) if split == subsets[0] else None
+    if split not in subsets:
+        return None
     folder = str(cfg.data).split(os.pathsep)[0]
     path = Path(folder) / plain_text(split, str(cfg.target_lang))
     if not path.is_file():
@@ -91,18 +85,14 @@ def _reference(cfg: Any, split: str) -> Path | None:
 
 
 class EvalBleu(TaskPart):
-    """The scores of translated validation documents, in the log of every validation.
+    """Logs the scores of translated validation documents.
 
     With several processes each translates some of the batches, and all know all scores.
     """
 
     def __init__(self, task: Any, model: Any) -> None:
-        """``task``: that this is a part of; ``model``: that is trained.
-
-        Raises:
-            GtransError: the data folder does not say how subwords become text.
-        """
-        self._task, self._model = task, model
+        self._task = task
+        self._model = model
         self._pipeline = task.pipeline(str(task.cfg.target_lang))
         self._options = how_to_translate(task.cfg.eval_bleu_args)
         self._translator: Translator | None = None
@@ -111,17 +101,14 @@ class EvalBleu(TaskPart):
         self._due = ""
 
     def loaded(self, split: str, dataset: Any) -> None:
-        """Read the reference, if this is a validation set.
-
-        Raises:
-            GtransError: it does not have the sentences of the set.
-        """
+        """Read the reference of a validation set, and check its number of sentences."""
         cfg = self._task.cfg
         path = _reference(cfg, split)
         if path is None:
             return
         references = read_documents(path)
-        has, wanted = [len(document) for document in references], _sizes(dataset)
+        has = [len(document) for document in references]
+        wanted = _sizes(dataset)
         if has != wanted:
             raise GtransError(
                 f"{path}: it has {sum(has)} sentences in {len(has)} documents, but '{split}' has "
@@ -132,11 +119,13 @@ class EvalBleu(TaskPart):
 
     def begin_batches(self, dataset: Any, workers: int, epoch: int) -> None:
         """Remember which set is validated next."""
-        due = (name for name, (known, _) in self._sets.items() if known is dataset)
-        self._due = next(due, self._due)
+        for name, (validation_set, _) in self._sets.items():
+            if validation_set is dataset:
+                self._due = name
+                return
 
     def after_batch(self, batch: Batch) -> None:
-        """With the first batch of a validation, translate the documents and log their scores."""
+        """With the first batch of a validation, translate and log scores."""
         if batch.phase != "valid" or not self._due:
             return
         for key, score in self._scores(self._due).items():
@@ -144,51 +133,60 @@ class EvalBleu(TaskPart):
         self._due = ""
 
     def _scores(self, name: str) -> dict[str, float]:
-        began = time.monotonic()
+        begin = time.monotonic()
         dataset, references = self._sets[name]
         documents = self._translate(dataset, len(references))
         lang = language_code(str(self._task.cfg.target_lang)) or ""
-        options = Options(
-            target_lang=lang,
-            without_spaces=lang in WITHOUT_SPACES or is_written_without_spaces(references),
-        )
-        corpus = Corpus(references, [[range(len(document))] for document in references])
-        measurements = measure(corpus, {"": documents}, SCORES, options)
+        without_spaces = lang in WITHOUT_SPACES or is_written_without_spaces(references)
+        options = Options(target_lang=lang, without_spaces=without_spaces)
+        chunks = [[range(len(document))] for document in references]
+        measurements = measure(Corpus(references, chunks), {"": documents}, SCORES, options)
+        sentences = sum(len(document) for document in references)
         logger.info(
-            "%s: %d documents with %d sentences translated and scored in %.1f seconds",
-            name,
-            len(references),
-            sum(map(len, references)),
-            time.monotonic() - began,
+            f"{name}: {len(references)} documents with {sentences} sentences translated and scored "
+            f"in {time.monotonic() - begin:.1f} seconds"
         )
         if self._task.cfg.eval_bleu_print_samples:
-            logger.info("translation of the first document of %s: %s", name, " ".join(documents[0]))
-            logger.info("reference of the first document of %s: %s", name, " ".join(references[0]))
+            translation = " ".join(documents[0])
+            reference = " ".join(references[0])
+            logger.info(f"translation of the first document of {name}: {translation}")
+            logger.info(f"reference of the first document of {name}: {reference}")
         return {key: measurement.score("") for key, measurement in measurements.items()}
 
     def _translate(self, dataset: Any, count: int) -> list[list[str]]:
-        """The translated sentences of the first ``count`` documents."""
+        """Return the translated sentences of the first ``count`` documents."""
         if self._translator is None:  # the model is on its device only now
-            options, decode = self._options, self._pipeline.decode
+            options = self._options
             self._translator = Translator(
-                [self._model], self._task, decode, options.search, options.max_tokens
+                [self._model],
+                self._task,
+                self._pipeline.decode,
+                options.search,
+                options.max_tokens,
             )
         translator = self._translator
         cut = translator.cut(_documents(dataset))
         documents = [rows for rows in cut if rows][:count]
-        rows = iter(self._decode(translator, list(chain.from_iterable(documents))))
-        return [list(chain.from_iterable(islice(rows, len(document)))) for document in documents]
+        texts = self._decode(translator, list(chain.from_iterable(documents)))
+        translations: list[list[str]] = []
+        end = 0
+        for rows in documents:
+            begin, end = end, end + len(rows)
+            translations.append(list(chain.from_iterable(texts[begin:end])))
+        return translations
 
     def _decode(self, translator: Translator, examples: list[Example]) -> list[list[str]]:
-        """The translations of each row, by all processes of the run together."""
-        several = torch.distributed.is_available() and torch.distributed.is_initialized()
-        processes = torch.distributed.get_world_size() if several else 1
-        first = torch.distributed.get_rank() if several else 0
+        """Return the translations of each row, from all processes together."""
+        processes, rank = 1, 0
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            processes = torch.distributed.get_world_size()
+            rank = torch.distributed.get_rank()
         batches = translator.batches(examples)
         own: dict[int, list[str]] = {}
-        for batch in batches[first::processes]:
+        for batch in batches[rank::processes]:
+            rows = [examples[index] for index in batch]
             try:
-                texts = best_of(translator.decode([examples[index] for index in batch]))
+                texts = best_of(translator.decode(rows))
             except torch.cuda.OutOfMemoryError:
                 raise GtransError(
                     f"`--eval-bleu`: out of memory on the GPU, with {len(batch)} rows at once; "
@@ -207,17 +205,15 @@ class EvalBleu(TaskPart):
 
 
 def _sizes(dataset: Any) -> list[int]:
-    """The number of sentences of each document."""
+    """Return the number of sentences of each document."""
     blank = np.asarray(dataset.source.sizes) == 1
     ends = np.flatnonzero(np.concatenate([[True], blank, [True]]))
-    return [count for count in (np.diff(ends) - 1).tolist() if count]
+    sizes = np.diff(ends) - 1
+    return [int(size) for size in sizes if size]
 
 
 def _documents(dataset: Any) -> list[list[EncodedSentence]]:
-    """The documents of a :class:`gtrans.data.document_dataset.DocumentDataset`.
-
-    Two boundaries next to each other make an empty document.
-    """
+    """Return the documents of a dataset; two boundaries in a row make an empty one."""
     source, subwords = dataset.source, dataset.bert_subwords
     documents: list[list[EncodedSentence]] = [[]]
     for number in range(len(source)):

@@ -1,4 +1,4 @@
-"""Word dropout on both inputs, in training (G-Transformer, App. C.1)."""
+"""Word dropout on both inputs in training (G-Transformer, App. C.1)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from gtrans.tasks.parts import Batch, TaskPart
 
 
 class WordDropout(TaskPart):
-    """Words of source and decoder input become ``<mask>``, in the first epochs or in all."""
+    """Replaces words of source and decoder input by ``<mask>``."""
 
     def __init__(
         self, cfg: Any, source: Dictionary, target: Dictionary, special_tokens: Sequence[int]
     ) -> None:
-        """``cfg``: options of the task; ``special_tokens``: their ids."""
         self._ratio = float(cfg.word_dropout)
         self._epochs = int(cfg.word_dropout_epochs)
         # The seed is read later: it is an option of training, and decoding may have none.
@@ -35,7 +34,7 @@ class WordDropout(TaskPart):
         self._epoch = epoch
 
     def before_batch(self, batch: Batch) -> Batch:
-        """The batch with masked words, in training."""
+        """Return the batch with masked words, in training."""
         over = self._epochs and self._epoch > self._epochs
         if batch.phase != "train" or self._ratio == 0 or over:
             return batch
@@ -57,10 +56,9 @@ class WordDropout(TaskPart):
 def word_dropout(
     tokens: Tensor, ratio: float, mask: int, keep: Sequence[int], key: Sequence[int]
 ) -> Tensor:
-    """Replace random words by ``mask``.
+    """Replace random words by ``mask``; return a new tensor.
 
-    Which words depends on ``key`` alone (seed, epoch and ids of the batch, for example), so it
-    is the same on every device, in every data worker and after resuming.
+    The words depend on ``key`` alone, so they are the same on every device and after resuming.
 
     Args:
         tokens: ids of any shape.
@@ -68,9 +66,6 @@ def word_dropout(
         mask: id of the mask.
         keep: ids that are never replaced (special tokens, padding).
         key: seed of the random numbers.
-
-    Returns:
-        a new tensor of the same shape.
     """
     generator = torch.Generator()
     generator.manual_seed(zlib.crc32(repr(tuple(key)).encode()))
