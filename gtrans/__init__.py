@@ -3,9 +3,7 @@
 ``from gtrans import Translator`` translates documents from Python:
 ``Translator.load("model.pt").translate(documents)``.
 
-This module imports neither torch nor fairseq, so that ``gtrans score`` and
-``gtrans make-corpus`` start at once; ``--user-dir gtrans`` makes fairseq import
-:mod:`gtrans.tasks` and :mod:`gtrans.models` by itself.
+Importing it imports neither torch nor fairseq, so that ``gtrans score`` starts at once.
 """
 
 from typing import TYPE_CHECKING, Any

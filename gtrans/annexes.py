@@ -1,7 +1,7 @@
 """The one look-up of the annexes, which nothing else imports.
 
 :mod:`gtrans.lab` has commands, scores and readers of published sets, and is optional;
-:mod:`gtrans.formats` has documents of other formats than lines and rows.
+:mod:`gtrans.formats` has further formats of documents.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ FORMATS = "gtrans.formats.catalogue"
 
 
 def lab() -> Any:
-    """The package ``gtrans.lab``; None where it is missing."""
+    """Return the package ``gtrans.lab``, or None."""
     return importlib.import_module(LAB) if find_spec(LAB) is not None else None
 
 
 def formats() -> Any:
-    """The module ``gtrans.formats.catalogue``: the formats, and how their files are read."""
+    """Return the module ``gtrans.formats.catalogue``."""
     return importlib.import_module(FORMATS)
 
 
 @cache
 def add_lab_texts() -> None:
-    """Let :mod:`gtrans.text.reader` read published test sets, too."""
+    """Let :mod:`gtrans.text.reader` read published test sets."""
     module = lab()
     if module is not None:
         module.add_texts()
 
 
 def lab_commands() -> dict[str, str]:
-    """The help of each command of ``gtrans.lab``, by name."""
+    """Return the help of each command of ``gtrans.lab``."""
     return dict(getattr(lab(), "COMMANDS", {}))
 
 
 def add_lab_readers() -> None:
-    """Let :mod:`gtrans.evaluation.contrastive` read published contrastive sets, too."""
+    """Let :mod:`gtrans.evaluation.contrastive` read published sets."""
     module = lab()
     if module is not None:
         module.add_readers()

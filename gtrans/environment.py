@@ -1,7 +1,7 @@
-"""The environment in which commands of this project run: files, libraries, warnings, plugin.
+"""The environment of commands: files of the project, libraries, warnings, plugin.
 
-Importing it imports neither torch nor fairseq. pip installs neither by itself (``setup.py`` says
-why), and the libraries of the extras only when they are asked for.
+Importing it imports neither torch nor fairseq, which pip does not install by itself either
+(``setup.py`` says why).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _CHATTY = "fairseq.tasks.text_to_speech"
 def project_file(name: str) -> Path:
     """Return the path of a file of this project that is not code, such as ``configs``.
 
-    In a clone it lies beside the package, in an installed wheel inside it (``setup.py``).
+    In an installed wheel it lies in the package, in a clone beside it.
     """
     return (_IN_WHEEL if _IN_WHEEL.is_dir() else _PACKAGE.parent) / name
 
@@ -69,11 +69,9 @@ def project_file(name: str) -> Path:
 
 
 def check_environment() -> None:
-    """Reject an environment in which torch would run code that is in a checkpoint.
+    """Raise GtransError if torch would run code in checkpoints.
 
-    Raises:
-        GtransError: ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD`` is set; fairseq's own functions, which
-            do not ask torch for ``weights_only=True``, would then load anything.
+    Some functions of fairseq do not ask torch for ``weights_only=True``.
     """
     value = os.environ.get(_UNSAFE, "0")
     if value.lower() in ("1", "y", "yes", "true"):  # the values that torch knows
@@ -87,13 +85,11 @@ def check_environment() -> None:
 
 
 def require(names: Iterable[str], user: str) -> None:
-    """Raise GtransError for the first of ``names`` that is not installed.
-
-    Nothing is imported.
+    """Raise GtransError for the first of these libraries that is not installed.
 
     Args:
         names: libraries, as they are imported.
-        user: what needs them: a command, a flag, a file.
+        user: the command, flag or file that needs them.
     """
     for name in names:
         if find_spec(name) is None:
@@ -122,7 +118,7 @@ def _way_to(name: str) -> str:
 
 
 def _ours(extra: str) -> str:
-    """How this project is installed; never by name: `gtrans` on PyPI is another project."""
+    """Return how to install this project; never by name: `gtrans` on PyPI is another project."""
     if project_file("setup.py").is_file():
         return f"type, in this project's folder: pip install -e '.{extra}'"
     wheel = f"gtrans-{__version__}-py3-none-any.whl"
@@ -130,7 +126,6 @@ def _ours(extra: str) -> str:
 
 
 def _pinned(distribution: str) -> str:
-    """A distribution with the version that this project is tested with."""
     for line in project_file("requirements.txt").read_text(encoding="utf-8").splitlines():
         if line.partition("==")[0] == distribution:
             return line
@@ -141,20 +136,16 @@ def _pinned(distribution: str) -> str:
 
 
 def hide_known_warnings() -> None:
-    """Hide warnings of libraries that do not concern the user, here and in forked processes.
-
-    A user's own filter comes first.
-    """
+    """Hide warnings of libraries that do not concern the user; a user's own filter comes first."""
     logging.getLogger(_CHATTY).setLevel(logging.WARNING)
     for category, text, module in _KNOWN_WARNINGS:
         warnings.filterwarnings("ignore", text, category, module, append=True)
 
 
 def log_warnings_only() -> None:
-    """Show only warnings and errors of libraries, in a process of this project.
+    """Show only warnings and errors of libraries.
 
-    Call this before fairseq is imported: one of its modules makes every library log everything,
-    unless logging is set up already.
+    Call this before fairseq is imported, which otherwise makes every library log everything.
     """
     logging.basicConfig()
     logging.getLogger().setLevel(logging.WARNING)
@@ -162,7 +153,7 @@ def log_warnings_only() -> None:
 
 @contextmanager
 def logging_as_it_is() -> Iterator[None]:
-    """Restore the logging of somebody else's process after fairseq was imported."""
+    """Restore the logging of another program after fairseq was imported."""
     root = logging.getLogger()
     level, handlers = root.level, list(root.handlers)
     try:

@@ -1,4 +1,4 @@
-"""The exception for mistakes that a user can correct, and the one line that any error becomes."""
+"""The exception for users' mistakes, and errors as one line."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ _LONGEST = 300
 class GtransError(ValueError):
     """A user's mistake, described in one line.
 
-    The message names the file and line, or the flag and its value, and says what to do. The
-    ``gtrans`` commands print it as ``gtrans: error: MESSAGE`` without a stack trace and exit
-    with status 1. Control characters in names and values are escaped.
+    The message names the file and line, or the flag and its value, and the way out. Commands
+    print it as ``gtrans: error: MESSAGE`` and exit with status 1.
     """
 
     def __init__(self, message: str) -> None:
@@ -27,18 +26,22 @@ class GtransError(ValueError):
 
 
 def mistake_in(error: BaseException) -> str | None:
-    """The user's mistake that ``error`` is about; None if it is about something else.
+    """Return the message of a user's mistake; None for another error.
 
-    A worker that fairseq has started on another device cannot raise its exception here: torch
-    raises a ``ProcessRaisedException`` whose text ends with the worker's exception.
+    An error of a process that fairseq started arrives as torch's ``ProcessRaisedException``, whose
+    text ends with it.
     """
     if isinstance(error, GtransError):
         return str(error)
+    if type(error).__name__ != _WORKER:
+        return None
     kind = f"{GtransError.__module__}.{GtransError.__name__}: "
-    if type(error).__name__ == _WORKER:
-        last = str(error).rstrip().rpartition("\n")[2]
-        return last.removeprefix(kind) if last.startswith(kind) else None
-    return None
+    last = _last_line(error)
+    return last.removeprefix(kind) if last.startswith(kind) else None
+
+
+def _last_line(error: BaseException) -> str:
+    return str(error).rstrip().rpartition("\n")[2]
 
 
 @contextmanager
@@ -53,36 +56,44 @@ def working_on(what: object) -> Iterator[None]:
 
 
 def one_line(error: BaseException, otherwise: str = "") -> str:
-    """Describe an unexpected error in one line: the file that was read, then the error.
+    """Describe an unexpected error in one line: the file, then the error.
 
     Args:
         error: the error.
-        otherwise: what was read, if the error does not say.
+        otherwise: the file, if the error does not name it.
     """
-    places = getattr(error, "__notes__", [])
+    places = list(getattr(error, "__notes__", []))
     if isinstance(error, OSError) and error.strerror:
-        named = [str(name) for name in (error.filename, error.filename2) if name is not None]
-        what = error.strerror
-        places = [*places, *(name for name in named if name not in places)]
+        reason = error.strerror
+        for name in (error.filename, error.filename2):
+            if name is not None and str(name) not in places:
+                places.append(str(name))
     elif type(error).__name__ == _WORKER:
-        what = str(error).rstrip().rpartition("\n")[2]
+        reason = _last_line(error)
     else:
-        text = next((line for line in map(str.strip, str(error).splitlines()) if line), "")
-        what = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    places = places or [otherwise] * bool(otherwise)
-    return printable(": ".join([*places, what])[:_LONGEST].rstrip("."))
+        reason = type(error).__name__
+        lines = str(error).strip().splitlines()
+        if lines:
+            reason += f": {lines[0].strip()}"
+    if not places and otherwise:
+        places.append(otherwise)
+    line = ": ".join([*places, reason])
+    return printable(line[:_LONGEST].rstrip("."))
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A question for the end of a message about a misspelt word; empty if nothing is like it."""
-    close = get_close_matches(word, list(known), 1)
+def did_you_mean(word: str, words: Iterable[str]) -> str:
+    """Return a question for the end of a message about a misspelt word, or nothing."""
+    close = get_close_matches(word, list(words), 1)
     return f"; did you mean {close[0]}?" if close else ""
 
 
 def with_suggestion(message: str) -> str:
-    """argparse's message about a value that is not among the choices: with the nearest, or all."""
-    choice = _CHOICE.search(message)
-    hint = "" if choice is None else did_you_mean(choice[1], re.findall(r"'(.*?)'", choice[2]))
-    if choice is None or not hint:
+    """Return argparse's message about an invalid choice with the nearest choice, or all."""
+    found = _CHOICE.search(message)
+    if found is None:
         return message
-    return f"{message[: choice.start()]}invalid choice: '{choice[1]}'{hint}"
+    word, choices = found[1], re.findall(r"'(.*?)'", found[2])
+    hint = did_you_mean(word, choices)
+    if not hint:
+        return message
+    return f"{message[: found.start()]}invalid choice: '{word}'{hint}"

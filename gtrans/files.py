@@ -1,13 +1,11 @@
-"""Files: how they are written, compared, and read as JSON.
+"""Files: writing, locking, comparing, and JSON.
 
-A file is written under a new, hidden name in its own folder, flushed to the disk, and renamed. So
-its name always stands for a complete file: the new one, or after any failure the old one. While it
-is written, ``.NAME.lock`` beside it is locked (for a folder: ``.gtrans.lock`` in it), so a second
-writer is refused and not mixed in. What a killed process leaves is removed by the next writer.
+A file is written under a hidden name in its folder, flushed to the disk, and renamed, so its name
+always stands for a complete file. Meanwhile ``.NAME.lock`` (``.gtrans.lock`` in a folder) is
+locked, and a second writer is rejected. The next writer removes what a killed process left.
 
-A symbolic link stays, and the file that it points to is replaced. A file that is being read is
-never replaced, by whatever name. A place that is no file, such as ``/dev/stdout``, gets the
-complete bytes.
+The target of a symbolic link is replaced, never a file that is being read. A device such as
+``/dev/stdout`` gets the complete bytes.
 """
 
 from __future__ import annotations
@@ -47,12 +45,12 @@ _OF_STREAMS = (BrokenPipeError, ConnectionError, ChildProcessError, TimeoutError
 
 
 def digest_of_values(*parts: object) -> str:
-    """SHA-256 of values that JSON can represent."""
+    """Return the SHA-256 of values that JSON can represent."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of the contents of a file."""
+    """Return the SHA-256 of a file."""
     hashed = hashlib.sha256()
     with open(path, "rb") as file:
         block = file.read(_BLOCK)
@@ -63,7 +61,7 @@ def digest(path: Path) -> str:
 
 
 def digest_of_bytes(contents: bytes) -> str:
-    """SHA-256 of bytes."""
+    """Return the SHA-256 of bytes."""
     return hashlib.sha256(contents).hexdigest()
 
 
@@ -71,12 +69,12 @@ def digest_of_bytes(contents: bytes) -> str:
 
 
 def parse_json(text: str | bytes, place: str, way_out: str = "") -> Any:
-    """The JSON value of a text.
+    """Return the JSON value of a text.
 
     Args:
         text: the text; bytes are UTF-8.
-        place: the file, or the file and line, with which error messages begin.
-        way_out: how error messages go on: what to do.
+        place: file and line, the beginning of error messages.
+        way_out: the end of error messages.
 
     Raises:
         GtransError: it is not JSON.
@@ -93,7 +91,7 @@ def parse_json(text: str | bytes, place: str, way_out: str = "") -> Any:
 
 
 def _check_surrogates(value: Any) -> None:
-    """Raises ValueError for half of a character, such as ``\\ud83d``, which no file can hold."""
+    r"""Reject half of a character, such as ``\\ud83d``, which no file can hold."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
@@ -106,13 +104,10 @@ def _no_number(name: str) -> Any:
 
 
 def read_object(path: Path, way_out: str = "") -> dict[str, Any]:
-    """The JSON object of a file.
-
-    It has the arguments and errors of :func:`parse_json`; also:
+    """Return the JSON object of a file; arguments and errors as in :func:`parse_json`.
 
     Raises:
         FileNotFoundError: there is no such file.
-        GtransError: it cannot be read, or holds another value.
     """
     try:
         value = parse_json(path.read_bytes(), str(path), way_out)
@@ -129,11 +124,11 @@ def read_object(path: Path, way_out: str = "") -> dict[str, Any]:
 
 
 def unwritable(what: StrPath, error: OSError) -> GtransError:
-    """The error for a file that cannot be written.
+    """Return the error for a file that cannot be written.
 
     Args:
-        what: the file, or the flag and the file.
-        error: why it cannot.
+        what: the file, or flag and file.
+        error: the reason.
     """
     reason = _REASONS.get(error.errno or 0) or os.strerror(error.errno or 0)
     return GtransError(
@@ -143,19 +138,16 @@ def unwritable(what: StrPath, error: OSError) -> GtransError:
 
 @contextmanager
 def replacing(*paths: Path, inputs: Iterable[StrPath] = ()) -> Iterator[list[Path]]:
-    """Temporary names for files that are written together.
+    """Yield temporary names of files that are written together.
 
-    At the end each temporary file is renamed to its path in ``paths`` and replaces an older
-    file of that name. After an exception the old files are unchanged and the temporary ones are
-    deleted.
+    At the end each replaces its path in ``paths``; after an exception the old files are unchanged.
 
     Args:
         paths: the files to write.
         inputs: files that are being read, which must not be among ``paths``.
 
     Raises:
-        GtransError: a file cannot be written, another process is writing it, or it is one of
-            ``inputs``.
+        GtransError: a file cannot be written, is being written, or is one of ``inputs``.
     """
     kept = [Path(name) for name in inputs]
     targets = [_target(path, str(path), kept) for path in paths]
@@ -183,10 +175,7 @@ def replacing(*paths: Path, inputs: Iterable[StrPath] = ()) -> Iterator[list[Pat
 
 @contextmanager
 def atomic_writer(path: StrPath, inputs: Iterable[StrPath] = ()) -> Iterator[TextIO]:
-    """A UTF-8 text file that appears under its name only when it is complete.
-
-    It has the arguments and errors of :func:`replacing`.
-    """
+    """Yield a UTF-8 text file that gets its name when it is complete (:func:`replacing`)."""
     with (
         replacing(Path(path), inputs=inputs) as (temporary,),
         open(temporary, "w", encoding="utf-8", newline="\n") as file,
@@ -202,36 +191,24 @@ def binary_writer(path: StrPath, inputs: Iterable[StrPath] = ()) -> Iterator[Bin
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy the contents of a file.
-
-    Raises:
-        GtransError: see :func:`replacing`.
-    """
+    """Copy the contents of a file (:func:`replacing`)."""
     with replacing(target, inputs=[source]) as (temporary,):
         shutil.copyfile(source, temporary)
 
 
 def check_output(flag: str, path: StrPath, inputs: Iterable[StrPath] = ()) -> None:
-    """Refuse a file that cannot be written, before anything is computed.
+    """Raise GtransError for a file that cannot be written, before anything is computed.
 
     Args:
-        flag: the option that names it, such as ``--output``.
+        flag: the option that names it.
         path: the file.
         inputs: files that the command reads.
-
-    Raises:
-        GtransError: there is no folder for it or no permission, it is a folder, or one of
-            ``inputs``.
     """
     _target(Path(path), f"`{flag}` '{os.fspath(path)}'", [Path(name) for name in inputs])
 
 
 def check_output_folder(flag: str, path: StrPath, inputs: Iterable[StrPath] = ()) -> None:
-    """Refuse a folder to write into that is a file, or one of the folders that are read.
-
-    Raises:
-        GtransError: as for :func:`check_output`.
-    """
+    """Raise GtransError for a folder that cannot be written or is one of ``inputs``."""
     folder, what = Path(path), f"`{flag}` '{os.fspath(path)}'"
     _refuse_inputs(folder, what, map(Path, inputs), "folder")
     existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
@@ -246,17 +223,15 @@ def check_output_folder(flag: str, path: StrPath, inputs: Iterable[StrPath] = ()
 def check_replaceable(
     flag: str, path: StrPath, is_own: Callable[[Path], bool], force: bool = False
 ) -> None:
-    """Refuse to replace what this program did not write, before anything is computed.
+    """Raise GtransError for a file that this program did not write.
+
+    Empty files, devices and FIFOs may always be replaced.
 
     Args:
-        flag: the option that names it, such as ``--csv``.
-        path: the file or folder to write. It may be replaced if there is none, if it is empty,
-            or if it is a device or a FIFO, which keep the bytes that they got.
-        is_own: whether this program wrote the file or folder; see :func:`begins_with`.
-        force: whether the user gave ``--force``, which replaces everything.
-
-    Raises:
-        GtransError: something else is there, and the user did not give ``--force``.
+        flag: the option that names it.
+        path: the file or folder to write.
+        is_own: whether this program wrote it; see :func:`begins_with`.
+        force: whether ``--force`` was given, which replaces everything.
     """
     place = Path(path)
     if force or not is_file(place) or not place.exists():
@@ -274,14 +249,14 @@ def check_replaceable(
 
 
 def begins_with(path: Path, *starts: str) -> bool:
-    """Whether a file begins with one of these texts, for :func:`check_replaceable`."""
+    """Return whether a file begins with one of these texts."""
     encoded = tuple(start.encode() for start in starts)
     with open(path, "rb") as file:
         return file.read(max(map(len, encoded))).startswith(encoded)
 
 
 def is_file(path: StrPath) -> bool:
-    """Whether ``path`` is written as a file under a name: no device, FIFO or open stream."""
+    """Return whether ``path`` gets a file, and is no device, FIFO or open stream."""
     place = Path(os.path.abspath(path))
     if place.parts[1:2] in (("dev",), ("proc",)) and place.parts[1:3] != ("dev", "shm"):
         return False
@@ -293,16 +268,16 @@ def is_file(path: StrPath) -> bool:
 
 @contextmanager
 def locked(path: StrPath) -> Iterator[None]:
-    """Let no other process, and no other thread, write a file or into a folder.
+    """Keep other processes and threads from writing a file or into a folder.
 
-    The thread that holds the lock may lock the same path again. The lock ends with the process,
-    however it ends, and is not inherited by child processes.
+    The thread that holds the lock may lock it again. The lock ends with the process, and child
+    processes do not inherit it.
 
     Args:
-        path: a file that may or may not exist, or a folder that exists.
+        path: a file, or a folder that exists.
 
     Raises:
-        GtransError: another process or thread holds it, or there can be no lock.
+        GtransError: another process or thread holds it, or it cannot be locked.
     """
     file = Path(os.path.realpath(path))
     name = file / ".gtrans.lock" if file.is_dir() else file.with_name(f".{file.name}.lock")
@@ -327,7 +302,7 @@ def locked(path: StrPath) -> Iterator[None]:
 
 
 def _target(path: Path, what: str, inputs: list[Path]) -> Path:
-    """The file behind all links; refuses what cannot be written or is one of ``inputs``."""
+    """Return the file behind all links; reject a file that cannot be written or is an input."""
     _refuse_inputs(path, what, inputs, "file")
     if not is_file(path):
         return path
@@ -355,7 +330,7 @@ def _refuse_inputs(path: Path, what: str, inputs: Iterable[Path], kind: str) -> 
 
 
 def _same(left: Path, other: Path) -> bool:
-    """Whether two names lead to one file; a terminal may be read and written."""
+    """Return whether two names lead to one file; a terminal may be read and written."""
     try:
         return left.samefile(other) and not left.is_char_device()
     except OSError:  # there is none yet
@@ -363,7 +338,7 @@ def _same(left: Path, other: Path) -> bool:
 
 
 def _temporary(target: Path, inputs: list[Path], stack: ExitStack) -> Path:
-    """A new name beside the target; for a device, in the system's temporary folder."""
+    """Return a new name beside the target; for a device, in the system's temporary folder."""
     if not is_file(target):
         return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gtrans-")), "output")
     for left in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.tmp"):
@@ -388,14 +363,14 @@ def _deliver(written: Path, target: Path) -> None:
 
 
 def _check_access(path: Path) -> None:
-    """Raises OSError if ``path``, a file or a folder that exists, cannot be written."""
+    """Raise OSError if ``path``, a file or folder that exists, cannot be written."""
     if not os.access(path, os.W_OK):
         read_only = os.statvfs(path).f_flag & os.ST_RDONLY
         raise OSError(errno.EROFS if read_only else errno.EACCES, "")
 
 
 def _concerns(error: OSError, files: tuple[Path, ...]) -> bool:
-    """Whether an error is about writing one of ``files``; one without a name is."""
+    """Return whether an error is about writing one of ``files``; an error without a name is."""
     names = [name for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
     if names:  # an error of a copy names both files
         return any(Path(os.fsdecode(name)) in files for name in names)

@@ -1,8 +1,7 @@
-"""Names of languages: BCP 47 tags, in whatever spelling they are usually typed.
+"""Languages by BCP 47 tags, in any usual spelling.
 
-``zh``, ``ZH``, ``zh_CN``, ``zh-Hans-CN``, ``zho``, ``cmn`` and ``Chinese`` are one language. Rules,
-tokenisers and stemmers are chosen by its code, ``zh``. A language that is not known is refused,
-because a misspelt one would silently choose the wrong tokeniser.
+``zh``, ``ZH``, ``zh_CN``, ``zh-Hans-CN``, ``zho``, ``cmn`` and ``Chinese`` are one language.
+Unknown ones are rejected: a misspelt one would silently choose the wrong tokeniser.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ _SCRIPT = re.compile(r"[_-]([A-Z][a-z]{3})(?:[_-]|$)")
 
 
 def is_right_to_left(tag: str) -> bool:
-    """Whether a language is written from right to left; a script in its tag decides first."""
+    """Return whether a language is written from right to left; a script in its tag decides."""
     script = _SCRIPT.search(tag)
     if script:
         return script[1] in ("Arab", "Hebr", "Nkoo", "Syrc", "Thaa")
@@ -96,10 +95,9 @@ _CODES["ns"] = "nso"
 
 
 def language_code(tag: str) -> str | None:
-    """The code of a language: ``zh`` of ``zh_CN``; None if there is no such language.
+    """Return the code of a language, ``zh`` for ``zh_CN``; None if it is unknown.
 
-    A code of two letters stands for codes of three letters. BCP 47 has ``qaa`` to ``qtz`` for
-    languages without a code; they stand for themselves.
+    The private codes ``qaa`` to ``qtz`` stand for themselves.
     """
     if len(tag) > 100:  # a sentence: the columns of a table are tried, too
         return None
@@ -117,16 +115,12 @@ def language_code(tag: str) -> str | None:
 
 
 def language_name(code: str) -> str:
-    """The English name of a language with a code of two letters; empty: it is not known."""
+    """Return the English name of a two-letter code, or an empty string."""
     return _NAMES.get(code, "")
 
 
 def known_language(flag: str, tag: str) -> str:
-    """The code of the language that a flag names.
-
-    Raises:
-        GtransError: there is no such language.
-    """
+    """Return the code of the language that a flag names; raise GtransError if there is none."""
     code = language_code(tag)
     if code is not None:
         return code

@@ -1,4 +1,4 @@
-"""The printed words: numbers, progress messages, and text that must not control the terminal."""
+"""Text for the user: numbers, progress messages, and characters that are safe in a terminal."""
 
 from __future__ import annotations
 
@@ -19,65 +19,63 @@ _UNPRINTABLE = re.compile(
 
 
 def printable(text: str) -> str:
-    r"""``text`` on one line, for a terminal.
+    r"""Return ``text`` on one line, with control characters written as in JSON: ``\u001b``.
 
-    File names, labels and values come from others, and could move the cursor or hide a line. A
-    character that does more than to be shown is written as JSON writes it: ``\u001b``.
+    Names and values come from others, and could move the cursor or hide a line.
     """
     return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def json_text(value: Any) -> str:
-    """``value`` as JSON for the standard output, which may be a terminal."""
-    lines = json.dumps(finite(value), indent=2, ensure_ascii=False, allow_nan=False).split("\n")
-    return "\n".join(map(printable, lines))
+    """Return ``value`` as JSON for a terminal."""
+    text = json.dumps(finite(value), indent=2, ensure_ascii=False, allow_nan=False)
+    return "\n".join(printable(line) for line in text.split("\n"))
 
 
 def with_schema(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    """``value`` behind the name and version of its schema, and the version of this package."""
+    """Return ``value`` with the name and version of its schema, and this package's version."""
     return {"schema": f"gtrans.{name}/1", "version": __version__, **value}
 
 
 def finite(value: Any) -> Any:
-    """A copy in which infinite numbers and NaN, which JSON does not have, are null."""
+    """Return a copy with null for infinite numbers and NaN, which JSON lacks."""
     if isinstance(value, dict):
         return {key: finite(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
         return [finite(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
 def in_digits(value: float, digits: int, sign: str = "") -> str:
-    """A number as tables show it; a negative number that rounds to zero loses its minus.
+    """Return a number as tables show it, never as minus zero.
 
     Args:
         value: the number.
-        digits: behind the point.
-        sign: ``+`` for changes: numbers from zero get a plus.
+        digits: number of decimals.
+        sign: ``+`` to write a plus before changes.
     """
-    return f"{round(value, digits) + 0.0:{sign}.{digits}f}"
+    rounded = round(value, digits) + 0.0  # -0.0 becomes 0.0
+    return f"{rounded:{sign}.{digits}f}"
 
 
 def change_interval(ends: Iterable[float], digits: int) -> str:
-    """The interval of a change."""
+    """Return the interval of a change."""
     return " to ".join(in_digits(end, digits, "+") for end in ends)
 
 
 def aligned(rows: Sequence[Sequence[str]], words: Collection[int]) -> list[str]:
-    """The lines of a table; all rows have the same number of cells.
-
-    The columns whose numbers are in ``words`` are flush left, all others flush right.
-    Control characters are escaped.
-    """
-    rows = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            text.ljust(width) if column in words else text.rjust(width)
-            for column, (text, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+    """Return the lines of a table; columns in ``words`` are flush left, others flush right."""
+    columns = []
+    for number, cells in enumerate(zip(*rows, strict=True)):
+        texts = [printable(cell) for cell in cells]
+        width = max(len(text) for text in texts)
+        if number in words:
+            columns.append([text.ljust(width) for text in texts])
+        else:
+            columns.append([text.rjust(width) for text in texts])
+    return ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
 
 
 def print_lines(*lines: str) -> None:

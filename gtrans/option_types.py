@@ -1,86 +1,95 @@
-"""Types of options for argparse, options as fields of dataclasses, and the ranges of both.
+"""Types of options for argparse, options as dataclass fields, and ranges of fairseq's options.
 
-A type is a function from the word on the command line to its value, that raises
-``argparse.ArgumentTypeError`` with the possible values.
+A type turns a word into a value or raises ``argparse.ArgumentTypeError``.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import operator
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field, fields
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, fields
+from typing import Any, Generic, TypeVar
 
 from gtrans.errors import GtransError
 from gtrans.messages import print_message
 
 Number = TypeVar("Number", int, float)
 
-_HOLDS: dict[str, Callable[[float, float], bool]] = {
-    "at least": operator.ge,
-    "at most": operator.le,
-    "above": operator.gt,
-    "below": operator.lt,
-}
 _LARGEST = 2**63 - 1  # of torch and NumPy
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 
 
 def whole(least: int | None = None, most: int = _LARGEST) -> Callable[[str], int]:
-    """Whole numbers from ``least`` to ``most``."""
-    return _within(int, "whole number", {"at least": least, "at most": most})
+    """Return the type of whole numbers from ``least`` to ``most``."""
+    return NumberType(int, "whole number", least=least, most=most)
 
 
 def real(
     least: float | None = None, above: float | None = None, below: float | None = None
 ) -> Callable[[str], float]:
-    """Finite numbers from ``least``, or ``above`` a number, and ``below`` another."""
-    return _within(float, "number", {"at least": least, "above": above, "below": below})
+    """Return the type of finite numbers from ``least``, or ``above`` and ``below`` others."""
+    return NumberType(float, "number", least=least, above=above, below=below)
 
 
-def _within(
-    kind: Callable[[str], Number], what: str, limits: Mapping[str, float | None]
-) -> Callable[[str], Number]:
-    """Numbers of a kind within limits, which :data:`_HOLDS` explains."""
+@dataclass(frozen=True)
+class NumberType(Generic[Number]):
+    """The type of numbers within limits."""
 
-    def parse(word: str) -> Number:
+    kind: Callable[[str], Number]
+    name: str
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+    below: float | None = None
+
+    def __call__(self, word: str) -> Number:
+        """Return the number."""
         try:
-            value = kind(word)
+            value = self.kind(word)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"'{word}' is no {what}") from None
+            raise argparse.ArgumentTypeError(f"'{word}' is no {self.name}") from None
         if isinstance(value, float) and not math.isfinite(value):
             raise argparse.ArgumentTypeError(f"'{word}' is no finite number")
-        for words, limit in limits.items():
-            if limit is not None and not _HOLDS[words](value, limit):
-                raise argparse.ArgumentTypeError(f"must be {words} {limit}, but is {value}")
+        limit = ""
+        if self.least is not None and value < self.least:
+            limit = f"at least {self.least}"
+        elif self.most is not None and value > self.most:
+            limit = f"at most {self.most}"
+        elif self.above is not None and value <= self.above:
+            limit = f"above {self.above}"
+        elif self.below is not None and value >= self.below:
+            limit = f"below {self.below}"
+        if limit:
+            raise argparse.ArgumentTypeError(f"must be {limit}, but is {value}")
         return value
 
-    return parse
 
+@dataclass(frozen=True)
+class NumberList:
+    """The type of numbers joined by commas, also in brackets, as in fairseq.
 
-def several(
-    convert: Callable[[str], float], count: int | None = None
-) -> Callable[[str], list[float]]:
-    """Numbers with commas between them, also in brackets, as fairseq's lists are written.
-
-    fairseq evaluates such words as Python; nothing but ``count`` numbers is let through.
+    fairseq evaluates such words as Python; only ``count`` numbers pass.
     """
 
-    def parse(word: str) -> list[float]:
+    convert: Callable[[str], float]
+    count: int | None = None
+
+    def __call__(self, word: str) -> list[float]:
+        """Return the numbers."""
         inner = word.strip()
         if inner[:1] + inner[-1:] in ("()", "[]"):
             inner = inner[1:-1]
         parts = [part.strip() for part in inner.rstrip(",").split(",")]
-        if count not in (None, len(parts)) or not all(map(_NUMBER.fullmatch, parts)):
-            many = "numbers with commas between them" if count is None else f"{count} numbers"
+        fits = self.count is None or len(parts) == self.count
+        if not fits or not all(_NUMBER.fullmatch(part) for part in parts):
+            many = "numbers with commas between them"
+            if self.count is not None:
+                many = f"{self.count} numbers"
             raise argparse.ArgumentTypeError(f"must be {many}, such as 0.9,0.98, but is {word}")
-        return [convert(part) for part in parts]
-
-    return parse
+        return [self.convert(part) for part in parts]
 
 
 # ---- options as fields of dataclasses ------------------------------------------------------------
@@ -97,14 +106,14 @@ def option(
     least: float | None = None,
     below: float | None = None,
 ) -> Any:
-    """A field of a class of options.
+    """Return a field of a class of options.
 
     Args:
-        default: value of the option.
-        help_text: its meaning.
-        group: heading under which the help shows it; empty: the heading of its class.
+        default: its value.
+        help_text: its help.
+        group: heading in the help; empty: the heading of its class.
         alias: a short name, such as ``-s``.
-        least, below: limits of a number, for :func:`check_ranges`.
+        least, below: limits of a number (:func:`check_ranges`).
     """
     metadata: dict[str, Any] = {"help": help_text}
     if group:
@@ -119,13 +128,13 @@ def option(
 
 
 def option_again(options: type, name: str, default: Any) -> Any:
-    """The field ``name`` of a class of options with another default, for a subclass."""
+    """Return the field ``name`` of a class of options with another default, for a subclass."""
     declared = options.__dataclass_fields__[name]  # type: ignore[attr-defined]
     return field(default=default, metadata=declared.metadata)
 
 
 def check_ranges(cfg: Any, options: type) -> None:
-    """Raises GtransError for numbers out of the range that their fields in ``options`` declare."""
+    """Raise GtransError for numbers out of the ranges that ``options`` declares."""
     for declared in fields(options):
         value = getattr(cfg, declared.name, None)
         if value is None:
@@ -142,16 +151,13 @@ def check_ranges(cfg: Any, options: type) -> None:
 
 
 def refuse_given(cfg: Any, options: type, names: Iterable[str], why: str) -> None:
-    """Refuse options that nothing would read.
+    """Raise GtransError for options that nothing would read.
 
     Args:
         cfg: the options.
-        options: the class that declares them with their defaults.
+        options: the class that declares them.
         names: the options that must have their defaults.
         why: the rest of a sentence that begins with the option.
-
-    Raises:
-        GtransError: one of them has another value.
     """
     defaults = options()
     for name in names:
@@ -196,10 +202,10 @@ LIMITS: Mapping[str, Callable[[str], Any]] = {
     **_each("clip_norm weight_decay stop_time_hours", real(0)),
     **_each("label_smoothing", _SHARE),
     "adam_eps": real(above=0),
-    "update_freq": several(whole(1)),
-    "lr": several(real(above=0)),
-    **_each("adam_betas adamax_betas lamb_betas", several(_SHARE, 2)),
-    "adafactor_eps": several(real(0), 2),
+    "update_freq": NumberList(whole(1)),
+    "lr": NumberList(real(above=0)),
+    **_each("adam_betas adamax_betas lamb_betas", NumberList(_SHARE, 2)),
+    "adafactor_eps": NumberList(real(0), 2),
 }
 
 
@@ -212,13 +218,10 @@ _NEEDED = {
 
 
 def check_limits(cfg: Any) -> None:
-    """Refuse numbers out of range, and a learning rate that nobody has chosen.
+    """Raise GtransError for numbers out of range, or a missing optimizer or learning rate.
 
     Args:
         cfg: all options of a training, by group.
-
-    Raises:
-        GtransError: naming the option.
     """
     groups = {name: group_of(cfg, name) for name in cfg}
     for group in groups.values():
@@ -241,10 +244,11 @@ def check_limits(cfg: Any) -> None:
 
 
 def warn_if_endless(cfg: Any) -> None:
-    """Say so if no option ends a training; ``cfg``: all its options, by group."""
+    """Print a warning if no option ends a training."""
     optimization = cfg.optimization
-    ends = (optimization.max_update, optimization.max_epoch, optimization.stop_time_hours)
-    if not any(ends) and cfg.checkpoint.patience <= 0 and optimization.stop_min_lr <= 0:
+    limits = optimization.max_update, optimization.max_epoch, optimization.stop_time_hours
+    may_stop = cfg.checkpoint.patience > 0 or optimization.stop_min_lr > 0
+    if not any(limits) and not may_stop:
         print_message(
             "nothing ends this training; give `--max-update`, `--max-epoch` or `--patience`, or "
             "stop it with Ctrl-C, which saves a checkpoint"
@@ -252,14 +256,14 @@ def warn_if_endless(cfg: Any) -> None:
 
 
 def check_numbers(options: Mapping[str, Any]) -> None:
-    """Raises GtransError for numbers out of range among options, by name."""
+    """Raise GtransError for numbers out of range."""
     for name, value in options.items():
         if name in LIMITS and value is not None:
             _check_number(name, value)
 
 
 def group_of(options: Any, group: str) -> dict[str, Any]:
-    """A group of options; older classes of fairseq keep all options in one namespace."""
+    """Return a group of options, which fairseq's older classes keep in a namespace."""
     settings = options.get(group) or {}
     if isinstance(settings, argparse.Namespace):
         return dict(vars(settings))
@@ -268,9 +272,12 @@ def group_of(options: Any, group: str) -> dict[str, Any]:
 
 def _check_number(name: str, value: Any) -> None:
     # Some schedules declare updates as a number of another type.
-    value = int(value) if isinstance(value, float) and value.is_integer() else value
-    several_values = isinstance(value, Iterable) and not isinstance(value, str)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    word = str(value)
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        word = ",".join(map(str, value))
     try:
-        LIMITS[name](",".join(map(str, value)) if several_values else str(value))
+        LIMITS[name](word)
     except argparse.ArgumentTypeError as error:
         raise GtransError(f"`{_flag(name)}`: {error}.") from None

@@ -1,18 +1,16 @@
 """The ``gtrans`` command: one entry point, one module per subcommand.
 
-A subcommand is a module ``gtrans.cli.NAME`` (dashes become underscores) with
+A subcommand is a module ``gtrans.cli.NAME`` with
 
-* a docstring: the first line is its help, the rest its description;
-* ``EXAMPLE``: the command line shown at the end of ``--help``;
-* ``NEEDS``: the libraries without which it does nothing (:mod:`gtrans.environment`);
-* ``add_arguments(parser)`` and ``run(args)``.
+* a docstring, its help; ``EXAMPLE``, a command line for the help;
+* ``NEEDS``, libraries that it needs (:mod:`gtrans.environment`);
+* ``add_arguments(parser)`` and ``run(args)``, or ``hand_over(argv)`` if it reads its own options.
 
-A module with ``hand_over(argv)`` in place of the last two reads its own options. With a constant
-``PASSES_ON`` the words behind ``--`` are ``args.passed_on``. A command of several parts has
-``PARTS``, the names of modules in the package ``PARTS_IN``.
+With ``PASSES_ON`` the words behind ``--`` become ``args.passed_on``. A command of several parts
+names their modules in ``PARTS`` and their package in ``PARTS_IN``.
 
-Only the module of the chosen subcommand is imported. An error is one line; with ``--verbose`` the
-stack trace of an unexpected one comes first.
+Only the module of the chosen subcommand is imported. Errors are one line; with ``--verbose`` an
+unexpected one has a stack trace.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``gtrans ARGV``; returns the exit status."""
+    """Run ``gtrans ARGV``; return the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         from gtrans.cli.shared.dispatch import dispatch
@@ -55,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _way_on(words: Sequence[str]) -> str:
-    """How to go on with an interrupted command; nothing where it begins anew."""
+    """Return how to go on with an interrupted command."""
     command = next((word for word in words if not word.startswith("-")), "")
     keeps = command in _KEEPS_WORK
     if command == "translate":  # it prints where no file is named
@@ -64,7 +62,7 @@ def _way_on(words: Sequence[str]) -> str:
 
 
 def _message(error: Exception, words: Sequence[str]) -> str:
-    """The error that ended a command, in one line."""
+    """Return the error that ended a command, in one line."""
     from gtrans.environment import missing_library
     from gtrans.errors import mistake_in, one_line
 
@@ -88,5 +86,5 @@ def _message(error: Exception, words: Sequence[str]) -> str:
 
 
 def _discard_output() -> None:
-    """Keep Python from writing the rest of the output when it ends, which would fail again."""
+    """Keep Python from writing the rest of the output at exit, which would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -19,11 +19,7 @@ NEEDS = ENGINE
 
 
 def hand_over(argv: Sequence[str]) -> None:
-    """Translate with the options of ``fairseq-generate ARGV``.
-
-    Raises:
-        GtransError: a mistake in the options, or a checkpoint that is missing.
-    """
+    """Translate with the options of ``fairseq-generate ARGV``."""
     check_words("generate", argv)
     # Imported on demand: torch and fairseq need seconds. fairseq's command is first, because it
     # sets the log up.

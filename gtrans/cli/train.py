@@ -29,11 +29,7 @@ _SHOWN = ("Loaded checkpoint", "begin training epoch")
 
 
 def hand_over(argv: Sequence[str]) -> None:
-    """Train with the options of ``fairseq-train ARGV``.
-
-    Raises:
-        GtransError: a mistake in the options, the data or the run folder.
-    """
+    """Train with the options of ``fairseq-train ARGV``."""
     if asks_for_first_help(argv):
         print(first_help(__doc__, EXAMPLE), end="")
         sys.exit(0)
@@ -56,7 +52,7 @@ def hand_over(argv: Sequence[str]) -> None:
         options.get_training_parser,
         words,
         trains=True,
-        may_leave=config_words,
+        ignorable=config_words,
     )
     if config is not None:
         config.check_unread(unread, own, vars(args))
@@ -69,7 +65,7 @@ def hand_over(argv: Sequence[str]) -> None:
 
 
 def work(cfg: Any, verbose: bool) -> None:
-    """What each process of the training does; a new one has not imported the plugin yet."""
+    """Train in one process, which may not have imported the plugin yet."""
     _set_up_log()
     hide_known_warnings()
     from fairseq.utils import import_user_module
@@ -85,7 +81,7 @@ def work(cfg: Any, verbose: bool) -> None:
 
 
 def _set_up_log() -> None:
-    """Log to the standard output; before fairseq is imported, which otherwise logs all there is."""
+    """Log to standard output; before fairseq is imported, which otherwise logs everything."""
     logging.basicConfig(
         format="%(asctime)s | %(levelname)s | %(name)s | %(message)s",
         datefmt="%Y-%m-%d %H:%M:%S",
@@ -96,10 +92,7 @@ def _set_up_log() -> None:
 
 @contextmanager
 def _short_log(verbose: bool) -> Iterator[None]:
-    """Leave out lines about fairseq's inside, unless ``verbose``.
-
-    All options and all layers of the model are thousands of characters; a checkpoint has them.
-    """
+    """Hide fairseq's lines of all options and all layers, unless ``verbose``."""
     handlers = [] if verbose else list(logging.getLogger().handlers)
     for handler in handlers:
         handler.addFilter(_is_shown)

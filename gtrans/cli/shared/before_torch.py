@@ -1,7 +1,7 @@
-"""What ``gtrans train`` and ``gtrans generate`` do before torch is loaded: help, typing errors.
+"""Help and typing errors of ``gtrans train`` and ``gtrans generate``, before torch is loaded.
 
-Torch and fairseq take seconds to load. An option that exists stands in the sources that declare
-options, so a word that stands nowhere there is misspelt. The parsers check everything else.
+Torch and fairseq need seconds. An option stands in the source that declares it, so a word that
+stands in no source is misspelt. The parsers check everything else.
 """
 
 from __future__ import annotations
@@ -29,39 +29,48 @@ _ELSEWHERE = ("--config", VERBOSE, *HELP, HELP_ALL)
 
 
 def check_words(command: str, words: Sequence[str]) -> None:
-    """End or raise for an option that there is not, and for a wrong data folder.
+    """Reject misspelt options and a wrong data folder.
+
+    With ``--user-dir`` or ``--task`` other code may declare options.
 
     Args:
         command: ``train`` or ``generate``.
-        words: what follows it. With ``--user-dir`` or ``--task`` other code may declare options.
+        words: the words after it.
 
     Raises:
         SystemExit: with status 2, there is no such option.
-        GtransError: what stands for the data folder is none.
     """
     if "--" in words:
         words = words[: words.index("--")]
     flags = [word.partition("=")[0] for word in words if word.startswith("--")]
     if {"--user-dir", "--task"} & set(flags) or {*HELP, HELP_ALL} & set(words):
         return
-    sources = _sources()
-    known = set(_WORD.findall(sources))
     for flag in flags:
-        name = flag.removeprefix("--")
-        if not name or flag in _ELSEWHERE or {name, name.replace("-", "_")} & known:
-            continue
-        options = [f"--{field.replace('_', '-')}" for field in _FIELD.findall(sources)]
-        parser = with_short_errors(argparse.ArgumentParser(prog=f"gtrans {command}"))
-        parser.error(f"there is no option {flag}{did_you_mean(flag, options)}")
+        if not _is_option(flag):
+            options = [f"--{field.replace('_', '-')}" for field in _FIELD.findall(_sources())]
+            parser = with_short_errors(argparse.ArgumentParser(prog=f"gtrans {command}"))
+            parser.error(f"there is no option {flag}{did_you_mean(flag, options)}")
     if words and not words[0].startswith("-"):
         for folder in words[0].split(os.pathsep):
             if folder:
                 check_data_folder(Path(folder))
 
 
+def _is_option(flag: str) -> bool:
+    name = flag.removeprefix("--")
+    if not name or flag in _ELSEWHERE:
+        return True
+    return name in _words() or name.replace("-", "_") in _words()
+
+
+@cache
+def _words() -> frozenset[str]:
+    return frozenset(_WORD.findall(_sources()))
+
+
 @cache
 def _sources() -> str:
-    """The sources of this package and of fairseq."""
+    """Return the sources of this package and of fairseq."""
     files = sorted(Path(__file__).parents[2].rglob("*.py"))
     fairseq = find_spec("fairseq")
     if fairseq is not None and fairseq.origin is not None:
@@ -70,7 +79,7 @@ def _sources() -> str:
 
 
 def first_help(description: str | None, example: str) -> str:
-    """The help of the first options of a training."""
+    """Return the help of ``gtrans train`` with the most important options."""
     parser = argparse.ArgumentParser(
         usage=USAGE,
         description=str(description).strip(),
@@ -80,32 +89,31 @@ def first_help(description: str | None, example: str) -> str:
     )
     parser.add_argument("data", metavar="DATA", help="folder that `gtrans prepare` wrote")
     group = parser.add_argument_group("options that everybody needs")
-    for flag, metavar, text in (
-        (
-            "--config",
-            "NAME|FILE",
-            "settings of a paper by name, or a file of your own; options on the command line win",
-        ),
-        (
-            "--arch",
-            "ARCH",
-            "the model and its size, such as gtransformer_base; it must be "
-            "given here or in the configuration",
-        ),
-        ("--init-from", "CKPT", "sentence model that a document model starts from"),
-        (
-            "--max-tokens",
-            "N",
-            "largest batch of a device, in tokens, given here or in the configuration",
-        ),
-        (
-            "--save-dir",
-            "DIR",
-            "folder of the run; the same command goes on there after an "
-            "interruption (default: checkpoints)",
-        ),
-    ):
-        group.add_argument(flag, metavar=metavar, help=text)
+    group.add_argument(
+        "--config",
+        metavar="NAME|FILE",
+        help="settings of a paper by name, or a file of your own; options on the command line win",
+    )
+    group.add_argument(
+        "--arch",
+        metavar="ARCH",
+        help="the model and its size, such as gtransformer_base; it must be given here or in the "
+        "configuration",
+    )
+    group.add_argument(
+        "--init-from", metavar="CKPT", help="sentence model that a document model starts from"
+    )
+    group.add_argument(
+        "--max-tokens",
+        metavar="N",
+        help="largest batch of a device, in tokens, given here or in the configuration",
+    )
+    group.add_argument(
+        "--save-dir",
+        metavar="DIR",
+        help="folder of the run; the same command goes on there after an interruption (default: "
+        "checkpoints)",
+    )
     group.add_argument(
         HELP_ALL,
         action="store_true",
@@ -116,7 +124,7 @@ def first_help(description: str | None, example: str) -> str:
 
 
 def asks_for_first_help(words: Sequence[str]) -> bool:
-    """Whether a command line wants the help above and nothing of an architecture."""
+    """Return whether this help is wanted, and not the help of an architecture."""
     options = words[: words.index("--")] if "--" in words else words
     flags = {word.partition("=")[0] for word in options}
     return bool(flags & set(HELP)) and not flags & {"--arch", "-a", HELP_ALL}

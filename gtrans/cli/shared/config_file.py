@@ -1,12 +1,13 @@
-"""``gtrans train --config``: a file of configs/, or one of the user's own, as options of training.
+"""``gtrans train --config``: a YAML file of configs/ or of the user's own.
 
-The file is one of fairseq-hydra-train: sections with keys. They become words in front of the
-command line's, which therefore win.
+The file has sections with keys, as for fairseq-hydra-train. They become words before the command
+line's, which therefore win.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -56,72 +57,78 @@ class ConfigFile:
 
     Attributes:
         path: the file.
-        sections: by section, its keys and values.
+        sections: section -> key -> value.
     """
 
     path: Path
     sections: dict[str, dict[str, Any]]
 
     def words(self, argv: Sequence[str]) -> list[str]:
-        """The options of the file as words of the command line, then ``argv``.
+        """Return the options of the file as words of the command line, then ``argv``.
 
         Raises:
-            GtransError: a section that does not exist, or a value ``???`` that ``argv`` does not
-                have.
+            GtransError: there is no such section, or an open option is missing.
         """
         given = {word.partition("=")[0] for word in argv}
+        names_data = bool(argv) and not argv[0].startswith("-")
         words: list[str] = []
         for section, values in self.sections.items():
             if section not in _SECTIONS:
                 hint = did_you_mean(section, _SECTIONS)
                 raise GtransError(f"{self.path}: there is no section '{section}'{hint}")
             for key, value in values.items():
-                flag = _CHOICES.get(section) if key == "_name" else f"--{key.replace('_', '-')}"
-                if flag is None:
-                    raise GtransError(f"{self.path}: the section '{section}' has no '_name'.")
+                # Only fairseq-hydra-train needs user_dir.
                 if value is None or value is False or key == "user_dir":
-                    continue  # only fairseq-hydra-train needs user_dir
+                    continue
+                # Nearly every file has this key, and the flag would have no effect.
                 if key == "no_epoch_checkpoints" and "--keep-last-epochs" in given:
-                    continue  # nearly every file has it, and the flag would have no effect
+                    continue
                 if key == "data":
-                    named = bool(argv) and not argv[0].startswith("-")
-                    words += [] if named or value == _MISSING else [str(value)]
-                elif value == _MISSING:
-                    if flag not in given and not {"-h", "--help"} & given:
-                        raise GtransError(f"`{flag}` is missing; {self.path} leaves it open.")
-                elif value is True:
-                    words.append(flag)
-                else:
-                    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-                    # argparse takes a word with a space for DATA where it does not know the option
-                    words.append(f"{flag}={text.replace(', ', ',')}")
+                    if not names_data and value != _MISSING:
+                        words.append(str(value))
+                    continue
+                flag = self._flag(section, key)
+                if value != _MISSING:
+                    words.append(flag if value is True else f"{flag}={_text_of(value)}")
+                elif flag not in given and not {"-h", "--help"} & given:
+                    raise GtransError(f"`{flag}` is missing; {self.path} leaves it open.")
         return [*words, *argv]
 
-    def check_unread(
-        self, unread: Sequence[str], argv: Sequence[str], known: Iterable[str]
-    ) -> None:
-        """Say which keys the classes do not have that ``argv`` chooses in place of the file's.
+    def _flag(self, section: str, key: str) -> str:
+        if key != "_name":
+            return f"--{key.replace('_', '-')}"
+        if section not in _CHOICES:
+            raise GtransError(f"{self.path}: the section '{section}' has no '_name'.")
+        return _CHOICES[section]
 
-        ``known``: the names of all options that there are.
+    def check_unread(
+        self, unread: Sequence[str], argv: Sequence[str], options: Iterable[str]
+    ) -> None:
+        """Report keys that the classes chosen by ``argv`` in place of the file's do not have.
+
+        Args:
+            unread: the words of these keys.
+            argv: the command line.
+            options: the names of all options.
 
         Raises:
-            GtransError: ``argv`` chooses no others, so that it is a mistake in the file.
+            GtransError: ``argv`` chooses no other class, so the key is misspelt.
         """
         keys = [word.partition("=")[0].removeprefix("--").replace("-", "_") for word in unread]
         if not keys:
             return
-        if not {word.partition("=")[0] for word in argv} & {*_CHOICES.values(), "-a"}:
-            hint = did_you_mean(keys[0], known)
+        given = {word.partition("=")[0] for word in argv}
+        if not given & {*_CHOICES.values(), "-a"}:
+            hint = did_you_mean(keys[0], options)
             raise GtransError(f"{self.path}: {keys[0]}: there is no such option{hint}")
         print_message(
             f"{self.path}: {', '.join(keys)} left out: not an option of what is chosen instead"
         )
 
     def share_batch(self, args: argparse.Namespace, argv: Sequence[str]) -> None:
-        """Divide the batches of an update, which one device has, among all processes.
+        """Divide an update's batches, which the file gives for one device, among all processes.
 
-        Nothing is done where ``argv`` has a size of batches. What cannot be divided by whole
-        batches makes them smaller, so that an update has as many tokens (documents) as in the file.
+        Nothing is done where ``argv`` has a size of batches.
 
         Raises:
             GtransError: they cannot be divided.
@@ -130,13 +137,18 @@ class ConfigFile:
         from gtrans.train.launch import launched
 
         launcher = launched(os.environ)
-        alone = 1 if args.cpu else int(args.distributed_world_size)
-        workers = alone if launcher is None else launcher.size
-        if workers == 1 or any(word.partition("=")[0] in _BATCH for word in argv):
+        if launcher is not None:
+            workers = launcher.size
+        else:
+            workers = 1 if args.cpu else int(args.distributed_world_size)
+        given = {word.partition("=")[0] for word in argv}
+        if workers == 1 or given & set(_BATCH):
             return
-        size, unit = (args.batch_size, "units") if args.batch_size else (args.max_tokens, "tokens")
-        total = size * int(args.update_freq[0])
-        batches = -(-int(args.update_freq[0]) // workers)
+        unit = "units" if args.batch_size else "tokens"
+        size = args.batch_size or args.max_tokens
+        frequency = int(args.update_freq[0])
+        total = size * frequency
+        batches = math.ceil(frequency / workers)
         each, rest = divmod(total, batches * workers)
         if rest:
             raise GtransError(
@@ -153,12 +165,14 @@ class ConfigFile:
         )
 
 
-def take_config(argv: Sequence[str]) -> tuple[ConfigFile | None, list[str]]:
-    """The configuration that ``--config`` names, and the other words.
+def _text_of(value: Any) -> str:
+    """Return a value without spaces: argparse takes a word with a space for DATA."""
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text.replace(", ", ",")
 
-    Raises:
-        GtransError: no or several names, no such file, or a file that is no configuration.
-    """
+
+def take_config(argv: Sequence[str]) -> tuple[ConfigFile | None, list[str]]:
+    """Return the configuration that ``--config`` names, and the other words."""
     early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     early.add_argument(FLAG, action="append", nargs="?", default=[])
     # Words behind `--` are no options.
@@ -176,7 +190,7 @@ def take_config(argv: Sequence[str]) -> tuple[ConfigFile | None, list[str]]:
 
 
 def config_names() -> list[str]:
-    """The names of the project's own configurations."""
+    """Return the names of the project's configurations."""
     folder = project_file(FOLDER)
     return sorted(
         path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.yaml")
@@ -184,11 +198,7 @@ def config_names() -> list[str]:
 
 
 def find_config(name: str) -> Path:
-    """The file of a configuration: one of the user's own, or the project's of that name.
-
-    Raises:
-        GtransError: there is none.
-    """
+    """Return the file of a configuration: the user's own, or the project's."""
     own = Path(name)
     for path in (own, project_file(FOLDER) / f"{name}.yaml"):
         if path.is_file():
@@ -201,7 +211,7 @@ def find_config(name: str) -> Path:
 
 
 def _check_form(text: str, path: Path) -> None:
-    """Raises GtransError for YAML whose lists or aliases would be expanded without end."""
+    """Reject YAML whose lists or aliases would be expanded without end."""
     depth = aliases = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -219,19 +229,15 @@ def _check_form(text: str, path: Path) -> None:
 
 
 def read_config(path: Path) -> dict[str, dict[str, Any]]:
-    """The sections of a configuration.
-
-    Raises:
-        GtransError: it cannot be read, or is no configuration.
-    """
+    """Return the sections of a configuration."""
     try:
         text = path.read_text(encoding="utf-8")
         _check_form(text, path)
         values = OmegaConf.to_container(OmegaConf.create(text), resolve=True)
     except (OSError, UnicodeDecodeError, yaml.YAMLError, OmegaConfBaseException) as error:
         raise GtransError(f"{path}: {' '.join(str(error).split())}") from error
-    if not isinstance(values, dict) or not all(isinstance(x, dict) for x in values.values()):
+    if not isinstance(values, dict) or not all(isinstance(keys, dict) for keys in values.values()):
         raise GtransError(
             f"{path}: a configuration has sections with keys, such as 'model:' with '_name:'."
         )
-    return {str(section): dict(group) for section, group in values.items()}
+    return {str(section): dict(keys) for section, keys in values.items()}

@@ -40,22 +40,21 @@ _VERBOSE_HELP = "show the stack trace of an unexpected error"
 
 
 def all_commands() -> dict[str, str]:
-    """All subcommands with their help, :mod:`gtrans.lab`'s last."""
+    """Return the help of all subcommands, those in :mod:`gtrans.lab` last."""
     return COMMANDS | lab_commands()
 
 
 def module_of(command: str) -> ModuleType:
-    """The module of a subcommand."""
+    """Return the module of a subcommand."""
     package = "gtrans.cli" if command in COMMANDS else LAB
     return importlib.import_module(f"{package}.{command.replace('-', '_')}")
 
 
 def dispatch(words: Sequence[str]) -> None:
-    """Run the subcommand that is the first of ``words`` without a dash, with the others.
+    """Run the subcommand in ``words`` with the other words.
 
     Raises:
         SystemExit: with status 2, there is no such command or option; with 0, help was asked for.
-        GtransError: a user's mistake.
     """
     command = next((word for word in words if not word.startswith("-")), None)
     parser, subparsers = _parsers(COMMANDS if command in COMMANDS else all_commands())
@@ -125,7 +124,7 @@ def _parsers(
 
 
 def declare(parser: argparse.ArgumentParser, module: ModuleType) -> None:
-    """Give a parser the description and the options of the command in ``module``."""
+    """Give a parser the description and the options of a command."""
     parser.description = module.__doc__
     parser.epilog = f"example:\n  {module.EXAMPLE}"
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -139,7 +138,7 @@ def declare(parser: argparse.ArgumentParser, module: ModuleType) -> None:
 
 
 def show_defaults(parser: argparse.ArgumentParser) -> None:
-    """Add to the help of options their default, if it has a value and is not there yet."""
+    """Add defaults to the help of options."""
     for action in parser._get_optional_actions():
         value, text = parser.get_default(action.dest), action.help or ""
         unknown = value in (None, "", [], argparse.SUPPRESS)
@@ -155,7 +154,7 @@ def show_defaults(parser: argparse.ArgumentParser) -> None:
 
 
 class _Store(argparse.Action):
-    """Keep what an option is given; one for several words keeps earlier words as well."""
+    """Store the value of an option; repeated options of several words add up."""
 
     def __call__(
         self,
@@ -171,10 +170,7 @@ class _Store(argparse.Action):
 
 
 def usage_of(parser: argparse.ArgumentParser) -> str:
-    """The usage: positionals, then the options that must be given.
-
-    An option that takes several words would take a positional behind it as one of these.
-    """
+    """Return the usage: positionals first, because an option of several words would take them."""
     needed = [action for action in parser._get_optional_actions() if action.required]
     usage = parser.prog
     for actions in (parser._get_positional_actions(), needed):
@@ -185,7 +181,7 @@ def usage_of(parser: argparse.ArgumentParser) -> str:
 
 
 def with_short_errors(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """``parser``, whose errors become one line that names the nearest option or choice."""
+    """Return ``parser`` with errors of one line that names the nearest option or choice."""
     parser.error = partial(_end, parser)  # type: ignore[method-assign]
     return parser
 
@@ -201,7 +197,7 @@ def _end(parser: argparse.ArgumentParser, message: str) -> NoReturn:
 
 
 def refuse_unknown(words: Sequence[str], parser: argparse.ArgumentParser) -> None:
-    """End for an option that there is not; argparse would first name others that are missing."""
+    """End for an unknown option; argparse would first name missing ones."""
     known = parser._option_string_actions
     for word in words:
         flag = word.partition("=")[0]

@@ -1,4 +1,4 @@
-"""fairseq's commands with the plugin in place: its parsers, and what their users get wrong."""
+"""fairseq's commands with the plugin in place: their parsers and their help."""
 
 from __future__ import annotations
 
@@ -46,26 +46,22 @@ def parse(
     make_parser: Callable[..., argparse.ArgumentParser],
     argv: Sequence[str],
     trains: bool = False,
-    may_leave: Collection[str] = (),
+    ignorable: Collection[str] = (),
 ) -> tuple[argparse.Namespace, list[str]]:
-    """The options of fairseq's command, as its own ``cli_main`` reads them.
+    """Return the options of a fairseq command, and the words in ``ignorable`` that are no option.
 
-    The task is ``document_translation`` unless ``--task`` names another, and ``--user-dir`` is this
-    package unless it is given; it is only needed for code besides this package.
+    The task is ``document_translation`` and ``--user-dir`` this package unless they are given.
 
     Args:
-        command: the module of the command; its docstring and ``EXAMPLE`` stand in the help.
+        command: the module of the command, with its help.
         make_parser: fairseq's function that makes the parser.
-        argv: the command line after the name. For ``--help`` and ``--help-all`` the help is
-            printed.
-        trains: the command makes a model, and does not read its options from a checkpoint.
-        may_leave: words that may be options of nothing that is chosen.
-
-    Returns:
-        The options, and what of ``may_leave`` is none of them.
+        argv: the words after the command.
+        trains: whether the command makes a model, instead of reading a checkpoint.
+        ignorable: words that may be no option of the chosen classes.
 
     Raises:
         GtransError: ``--user-dir`` cannot be imported, or ``--arch`` is missing in training.
+        SystemExit: help was asked for.
     """
     logging.raiseExceptions = False  # nobody may read the log any more, as after `| head`
     # fairseq composes options with hydra, which logs what it does in between.
@@ -73,12 +69,7 @@ def parse(
     import_plugin()
     asks = {HELP_ALL, *HELP} & set(argv)
     words = [word for word in argv if word not in asks]
-    early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    early.add_argument("--user-dir")
-    try:
-        utils.import_user_module(early.parse_known_args(words)[0])
-    except (FileNotFoundError, ImportError) as error:
-        raise GtransError(f"`--user-dir` cannot be imported: {error}") from error
+    _import_user_dir(words)
     parser = with_short_errors(make_parser(default_task=TASK))
     parser.prog = f"gtrans {command.__name__.rpartition('.')[2]}"
     parser.set_defaults(user_dir=gtrans.__path__[0])
@@ -97,23 +88,33 @@ def parse(
             "`--arch` is missing, or `--config NAME`; `gtrans train --help-all` lists both."
         )
     parsed, unread = options.parse_args_and_arch(parser, words, parse_known=True)
-    mistyped = [word for word in unread if word not in may_leave]
+    mistyped = [word for word in unread if word not in ignorable]
     if mistyped:
         parser.error(f"unrecognized arguments: {' '.join(mistyped)}")
     return parsed, unread
 
 
+def _import_user_dir(words: Sequence[str]) -> None:
+    early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    early.add_argument("--user-dir")
+    args, _ = early.parse_known_args(words)
+    try:
+        utils.import_user_module(args)
+    except (FileNotFoundError, ImportError) as error:
+        raise GtransError(f"`--user-dir` cannot be imported: {error}") from error
+
+
 def architectures() -> dict[str, type[DocumentModel]]:
-    """The architectures of this project, each with its model class, sorted by model."""
+    """Return the architectures of this project with their model classes, sorted by model."""
     import_plugin()
-    ours = {
-        name: model
-        for name, model in ARCH_MODEL_REGISTRY.items()
-        if isinstance(model, type) and issubclass(model, DocumentModel)
-    }
     # fairseq imports the files of models/ in no certain order.
-    names = sorted(ours, key=lambda arch: ARCH_MODEL_NAME_REGISTRY[arch])
-    return {name: ours[name] for name in names}
+    names = sorted(ARCH_MODEL_REGISTRY, key=lambda arch: ARCH_MODEL_NAME_REGISTRY[arch])
+    ours = {}
+    for name in names:
+        model = ARCH_MODEL_REGISTRY[name]
+        if isinstance(model, type) and issubclass(model, DocumentModel):
+            ours[name] = model
+    return ours
 
 
 def _help(
@@ -123,27 +124,24 @@ def _help(
     trains: bool,
     whole: bool,
 ) -> str:
-    """The help of a command of fairseq: this project's options, then, if ``whole``, fairseq's."""
+    """Return the help: this project's options and, if ``whole``, fairseq's."""
     usage, text = f"usage: {parser.prog} DATA [OPTION ...]", str(command.__doc__).strip()
     parts = [usage, text, f"example:\n  {command.EXAMPLE}"]
     if trains:
-        parts = [first_help(text, command.EXAMPLE), *([] if known.arch else [_choices()])]
+        parts = [first_help(text, command.EXAMPLE)]
+        if known.arch is None:
+            parts.append(_choices())
     ours = argparse.ArgumentParser(add_help=False, usage=argparse.SUPPRESS, allow_abbrev=False)
     schema = TASK_DATACLASS_REGISTRY.get(known.task)
     _add_options(ours, f"--task {known.task}", TASK_REGISTRY[known.task], schema)
     if trains and known.arch is not None:
         model = ARCH_MODEL_REGISTRY[known.arch]
         _add_options(ours, f"--arch {known.arch}", model, getattr(model, "options", None))
-        values = _values_of(known.arch)
-        ours.set_defaults(**{name: value for name, value in values.items() if value is not None})
+        for name, value in _values_of(known.arch).items():
+            if value is not None:
+                ours.set_defaults(**{name: value})
     elif trains:
-        every = [_values_of(arch) for arch in architectures()]
-        for action in ours._actions:
-            # The values that architectures give to the units of the task.
-            defaults = dict.fromkeys(values.get(action.dest) for values in every)
-            told = " or ".join(str(value) for value in defaults if value is not None)
-            if action.dest in UNIT_FIELDS and action.default is None and told:
-                action.help = str(action.help).replace(BY_ARCH, f"{BY_ARCH}: {told}")
+        _add_defaults_by_arch(ours)
     for section, registry in REGISTRIES.items():
         chosen = getattr(known, section, None)
         schema = registry["dataclass_registry"].get(chosen)
@@ -156,12 +154,25 @@ def _help(
     return "\n\n".join(part.strip("\n") for part in parts)
 
 
+def _add_defaults_by_arch(parser: argparse.ArgumentParser) -> None:
+    """Add to the help of a unit's options the values that architectures give them."""
+    values = [_values_of(arch) for arch in architectures()]
+    for action in parser._actions:
+        if action.dest not in UNIT_FIELDS or action.default is not None:
+            continue
+        defaults = dict.fromkeys(options.get(action.dest) for options in values)
+        text = " or ".join(str(value) for value in defaults if value is not None)
+        if text:
+            action.help = str(action.help).replace(BY_ARCH, f"{BY_ARCH}: {text}")
+
+
 def _choices() -> str:
-    """The names of configurations, and the architectures by model with their sizes."""
+    """Return the names of configurations, and the architectures with their sizes."""
     lines: list[str] = []
     for arch, model in architectures().items():
         title = f"  {_title(model)}:"
-        lines += [] if title in lines else [title]
+        if title not in lines:
+            lines.append(title)
         lines.append(f"    {arch.ljust(_LONGEST_NAME)}{_SIZES.format_map(_values_of(arch))}")
     return (
         f"--config NAME (files of {project_file(FOLDER)}):\n{_listed(config_names())}\n\n"
@@ -172,29 +183,34 @@ def _choices() -> str:
 def _add_options(
     parser: argparse.ArgumentParser, title: str, owner: Any, schema: type | None
 ) -> None:
-    """Declare the options of a task or model, together by what the fields of ``schema`` are for.
+    """Declare the options of a task or model, grouped by purpose.
 
-    That is their ``group``, which task and model share, or the first line of the docstring of the
-    class that declares them.
+    The heading is the ``group`` of a field, or the docstring of the class that declares it.
     """
     declared = argparse.ArgumentParser(add_help=False, conflict_handler="resolve")
     owner.add_args(declared)
-    purposes: dict[str, str] = {}
-    for cls in schema.__mro__[:-1] if schema is not None else ():
-        heading = f"{title}: {_title(cls)}"
-        purposes |= dict.fromkeys(inspect.get_annotations(cls), heading)
-    for field in fields(schema) if schema is not None else ():
-        purposes[field.name] = field.metadata.get("group", purposes[field.name])
+    headings = {} if schema is None else _headings(title, schema)
     groups = {group.title: group for group in parser._action_groups}
     for action in declared._actions:
-        name = purposes.get(action.dest, title)
-        if name not in groups:
-            groups[name] = parser.add_argument_group(name)
-        groups[name]._add_action(action)
+        heading = headings.get(action.dest, title)
+        if heading not in groups:
+            groups[heading] = parser.add_argument_group(heading)
+        groups[heading]._add_action(action)
+
+
+def _headings(title: str, schema: type) -> dict[str, str]:
+    """Return the heading of each field of a class of options."""
+    headings: dict[str, str] = {}
+    for cls in schema.__mro__[:-1]:
+        for name in inspect.get_annotations(cls):
+            headings[name] = f"{title}: {_title(cls)}"
+    for field in fields(schema):
+        headings[field.name] = field.metadata.get("group", headings[field.name])
+    return headings
 
 
 def _values_of(arch: str) -> dict[str, Any]:
-    """The values that an architecture gives to options, of the model and of its units."""
+    """Return the values that an architecture gives to options of model and units."""
     preset = argparse.Namespace()
     ARCH_CONFIG_REGISTRY[arch](preset)
     model = ARCH_MODEL_REGISTRY[arch]
@@ -219,19 +235,12 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _title(model: type) -> str:
-    """The first line of a class's docstring."""
-    return (
-        str(model.__doc__)
-        .strip()
-        .splitlines()[0]
-        .replace(":class:", "")
-        .replace("`", "")
-        .rstrip(".")
-    )
+    first = str(model.__doc__).strip().splitlines()[0]
+    return first.replace(":class:", "").replace("`", "").rstrip(".")
 
 
 def _with_values(parser: argparse.ArgumentParser) -> str:
-    """The help with the default of every option, without those that copy others."""
+    """Return the help with the defaults of all options."""
     for action in parser._get_optional_actions():
         value = parser.get_default(action.dest)
         if str(value).startswith("${"):

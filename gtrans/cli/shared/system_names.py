@@ -10,9 +10,11 @@ from gtrans.errors import GtransError
 
 
 def system_names(arguments: Sequence[str], flag: str = "--hyp") -> dict[str, str]:
-    """The file of each system, by its name: NAME of NAME=FILE, otherwise the file's name.
+    """Return the file of each system by its name: NAME of NAME=FILE, or the file's name.
 
-    ``flag`` is the option that names the files.
+    Args:
+        arguments: the values of the option.
+        flag: the option.
 
     Raises:
         GtransError: two systems have the same name, or one has an impossible name.
