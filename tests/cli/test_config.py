@@ -39,7 +39,7 @@ def parsed(*words: str) -> argparse.Namespace:
     assert config is not None
     read = config.words(own)
     of_file = read[: len(read) - len(own)]
-    args, unread = parse(train, options.get_training_parser, read, trains=True, may_leave=of_file)
+    args, unread = parse(train, options.get_training_parser, read, trains=True, ignorable=of_file)
     config.check_unread(unread, own, vars(args))
     return args
 

@@ -290,7 +290,7 @@ def test_every_training_has_options_that_gtrans_train_knows(
         all_words = config.words(own)
         of_file = all_words[: len(all_words) - len(own)]
         make = options.get_training_parser
-        args, unread = parse(command, make, all_words, trains=True, may_leave=of_file)
+        args, unread = parse(command, make, all_words, trains=True, ignorable=of_file)
         config.check_unread(unread, own, vars(args))
 
 
