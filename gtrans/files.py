@@ -86,7 +86,7 @@ def parse_json(text: str | bytes, place: str, way_out: str = "") -> Any:
             _check_surrogates(value)
         return value
     except (ValueError, RecursionError) as error:
-        reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else error
+        reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
         raise GtransError(f"{place}: not JSON ({reason}){way_out}") from None
 
 
@@ -149,28 +149,29 @@ def replacing(*paths: Path, inputs: Iterable[StrPath] = ()) -> Iterator[list[Pat
     Raises:
         GtransError: a file cannot be written, is being written, or is one of ``inputs``.
     """
-    kept = [Path(name) for name in inputs]
-    targets = [_target(path, str(path), kept) for path in paths]
+    input_paths = [Path(name) for name in inputs]
+    targets = [_target(path, str(path), input_paths) for path in paths]
     with ExitStack() as stack:
-        for target in filter(is_file, targets):
-            stack.enter_context(locked(target))
-        temporary = [_temporary(target, kept, stack) for target in targets]
+        for target in targets:
+            if is_file(target):
+                stack.enter_context(locked(target))
+        temporary = [_temporary(target, input_paths, stack) for target in targets]
         try:
             yield temporary
-            for written in temporary:
-                with open(written, "rb") as file:
+            for temporary_path in temporary:
+                with open(temporary_path, "rb") as file:
                     os.fsync(file.fileno())
-            for written, target in zip(temporary, targets, strict=True):
-                _deliver(written, target)
+            for temporary_path, target in zip(temporary, targets, strict=True):
+                _deliver(temporary_path, target)
         except OSError as error:
-            for path, *names in zip(paths, targets, temporary, strict=True):
-                if _concerns(error, (path, *names)):
-                    raise unwritable(path, error) from error
+            for names in zip(paths, targets, temporary, strict=True):
+                if _concerns(error, names):
+                    raise unwritable(names[0], error) from error
             raise
         finally:
-            for written in temporary:
+            for temporary_path in temporary:
                 with suppress(OSError):
-                    written.unlink(missing_ok=True)
+                    temporary_path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -209,9 +210,12 @@ def check_output(flag: str, path: StrPath, inputs: Iterable[StrPath] = ()) -> No
 
 def check_output_folder(flag: str, path: StrPath, inputs: Iterable[StrPath] = ()) -> None:
     """Raise GtransError for a folder that cannot be written or is one of ``inputs``."""
-    folder, what = Path(path), f"`{flag}` '{os.fspath(path)}'"
-    _refuse_inputs(folder, what, map(Path, inputs), "folder")
-    existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    folder = Path(path)
+    what = f"`{flag}` '{os.fspath(path)}'"
+    _refuse_inputs(folder, what, [Path(name) for name in inputs], "folder")
+    existing = folder
+    while not existing.exists():
+        existing = existing.absolute().parent
     if not existing.is_dir():
         raise GtransError(f"`{flag}` must be a folder, but '{existing}' is a file.")
     try:
@@ -237,7 +241,10 @@ def check_replaceable(
     if force or not is_file(place) or not place.exists():
         return
     try:
-        is_empty = not any(place.iterdir()) if place.is_dir() else place.stat().st_size == 0
+        if place.is_dir():
+            is_empty = not any(place.iterdir())
+        else:
+            is_empty = place.stat().st_size == 0
         if is_empty or is_own(place):
             return
     except (OSError, GtransError):
@@ -258,7 +265,8 @@ def begins_with(path: Path, *starts: str) -> bool:
 def is_file(path: StrPath) -> bool:
     """Return whether ``path`` gets a file, and is no device, FIFO or open stream."""
     place = Path(os.path.abspath(path))
-    if place.parts[1:2] in (("dev",), ("proc",)) and place.parts[1:3] != ("dev", "shm"):
+    is_special = place.parts[1:2] in (("dev",), ("proc",))
+    if is_special and place.parts[1:3] != ("dev", "shm"):
         return False
     try:
         return not place.exists() or place.is_file() or place.is_dir()
@@ -280,7 +288,9 @@ def locked(path: StrPath) -> Iterator[None]:
         GtransError: another process or thread holds it, or it cannot be locked.
     """
     file = Path(os.path.realpath(path))
-    name = file / ".gtrans.lock" if file.is_dir() else file.with_name(f".{file.name}.lock")
+    name = file.with_name(f".{file.name}.lock")
+    if file.is_dir():
+        name = file / ".gtrans.lock"
     lock = FileLock(name, timeout=_LOCK_SECONDS, poll_interval=_LOCK_POLL, is_singleton=True)
     try:
         if not name.parent.is_dir():  # filelock would make it
@@ -341,9 +351,10 @@ def _temporary(target: Path, inputs: list[Path], stack: ExitStack) -> Path:
     """Return a new name beside the target; for a device, in the system's temporary folder."""
     if not is_file(target):
         return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gtrans-")), "output")
-    for left in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.tmp"):
-        if not any(_same(left, read) for read in inputs):
-            left.unlink(missing_ok=True)
+    digits = "[0-9a-f]" * 8
+    for leftover in target.parent.glob(f".{glob.escape(target.name)}.{digits}.tmp"):
+        if not any(_same(leftover, path) for path in inputs):
+            leftover.unlink(missing_ok=True)
     return _temporary_name(target)
 
 
@@ -351,15 +362,15 @@ def _temporary_name(target: Path) -> Path:
     return target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
 
 
-def _deliver(written: Path, target: Path) -> None:
+def _deliver(temporary: Path, target: Path) -> None:
     if not is_file(target):
         # Appended, because the standard output may be a file that already holds something.
-        with open(written, "rb") as source, open(target, "ab", buffering=0) as sink:
-            shutil.copyfileobj(source, sink, 1 << 20)
+        with open(temporary, "rb") as source, open(target, "ab", buffering=0) as sink:
+            shutil.copyfileobj(source, sink, _BLOCK)
         return
     if target.exists():
-        shutil.copymode(target, written)
-    os.replace(written, target)
+        shutil.copymode(target, temporary)
+    os.replace(temporary, target)
 
 
 def _check_access(path: Path) -> None:
@@ -371,7 +382,10 @@ def _check_access(path: Path) -> None:
 
 def _concerns(error: OSError, files: tuple[Path, ...]) -> bool:
     """Return whether an error is about writing one of ``files``; an error without a name is."""
-    names = [name for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
-    if names:  # an error of a copy names both files
-        return any(Path(os.fsdecode(name)) in files for name in names)
-    return error.errno is not None and not isinstance(error, _OF_STREAMS)
+    named = False
+    for name in (error.filename, error.filename2):  # an error of a copy names both files
+        if isinstance(name, str | bytes):
+            named = True
+            if Path(os.fsdecode(name)) in files:
+                return True
+    return not named and error.errno is not None and not isinstance(error, _OF_STREAMS)

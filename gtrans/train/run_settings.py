@@ -89,9 +89,9 @@ def changed_settings(recorded: Provenance, now: Provenance) -> list[str]:
                 changes.append(f"{flag} {_change(old['path'], new['path'])}")
     before, after = recorded["settings"], now["settings"]
     differing = [flag for flag in after if flag in before and before[flag] != after[flag]]
-    # Another class has other options, which are not named besides.
-    chosen = [flag for flag in differing if flag in _CHOICES.values()]
-    for flag in chosen or differing:
+    classes = [flag for flag in differing if flag in _CHOICES.values()]
+    # The options of another class need not be named, too.
+    for flag in classes or differing:
         changes.append(f"{flag} {before[flag]} -> {after[flag]}")
     return changes
 
@@ -118,13 +118,18 @@ def settings_of(options: Mapping[str, Any], presets: Mapping[str, Any]) -> dict[
             flag = choice if name == "_name" else _flag(group, name)
             # An interpolated option stands in several groups.
             settings.setdefault(flag, shown(value))
+    settings["GPUs x --update-freq"] = shown(_batches_of_updates(options))
+    return settings
+
+
+def _batches_of_updates(options: Mapping[str, Any]) -> list[int]:
+    """Return the batches of an update in each epoch, on all devices; the last one stays."""
     workers = int(group_of(options, "distributed_training").get("distributed_world_size", 1))
     frequencies = group_of(options, "optimization").get("update_freq", [1])
-    batches = [workers * int(number) for number in frequencies]
-    while len(batches) > 1 and batches[-1] == batches[-2]:  # the last one holds for all that follow
+    batches = [workers * int(frequency) for frequency in frequencies]
+    while len(batches) > 1 and batches[-1] == batches[-2]:
         batches.pop()
-    settings["GPUs x --update-freq"] = shown(batches)
-    return settings
+    return batches
 
 
 def _options_of_class(
@@ -163,7 +168,7 @@ def shown(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     if isinstance(value, (list, tuple)):
-        return ",".join(map(shown, value))
+        return ",".join(shown(entry) for entry in value)
     return str(value).strip("()[]").replace(", ", ",")
 
 
@@ -241,6 +246,8 @@ def run_of_checkpoint(
 
 def _digest_of(path: Path) -> str | None:
     if path.is_dir():
-        files = {part for pattern in _MODEL_FILES for part in path.glob(pattern)}
-        return digest_of_values([[part.name, digest(part)] for part in sorted(files)])
+        files: set[Path] = set()
+        for pattern in _MODEL_FILES:
+            files.update(path.glob(pattern))
+        return digest_of_values([[file.name, digest(file)] for file in sorted(files)])
     return digest(path) if path.is_file() else None

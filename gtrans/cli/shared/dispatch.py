@@ -66,23 +66,22 @@ def dispatch(words: Sequence[str]) -> None:
         parser.error(f"there is no command '{command}'{did_you_mean(command, subparsers)}")
     hide_known_warnings()
     check_environment()
-    module, own = module_of(command), subparsers[command]
-    place = words.index(command) + 1
-    before, rest = list(words[:place]), list(words[place:])
-    parts = getattr(module, "PARTS", ())
-    if parts and rest and not rest[0].startswith("-"):
-        part = rest.pop(0)
-        if part not in parts:
-            hint = did_you_mean(part, parts)
-            own.error(f"there is no '{part}'{hint}; there are {', '.join(parts)}, or options only")
-        module = importlib.import_module(f"{module.PARTS_IN}.{part}")
-        own.prog, command = f"{own.prog} {part}", f"{command} {part}"
+    module = module_of(command)
+    own = subparsers[command]
+    begin = words.index(command) + 1
+    before, rest = list(words[:begin]), list(words[begin:])
+    if hasattr(module, "PARTS") and rest and not rest[0].startswith("-"):
+        module = _part_of(module, rest[0], own)
+        rest = rest[1:]
     if hasattr(module, "hand_over"):
-        require(module.NEEDS, f"gtrans {command}")
-        module.hand_over([*rest, *(word for word in before if word == VERBOSE)])
+        require(module.NEEDS, own.prog)
+        verbose = [word for word in before if word == VERBOSE]
+        module.hand_over([*rest, *verbose])
         return
-    end = rest.index("--") if hasattr(module, "PASSES_ON") and "--" in rest else len(rest)
-    rest, passed_on = rest[:end], rest[end + 1 :]
+    passed_on: list[str] = []
+    if hasattr(module, "PASSES_ON") and "--" in rest:
+        end = rest.index("--")
+        rest, passed_on = rest[:end], rest[end + 1 :]
     declare(own, module)
     options = list(takewhile(lambda word: word != "--", rest))  # names of files may follow it
     if {"-h", "--help"} & set(options):
@@ -90,9 +89,19 @@ def dispatch(words: Sequence[str]) -> None:
         sys.exit(0)
     refuse_unknown(options, own)
     args = parser.parse_args([*before, *rest], argparse.Namespace(passed_on=passed_on))
-    require(module.NEEDS, f"gtrans {command}")
+    require(module.NEEDS, own.prog)
     log_warnings_only()
     module.run(args)
+
+
+def _part_of(module: ModuleType, part: str, parser: argparse.ArgumentParser) -> ModuleType:
+    """Return the module of a part of a command, which ``parser`` is then for."""
+    parts = module.PARTS
+    if part not in parts:
+        hint = did_you_mean(part, parts)
+        parser.error(f"there is no '{part}'{hint}; there are {', '.join(parts)}, or options only")
+    parser.prog = f"{parser.prog} {part}"
+    return importlib.import_module(f"{module.PARTS_IN}.{part}")
 
 
 def _parsers(
@@ -140,13 +149,17 @@ def declare(parser: argparse.ArgumentParser, module: ModuleType) -> None:
 def show_defaults(parser: argparse.ArgumentParser) -> None:
     """Add defaults to the help of options."""
     for action in parser._get_optional_actions():
-        value, text = parser.get_default(action.dest), action.help or ""
-        unknown = value in (None, "", [], argparse.SUPPRESS)
-        if action.required or unknown or text == argparse.SUPPRESS:
+        value = parser.get_default(action.dest)
+        text = action.help or ""
+        is_open = value in (None, "", [], argparse.SUPPRESS)
+        if action.required or is_open or text == argparse.SUPPRESS:
             continue
-        shown = " ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
         if action.nargs == 0:
             shown = "on" if value else "off"
+        elif isinstance(value, (list, tuple)):
+            shown = " ".join(str(entry) for entry in value)
+        else:
+            shown = str(value)
         default = f"(default: {shown.replace('%', '%%')}"
         if "(default: " not in text:
             action.help = f"{text} {default})"
@@ -198,8 +211,8 @@ def _end(parser: argparse.ArgumentParser, message: str) -> NoReturn:
 
 def refuse_unknown(words: Sequence[str], parser: argparse.ArgumentParser) -> None:
     """End for an unknown option; argparse would first name missing ones."""
-    known = parser._option_string_actions
+    options = parser._option_string_actions
     for word in words:
         flag = word.partition("=")[0]
-        if flag.startswith("--") and not any(name.startswith(flag) for name in known):
-            parser.error(f"there is no option {flag}{did_you_mean(flag, known)}")
+        if flag.startswith("--") and not any(name.startswith(flag) for name in options):
+            parser.error(f"there is no option {flag}{did_you_mean(flag, options)}")
